@@ -1,0 +1,69 @@
+# make demo      see a durable log written, killed, recovered and queried; needs Python >= 3.11 and a C compiler
+# make test      every test
+# make install   what both begin with: .venv with segstore, all extras and the development tools
+# Another Python: make PYTHON=python3.13 demo
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+JOBS := $(shell nproc 2>/dev/null || echo 2)
+CORE := $(MAKE) --no-print-directory -j$(JOBS) -f csrc/core.mk
+SOURCES := $(shell find csrc segstore -name '*.[ch]' -o -name '*.pyx' -o -name '*.px[di]')
+C_FILES = $(shell find csrc tests/c -name '*.[ch]')
+
+.PHONY: install demo test lint format types sanitize bench clean
+.DEFAULT_GOAL := install
+
+install: $(VENV)/built
+
+demo: install
+	$(BIN)/segstore demo
+
+test: install
+	$(CORE) check
+	$(BIN)/pytest -n $(JOBS) tests
+
+lint: install
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/cython-lint segstore
+	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
+	$(BIN)/cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,performance,portability \
+	    --inline-suppr -j $(JOBS) -Icsrc csrc
+
+format: install
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+	$(BIN)/clang-format -i $(C_FILES)
+
+types: install
+	$(BIN)/mypy
+	$(BIN)/stubtest segstore._core
+
+sanitize:
+	$(CORE) check SANITIZE=1
+
+bench: install
+	cd asv_benchmarks && ../$(BIN)/asv run --python=same --show-stderr
+
+clean:
+	rm -rf build dist *.egg-info $(VENV)/built
+	find segstore -name '*.so' -delete
+
+# The first build happens in the installation; later ones compile what changed.
+$(VENV)/built: $(VENV)/installed $(SOURCES)
+	$(BIN)/python setup.py --quiet build_ext --inplace
+	@touch $@
+
+$(VENV)/installed: $(BIN)/pip pyproject.toml setup.py
+	$(BIN)/pip install --group build
+	$(BIN)/pip install --no-build-isolation --editable '.[all]' --group dev
+	@touch $@
+
+$(BIN)/pip:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	    { echo "segstore needs Python 3.11 or newer: name one, e.g. 'make PYTHON=python3.13 install'." >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || \
+	    { echo "$(PYTHON) cannot make virtual environments: install its venv, e.g. 'apt-get install python3-venv'." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --upgrade 'pip>=25.1'
