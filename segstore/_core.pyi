@@ -1,0 +1,440 @@
+"""The typed surface of the one extension module: the C core, wrapped. Translate, do not think."""
+
+from collections.abc import Buffer, Callable, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from segstore.types import FileTimestampAndOffset, OffsetPosition, TimestampOffset
+
+BATCH_HEADER_DTYPE: np.dtype[np.void]
+"""One row a batch: csrc/record/record_batch.h ``sgs_batch_header``, same names, 80 bytes."""
+
+type BatchHeaders = NDArray[np.void]
+
+STATUS_NAMES: tuple[str, ...]
+COLUMN_NAMES: tuple[str, ...]
+"""key, value, topic, partition, offset, timestamp, timestampType, headers, leaderEpoch."""
+
+def crc32c(data: Buffer, value: int = 0, /) -> int: ...
+def crc32c_implementation() -> str: ...
+def murmur2(data: Buffer, /) -> int: ...
+def process_id() -> int: ...
+def wall_clock_ms() -> int: ...
+def monotonic_ns() -> int: ...
+
+# ---- _cython/directory.pxi -------------------------------------------------------------------------------------------
+
+class FileInfo(NamedTuple):
+    size: int
+    modified_ms: int
+    is_directory: bool
+    is_regular: bool
+
+@final
+class Directory:
+    """A directory, opened once and held; every name below it goes through its descriptor [DUR-10, DUR-99]."""
+
+    def __new__(cls, path: str, *, create: bool = False) -> Directory:
+        """``create`` makes the last component when it is missing (0750) and syncs its parent [DUR-11].
+
+        Raises LogNotFoundError, NotALogError (not a directory), LogPermissionError, IllegalArgumentError (NUL).
+        """
+    @property
+    def path(self) -> str: ...
+    @property
+    def created(self) -> bool: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def identity(self) -> tuple[int, int]:
+        """(st_dev, st_ino)."""
+    def is_network_file_system(self) -> bool: ...
+    def names(self) -> list[str]:
+        """All names, sorted; at most 1,000,000 [DUR-98]; names that are no UTF-8 come with surrogate escapes."""
+    def info(self, name: str) -> FileInfo: ...
+    def exists(self, name: str) -> bool: ...
+    def read_file(self, name: str, max_bytes: int = 67108864) -> bytes:
+        """A small regular file whole; LimitExceededError when it is larger."""
+    def write_file_atomically(self, name: str, data: Buffer) -> None:
+        """name.tmp, fsync, rename, fsync of the directory [DUR-21]."""
+    def create_file(self, name: str, data: Buffer = b"") -> None:
+        """Create (or rewrite in place), fsync, fsync of the directory: the clean-shutdown marker [DUR-24]."""
+    def rename(self, old: str, new: str) -> None: ...
+    def unlink(self, name: str, *, missing_ok: bool = False) -> None: ...
+    def sync(self) -> None: ...
+    def make_directory(self, name: str) -> None: ...
+    def remove_directory(self, name: str) -> None: ...
+    def lock(self, name: str, *, exclusive: bool) -> FileLock:
+        """OFD lock on the whole file, created when missing and exclusive; LogLockedError at once when held [DUR-65]."""
+    def close(self) -> None: ...
+
+@final
+class FileLock:
+    def release(self) -> None:
+        """Unlock, then close; only in the process that locked [DUR-66, DUR-68]. Twice is harmless."""
+    @property
+    def held(self) -> bool: ...
+
+# ---- _cython/codecs.pxi ----------------------------------------------------------------------------------------------
+
+@final
+class CodecTable:
+    """The providers of the four codecs, handed down to the core [D12]; immutable."""
+
+    def __new__(
+        cls,
+        providers: dict[int, tuple[str, Callable[[bytes, int], bytes], Callable[[memoryview, int], bytes]]],
+        max_decompressed_batch_bytes: int = 268435456,
+    ) -> CodecTable:
+        """codec id -> (name, compress(data, level), decompress(data, limit)).
+
+        decompress returns at most *limit* bytes or raises LimitExceededError; snappy works on one raw block. The level is
+        Kafka's numbering; -2147483648 = the codec's default.
+        """
+    @property
+    def names(self) -> dict[int, str]: ...
+
+# ---- _cython/records.pxi ---------------------------------------------------------------------------------------------
+
+@final
+class Record:
+    """One record; attribute names as in kafka-python's ``ConsumerRecord``. Comparable, hashable by content, picklable."""
+
+    def __new__(
+        cls,
+        value: bytes | None = None,
+        key: bytes | None = None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+        timestamp: int | None = None,
+        *,
+        offset: int = -1,
+        timestamp_type: int = 0,
+        leader_epoch: int = -1,
+        topic: str = "",
+        partition: int = -1,
+    ) -> Record: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def timestamp(self) -> int | None: ...
+    @property
+    def timestamp_type(self) -> int: ...
+    @property
+    def leader_epoch(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def headers(self) -> tuple[tuple[str, bytes | None], ...]: ...
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+
+class ScanResult(NamedTuple):
+    stop: str
+    """``complete``, ``incomplete``, ``corrupt``, ``order`` or ``limit``."""
+    valid_bytes: int
+    next_offset: int
+    max_timestamp: int
+    offset_of_max_timestamp: int
+    last_epoch: int
+    batches_count: int
+    why: Exception | None
+    """The error that a caller may raise, for ``corrupt`` and ``order``."""
+
+def scan_batches(
+    data: Buffer,
+    *,
+    rules: str = "memory",
+    check_crc: bool = True,
+    max_batch_bytes: int = 2147483647,
+    max_batches: int = 4294967295,
+) -> tuple[BatchHeaders, ScanResult]:
+    """Check a whole buffer of batches in one pass [format.md 9.1]."""
+
+class BatchOptions(NamedTuple):
+    base_offset: int = 0
+    partition_leader_epoch: int = -1
+    codec: int = 0
+    level: int = -2147483648
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+    transactional: bool = False
+    delete_horizon_ms: int = -1
+
+@final
+class EncodedBatches:
+    """Batches built by the core: bytes that it owns and their header table. Exports the buffer protocol (writable)."""
+
+    @property
+    def headers(self) -> BatchHeaders: ...
+    @property
+    def size_bytes(self) -> int: ...
+    @property
+    def records_count(self) -> int: ...
+
+def encode_records(
+    records: Iterable[object],
+    options: BatchOptions,
+    codecs: CodecTable,
+    default_timestamp: int,
+    max_batch_bytes: int,
+) -> EncodedBatches:
+    """Build batches from ``(key, value)`` pairs, ``(timestamp, key, value)`` triples and :class:`Record` in one pass.
+
+    Keys and values: bytes-like or None. A batch ends where the next record would take it above *max_batch_bytes*
+    (uncompressed). RecordTypeError names the index and type of what is no record.
+    """
+
+def encode_columns(
+    data: object, options: BatchOptions, codecs: CodecTable, default_timestamp: int, max_batch_bytes: int
+) -> EncodedBatches:
+    """The same from anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``; columns key, value, timestamp, headers."""
+
+def encode_end_transaction_marker(
+    offset: int, timestamp: int, leader_epoch: int, producer_id: int, producer_epoch: int, *, commit: bool, coordinator_epoch: int
+) -> bytes: ...
+def encode_empty_batch(header: np.void) -> bytes: ...
+
+class Validation(NamedTuple):
+    next_offset: int
+    max_timestamp: int
+    records_count: int
+
+def validate_and_assign_offsets(
+    data: Buffer,
+    headers: BatchHeaders,
+    codecs: CodecTable,
+    *,
+    next_offset: int,
+    now_ms: int,
+    leader_epoch: int,
+    log_append_time: bool,
+    keys_required: bool,
+    records_are_trusted: bool,
+    timestamp_before_max_ms: int,
+    timestamp_after_max_ms: int,
+) -> Validation:
+    """csrc/record/log_validator.h: *data* (writable) and *headers* are changed in place."""
+
+def iterate_records(
+    data: Buffer,
+    codecs: CodecTable,
+    *,
+    start_offset: int = 0,
+    end_offset: int = 9223372036854775807,
+    check_crc: bool = True,
+    control: bool = False,
+    topic: str = "",
+    partition: int = -1,
+) -> Iterator[Record]:
+    """Records of whole batches, lazily; an incomplete batch at the end is left out. ``control`` yields control records too."""
+
+def decode_tuples(
+    data: Buffer, codecs: CodecTable, *, start_offset: int = 0, end_offset: int = 9223372036854775807, check_crc: bool = True
+) -> list[tuple[int, int, bytes | None, bytes | None]]:
+    """(offset, timestamp, key, value) of all data records, in one pass."""
+
+def decode_values(
+    data: Buffer, codecs: CodecTable, *, start_offset: int = 0, end_offset: int = 9223372036854775807, check_crc: bool = True
+) -> list[bytes | None]: ...
+
+class RawRecord(NamedTuple):
+    """Everything a dump prints of a record; ``batch`` is its row's index in the table."""
+
+    offset: int
+    timestamp: int
+    sequence: int
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[bytes, bytes | None], ...]
+
+def iterate_raw_records(batch: Buffer, codecs: CodecTable, *, check_crc: bool = False) -> Iterator[RawRecord]:
+    """Records of one complete batch, control records included, keys of headers as bytes."""
+
+# ---- _cython/columns.pxi ---------------------------------------------------------------------------------------------
+
+@final
+class ArrowBatch:
+    """A record batch in Arrow's layout; ``__arrow_c_array__`` and ``__arrow_c_schema__`` (single use: buffers are moved)."""
+
+    @property
+    def rows_count(self) -> int: ...
+    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+    def __arrow_c_schema__(self) -> object: ...
+
+@final
+class ColumnDecoder:
+    """Batches in, Arrow batches out (csrc/record/columns.h)."""
+
+    def __new__(
+        cls,
+        codecs: CodecTable,
+        columns: Sequence[str] | None = None,
+        *,
+        microseconds: bool = False,
+        null_headers_when_empty: bool = True,
+        check_crc: bool = True,
+        start_offset: int = 0,
+        end_offset: int = 9223372036854775807,
+        start_timestamp: int = -9223372036854775808,
+        end_timestamp: int = 9223372036854775807,
+        topic: str = "",
+        partition: int = -1,
+    ) -> ColumnDecoder: ...
+    def append(self, data: Buffer, max_rows: int = -1, max_bytes: int = -1) -> int:
+        """Decode whole batches from *data* until rows or bytes reach a bound; returns the bytes consumed."""
+    @property
+    def rows_count(self) -> int: ...
+    @property
+    def bytes_count(self) -> int: ...
+    def finish(self) -> ArrowBatch: ...
+    def __arrow_c_schema__(self) -> object: ...
+
+@final
+class ArrowStream:
+    """``__arrow_c_stream__`` over an iterator of :class:`ArrowBatch`; the consumer pulls, exceptions travel as its errors."""
+
+    def __new__(cls, schema: object, batches: Iterator[ArrowBatch]) -> ArrowStream: ...
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+# ---- _cython/segment.pxi ---------------------------------------------------------------------------------------------
+
+@final
+class SegmentContext:
+    """What the segments of one partition share; keeps the directory alive."""
+
+    def __new__(
+        cls,
+        directory: Directory,
+        codecs: CodecTable,
+        *,
+        writable: bool,
+        kafka_profile: bool = False,
+        heap_indexes: bool = False,
+        preallocate: bool = False,
+        index_interval_bytes: int = 4096,
+        max_index_bytes: int = 10485760,
+        segment_bytes: int = 1073741824,
+        max_batch_bytes: int = 2147483647,
+    ) -> SegmentContext: ...
+
+@final
+class FetchedBytes:
+    """Bytes of a fetch, owned; read-only buffer of shape (n,), format B, alive after the log is closed."""
+
+    @property
+    def base_offset(self) -> int: ...
+    @property
+    def position(self) -> int: ...
+    @property
+    def size_bytes(self) -> int: ...
+    @property
+    def first_batch_size(self) -> int: ...
+    @property
+    def first_entry_incomplete(self) -> bool: ...
+
+class Recovery(NamedTuple):
+    scan: ScanResult
+    truncated_bytes: int
+
+class LogSegment:
+    """csrc/segment/log_segment.h; log/segment.py subclasses it with empty ``__slots__``.
+
+    Callers inside are counted: close waits for nobody but lets the last one out close the files.
+    """
+
+    def __new__(cls, context: SegmentContext, base_offset: int, *, create: bool = False, suffix: str = "") -> LogSegment: ...
+    def append(self, batches: Buffer, headers: BatchHeaders) -> None:
+        """*headers* are the rows of *batches*; positions are ignored. WriteError/DiskFullError after a roll-back;
+        ``poisoned`` is true when that failed."""
+    @property
+    def poisoned(self) -> bool: ...
+    def read(self, start_offset: int, max_size: int, max_position: int, min_one_message: bool) -> FetchedBytes | None:
+        """None: nothing at or above *start_offset* here. max_position -1 = no bytes are visible."""
+    def translate_offset(self, offset: int, max_position: int = 9223372036854775807) -> FetchedBytes | None:
+        """As read, without bytes (size_bytes 0)."""
+    def read_next_offset(self) -> tuple[int, bool]:
+        """(last offset + 1, ends clean)."""
+    def find_offset_by_timestamp(self, timestamp: int, starting_offset: int) -> FileTimestampAndOffset | None: ...
+    def find_max_timestamp(self) -> FileTimestampAndOffset | None: ...
+    def scan(
+        self,
+        *,
+        start_position: int = 0,
+        end_position: int = -1,
+        check_crc: bool = True,
+        check_order: bool = False,
+        contiguous: bool = False,
+        check_epochs: bool = False,
+        expected_offset: int = 0,
+        next_segment_base_offset: int = 9223372036854775807,
+        previous_epoch: int = -1,
+        table: bool = True,
+        max_batches: int = 4294967295,
+    ) -> tuple[BatchHeaders, ScanResult]: ...
+    def recover(
+        self,
+        *,
+        cut: bool = True,
+        check_order: bool = True,
+        contiguous: bool = False,
+        check_epochs: bool = False,
+        expected_offset: int = 0,
+        next_segment_base_offset: int = 9223372036854775807,
+        previous_epoch: int = -1,
+    ) -> tuple[BatchHeaders, Recovery]: ...
+    def rewrite(self, position: int) -> None: ...
+    def truncate_to(self, offset: int) -> int: ...
+    def on_become_inactive(self) -> None: ...
+    def prepare_for_appends(self) -> None: ...
+    def flush(self, *, indexes: bool = False) -> None: ...
+    def close(self) -> None: ...
+    def close_quietly(self) -> None: ...
+    def change_suffix(self, suffix: str) -> None: ...
+    def delete_files(self) -> None: ...
+    @property
+    def base_offset(self) -> int: ...
+    @property
+    def size_bytes(self) -> int: ...
+    @property
+    def closed(self) -> bool: ...
+    @property
+    def unflushed_records(self) -> int: ...
+    @property
+    def created_ms(self) -> int: ...
+    def indexes_full(self) -> bool: ...
+    def first_batch_timestamp(self) -> int: ...
+    def max_timestamp(self) -> TimestampOffset: ...
+    def modified_ms(self) -> int: ...
+    def offset_index_entries(self) -> list[OffsetPosition]: ...
+    def time_index_entries(self) -> list[TimestampOffset]: ...
+    def offset_index_lookup(self, target: int) -> OffsetPosition: ...
+    def time_index_lookup(self, timestamp: int) -> TimestampOffset: ...
+
+@final
+class OffsetIndex:
+    """An index file by itself, for tools and benchmarks: opened read-only, never changed."""
+
+    def __new__(cls, directory: Directory, name: str, base_offset: int) -> OffsetIndex: ...
+    def __len__(self) -> int: ...
+    def entry(self, n: int) -> OffsetPosition: ...
+    def entries(self) -> list[OffsetPosition]: ...
+    def lookup(self, target: int) -> OffsetPosition: ...
+    def sanity_check(self) -> None: ...
+    def close(self) -> None: ...
+
+@final
+class TimeIndex:
+    def __new__(cls, directory: Directory, name: str, base_offset: int) -> TimeIndex: ...
+    def __len__(self) -> int: ...
+    def entry(self, n: int) -> TimestampOffset: ...
+    def entries(self) -> list[TimestampOffset]: ...
+    def lookup(self, timestamp: int) -> TimestampOffset: ...
+    def sanity_check(self) -> None: ...
+    def close(self) -> None: ...

@@ -1,0 +1,147 @@
+"""Settings of one log, in Kafka's keys: ``segment.bytes`` is the field ``segment_bytes``, with the same default."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import TYPE_CHECKING, Any, Final
+
+from segstore.errors import IllegalArgumentError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+MAX_INT: Final = 2**31 - 1
+MAX_LONG: Final = 2**63 - 1
+
+COMPRESSION_TYPES: Final = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
+
+_BOUNDS: Final[dict[str, tuple[int, int]]] = {
+    "segment_bytes": (1024 * 1024, MAX_INT),
+    "segment_ms": (1, MAX_LONG),
+    "segment_jitter_ms": (0, MAX_LONG),
+    "segment_index_bytes": (4, MAX_INT),
+    "index_interval_bytes": (0, MAX_INT),
+    "max_message_bytes": (0, MAX_INT),
+    "message_timestamp_before_max_ms": (0, MAX_LONG),
+    "message_timestamp_after_max_ms": (0, MAX_LONG),
+    "compression_gzip_level": (-1, 9),
+    "compression_lz4_level": (1, 17),
+    "compression_zstd_level": (-131072, 22),
+    "flush_messages": (1, MAX_LONG),
+    "flush_ms": (0, MAX_LONG),
+    "retention_ms": (-1, MAX_LONG),
+    "retention_bytes": (-1, MAX_LONG),
+    "file_delete_delay_ms": (0, MAX_LONG),
+    "max_decompressed_batch_bytes": (1, MAX_INT),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LogConfig:
+    """Settings of one log (Kafka ``LogConfig``); names, defaults and bounds are Kafka's topic configuration.
+
+    ``segment_bytes`` has Kafka's lower bound of 1 MiB; ``internal_segment_bytes``, when set, replaces it and has none
+    (Kafka's hidden key of that name). ``segment_ms`` and ``retention_ms`` of None mean "never" (Kafka: 2^63-1, -1).
+    """
+
+    segment_bytes: int = 1024 * 1024 * 1024
+    internal_segment_bytes: int | None = None
+    segment_ms: int | None = 7 * 24 * 3600 * 1000
+    segment_jitter_ms: int = 0
+    segment_index_bytes: int = 10 * 1024 * 1024
+    index_interval_bytes: int = 4096
+    max_message_bytes: int = 1024 * 1024 + 12
+    message_timestamp_type: str = "CreateTime"
+    message_timestamp_before_max_ms: int = MAX_LONG
+    message_timestamp_after_max_ms: int = 3600 * 1000
+    compression_type: str = "producer"
+    compression_gzip_level: int = -1
+    compression_lz4_level: int = 9
+    compression_zstd_level: int = 3
+    cleanup_policy: str = "delete"
+    flush_messages: int = MAX_LONG
+    flush_ms: int = MAX_LONG
+    retention_ms: int | None = 7 * 24 * 3600 * 1000
+    retention_bytes: int = -1
+    file_delete_delay_ms: int = 60000
+    preallocate: bool = False
+    max_decompressed_batch_bytes: int = 256 * 1024 * 1024
+    """Not Kafka's: bound on one batch after decompression [DUR-92]."""
+
+    def __post_init__(self) -> None:
+        for name, (low, high) in _BOUNDS.items():
+            value = getattr(self, name)
+            if value is None and name in {"segment_ms", "retention_ms"}:
+                continue
+            if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
+                raise IllegalArgumentError(
+                    f"{name} must be an integer from {low} to {high}, not {value!r}",
+                    found=repr(value),
+                    expected=f"{low} to {high}",
+                )
+        self._check_choice("compression_type", COMPRESSION_TYPES)
+        self._check_choice("message_timestamp_type", ("CreateTime", "LogAppendTime"))
+
+    def _check_choice(self, name: str, choices: tuple[str, ...]) -> None:
+        value = getattr(self, name)
+        if value not in choices:
+            raise IllegalArgumentError(
+                f"{name} must be one of {', '.join(choices)}, not {value!r}",
+                found=repr(value),
+                expected=", ".join(choices),
+            )
+
+    @property
+    def roll_bytes(self) -> int:
+        """Size in bytes at which a segment is full: ``internal_segment_bytes`` where set, else ``segment_bytes``."""
+        return self.segment_bytes if self.internal_segment_bytes is None else self.internal_segment_bytes
+
+    @property
+    def roll_ms(self) -> int:
+        """Age in ms at which a segment rolls; 2^63-1 when it never does."""
+        return MAX_LONG if self.segment_ms is None else self.segment_ms
+
+    def with_changes(self, **changes: Any) -> LogConfig:
+        """Return a copy with some fields changed.
+
+        Raises
+        ------
+        IllegalArgumentError
+            For a name that is no setting, or a value out of range.
+        """
+        known = {field.name for field in fields(self)}
+        unknown = sorted(set(changes) - known)
+        if unknown:
+            raise IllegalArgumentError(
+                f"no such setting: {', '.join(unknown)}", found=", ".join(unknown), expected=", ".join(sorted(known))
+            )
+        return replace(self, **changes)
+
+    @classmethod
+    def from_properties(cls, properties: Mapping[str, str]) -> LogConfig:
+        """Read Kafka's topic properties (``segment.bytes`` = ``"1048576"``); keys that are not ours are left out."""
+        kinds = {field.name: str(field.type) for field in fields(cls)}
+        changes: dict[str, Any] = {}
+        for key, text in properties.items():
+            name = key.replace(".", "_").replace("-", "_")
+            kind = kinds.get(name)
+            if kind is None:
+                continue
+            if kind == "bool":
+                changes[name] = text.strip().lower() == "true"
+            elif kind == "str":
+                changes[name] = text
+            else:
+                changes[name] = _integer(key, text)
+        if changes.get("retention_ms") == -1:
+            changes["retention_ms"] = None
+        return cls(**changes)
+
+
+def _integer(key: str, text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        raise IllegalArgumentError(
+            f"{key} must be an integer, not {text!r}", found=repr(text), expected="an integer"
+        ) from None

@@ -1,0 +1,283 @@
+"""The exceptions of segstore: one class per status of the C core, and those of the Python floors.
+
+Each class also inherits the fitting built-in, so ``except OSError`` or ``except ValueError`` works for who does not know
+segstore. Kafka's ``XException`` is ``XError`` here. ``_cython/status.pxi`` looks the class of a failed call up by the
+name of its status in ``STATUS_ERRORS``; nothing else turns a status into an exception.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+__all__ = [
+    "STATUS_ERRORS",
+    "AlreadyExistsError",
+    "ClosedError",
+    "CloseError",
+    "CodecError",
+    "CodecMissingError",
+    "CorruptIndexError",
+    "CorruptLogError",
+    "CorruptRecordError",
+    "DiskFullError",
+    "ForkedHandleError",
+    "FsyncFailedError",
+    "IllegalArgumentError",
+    "IllegalStateError",
+    "IndexOffsetOverflowError",
+    "InternalError",
+    "InvalidEpochError",
+    "InvalidOffsetError",
+    "InvalidRecordError",
+    "InvalidTimestampError",
+    "InvalidTopicError",
+    "LimitExceededError",
+    "LogLockedError",
+    "LogNotFoundError",
+    "LogPermissionError",
+    "LogReadOnlyError",
+    "LogSegmentOffsetOverflowError",
+    "LogTruncatedError",
+    "NotALogError",
+    "OffsetOutOfRangeError",
+    "ReadIOError",
+    "RecordBatchTooLargeError",
+    "RecordTooLargeError",
+    "RecordTypeError",
+    "ResourceError",
+    "SegstoreError",
+    "UnexpectedAppendOffsetError",
+    "UnknownTopicOrPartitionError",
+    "UnsupportedFormatError",
+    "WriteError",
+]
+
+
+class SegstoreError(Exception):
+    """Base of all errors of segstore.
+
+    Attributes
+    ----------
+    message : str
+        One sentence that says what happened.
+    file : str or None
+        Path or name of the file or directory concerned.
+    position : int or None
+        Byte in the file or buffer where the problem is.
+    found, expected : str or None
+        What stood there, and what should have.
+    os_error : int or None
+        errno of the system call that failed.
+    """
+
+    def __init__(  # noqa: PLR0913 - one keyword per thing that a user wants to read off an error
+        self,
+        message: str = "",
+        *,
+        file: str | None = None,
+        position: int | None = None,
+        found: str | None = None,
+        expected: str | None = None,
+        os_error: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.file = file
+        self.position = position
+        self.found = found
+        self.expected = expected
+        self.os_error = os_error
+
+    def __str__(self) -> str:
+        where = [] if self.file is None else [self.file]
+        if self.position is not None:
+            where.append(f"position {self.position}")
+        return f"{', '.join(where)}: {self.message}" if where else self.message
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # the attributes travel as state: subclasses of OSError rebuild themselves from args only
+        return (type(self), (self.message,), self.__dict__.copy())
+
+
+class CorruptRecordError(SegstoreError, ValueError):
+    """A batch is damaged: its length, magic or CRC is wrong (Kafka ``CorruptRecordException``)."""
+
+
+class InvalidRecordError(SegstoreError, ValueError):
+    """A batch or record has a wrong structure (Kafka ``InvalidRecordException``)."""
+
+
+class InvalidTimestampError(InvalidRecordError):
+    """A record's timestamp is out of the topic's range (Kafka ``InvalidTimestampException``)."""
+
+
+class CorruptIndexError(SegstoreError, ValueError):
+    """An index file is damaged (Kafka ``CorruptIndexException``)."""
+
+
+class CorruptLogError(SegstoreError, ValueError):
+    """Data that was acknowledged is damaged or missing [DUR-51, DUR-54]."""
+
+
+class UnsupportedFormatError(SegstoreError, ValueError):
+    """Bytes of a format that this version does not read [DUR-95]."""
+
+
+class LimitExceededError(SegstoreError, ValueError):
+    """A configured limit was exceeded before memory was taken for it [DUR-92]."""
+
+
+class CodecError(SegstoreError, ValueError):
+    """Compressed data cannot be decoded."""
+
+
+class CodecMissingError(SegstoreError, ImportError):
+    """No library for a compression codec is installed; the message names the package to install."""
+
+
+class IllegalArgumentError(SegstoreError, ValueError):
+    """An argument is out of range (Kafka's use of ``IllegalArgumentException``)."""
+
+
+class RecordTypeError(SegstoreError, TypeError):
+    """Something that is not a record, batch or Arrow data was given to append."""
+
+
+class IllegalStateError(SegstoreError, RuntimeError):
+    """The object is in the wrong state (Kafka's use of ``IllegalStateException``)."""
+
+
+class InvalidOffsetError(SegstoreError, ValueError):
+    """An index entry's offset does not increase (Kafka ``InvalidOffsetException``)."""
+
+
+class IndexOffsetOverflowError(SegstoreError, OverflowError):
+    """An offset does not fit an index (Kafka ``IndexOffsetOverflowException``)."""
+
+
+class LogSegmentOffsetOverflowError(SegstoreError, OverflowError):
+    """An offset does not fit its segment (Kafka ``LogSegmentOffsetOverflowException``)."""
+
+
+class OffsetOutOfRangeError(SegstoreError, LookupError):
+    """The offset is below the log start or above the log end (Kafka ``OffsetOutOfRangeException``)."""
+
+
+class LogTruncatedError(SegstoreError, LookupError):
+    """The log became shorter than the place where a reader stands [DUR-77]."""
+
+
+class RecordTooLargeError(SegstoreError, ValueError):
+    """A batch is larger than max.message.bytes (Kafka ``RecordTooLargeException``)."""
+
+
+class RecordBatchTooLargeError(SegstoreError, ValueError):
+    """An append is larger than segment.bytes (Kafka ``RecordBatchTooLargeException``)."""
+
+
+class UnexpectedAppendOffsetError(SegstoreError, ValueError):
+    """Kept offsets lie below the log end offset (Kafka ``UnexpectedAppendOffsetException``)."""
+
+
+class InvalidEpochError(SegstoreError, ValueError):
+    """The leader epoch is older than the newest of the log [DUR-64]."""
+
+
+class InvalidTopicError(SegstoreError, ValueError):
+    """A topic or partition name is not legal [DUR-98] (Kafka ``InvalidTopicException``)."""
+
+
+class UnknownTopicOrPartitionError(SegstoreError, LookupError):
+    """No such topic or partition here (Kafka ``UnknownTopicOrPartitionException``)."""
+
+
+class ClosedError(SegstoreError, ValueError):
+    """The object is closed."""
+
+
+class ForkedHandleError(SegstoreError, RuntimeError):
+    """A handle was used in a forked child; open the log there instead [DUR-68]."""
+
+
+class LogReadOnlyError(SegstoreError, OSError):
+    """The log takes no changes: opened read-only, or after a failed sync [DUR-38]. ``__cause__`` is the first error."""
+
+
+class LogLockedError(SegstoreError, BlockingIOError):
+    """Another writer holds the log, in this process or another [DUR-65, DUR-67]."""
+
+
+class LogNotFoundError(SegstoreError, FileNotFoundError):
+    """A file or directory does not exist."""
+
+
+class AlreadyExistsError(SegstoreError, FileExistsError):
+    """A file exists that should not [DUR-11]."""
+
+
+class NotALogError(SegstoreError, NotADirectoryError):
+    """The path is not a partition directory or log directory."""
+
+
+class LogPermissionError(SegstoreError, PermissionError):
+    """Permission denied, or a read-only file system; a read-only open may work [DUR-40]."""
+
+
+class DiskFullError(SegstoreError, OSError):
+    """No space; the operation was rolled back and the log stays writable [DUR-30, DUR-32]."""
+
+
+class ResourceError(SegstoreError, OSError):
+    """Out of memory or descriptors; nothing changed [DUR-31]."""
+
+
+class ReadIOError(SegstoreError, OSError):
+    """A read failed; never taken for damage or for the end of the log [DUR-33]."""
+
+
+class WriteError(SegstoreError, OSError):
+    """A write failed and was rolled back [DUR-32]."""
+
+
+class FsyncFailedError(SegstoreError, OSError):
+    """A sync failed; the log is read-only from here on and the sync is not retried [DUR-35]."""
+
+
+class CloseError(SegstoreError, OSError):
+    """A close failed; the descriptor is gone, the clean marker is not written [DUR-34]."""
+
+
+class InternalError(SegstoreError, RuntimeError):
+    """An invariant of segstore is broken: please report it [DUR-44]."""
+
+
+STATUS_ERRORS: dict[str, type[SegstoreError]] = {
+    "CORRUPT_RECORD": CorruptRecordError,
+    "INVALID_RECORD": InvalidRecordError,
+    "CORRUPT_INDEX": CorruptIndexError,
+    "CORRUPT_LOG": CorruptLogError,
+    "UNSUPPORTED_FORMAT": UnsupportedFormatError,
+    "LIMIT_EXCEEDED": LimitExceededError,
+    "CODEC": CodecError,
+    "CODEC_MISSING": CodecMissingError,
+    "ILLEGAL_ARGUMENT": IllegalArgumentError,
+    "ILLEGAL_STATE": IllegalStateError,
+    "INVALID_OFFSET": InvalidOffsetError,
+    "INDEX_OFFSET_OVERFLOW": IndexOffsetOverflowError,
+    "SEGMENT_OFFSET_OVERFLOW": LogSegmentOffsetOverflowError,
+    "CLOSED": ClosedError,
+    "NOT_FOUND": LogNotFoundError,
+    "ALREADY_EXISTS": AlreadyExistsError,
+    "NOT_A_LOG": NotALogError,
+    "PERMISSION": LogPermissionError,
+    "LOCKED": LogLockedError,
+    "DISK_FULL": DiskFullError,
+    "RESOURCE": ResourceError,
+    "READ_IO": ReadIOError,
+    "WRITE_IO": WriteError,
+    "FSYNC_FAILED": FsyncFailedError,
+    "CLOSE_FAILED": CloseError,
+    "CALLBACK": InternalError,
+    "INTERNAL": InternalError,
+}
+"""Status name of ``csrc/base/status.h`` (without ``SGS_``) to exception class."""

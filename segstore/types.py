@@ -1,0 +1,129 @@
+"""Small values and enums that every floor speaks; no behaviour, nothing imported from the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum, StrEnum
+from typing import NamedTuple
+
+NO_TIMESTAMP = -1
+NO_PARTITION_LEADER_EPOCH = -1
+
+
+class TimestampType(IntEnum):
+    """What a record's timestamp means; values as in Spark's ``timestampType`` column."""
+
+    NO_TIMESTAMP_TYPE = -1
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+    @property
+    def label(self) -> str:
+        """Kafka's name: ``NoTimestampType``, ``CreateTime`` or ``LogAppendTime``."""
+        return ("CreateTime", "LogAppendTime", "NoTimestampType")[self.value]
+
+
+class Codec(IntEnum):
+    """Compression codec ids of a batch's attributes [format.md 8]."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+class Isolation(StrEnum):
+    """Where the data that a reader sees ends."""
+
+    LOG_END = "log_end"
+    HIGH_WATERMARK = "high_watermark"
+    DURABLE = "durable"
+
+
+class SpecialTimestamp(IntEnum):
+    """Timestamps with a meaning of their own in ListOffsets [TS-1]."""
+
+    LATEST = -1
+    EARLIEST = -2
+    MAX = -3
+    EARLIEST_LOCAL = -4
+    LATEST_TIERED = -5
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic; its directory is ``<topic>-<partition>``."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class OffsetPosition(NamedTuple):
+    """An entry of an offset index: absolute offset, byte position in the .log."""
+
+    offset: int
+    position: int
+
+
+class TimestampOffset(NamedTuple):
+    """An entry of a time index: timestamp in ms, absolute offset."""
+
+    timestamp: int
+    offset: int
+
+
+class FileTimestampAndOffset(NamedTuple):
+    """The answer to a look-up by timestamp; ``offset`` -1 = nothing found (Kafka ``FileRecords.TimestampAndOffset``)."""
+
+    timestamp: int
+    offset: int
+    leader_epoch: int | None
+
+
+class EpochEntry(NamedTuple):
+    """A leader epoch and the first offset written in it."""
+
+    epoch: int
+    start_offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogOffsetMetadata:
+    """An offset with the place of its first byte (Kafka ``LogOffsetMetadata``)."""
+
+    message_offset: int
+    segment_base_offset: int
+    relative_position_in_segment: int
+
+
+@dataclass(frozen=True, slots=True)
+class LogAppendInfo:
+    """What an append did (Kafka ``LogAppendInfo``).
+
+    Attributes
+    ----------
+    base_offset, last_offset : int
+        First and last offset assigned; -1, -1 for an empty append.
+    max_timestamp : int
+        Largest record timestamp in ms, -1 when none has one.
+    log_append_time : int
+        Time stamped on the records in ms, -1 for CreateTime.
+    log_start_offset : int
+        At the time of the call.
+    records_count, size_bytes : int
+        What was written.
+    durable_offset : int
+        Records below it were on stable storage when the append returned.
+    """
+
+    base_offset: int
+    last_offset: int
+    max_timestamp: int
+    log_append_time: int
+    log_start_offset: int
+    records_count: int
+    size_bytes: int
+    durable_offset: int

@@ -1,0 +1,50 @@
+"""Kafka's own classes (4.3.1, by Maven coordinates) as a process: compiled at the call by Java's source launcher."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+JAVA_SOURCES = Path(__file__).parent / "java"
+
+
+def kafka_libraries() -> Path:
+    """Folder of Kafka's jars, fetched once into the user's cache; skips the test where there is no Java or Maven."""
+    for program in ("java", "javac", "mvn"):
+        if shutil.which(program) is None:
+            pytest.skip(f"Kafka's classes need {program}: install a JDK 17 or newer and Maven")
+    pom = JAVA_SOURCES / "pom.xml"
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "segstore"
+    folder = cache / f"kafka-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
+    if not (folder / "complete").exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        subprocess.run(
+            ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={folder}"],
+            check=True,
+            capture_output=True,
+            timeout=600,
+        )
+        (folder / "complete").touch()
+    return folder
+
+
+def read_with_kafka(directory: Path) -> list[str]:
+    """Every record and index of the partition as ReadWithKafka.java prints it, a line each."""
+    return _java(str(JAVA_SOURCES / "ReadWithKafka.java"), str(directory)).stdout.decode().splitlines()
+
+
+def dump_with_kafka(directory: Path, *arguments: str) -> bytes:
+    """What kafka-dump-log prints on stdout, run in *directory*."""
+    return _java("org.apache.kafka.tools.DumpLogSegments", *arguments, cwd=directory).stdout
+
+
+def _java(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
+    command = ["java", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp", f"{kafka_libraries()}/*", *arguments]
+    result = subprocess.run(command, cwd=cwd, capture_output=True, check=False, timeout=300)
+    assert result.returncode == 0, result.stderr.decode(errors="replace")
+    return result
