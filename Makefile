@@ -7,7 +7,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 JOBS := $(shell nproc 2>/dev/null || echo 2)
-CORE := $(MAKE) --no-print-directory -j$(JOBS) -f csrc/core.mk
+C_TESTS := $(MAKE) --no-print-directory -j$(JOBS) -C tests/c
 SOURCES := $(shell find csrc segstore -name '*.[ch]' -o -name '*.pyx' -o -name '*.px[di]')
 C_FILES = $(shell find csrc tests/c -name '*.[ch]')
 
@@ -20,7 +20,7 @@ demo: install
 	$(BIN)/segstore demo
 
 test: install
-	$(CORE) check
+	$(C_TESTS) check
 	$(BIN)/pytest -n $(JOBS) tests
 
 lint: install
@@ -41,7 +41,8 @@ types: install
 	$(BIN)/stubtest segstore._core
 
 sanitize:
-	$(CORE) check SANITIZE=1
+	$(C_TESTS) check SANITIZE=address,undefined
+	$(C_TESTS) fuzz-replay
 
 bench: install
 	cd asv_benchmarks && ../$(BIN)/asv run --python=same --show-stderr

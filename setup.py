@@ -19,7 +19,7 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import PlatformError
 
-CORE_FOLDERS = ("base", "io", "record", "index", "segment")  # csrc/fuzz is built by csrc/Makefile
+CORE_FOLDERS = ("base", "io", "record", "index", "segment")  # csrc/fuzz: tests/c/Makefile
 CORE_FLAGS = ["-std=c11", "-O3", "-fvisibility=hidden"]
 CORE_WARNINGS = [
     "-Wall",
