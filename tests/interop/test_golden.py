@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import segstore
+from segstore import cli
 from segstore.types import FileTimestampAndOffset, SpecialTimestamp
 from tests.interop.partition_files import Rebuilt, broker_indexes, rebuild_segment, segment_bases
 
@@ -135,9 +136,15 @@ def check_plausible(rebuilt: Rebuilt, broker_timeindex: bytes) -> None:
     assert rebuilt.timeindex[-12:] == broker_timeindex[-12:]
 
 
-def test_dump_prints_kafkas_text(golden_partition: GoldenPartition, golden_summary: GoldenSummary):
+def test_dump_prints_kafkas_text(
+    golden_partition: GoldenPartition,
+    golden_summary: GoldenSummary,
+    capfdbinary: pytest.CaptureFixture[bytes],
+    monkeypatch: pytest.MonkeyPatch,
+):
     """[format.md 18] ``--deep-iteration --print-data-log`` of every .log, .index and .timeindex; stderr behind a line."""
     dumps = golden_partition.case_directory / "dump" / golden_partition.name
+    monkeypatch.chdir(golden_partition.data)
     wrong = []
     compared = 0
     for expected_file in sorted(dumps.glob("*.txt")):
@@ -148,22 +155,20 @@ def test_dump_prints_kafkas_text(golden_partition: GoldenPartition, golden_summa
             golden_summary.name(f"not yet covered: {golden_partition} {expected_file.stem}: decoders of internal topics")
             continue
         compared += 1
-        if dump_text(golden_partition, expected_file.stem) != expected_file.read_bytes():
+        if dump_text(golden_partition, expected_file.stem, capfdbinary) != expected_file.read_bytes():
             wrong.append(expected_file.name)
 
     golden_summary.add("dumps", compared - len(wrong), compared)
     assert wrong == []
 
 
-def dump_text(partition: GoldenPartition, file_name: str) -> bytes:
-    """What the command line prints, in the form of the case's dump files."""
-    printed = run_cli(
-        "dump", "--files", f"{partition.name}/{file_name}", "--deep-iteration", "--print-data-log", cwd=partition.data
-    )
-    if not printed.stderr:
-        return printed.stdout
-    errors = printed.stderr.replace(f"{partition.data.resolve()}/".encode(), b"")
-    return printed.stdout + b"--- stderr ---\n" + errors
+def dump_text(partition: GoldenPartition, file_name: str, capture: pytest.CaptureFixture[bytes]) -> bytes:
+    """What the command prints with ``data/`` as working directory, in the form of the case's dump files."""
+    cli.main(["dump", "--files", f"{partition.name}/{file_name}", "--deep-iteration", "--print-data-log"])
+    stdout, stderr = capture.readouterr()
+    if not stderr:
+        return stdout
+    return stdout + b"--- stderr ---\n" + stderr.replace(f"{partition.data.resolve()}/".encode(), b"")
 
 
 def test_reading_changes_nothing(golden_partition: GoldenPartition, tmp_path: Path):
