@@ -1,0 +1,86 @@
+"""Options, markers and fixtures that every folder of tests shares."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+from tests.golden import golden_root, read_vectors, vectors_root
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+IN_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
+
+# The same examples in every run of CI: a change lands or not for what is in it. At home, new ones.
+settings.register_profile("home", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("ci", settings.get_profile("home"), derandomize=True, print_blob=True)
+settings.load_profile("ci" if IN_CI else "home")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add where the material is, and how much is run."""
+    group = parser.getgroup("segstore")
+    group.addoption("--golden", metavar="DIR", help="golden directories (default: the packed choice)")
+    group.addoption("--vectors", metavar="DIR", help="what Kafka's own classes did (default: those tests are skipped)")
+    group.addoption("--slow", action="store_true", help="run tests marked slow in full; CI does")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Describe the markers."""
+    config.addinivalue_line("markers", "slow: takes more than some seconds; needs --slow or CI=true")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave slow tests out unless they are asked for."""
+    if IN_CI or config.getoption("--slow"):
+        return
+    skip = pytest.mark.skip(reason="slow: run with --slow")
+    for item in items:
+        if "slow" in item.keywords:
+            item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def golden(pytestconfig: pytest.Config) -> Path:
+    """Folder of golden cases; read-only, see ``copy_of``."""
+    return golden_root(pytestconfig)
+
+
+@pytest.fixture
+def copy_of(tmp_path: Path) -> Callable[[Path], Path]:
+    """Copy a directory to a place where the test may change it, dot files included, writable."""
+
+    def copy(directory: Path) -> Path:
+        target = tmp_path / directory.name
+        shutil.copytree(directory, target, copy_function=shutil.copyfile)
+        for folder in [target, *(path for path in target.rglob("*") if path.is_dir())]:
+            folder.chmod(0o755)  # copytree takes over the mode of a read-only folder
+        return target
+
+    return copy
+
+
+@pytest.fixture(scope="session")
+def vectors(pytestconfig: pytest.Config) -> Callable[[str], list[dict[str, Any]]]:
+    """Return the vectors of one file, by name without suffix; skip where they are not to be had."""
+
+    def load(name: str) -> list[dict[str, Any]]:
+        root = vectors_root(pytestconfig)
+        if root is None:
+            pytest.skip("needs --vectors DIR")
+        (file,) = root.glob(f"{name}.jsonl*")
+        return list(read_vectors(file))
+
+    return load
+
+
+@pytest.fixture
+def few_or_many() -> Callable[[int, int], int]:
+    """Choose how often to repeat: ``few_or_many(20, 200)`` is 200 in CI, 20 elsewhere."""
+    return lambda few, many: many if IN_CI else few

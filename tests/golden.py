@@ -1,0 +1,62 @@
+"""Where the golden directories and the vectors are: given on the command line, or the packed choice."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PACK = Path(__file__).parent / "interop" / "golden.tar.xz"
+_UNPACKED = pytest.StashKey[Path]()
+
+
+def golden_root(config: pytest.Config) -> Path:
+    """Return the folder of cases: ``--golden``, else the packed choice, unpacked once a session.
+
+    ``--golden`` may be read-only: tests copy what they change.
+    """
+    given = config.getoption("--golden")
+    if given is not None:
+        return _existing_folder(given, "--golden")
+    if _UNPACKED not in config.stash:
+        config.stash[_UNPACKED] = _unpack(config)
+    return config.stash[_UNPACKED]
+
+
+def vectors_root(config: pytest.Config) -> Path | None:
+    """Return the folder given by ``--vectors``, None without one."""
+    given = config.getoption("--vectors")
+    return None if given is None else _existing_folder(given, "--vectors")
+
+
+def read_vectors(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the objects of a ``.jsonl`` or ``.jsonl.gz`` file."""
+    opener = gzip.open if path.suffix == ".gz" else open
+    with opener(path, "rt", encoding="utf-8") as lines:
+        for line in lines:
+            yield json.loads(line)
+
+
+def _existing_folder(given: str, option: str) -> Path:
+    folder = Path(given).resolve()
+    if not folder.is_dir():
+        message = f"{option}: {given} is not a folder"
+        raise pytest.UsageError(message)
+    return folder
+
+
+def _unpack(config: pytest.Config) -> Path:
+    """Unpack into the session's own temporary folder, which pytest removes after some sessions."""
+    # pytest has no public way to the base of tmp_path_factory while tests are being collected.
+    base: Path = config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]  # noqa: SLF001
+    target = base / "golden"
+    with tarfile.open(PACK) as archive:
+        archive.extractall(target, filter="data")
+    return target
