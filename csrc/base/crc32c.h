@@ -14,7 +14,7 @@
  *  sgs_crc32c(0, "123456789", 9) == 0xE3069283 */
 uint32_t sgs_crc32c(uint32_t crc, const void *data, size_t size);
 
-/** The route that sgs_crc32c takes here: "portable", "sse4.2", "pclmul", "vpclmul" or "armv8". */
+/** The route that sgs_crc32c takes here: "portable", "sse4.2", "pclmul", "vpclmul", "avx512" or "armv8". */
 const char *sgs_crc32c_implementation(void);
 
 /** The same checksum by tables, on any machine. */
