@@ -33,7 +33,9 @@ CORE_WARNINGS = [
 WRAPPER_FLAGS = ["-O3", "-fvisibility=hidden"]  # C that Cython wrote: its warnings are not ours
 CYTHON_OUTPUT = Path("build", "cython")
 
-HOW_TO_INSTALL = "e.g. `apt-get install gcc python3-dev` or `dnf install gcc python3-devel`"
+HOW_TO_INSTALL = (
+    "install them, e.g. `apt-get install gcc python3-dev` or `dnf install gcc python3-devel`"
+)
 
 
 def core_sources() -> list[str]:
@@ -94,23 +96,24 @@ class BuildCore(build_ext):
     def run(self) -> None:
         """Refuse early, in one sentence, on a machine that cannot compile."""
         if not any(Path(folder, "Python.h").is_file() for folder in self.include_dirs):
-            message = f"segstore needs the header files of Python (Python.h): install them, {HOW_TO_INSTALL}"
-            raise PlatformError(message)
+            raise PlatformError(
+                f"segstore needs Python's header files (Python.h): {HOW_TO_INSTALL}"
+            )
         super().run()
 
     def build_extensions(self) -> None:
         """Check for the C compiler, which is known only here, and make its builds incremental."""
         command = self.compiler.compiler_so[0]
         if shutil.which(command) is None:
-            message = f"segstore needs a C compiler, and {command!r} is not there: install one, {HOW_TO_INSTALL}"
-            raise PlatformError(message)
+            problem = f"segstore needs a C compiler, and {command!r} was not found"
+            raise PlatformError(f"{problem}: {HOW_TO_INSTALL}")
         self.compiler.compile = partial(compile_changed, self.compiler, self.compiler.compile)
         self.force = True  # compile_changed() decides, not the age of the finished module
         super().build_extensions()
 
     def build_extension(self, ext: Extension) -> None:
         """Translate _core.pyx into C below build/, then let setuptools compile and link."""
-        import numpy
+        import numpy as np
         from Cython.Build import cythonize
 
         wrapper = Extension(ext.name, [name for name in ext.sources if name.endswith(".pyx")])
@@ -123,7 +126,7 @@ class BuildCore(build_ext):
         )
         core = [name for name in ext.sources if name.endswith(".c")]
         ext.sources = translated.sources + core
-        ext.include_dirs = ["csrc", numpy.get_include()]
+        ext.include_dirs = ["csrc", np.get_include()]
         super().build_extension(ext)
 
 

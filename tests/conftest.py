@@ -26,14 +26,22 @@ settings.load_profile("ci" if IN_CI else "home")
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add where the material is, and how much is run."""
     group = parser.getgroup("segstore")
-    group.addoption("--golden", metavar="DIR", help="golden directories (default: the packed choice)")
-    group.addoption("--vectors", metavar="DIR", help="what Kafka's own classes did (default: those tests are skipped)")
+    group.addoption(
+        "--golden", metavar="DIR", help="golden directories (default: the packed choice)"
+    )
+    group.addoption(
+        "--vectors",
+        metavar="DIR",
+        help="what Kafka's own classes did (default: those tests are skipped)",
+    )
     group.addoption("--slow", action="store_true", help="run tests marked slow in full; CI does")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Describe the markers."""
-    config.addinivalue_line("markers", "slow: takes more than some seconds; needs --slow or CI=true")
+    config.addinivalue_line(
+        "markers", "slow: takes more than some seconds; needs --slow or CI=true"
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -1,4 +1,4 @@
-"""Where the golden directories and the vectors are: given on the command line, or the packed choice."""
+"""Where golden directories and vectors are: named on the command line, or the packed choice."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _existing_folder(given: str, option: str) -> Path:
 def _unpack(config: pytest.Config) -> Path:
     """Unpack into the session's own temporary folder, which pytest removes after some sessions."""
     # pytest has no public way to the base of tmp_path_factory while tests are being collected.
-    base: Path = config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]  # noqa: SLF001
+    base: Path = config._tmp_path_factory.getbasetemp()  # type: ignore[attr-defined]
     target = base / "golden"
     with tarfile.open(PACK) as archive:
         archive.extractall(target, filter="data")

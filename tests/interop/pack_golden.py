@@ -1,4 +1,6 @@
-"""Pack the project's choice of golden directories: ``python -m tests.interop.pack_golden GOLDEN_FOLDER``.
+"""Pack the project's choice of golden directories.
+
+``python -m tests.interop.pack_golden GOLDEN_FOLDER``
 
 The choice holds every point of the interop tests at least once in at most 5 MiB. Packing the same
 folder twice gives the same bytes: names are sorted, times and owners are zero.

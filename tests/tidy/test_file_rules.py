@@ -1,0 +1,89 @@
+"""Rules for every file: length, names, and what must not stand in it."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+
+import pytest
+
+from tests.tidy.project_files import ROOT, core_files, name_of, project_files
+
+CODE = (".c", ".h", ".py", ".pyx", ".pxi", ".pxd")
+LIMIT_LINES = 400
+
+# A file that may be longer, and why. Add none lightly.
+LONG_FILES: dict[str, str] = {}
+
+# A .c of the core without a test of its own stem, and where it is tested.
+TESTED_ELSEWHERE: dict[str, str] = {}
+
+TEXT = (*CODE, ".pyi", ".md", ".toml", ".json", ".java", ".xml", ".in", ".mk", ".sh", "")
+
+# Brackets around a letter keep this file from holding what it looks for.
+MACHINE_PATHS = re.compile(r"/(?:[w]ork|[r]oot|[f]arm)/|/home/\w")
+REGISTRIES = re.compile(
+    r"[p]ypi\.org|[p]ythonhosted|[r]epo1?\.maven|[n]pmjs\.|[c]rates\.io|[d]eb\.debian|[p]roxy\.golang"
+)
+UNFINISHED = re.compile(r"\b(?:[T]ODO|[F]IXME|[X]XX|[H]ACK)\b")
+
+
+def texts():
+    """Name and text of every file that people write."""
+    for path in project_files(*TEXT):
+        try:
+            yield name_of(path), path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:  # a corpus file without suffix is bytes
+            continue
+
+
+def test_files_stay_short():
+    """A file that needs a table of contents wants to be two."""
+    lengths = {name_of(path): len(path.read_bytes().splitlines()) for path in project_files(*CODE)}
+
+    too_long = {name for name, lines in lengths.items() if lines > LIMIT_LINES}
+    assert too_long - set(LONG_FILES) == set()
+    assert set(LONG_FILES) - too_long == set(), "short again: take it out of the list"
+
+
+@pytest.mark.parametrize(
+    "pattern", [MACHINE_PATHS, REGISTRIES, UNFINISHED], ids=["path", "registry", "unfinished"]
+)
+def test_no_file_speaks_of_one_machine_or_of_work_left_undone(pattern):
+    """What stands here must be true on every machine."""
+    found = [(name, match.group()) for name, text in texts() for match in pattern.finditer(text)]
+
+    assert found == []
+
+
+def test_a_stem_names_one_source():
+    """One concept is one stem; C and Python have one each, since the class wraps the struct."""
+    for suffixes in [(".c",), (".h",), (".py",), (".pxi",), (".pxd",)]:
+        files = [*project_files(*suffixes)]
+        sources = [path for path in files if name_of(path).startswith(("csrc/", "segstore/"))]
+        stems = Counter(path.stem for path in sources if not path.stem.startswith("__"))
+
+        assert [stem for stem, count in stems.items() if count > 1] == []
+
+
+def test_every_source_of_the_core_has_a_test():
+    """tests/c mirrors csrc file by file."""
+    tests = {path.stem.removeprefix("test_") for path in (ROOT / "tests" / "c").rglob("test_*.c")}
+
+    untested = {name_of(path) for path in core_files(".c") if path.stem not in tests}
+    assert untested - set(TESTED_ELSEWHERE) == set()
+    assert set(TESTED_ELSEWHERE) - untested == set(), "has a test now: take it out of the list"
+
+
+def test_every_fuzz_target_has_a_corpus():
+    """A target without inputs finds nothing when the corpora are replayed."""
+    targets = {
+        path.stem.removeprefix("fuzz_") for path in (ROOT / "csrc" / "fuzz").glob("fuzz_*.c")
+    }
+    corpora = {
+        path.name
+        for path in (ROOT / "tests" / "corpus").iterdir()
+        if path.is_dir() and any(file.is_file() for file in path.iterdir())
+    }
+
+    assert corpora == targets
