@@ -1,0 +1,34 @@
+"""The packed choice: small enough, and the cases with everything that belongs to them."""
+
+from __future__ import annotations
+
+import tarfile
+
+from tests.golden import PACK
+from tests.interop.pack_golden import CHOICE, PACK_LIMIT_BYTES, SAMPLE, SAMPLE_LIMIT_BYTES
+
+
+def test_the_packs_stay_small():
+    """They are in every clone, the sample in every wheel."""
+    assert PACK.stat().st_size <= PACK_LIMIT_BYTES
+    assert SAMPLE.stat().st_size <= SAMPLE_LIMIT_BYTES
+
+
+def test_the_pack_holds_the_choice_and_its_dot_files():
+    """A marker that a tool for packing leaves out would turn clean stops into crashes."""
+    with tarfile.open(PACK) as archive:
+        names = set(archive.getnames())
+
+    assert {name.partition("/")[0] for name in names} == set(CHOICE)
+    assert {f"{case}/case.json" for case in CHOICE} <= names
+    assert "plain-many-segments/data/.kafka_cleanshutdown" in names
+    assert "kill9-plain/data/.lock" in names
+    assert "kill9-plain/data/.kafka_cleanshutdown" not in names
+
+
+def test_options_lead_to_the_material(golden):
+    """``--golden`` or the pack: the same layout."""
+    cases = [path for path in golden.iterdir() if path.is_dir()]
+
+    assert cases
+    assert all((case / "case.json").is_file() for case in cases)
