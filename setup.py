@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -33,9 +34,7 @@ CORE_WARNINGS = [
 WRAPPER_FLAGS = ["-O3", "-fvisibility=hidden"]  # C that Cython wrote: its warnings are not ours
 CYTHON_OUTPUT = Path("build", "cython")
 
-HOW_TO_INSTALL = (
-    "install them, e.g. `apt-get install gcc python3-dev` or `dnf install gcc python3-devel`"
-)
+HOW_TO_INSTALL = "`apt-get install gcc python3-dev` or `dnf install gcc python3-devel`"
 
 
 def core_sources() -> list[str]:
@@ -96,17 +95,17 @@ class BuildCore(build_ext):
     def run(self) -> None:
         """Refuse early, in one sentence, on a machine that cannot compile."""
         if not any(Path(folder, "Python.h").is_file() for folder in self.include_dirs):
-            raise PlatformError(
-                f"segstore needs Python's header files (Python.h): {HOW_TO_INSTALL}"
-            )
+            raise PlatformError(f"segstore needs Python.h: install it, e.g. {HOW_TO_INSTALL}")
+        if self.editable_mode:  # `pip install -e` would compile into a folder that it throws away
+            self.build_temp = f"build/temp.{self.plat_name}-{sys.implementation.cache_tag}"
         super().run()
 
     def build_extensions(self) -> None:
         """Check for the C compiler, which is known only here, and make its builds incremental."""
         command = self.compiler.compiler_so[0]
         if shutil.which(command) is None:
-            problem = f"segstore needs a C compiler, and {command!r} was not found"
-            raise PlatformError(f"{problem}: {HOW_TO_INSTALL}")
+            problem = f"segstore needs a C compiler ({command!r} was not found)"
+            raise PlatformError(f"{problem}: install one, e.g. {HOW_TO_INSTALL}")
         self.compiler.compile = partial(compile_changed, self.compiler, self.compiler.compile)
         self.force = True  # compile_changed() decides, not the age of the finished module
         super().build_extensions()
