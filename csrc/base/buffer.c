@@ -6,10 +6,7 @@
 
 enum { SMALLEST_CAPACITY = 64 };
 
-void sgs_buffer_init(sgs_buffer *buffer, sgs_memory memory)
-{
-    *buffer = (sgs_buffer){ .memory = memory };
-}
+void sgs_buffer_init(sgs_buffer *buffer, sgs_memory memory) { *buffer = (sgs_buffer){ .memory = memory }; }
 
 void sgs_buffer_deinit(sgs_buffer *buffer)
 {

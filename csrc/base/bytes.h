@@ -7,10 +7,7 @@
 
 #include <stdint.h>
 
-static inline uint16_t sgs_load_be16(const uint8_t *at)
-{
-    return (uint16_t)(((uint32_t)at[0] << 8) | (uint32_t)at[1]);
-}
+static inline uint16_t sgs_load_be16(const uint8_t *at) { return (uint16_t)(((uint32_t)at[0] << 8) | (uint32_t)at[1]); }
 
 static inline uint32_t sgs_load_be32(const uint8_t *at)
 {

@@ -38,25 +38,16 @@ enum { LONG_CHAIN_BYTES = 1360, CHAIN_BYTES = 336, SHORT_CHAIN_BYTES = 64 };
 #define FOLD_1024 _mm_set_epi64x(0x0D3B6092, 0x6992CEA2)
 #define FOLD_2048 _mm_set_epi64x(0xB9E02B86, 0xDCB17AA4)
 
-bool sgs_crc32c_has_sse42(void)
-{
-    return __builtin_cpu_supports("sse4.2");
-}
+bool sgs_crc32c_has_sse42(void) { return __builtin_cpu_supports("sse4.2"); }
 
-bool sgs_crc32c_has_pclmul(void)
-{
-    return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul");
-}
+bool sgs_crc32c_has_pclmul(void) { return __builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("pclmul"); }
 
 bool sgs_crc32c_has_vpclmul(void)
 {
     return sgs_crc32c_has_pclmul() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("vpclmulqdq");
 }
 
-bool sgs_crc32c_has_avx512(void)
-{
-    return sgs_crc32c_has_vpclmul() && __builtin_cpu_supports("avx512f");
-}
+bool sgs_crc32c_has_avx512(void) { return sgs_crc32c_has_vpclmul() && __builtin_cpu_supports("avx512f"); }
 
 SSE42 static inline uint64_t next_word(uint64_t crc, const uint8_t *at)
 {
@@ -133,10 +124,7 @@ PCLMUL uint32_t sgs_crc32c_pclmul(uint32_t crc, const void *data, size_t size)
     return ~joined_chains(~crc, data, size);
 }
 
-PCLMUL static inline __m128i load_128(const uint8_t *at)
-{
-    return _mm_loadu_si128((const __m128i *)(const void *)at);
-}
+PCLMUL static inline __m128i load_128(const uint8_t *at) { return _mm_loadu_si128((const __m128i *)(const void *)at); }
 
 PCLMUL static inline __m128i fold_128(__m128i moved, __m128i factors, __m128i onto)
 {
@@ -233,10 +221,7 @@ VPCLMUL uint32_t sgs_crc32c_vpclmul(uint32_t crc, const void *data, size_t size)
     return ~one_chain(crc, at, size);
 }
 
-AVX512 static inline __m512i load_512(const uint8_t *at)
-{
-    return _mm512_loadu_si512((const void *)at);
-}
+AVX512 static inline __m512i load_512(const uint8_t *at) { return _mm512_loadu_si512((const void *)at); }
 
 AVX512 static inline __m512i fold_512(__m512i moved, __m512i factors, __m512i onto)
 {

@@ -8,9 +8,6 @@
 
 #include "base/bytes.h"
 
-extern const uint32_t sgs_crc32_tables[8][256];
-extern const uint32_t sgs_crc32c_tables[8][256];
-
 /** Advance the register (the checksum without its final inversion) over `data`. */
 static inline uint32_t sgs_crc_by_tables(const uint32_t tables[8][256], uint32_t crc, const uint8_t *data, size_t size)
 {

@@ -11,37 +11,37 @@
 
 #include <stdint.h>
 
-#define SGS_STATUS_MAP(X)                                                                                         \
-    X(OK, "no error")                                                                                             \
-    /* bytes are wrong */                                                                                         \
-    X(CORRUPT_RECORD, "a batch is damaged")                    /* Kafka CorruptRecordException */                  \
-    X(INVALID_RECORD, "a record or batch has a wrong structure") /* Kafka InvalidRecordException */                \
-    X(CORRUPT_INDEX, "an index is damaged")                    /* Kafka CorruptIndexException */                   \
-    X(CORRUPT_LOG, "acknowledged data is damaged")             /* [DUR-51] */                                      \
-    X(UNSUPPORTED_FORMAT, "a format this version does not know") /* [DUR-95] */                                    \
-    X(LIMIT_EXCEEDED, "a configured limit was exceeded")       /* [DUR-92] */                                      \
-    X(CODEC, "compressed data cannot be decoded")                                                                 \
-    X(CODEC_MISSING, "no provider for a compression codec")                                                       \
-    /* the caller is wrong */                                                                                     \
-    X(ILLEGAL_ARGUMENT, "an argument is out of range")         /* Kafka IllegalArgumentException */                \
-    X(ILLEGAL_STATE, "the object is in the wrong state")       /* Kafka IllegalStateException */                   \
-    X(INVALID_OFFSET, "an offset does not increase")           /* Kafka InvalidOffsetException */                  \
-    X(INDEX_OFFSET_OVERFLOW, "an offset does not fit an index") /* Kafka IndexOffsetOverflowException */           \
-    X(SEGMENT_OFFSET_OVERFLOW, "an offset does not fit a segment") /* Kafka LogSegmentOffsetOverflowException */   \
-    X(CLOSED, "the object is closed")                                                                             \
-    /* the environment failed [DUR-30..DUR-42] */                                                                 \
-    X(NOT_FOUND, "a file or directory does not exist")                                                            \
-    X(ALREADY_EXISTS, "a file exists already")                                                                    \
-    X(NOT_A_LOG, "not a log directory")                                                                           \
-    X(PERMISSION, "permission denied")                                                                            \
-    X(LOCKED, "locked by another writer")                                                                         \
-    X(DISK_FULL, "no space left")                                                                                 \
-    X(RESOURCE, "out of memory or descriptors")                                                                   \
-    X(READ_IO, "a read failed")                                                                                   \
-    X(WRITE_IO, "a write failed")                                                                                 \
-    X(FSYNC_FAILED, "a sync failed")                                                                              \
-    X(CLOSE_FAILED, "a close failed")                                                                             \
-    X(CALLBACK, "a callback failed")  /* the exception is pending in the caller's language */                     \
+#define SGS_STATUS_MAP(X)                                                                                        \
+    X(OK, "no error")                                                                                            \
+    /* bytes are wrong */                                                                                        \
+    X(CORRUPT_RECORD, "a batch is damaged")                      /* Kafka CorruptRecordException */              \
+    X(INVALID_RECORD, "a record or batch has a wrong structure") /* Kafka InvalidRecordException */              \
+    X(CORRUPT_INDEX, "an index is damaged")                      /* Kafka CorruptIndexException */               \
+    X(CORRUPT_LOG, "acknowledged data is damaged")               /* [DUR-51] */                                  \
+    X(UNSUPPORTED_FORMAT, "a format this version does not know") /* [DUR-95] */                                  \
+    X(LIMIT_EXCEEDED, "a configured limit was exceeded")         /* [DUR-92] */                                  \
+    X(CODEC, "compressed data cannot be decoded")                                                                \
+    X(CODEC_MISSING, "no provider for a compression codec")                                                      \
+    /* the caller is wrong */                                                                                    \
+    X(ILLEGAL_ARGUMENT, "an argument is out of range")             /* Kafka IllegalArgumentException */          \
+    X(ILLEGAL_STATE, "the object is in the wrong state")           /* Kafka IllegalStateException */             \
+    X(INVALID_OFFSET, "an offset does not increase")               /* Kafka InvalidOffsetException */            \
+    X(INDEX_OFFSET_OVERFLOW, "an offset does not fit an index")    /* Kafka IndexOffsetOverflowException */      \
+    X(SEGMENT_OFFSET_OVERFLOW, "an offset does not fit a segment") /* Kafka LogSegmentOffsetOverflowException */ \
+    X(CLOSED, "the object is closed")                                                                            \
+    /* the environment failed [DUR-30..DUR-42] */                                                                \
+    X(NOT_FOUND, "a file or directory does not exist")                                                           \
+    X(ALREADY_EXISTS, "a file exists already")                                                                   \
+    X(NOT_A_LOG, "not a log directory")                                                                          \
+    X(PERMISSION, "permission denied")                                                                           \
+    X(LOCKED, "locked by another writer")                                                                        \
+    X(DISK_FULL, "no space left")                                                                                \
+    X(RESOURCE, "out of memory or descriptors")                                                                  \
+    X(READ_IO, "a read failed")                                                                                  \
+    X(WRITE_IO, "a write failed")                                                                                \
+    X(FSYNC_FAILED, "a sync failed")                                                                             \
+    X(CLOSE_FAILED, "a close failed")                                                                            \
+    X(CALLBACK, "a callback failed") /* the exception is pending in the caller's language */                     \
     X(INTERNAL, "an invariant of segstore is broken")
 
 #define SGS_STATUS_ENUM(name, text) SGS_##name,

@@ -25,9 +25,9 @@ typedef struct sgs_slice { /* borrowed bytes */
 } sgs_slice;
 
 typedef enum sgs_open_mode {
-    SGS_OPEN_READ,       /* the file must exist */
-    SGS_OPEN_WRITE,      /* read and write, the file must exist */
-    SGS_OPEN_CREATE,     /* read and write, the file must not exist (O_EXCL) [DUR-11] */
+    SGS_OPEN_READ,           /* the file must exist */
+    SGS_OPEN_WRITE,          /* read and write, the file must exist */
+    SGS_OPEN_CREATE,         /* read and write, the file must not exist (O_EXCL) [DUR-11] */
     SGS_OPEN_WRITE_OR_CREATE /* read and write; for locks and indexes */
 } sgs_open_mode;
 

@@ -11,10 +11,10 @@
 #include "io/env.h"
 
 typedef struct sgs_mapped_file {
-    uint8_t *data;           /* NULL when nothing is mapped */
-    uint32_t length;         /* bytes of the file that are there */
+    uint8_t *data;            /* NULL when nothing is mapped */
+    uint32_t length;          /* bytes of the file that are there */
     uint32_t reserved_length; /* bytes of address space, or of heap */
-    int fd;                  /* -1 when closed */
+    int fd;                   /* -1 when closed */
     bool writable, heap;
 } sgs_mapped_file;
 

@@ -33,13 +33,13 @@ static inline void test_register(test_case *entry)
     test_last = &entry->next;
 }
 
-#define TEST(name_)                                                                                                   \
-    static void name_(void);                                                                                          \
-    __attribute__((constructor)) static void register_##name_(void)                                                   \
-    {                                                                                                                 \
-        static test_case entry = { #name_, name_, NULL };                                                             \
-        test_register(&entry);                                                                                        \
-    }                                                                                                                 \
+#define TEST(name_)                                                 \
+    static void name_(void);                                        \
+    __attribute__((constructor)) static void register_##name_(void) \
+    {                                                               \
+        static test_case entry = { #name_, name_, NULL };           \
+        test_register(&entry);                                      \
+    }                                                               \
     static void name_(void)
 
 __attribute__((format(printf, 3, 4))) static inline bool test_note(const char *file, int line, const char *format, ...)
@@ -61,8 +61,7 @@ static inline bool test_true(bool holds, const char *text, const char *file, int
 
 static inline bool test_eq_i64(int64_t found, int64_t expected, const char *text, const char *file, int line)
 {
-    return found == expected ||
-           test_note(file, line, "%s is %" PRId64 ", expected %" PRId64, text, found, expected);
+    return found == expected || test_note(file, line, "%s is %" PRId64 ", expected %" PRId64, text, found, expected);
 }
 
 static inline bool test_eq_u64(uint64_t found, uint64_t expected, const char *text, const char *file, int line)
@@ -73,7 +72,8 @@ static inline bool test_eq_u64(uint64_t found, uint64_t expected, const char *te
 
 static inline bool test_eq_text(const char *found, const char *expected, const char *text, const char *file, int line)
 {
-    return strcmp(found, expected) == 0 || test_note(file, line, "%s is \"%s\", expected \"%s\"", text, found, expected);
+    return strcmp(found, expected) == 0 ||
+           test_note(file, line, "%s is \"%s\", expected \"%s\"", text, found, expected);
 }
 
 static inline bool test_mem(const void *found, const void *expected, size_t size, const char *text, const char *file,
@@ -90,16 +90,16 @@ static inline bool test_mem(const void *found, const void *expected, size_t size
 
 static inline bool test_status(sgs_status found, sgs_status expected, const char *text, const char *file, int line)
 {
-    return found == expected || test_note(file, line, "%s is %s, expected %s", text, sgs_status_name(found),
-                                          sgs_status_name(expected));
+    return found == expected ||
+           test_note(file, line, "%s is %s, expected %s", text, sgs_status_name(found), sgs_status_name(expected));
 }
 
 /* EXPECT_OK shows the message as well; the expression must have filled `err_`. */
 static inline bool test_ok(sgs_status found, const sgs_error *err, const char *text, const char *file, int line)
 {
-    return found == SGS_OK || test_note(file, line, "%s is %s: %s (file '%s', position %" PRId64 ", errno %d)", text,
-                                        sgs_status_name(found), err->message, err->file, err->position,
-                                        (int)err->os_error);
+    return found == SGS_OK ||
+           test_note(file, line, "%s is %s: %s (file '%s', position %" PRId64 ", errno %d)", text,
+                     sgs_status_name(found), err->message, err->file, err->position, (int)err->os_error);
 }
 
 #define EXPECT_TRUE(fact) test_true((fact), #fact, __FILE__, __LINE__)
@@ -110,10 +110,10 @@ static inline bool test_ok(sgs_status found, const sgs_error *err, const char *t
 #define EXPECT_STATUS(found, expected) test_status((found), (expected), #found, __FILE__, __LINE__)
 #define EXPECT_OK(found, err) test_ok((found), (err), #found, __FILE__, __LINE__)
 
-#define TEST_REQUIRE(holds)                                                                                           \
-    do {                                                                                                              \
-        if (!(holds))                                                                                                 \
-            return;                                                                                                   \
+#define TEST_REQUIRE(holds) \
+    do {                    \
+        if (!(holds))       \
+            return;         \
     } while (0)
 #define REQUIRE_TRUE(fact) TEST_REQUIRE(EXPECT_TRUE(fact))
 #define REQUIRE_EQ_I64(found, expected) TEST_REQUIRE(EXPECT_EQ_I64(found, expected))
@@ -149,7 +149,7 @@ static inline int test_main(int count, char **words)
     return failed > 0 || passed == 0;
 }
 
-#define TEST_MAIN()                                                                                                   \
+#define TEST_MAIN() \
     int main(int count, char **words) { return test_main(count, words); }
 
 #endif

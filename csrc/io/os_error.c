@@ -1,0 +1,47 @@
+/* os_error.c - from errno to a status and a sentence. */
+#include "io/os_error.h"
+
+#include <errno.h>
+
+sgs_status sgs_os_error_status(int os_error, sgs_status otherwise)
+{
+    switch (os_error) {
+    case ENOSPC:
+    case EDQUOT:
+    case EFBIG:
+        return SGS_DISK_FULL;
+    case EMFILE:
+    case ENFILE:
+    case ENOMEM:
+    case ENOLCK:
+        return SGS_RESOURCE;
+    case EROFS:
+    case EACCES:
+    case EPERM:
+    case ETXTBSY:
+        return SGS_PERMISSION;
+    case ENOENT:
+        return SGS_NOT_FOUND;
+    case EEXIST:
+        return SGS_ALREADY_EXISTS;
+    case ENOTDIR:
+    case EISDIR:
+    case ELOOP: /* a link where none is followed [DUR-99] */
+    case ENXIO: /* a socket */
+        return SGS_NOT_A_LOG;
+    case ENOTEMPTY:
+        return SGS_ILLEGAL_STATE;
+    case ENAMETOOLONG:
+        return SGS_ILLEGAL_ARGUMENT;
+    default:
+        return otherwise;
+    }
+}
+
+sgs_status sgs_fail_os(sgs_error *err, sgs_status status, int os_error, const char *doing, const char *file)
+{
+    /* The system's own text is left to the caller's language (os.strerror): asking for it here depends on the locale. */
+    (void)sgs_fail(err, status, "cannot %s: %s (errno %d)", doing, sgs_status_text(status), os_error);
+    err->os_error = os_error;
+    return sgs_fail_in_file(err, file);
+}
