@@ -1,0 +1,93 @@
+/* columns.h - records as columns: batches decode straight into Arrow buffers [DESIGN D7].
+ *
+ * A column builder takes whole batches, one after the other, keeps the records that its bounds let through, and is
+ * finished into one ArrowArray (a struct array: a record batch) whose buffers are handed over, not copied.
+ *
+ * column           Arrow type                                   nullable
+ * key, value       binary (z)                                   yes
+ * topic            string (u), a constant                       yes
+ * partition        int32 (i), a constant                        yes
+ * offset           int64 (l)                                    yes   flags are Spark's: its Kafka schema is all nullable
+ * timestamp        timestamp[ms, UTC] (tsm:UTC) or [us] (tsu:UTC) yes
+ * timestampType    int32 (i): -1, 0 CreateTime, 1 LogAppendTime yes
+ * headers          list<element: struct<key: string, value: binary>>, null when the record has none   yes
+ * leaderEpoch      int32 (i), -1 unknown                        yes
+ * The names are those of Spark's Kafka connector. Control records have offsets but no rows. */
+#ifndef SGS_RECORD_COLUMNS_H
+#define SGS_RECORD_COLUMNS_H
+
+#include "record/arrow_abi.h"
+#include "record/batch_builder.h"
+#include "record/codec.h"
+#include "record/record.h"
+
+typedef enum sgs_column {
+    SGS_COLUMN_KEY,
+    SGS_COLUMN_VALUE,
+    SGS_COLUMN_TOPIC,
+    SGS_COLUMN_PARTITION,
+    SGS_COLUMN_OFFSET,
+    SGS_COLUMN_TIMESTAMP,
+    SGS_COLUMN_TIMESTAMP_TYPE,
+    SGS_COLUMN_HEADERS,
+    SGS_COLUMN_LEADER_EPOCH,
+    SGS_COLUMN_COUNT
+} sgs_column;
+
+enum { SGS_TOPIC_MAX_BYTES = 249 };
+
+typedef struct sgs_columns_options {
+    uint8_t columns[SGS_COLUMN_COUNT]; /* the projection: sgs_column values in output order, none twice */
+    uint8_t columns_count;
+    bool timestamp_in_microseconds;    /* else milliseconds */
+    bool null_headers_when_empty;      /* Spark's convention; else an empty list */
+    bool check_crc;                    /* [DUR-79] */
+    int64_t start_offset, end_offset;  /* rows with start <= offset < end */
+    int64_t start_timestamp, end_timestamp; /* rows with start <= timestamp < end; INT64_MIN, INT64_MAX = no bound */
+    char topic[SGS_TOPIC_MAX_BYTES + 1];
+    int32_t partition;
+} sgs_columns_options;
+
+typedef struct sgs_columns sgs_columns; /* owns its buffers */
+
+void sgs_columns_options_default(sgs_columns_options *options); /* all columns of the table above in its order */
+/** "key", "value", ... as in the table; NULL for a value outside the enum */
+const char *sgs_column_name(int column);
+
+sgs_status sgs_columns_open(sgs_memory memory, const sgs_columns_options *options, const sgs_codec_table *codecs,
+                            sgs_columns **columns, sgs_error *err);
+void sgs_columns_close(sgs_columns *columns);
+/** Decode one complete batch and append its rows. On failure nothing of the batch is kept.
+ *  @return SGS_OK, SGS_CORRUPT_RECORD, SGS_INVALID_RECORD, SGS_UNSUPPORTED_FORMAT, a codec status, or SGS_LIMIT_EXCEEDED
+ *          when the batch would carry a binary column past 2 GiB (finish first, then again) */
+sgs_status sgs_columns_append_batch(sgs_columns *columns, const uint8_t *batch, size_t size, sgs_error *err);
+int64_t sgs_columns_rows_count(const sgs_columns *columns);
+int64_t sgs_columns_bytes_count(const sgs_columns *columns); /* of the variable-size columns */
+/** Export what was gathered and begin anew. `array` owns its buffers and outlives the builder. */
+sgs_status sgs_columns_finish(sgs_columns *columns, struct ArrowArray *array, sgs_error *err);
+/** Export the schema of the projection: a struct with one child a column. */
+sgs_status sgs_columns_export_schema(sgs_memory memory, const sgs_columns_options *options, struct ArrowSchema *schema,
+                                     sgs_error *err);
+
+/* ---- the other way: batches from Arrow columns (columns_encode.c) ---- */
+
+/* Where the columns are in a struct array; -1 = absent. Types: key and value binary, string, their large forms or null;
+ * timestamp any timestamp unit or int64 (ms); headers list or large list of struct<key: string, value: binary>. */
+typedef struct sgs_columns_source {
+    const struct ArrowSchema *schema; /* borrowed, of the struct */
+    const struct ArrowArray *array;   /* borrowed, of the struct; may be sliced (offset > 0) */
+    int key, value, timestamp, headers;
+} sgs_columns_source;
+
+/** Find the columns by name and check their types.
+ *  @return SGS_OK; SGS_ILLEGAL_ARGUMENT naming the column, its type and what is accepted */
+sgs_status sgs_columns_source_init(sgs_columns_source *source, const struct ArrowSchema *schema,
+                                   const struct ArrowArray *array, sgs_error *err);
+/** Build batches of rows [start, end) of the source, each at most `max_batch_bytes` uncompressed (one larger record makes
+ *  a batch of its own), appended to `out` with a row each in `table`. Offsets count from options->base_offset per batch as
+ *  a producer sends them; a record without timestamp (null or no column) gets `default_timestamp`. */
+sgs_status sgs_columns_encode(const sgs_columns_source *source, int64_t start, int64_t end,
+                              const sgs_batch_options *options, int64_t max_batch_bytes, int64_t default_timestamp,
+                              sgs_batch_builder *builder, sgs_buffer *out, sgs_buffer *table_rows, sgs_error *err);
+
+#endif

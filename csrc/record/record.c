@@ -1,0 +1,172 @@
+/* record.c - reading and writing of single records. */
+#include "record/record.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+#include "record/record_parse.h"
+
+sgs_record_fault sgs_record_check_headers(const uint8_t *at, const uint8_t *end, int32_t count)
+{
+    if (count < 0)
+        return "a record has a negative header count";
+    if (count > end - at)
+        return "a record counts more headers than it has bytes";
+    for (int32_t i = 0; i < count; ++i) {
+        int32_t key_size, value_size;
+        if (!sgs_parse_varint(&at, end, &key_size))
+            return "a header key size is not a number";
+        if (key_size < 0)
+            return "a header key is null";
+        if (key_size > end - at)
+            return "a header key reaches beyond its record";
+        at += key_size;
+        if (!sgs_parse_varint(&at, end, &value_size))
+            return "a header value size is not a number";
+        if (value_size < -1 || value_size > end - at)
+            return "a header value reaches beyond its record";
+        at += value_size < 0 ? 0 : value_size;
+    }
+    return at == end ? NULL : "a record does not end at its declared size";
+}
+
+void sgs_record_reader_init(sgs_record_reader *reader, const sgs_batch_header *batch, const uint8_t *section, size_t size)
+{
+    *reader = (sgs_record_reader){
+        .batch = *batch,
+        .next = section,
+        .end = size > 0 ? section + size : section,
+        .remaining_count = batch->records_count,
+        .previous_offset = batch->base_offset > 0 ? batch->base_offset - 1 : -1, /* no offset is negative [DUR-89] */
+    };
+}
+
+static sgs_status fail(const sgs_record_reader *reader, sgs_record_fault fault, sgs_error *err)
+{
+    const int32_t index = reader->batch.records_count - reader->remaining_count;
+    return sgs_fail(err, SGS_INVALID_RECORD, "batch at offset %" PRId64 ", record %" PRId32 ": %s",
+                    reader->batch.base_offset, index, fault);
+}
+
+/* Kafka DefaultRecordBatch.incrementSequence: sequences wrap to 0 behind INT32_MAX [format.md 4.2]. */
+static int32_t add_sequence(int32_t sequence, int32_t increment)
+{
+    return sequence > INT32_MAX - increment ? increment - (INT32_MAX - sequence) - 1 : sequence + increment;
+}
+
+sgs_status sgs_record_reader_next(sgs_record_reader *reader, sgs_record *record, bool *found, sgs_error *err)
+{
+    if (reader->remaining_count == 0) {
+        *found = false;
+        return SGS_OK;
+    }
+    if (reader->remaining_count < 0)
+        return sgs_fail(err, SGS_INVALID_RECORD, "batch at offset %" PRId64 ": a records count of %" PRId32,
+                        reader->batch.base_offset, reader->batch.records_count);
+    sgs_record_fields fields;
+    const sgs_record_fault fault = sgs_record_parse(reader->next, reader->end, &fields);
+    if (fault != NULL)
+        return fail(reader, fault, err);
+
+    int64_t offset;
+    if (__builtin_add_overflow(reader->batch.base_offset, fields.offset_delta, &offset) ||
+        offset <= reader->previous_offset)
+        return fail(reader, "its offset does not follow the one before", err);
+    if (offset > reader->batch.last_offset)
+        return fail(reader, "its offset is beyond the batch's last offset", err);
+    int64_t timestamp = reader->batch.max_timestamp;
+    if ((reader->batch.attributes & SGS_ATTRIBUTE_LOG_APPEND_TIME) == 0 &&
+        __builtin_add_overflow(reader->batch.base_timestamp, fields.timestamp_delta, &timestamp)) /* [DUR-90] */
+        return fail(reader, "its timestamp does not fit 64 bits", err);
+    if (reader->remaining_count == 1 && fields.next != reader->end)
+        return fail(reader, "bytes are left behind the last record", err);
+
+    const int32_t base_sequence = reader->batch.base_sequence;
+    *record = (sgs_record){
+        .offset = offset,
+        .timestamp = timestamp,
+        .sequence = base_sequence < 0 ? SGS_NO_SEQUENCE : add_sequence(base_sequence, fields.offset_delta),
+        .size_bytes = (int32_t)(fields.next - reader->next),
+        .key = { fields.key, fields.key_size },
+        .value = { fields.value, fields.value_size },
+        .headers_count = fields.headers_count,
+        .headers = { fields.headers, (int32_t)(fields.next - fields.headers) },
+        .attributes = fields.attributes,
+    };
+    reader->next = fields.next;
+    reader->previous_offset = offset;
+    --reader->remaining_count;
+    *found = true;
+    return SGS_OK;
+}
+
+void sgs_record_next_header(sgs_bytes *headers, sgs_record_header *header)
+{
+    const uint8_t *at = headers->data;
+    const uint8_t *const end = at + headers->size;
+    int32_t key_size = 0, value_size = 0;
+    const bool has_key_size = sgs_parse_varint(&at, end, &key_size);
+    SGS_ASSERT(has_key_size && key_size >= 0 && key_size <= end - at);
+    (void)has_key_size;
+    header->key = (sgs_bytes){ at, key_size };
+    at += key_size;
+    const bool has_value_size = sgs_parse_varint(&at, end, &value_size);
+    SGS_ASSERT(has_value_size && value_size <= end - at);
+    (void)has_value_size;
+    header->value = (sgs_bytes){ value_size < 0 ? NULL : at, value_size };
+    at += value_size < 0 ? 0 : value_size;
+    *headers = (sgs_bytes){ at, (int32_t)(end - at) };
+}
+
+static int64_t bytes_size(sgs_bytes bytes)
+{
+    return sgs_varint_size(bytes.size) + (bytes.size < 0 ? 0 : (int64_t)bytes.size);
+}
+
+/* the Size field: all bytes behind it */
+static int64_t body_size(int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key, sgs_bytes value,
+                         const sgs_record_header *headers, int32_t headers_count)
+{
+    int64_t size = 1 + sgs_varlong_size(timestamp_delta) + sgs_varint_size(offset_delta) + bytes_size(key) +
+                   bytes_size(value) + sgs_varint_size(headers_count);
+    for (int32_t i = 0; i < headers_count; ++i)
+        size += bytes_size(headers[i].key) + bytes_size(headers[i].value);
+    return size;
+}
+
+int64_t sgs_record_size(int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key, sgs_bytes value,
+                        const sgs_record_header *headers, int32_t headers_count)
+{
+    const int64_t size = body_size(timestamp_delta, offset_delta, key, value, headers, headers_count);
+    /* beyond INT32_MAX the record cannot be written, but its size must still compare as too large */
+    return size + sgs_varint_size(size > INT32_MAX ? INT32_MAX : (int32_t)size);
+}
+
+static uint8_t *write_bytes(uint8_t *out, sgs_bytes bytes)
+{
+    out = sgs_varint_write(out, bytes.size < 0 ? -1 : bytes.size);
+    if (bytes.size <= 0)
+        return out;
+    memcpy(out, bytes.data, (size_t)bytes.size);
+    return out + bytes.size;
+}
+
+uint8_t *sgs_record_write(uint8_t *out, int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key, sgs_bytes value,
+                          const sgs_record_header *headers, int32_t headers_count)
+{
+    const int64_t size = body_size(timestamp_delta, offset_delta, key, value, headers, headers_count);
+    SGS_ASSERT(size <= INT32_MAX);
+    out = sgs_varint_write(out, (int32_t)size);
+    *out++ = 0; /* attributes: none are defined */
+    out = sgs_varlong_write(out, timestamp_delta);
+    out = sgs_varint_write(out, offset_delta);
+    out = write_bytes(out, key);
+    out = write_bytes(out, value);
+    out = sgs_varint_write(out, headers_count);
+    for (int32_t i = 0; i < headers_count; ++i) {
+        SGS_ASSERT(headers[i].key.size >= 0);
+        out = write_bytes(out, headers[i].key);
+        out = write_bytes(out, headers[i].value);
+    }
+    return out;
+}

@@ -1,0 +1,55 @@
+/* record.h - one record, magic 2: reading and writing of the record section of a batch [format.md 5], Kafka DefaultRecord.
+ *
+ *     size varint | attributes i8 | timestamp_delta varlong | offset_delta varint | key varint+bytes | value varint+bytes
+ *     | header count varint | per header: key varint+bytes, value varint+bytes        (-1 = null, not for header keys)
+ * Input is hostile: each length is compared with what remains before it is used [DUR-85..DUR-91]. Nothing is copied: a
+ * record points into the bytes it was read from and lives as long as they do. */
+#ifndef SGS_RECORD_RECORD_H
+#define SGS_RECORD_RECORD_H
+
+#include "record/record_batch.h"
+
+typedef struct sgs_bytes { /* borrowed; size -1 is null (then data is NULL) */
+    const uint8_t *data;
+    int32_t size;
+} sgs_bytes;
+
+typedef struct sgs_record_header {
+    sgs_bytes key, value;
+} sgs_record_header;
+
+typedef struct sgs_record {
+    int64_t offset;    /* absolute */
+    int64_t timestamp; /* by the batch's timestamp type: max_timestamp for LogAppendTime */
+    int32_t sequence;  /* -1 when the batch has none */
+    int32_t size_bytes; /* size varint included */
+    sgs_bytes key, value;
+    int32_t headers_count;
+    sgs_bytes headers; /* the encoded headers, checked; walk them with sgs_record_next_header */
+    int8_t attributes;
+} sgs_record;
+
+typedef struct sgs_record_reader {
+    sgs_batch_header batch;
+    const uint8_t *next, *end;
+    int32_t remaining_count;
+    int64_t previous_offset;
+} sgs_record_reader;
+
+/** Start reading `section`: the record section of `batch`, decompressed when the batch has a codec. Borrowed. */
+void sgs_record_reader_init(sgs_record_reader *reader, const sgs_batch_header *batch, const uint8_t *section, size_t size);
+/** @param found  false after the last record
+ *  @return SGS_OK; SGS_INVALID_RECORD naming the batch's offset: a record that does not end at its declared size, a
+ *          negative header key size, bytes left behind the last record, too few records [format.md 5, Reader rules] */
+sgs_status sgs_record_reader_next(sgs_record_reader *reader, sgs_record *record, bool *found, sgs_error *err);
+/** Take the next header off `headers` (which shrinks). Only for headers of a record that the reader has checked. */
+void sgs_record_next_header(sgs_bytes *headers, sgs_record_header *header);
+
+/** Bytes that the record takes, size varint included. `headers` may be NULL when the count is 0. */
+int64_t sgs_record_size(int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key, sgs_bytes value,
+                        const sgs_record_header *headers, int32_t headers_count);
+/** Write the record at `out`, which has room for sgs_record_size bytes. @return the byte behind it */
+uint8_t *sgs_record_write(uint8_t *out, int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key, sgs_bytes value,
+                          const sgs_record_header *headers, int32_t headers_count);
+
+#endif

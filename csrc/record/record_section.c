@@ -1,0 +1,61 @@
+/* record_section.c - from the bytes of a batch to a reader of its records. */
+#include "record/record_section.h"
+
+#include <inttypes.h>
+
+#include "record/record_parse.h"
+
+/* What the header must hold before the records are looked at [DUR-87, DUR-89, DUR-95]. */
+static sgs_status check_header(const sgs_batch_header *batch, sgs_error *err)
+{
+    if (batch->base_offset < 0 || batch->last_offset < batch->base_offset || batch->last_offset == INT64_MAX)
+        return sgs_fail(err, SGS_INVALID_RECORD, "batch at offset %" PRId64 ": a last offset of %" PRId64,
+                        batch->base_offset, batch->last_offset);
+    if (batch->records_count < 0)
+        return sgs_fail(err, SGS_INVALID_RECORD, "batch at offset %" PRId64 ": a records count of %" PRId32,
+                        batch->base_offset, batch->records_count);
+    if (batch->records_count > 0 && sgs_batch_is_control(batch) && sgs_batch_codec(batch) != SGS_CODEC_NONE)
+        return sgs_fail(err, SGS_UNSUPPORTED_FORMAT, "batch at offset %" PRId64 ": control records compressed with %s",
+                        batch->base_offset, sgs_codec_name(sgs_batch_codec(batch)));
+    return SGS_OK;
+}
+
+sgs_status sgs_record_section_open(const uint8_t *batch, size_t size, bool check_crc, const sgs_codec_table *codecs,
+                                   sgs_buffer *scratch, sgs_record_reader *reader, sgs_error *err)
+{
+    sgs_batch_header header;
+    sgs_status status = sgs_batch_header_load(batch, size, -1, &header, err);
+    if (status != SGS_OK)
+        return status;
+    if (header.magic != 2)
+        return sgs_fail(err, SGS_UNSUPPORTED_FORMAT, "batch at offset %" PRId64 ": magic %d, expected 2",
+                        header.base_offset, header.magic);
+    const size_t batch_size = (size_t)header.size_bytes;
+    if (check_crc) {
+        status = sgs_batch_check(batch, batch_size, -1, err);
+        if (status != SGS_OK)
+            return sgs_fail(err, status, "batch at offset %" PRId64 ": its CRC is not that of its bytes",
+                            header.base_offset);
+    }
+    status = check_header(&header, err);
+    if (status != SGS_OK)
+        return status;
+
+    const uint8_t *section = batch + SGS_BATCH_HEADER_BYTES;
+    size_t section_size = batch_size - SGS_BATCH_HEADER_BYTES;
+    if (header.records_count == 0) {
+        section_size = 0; /* nothing behind the header is looked at [format.md 4.5] */
+    } else if (sgs_batch_codec(&header) != SGS_CODEC_NONE) {
+        sgs_buffer_clear(scratch);
+        status = sgs_codec_decompress(codecs, sgs_batch_codec(&header), section, section_size, scratch, err);
+        if (status != SGS_OK)
+            return status;
+        section = scratch->data;
+        section_size = scratch->size;
+    }
+    if ((size_t)header.records_count > section_size / SGS_RECORD_MIN_BYTES)
+        return sgs_fail(err, SGS_INVALID_RECORD, "batch at offset %" PRId64 ": %" PRId32 " records in %zu bytes",
+                        header.base_offset, header.records_count, section_size);
+    sgs_record_reader_init(reader, &header, section, section_size);
+    return SGS_OK;
+}
