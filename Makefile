@@ -26,7 +26,7 @@ test: install
 lint: install
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/cython-lint segstore
+	PATH="$(abspath $(BIN)):$$PATH" cython-lint segstore
 	$(BIN)/clang-format --dry-run --Werror $(C_FILES)
 	$(BIN)/cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,performance,portability \
 	    --inline-suppr -j $(JOBS) -Icsrc csrc
