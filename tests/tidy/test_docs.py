@@ -33,7 +33,9 @@ def test_targets_of_make_in_documents_exist():
     named = {
         name
         for document in DOCUMENTS
-        for name in re.findall(r"`make (\w+)`", document.read_text(encoding="utf-8"))
+        for name in re.findall(
+            r"(?:^|`)make (\w+)", document.read_text(encoding="utf-8"), re.MULTILINE
+        )
     }
     assert {"demo", "test"} <= named
     assert named - targets == set()
