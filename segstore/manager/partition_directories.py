@@ -1,0 +1,55 @@
+"""What a log directory holds, by the names of the directories in it [LOC-24, DUR-98]."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from segstore.errors import LogNotFoundError, NotALogError
+from segstore.log.partition_directory import (
+    is_partition_directory_name,
+    parse_directory_name,
+    segment_base_offsets,
+)
+
+if TYPE_CHECKING:
+    from segstore._core import Directory
+    from segstore.types import TopicPartition
+
+INTERNAL_TOPICS: Final = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state"}
+)
+"""Kafka's own topics, which a consumer of everything does not get (Kafka ``Topic.isInternal``)."""
+
+CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
+"""The log of the KRaft quorum; it may lie beside the topics but is none that a broker serves."""
+
+
+def list_topic_partitions(directory: Directory) -> list[TopicPartition]:
+    """Return the partitions of a log directory, sorted.
+
+    Directories that are being deleted, moved or that are stray (``-delete``, ``-future``,
+    ``-stray``), files, and names that are no partition's are left out; so is what vanishes
+    meanwhile.
+    """
+    found = []
+    for name in directory.names():
+        if not is_partition_directory_name(name):
+            continue
+        try:
+            is_directory = directory.info(name).is_directory
+        except LogNotFoundError:
+            continue
+        if is_directory:
+            found.append(parse_directory_name(name))
+    return sorted(found)
+
+
+def refuse_partition_directory(directory: Directory) -> None:
+    """Raise `NotALogError` when *directory* is one partition's: its parent was meant."""
+    if segment_base_offsets(directory.names()):
+        raise NotALogError(
+            "this is the directory of one partition; the log directory is the one above it",
+            file=directory.path,
+            found="segment files (.log)",
+            expected="directories <topic>-<partition>",
+        )

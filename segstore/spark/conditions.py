@@ -1,0 +1,101 @@
+"""Errors of the data source, under the names and in the words of Spark's Kafka connector [D10].
+
+Whoever moved a query from ``format("kafka")`` finds the same condition in the message; what a log
+directory can say more (its path, what is there) is added behind it.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from segstore.errors import IllegalArgumentError, IllegalStateError, UnknownTopicOrPartitionError
+
+MESSAGES: Final = {
+    "KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED": (
+        "Partitions specified for Kafka start offsets don't match what are assigned. Maybe topic "
+        "partitions are "
+        "created or deleted while the query is running. Specified: {specifiedPartitions} "
+        "Assigned: {assignedPartitions}"
+    ),
+    "KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED": (
+        "Partitions specified for Kafka timestamp based {position} offsets don't match what are "
+        "assigned. Maybe "
+        "topic partitions are created or deleted while the query is running. Specified: "
+        "{specifiedPartitions} "
+        "Assigned: {assignedPartitions}"
+    ),
+    "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_START_OFFSET_AND_END_OFFSET": (
+        "The specified start offset and end offset should have the same topic-partitions. "
+        "Topic-partitions for start offset: {tpsForStartOffset}. "
+        "Topic-partitions for end offset: {tpsForEndOffset}."
+    ),
+    "UNRESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET": (
+        "The specified start {offsetType} {startOffset} is greater than the end {offsetType} "
+        "{endOffset} "
+        "for topic {topic} partition {partition}."
+    ),
+    "RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET": (
+        "The resolved start offset {startOffset} is greater than the resolved end offset "
+        "{endOffset} "
+        "for topic {topic} partition {partition}."
+    ),
+    "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE": (
+        "Some data may have been lost because they are not available any more; either the data was "
+        "aged out or the "
+        "topic may have been deleted before all the data in the topic was processed. If you don't "
+        "want your query "
+        "to fail on such cases, set the source option failOnDataLoss to false. Reason: Could not "
+        "read records in "
+        "offset [{startOffset}, {endOffset}) for topic partition {topicPartition}: "
+        "the log holds [{logStartOffset}, {logEndOffset})."
+    ),
+}
+"""Condition to text; placeholders are the connector's message parameters, and the log's bounds."""
+
+
+class ConnectorOptionError(IllegalArgumentError):
+    """An option is missing, wrong or contradicts another.
+
+    The connector's IllegalArgumentException; like it, raised by ``load()``.
+    """
+
+
+class ConnectorConditionError(IllegalStateError):
+    """What was asked and what the directory holds do not go together.
+
+    Attributes
+    ----------
+    condition : str
+        Spark's name, a key of ``MESSAGES``.
+    parameters : dict of str to str
+        The connector's message parameters.
+    """
+
+    condition: str = ""
+    parameters: dict[str, str]
+
+
+class UnresolvedConditionError(ConnectorConditionError, ConnectorOptionError):
+    """The same, seen from the options alone, without looking at the directory."""
+
+
+def condition_error(
+    condition: str, kind: type[ConnectorConditionError] = ConnectorConditionError, **parameters: Any
+) -> ConnectorConditionError:
+    """Return the error for *condition*, its text filled in."""
+    texts = {name: str(value) for name, value in parameters.items()}
+    error = kind(f"[{condition}] {MESSAGES[condition].format(**texts)}")
+    error.condition = condition
+    error.parameters = texts
+    return error
+
+
+def unknown_topic_error(topic: str, path: str) -> UnknownTopicOrPartitionError:
+    """Return the error for a topic that was asked for by name and has no partition in *path*."""
+    return UnknownTopicOrPartitionError(
+        f"This server does not host this topic-partition: no partition of topic {topic!r} in the "
+        "log directory",
+        file=path,
+        found="no such topic",
+        expected=f"directories {topic}-0, {topic}-1 …",
+    )

@@ -1,0 +1,42 @@
+"""``spark.read.format("segstore")``: the batch data source over log directories.
+
+It is found by name, through the top-level module ``pyspark_segstore``, or registered with
+``spark.dataSource.register(SegstoreDataSource)``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from pyspark.sql.datasource import DataSource
+
+from segstore._core import Directory
+from segstore.spark.options import parse_options
+from segstore.spark.reader import SegstoreReader
+from segstore.spark.schema import connector_schema
+
+if TYPE_CHECKING:
+    from pyspark.sql.types import StructType
+
+
+class SegstoreDataSource(DataSource):
+    """Kafka partition directories as a table; options and schema are those of Spark's Kafka source.
+
+    ``path`` is the log directory: the one that holds ``<topic>-<partition>`` directories, as a
+    broker's ``log.dirs``. It must be reachable under that path from every executor.
+    """
+
+    @classmethod
+    def name(cls) -> str:
+        """Return the name for ``format()``."""
+        return "segstore"
+
+    def schema(self) -> StructType:
+        """Check options and path; ``load()`` calls this unless the user gave a schema."""
+        options = parse_options(self.options)
+        Directory(options.path).close()
+        return connector_schema(include_headers=options.include_headers)
+
+    def reader(self, schema: StructType) -> SegstoreReader:
+        """Return what plans and reads; *schema* is the projection."""
+        return SegstoreReader(self.options, schema)

