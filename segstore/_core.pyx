@@ -1,0 +1,80 @@
+# cython: language_level=3, binding=True, cdivision=True, embedsignature=False
+"""The C core (csrc/), wrapped: a contents page. Every part translates, none thinks (see _core.pyi)."""
+
+cimport cython
+cimport numpy as cnp
+from cpython.buffer cimport (
+    PyBUF_READ,
+    PyBUF_SIMPLE,
+    PyBUF_WRITABLE,
+    PyBuffer_FillInfo,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+)
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.exc cimport PyErr_Occurred, PyErr_SetObject
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.memoryview cimport PyMemoryView_FromMemory
+from cpython.object cimport PyObject
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
+from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int16_t, int32_t, int64_t, uint8_t, uint32_t
+from libc.string cimport memcpy, memset, strlen
+
+from segstore._cython.abstract_index cimport *
+from segstore._cython.arrow_abi cimport *
+from segstore._cython.batch_builder cimport *
+from segstore._cython.batch_scan cimport *
+from segstore._cython.buffer cimport *
+from segstore._cython.codec cimport *
+from segstore._cython.columns cimport *
+from segstore._cython.crc32c cimport *
+from segstore._cython.env cimport *
+from segstore._cython.log_segment cimport *
+from segstore._cython.log_validator cimport *
+from segstore._cython.murmur2 cimport *
+from segstore._cython.offset_index cimport *
+from segstore._cython.record cimport *
+from segstore._cython.record_batch cimport *
+from segstore._cython.record_section cimport *
+from segstore._cython.status cimport *
+from segstore._cython.time_index cimport *
+from segstore._cython.utf8_java cimport *
+
+import os
+import re
+from typing import NamedTuple
+
+import numpy as np
+
+from segstore.errors import (
+    STATUS_ERRORS,
+    ClosedError,
+    ForkedHandleError,
+    IllegalArgumentError,
+    IllegalStateError,
+    InternalError,
+    InvalidTimestampError,
+    LimitExceededError,
+    RecordTypeError,
+)
+from segstore.types import FileTimestampAndOffset, OffsetPosition, TimestampOffset
+
+cnp.import_array()
+
+cdef const sgs_env *environment = sgs_env_posix()
+cdef sgs_memory memory = sgs_env_memory(environment)
+
+include "_cython/status.pxi"
+include "_cython/handle.pxi"
+include "_cython/primitives.pxi"
+include "_cython/directory.pxi"
+include "_cython/codecs.pxi"
+include "_cython/batches.pxi"
+include "_cython/records.pxi"
+include "_cython/encode.pxi"
+include "_cython/validate.pxi"
+include "_cython/decode.pxi"
+include "_cython/arrow.pxi"
+include "_cython/columns.pxi"
+include "_cython/segment.pxi"
+include "_cython/indexes.pxi"

@@ -1,0 +1,221 @@
+# arrow.pxi - Arrow's C data interface as capsules: taking data in and giving it out (csrc/record/arrow_abi.h)
+
+cdef enum:
+    OUT_OF_MEMORY = 12  # errno values, as the stream interface wants them
+    IO_ERROR = 5
+    INVALID = 22
+
+
+cdef void free_schema(object capsule) noexcept:
+    cdef ArrowSchema *schema = <ArrowSchema *>PyCapsule_GetPointer(capsule, "arrow_schema")
+    if schema.release != NULL:
+        schema.release(schema)
+    PyMem_Free(schema)
+
+
+cdef void free_array(object capsule) noexcept:
+    cdef ArrowArray *array = <ArrowArray *>PyCapsule_GetPointer(capsule, "arrow_array")
+    if array.release != NULL:
+        array.release(array)
+    PyMem_Free(array)
+
+
+cdef void free_stream(object capsule) noexcept:
+    cdef ArrowArrayStream *stream = <ArrowArrayStream *>PyCapsule_GetPointer(capsule, "arrow_array_stream")
+    if stream.release != NULL:
+        stream.release(stream)
+    PyMem_Free(stream)
+
+
+cdef object schema_capsule(ArrowSchema *source):
+    """Move *source* into a capsule."""
+    cdef ArrowSchema *schema = <ArrowSchema *>PyMem_Malloc(sizeof(ArrowSchema))
+    if schema == NULL:
+        source.release(source)
+        raise MemoryError
+    schema[0] = source[0]
+    source.release = NULL
+    return PyCapsule_New(schema, "arrow_schema", free_schema)
+
+
+cdef object array_capsule(ArrowArray *source):
+    """Move *source* into a capsule."""
+    cdef ArrowArray *array = <ArrowArray *>PyMem_Malloc(sizeof(ArrowArray))
+    if array == NULL:
+        source.release(source)
+        raise MemoryError
+    array[0] = source[0]
+    source.release = NULL
+    return PyCapsule_New(array, "arrow_array", free_array)
+
+
+cdef int take_schema(object capsule, ArrowSchema *target) except -1:
+    cdef ArrowSchema *source = <ArrowSchema *>PyCapsule_GetPointer(capsule, "arrow_schema")
+    if source.release == NULL:
+        raise IllegalStateError("the Arrow schema was taken before")
+    target[0] = source[0]
+    source.release = NULL
+    return 0
+
+
+cdef int take_array(object capsule, ArrowArray *target) except -1:
+    cdef ArrowArray *source = <ArrowArray *>PyCapsule_GetPointer(capsule, "arrow_array")
+    if source.release == NULL:
+        raise IllegalStateError("the Arrow array was taken before")
+    target[0] = source[0]
+    source.release = NULL
+    return 0
+
+
+@cython.final
+cdef class ArrowChunks:
+    """What an Arrow producer offers, chunk by chunk: all of a stream, or one array."""
+
+    cdef ArrowSchema schema
+    cdef ArrowArray array
+    cdef object capsule  # of the stream; None for a single array
+    cdef bint is_single
+
+    def __cinit__(self, data):
+        cdef ArrowArrayStream *stream
+        cdef int failed
+        self.schema.release = NULL
+        self.array.release = NULL
+        if hasattr(data, "__arrow_c_stream__"):
+            self.capsule = data.__arrow_c_stream__()
+            stream = <ArrowArrayStream *>PyCapsule_GetPointer(self.capsule, "arrow_array_stream")
+            if stream.release == NULL:
+                raise IllegalStateError("the Arrow stream was taken before")
+            with nogil:
+                failed = stream.get_schema(stream, &self.schema)
+            if failed:
+                self.schema.release = NULL
+                self.raise_last_error(stream, failed)
+        elif hasattr(data, "__arrow_c_array__"):
+            schema, array = data.__arrow_c_array__()
+            take_schema(schema, &self.schema)
+            take_array(array, &self.array)
+            self.is_single = True
+        else:
+            raise RecordTypeError(
+                f"{type(data).__name__} offers no Arrow data",
+                found=type(data).__name__,
+                expected="an object with __arrow_c_stream__ or __arrow_c_array__",
+            )
+
+    def __dealloc__(self):
+        self.drop_array()
+        if self.schema.release != NULL:
+            self.schema.release(&self.schema)
+
+    cdef void drop_array(self) noexcept:
+        if self.array.release != NULL:
+            self.array.release(&self.array)
+            self.array.release = NULL
+
+    cdef int raise_last_error(self, ArrowArrayStream *stream, int failed) except -1:
+        cdef const char *text = stream.get_last_error(stream)
+        message = text.decode("utf-8", "replace") if text != NULL else os.strerror(failed)
+        raise IllegalArgumentError(f"the Arrow data cannot be read: {message}")
+
+    cdef bint advance(self) except -1:
+        """Fetch the next chunk into ``array``; False when there is none."""
+        cdef ArrowArrayStream *stream
+        cdef int failed
+        if self.is_single:
+            self.is_single = False
+            return True
+        self.drop_array()
+        if self.capsule is None:
+            return False
+        stream = <ArrowArrayStream *>PyCapsule_GetPointer(self.capsule, "arrow_array_stream")
+        with nogil:
+            failed = stream.get_next(stream, &self.array)
+        if failed:
+            self.array.release = NULL
+            self.raise_last_error(stream, failed)
+        return self.array.release != NULL
+
+
+cdef class StreamState:
+    """What an exported stream keeps between the consumer's calls."""
+
+    cdef object schema
+    cdef object batches
+    cdef bytes last_error
+
+    cdef int failed(self, object error) except -1:
+        self.last_error = f"{type(error).__name__}: {error}".encode("utf-8", "replace").replace(b"\0", b"?")
+        if isinstance(error, MemoryError):
+            return OUT_OF_MEMORY
+        return IO_ERROR if isinstance(error, OSError) else INVALID
+
+
+cdef int stream_get_schema(ArrowArrayStream *stream, ArrowSchema *out) noexcept with gil:
+    cdef StreamState state = <StreamState>stream.private_data
+    try:
+        take_schema(state.schema.__arrow_c_schema__(), out)
+        return 0
+    except BaseException as error:
+        return state.failed(error)
+
+
+cdef int stream_get_next(ArrowArrayStream *stream, ArrowArray *out) noexcept with gil:
+    cdef StreamState state = <StreamState>stream.private_data
+    try:
+        for batch in state.batches:
+            if type(batch) is ArrowBatch:
+                (<ArrowBatch>batch).move(out)
+            else:
+                take_array(batch.__arrow_c_array__()[1], out)
+            return 0
+        out.release = NULL
+        return 0
+    except BaseException as error:
+        return state.failed(error)
+
+
+cdef const char *stream_get_last_error(ArrowArrayStream *stream) noexcept with gil:
+    cdef StreamState state = <StreamState>stream.private_data
+    return NULL if state.last_error is None else PyBytes_AS_STRING(state.last_error)
+
+
+cdef void stream_release(ArrowArrayStream *stream) noexcept with gil:
+    Py_DECREF(<PyObject *>stream.private_data)
+    stream.private_data = NULL
+    stream.release = NULL
+
+
+@cython.final
+cdef class ArrowStream:
+    """``__arrow_c_stream__`` over an iterator of batches; the consumer pulls, exceptions travel as its errors."""
+
+    cdef StreamState state
+
+    def __cinit__(self, schema, batches):
+        self.state = StreamState()
+        self.state.schema = schema
+        self.state.batches = iter(batches)
+
+    def __arrow_c_schema__(self):
+        return self.state_or_raise().schema.__arrow_c_schema__()
+
+    cdef StreamState state_or_raise(self):
+        if self.state is None:
+            raise IllegalStateError("the Arrow stream was taken before")
+        return self.state
+
+    def __arrow_c_stream__(self, requested_schema=None):
+        """A capsule; once, since the batches come from one iterator. The requested schema is not looked at."""
+        cdef StreamState state = self.state_or_raise()
+        cdef ArrowArrayStream *stream = <ArrowArrayStream *>PyMem_Malloc(sizeof(ArrowArrayStream))
+        if stream == NULL:
+            raise MemoryError
+        stream.get_schema = &stream_get_schema
+        stream.get_next = &stream_get_next
+        stream.get_last_error = &stream_get_last_error
+        stream.release = &stream_release
+        stream.private_data = <void *>state
+        Py_INCREF(<PyObject *>state)
+        self.state = None
+        return PyCapsule_New(stream, "arrow_array_stream", free_stream)

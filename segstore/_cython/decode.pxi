@@ -1,0 +1,224 @@
+# decode.pxi - records out of whole batches, lazily or as lists (csrc/record/record_section.h, record.h)
+
+class RawRecord(NamedTuple):
+    offset: int
+    timestamp: int
+    sequence: int
+    key: bytes
+    value: bytes
+    headers: tuple
+
+
+@cython.final
+@cython.no_gc_clear
+cdef class BatchReader:
+    """Walks the batches of a buffer and opens those that have records in range."""
+
+    cdef Py_buffer view
+    cdef CodecTable codecs
+    cdef sgs_scan_options scan_options
+    cdef sgs_batch_scan scan
+    cdef sgs_buffer scratch
+    cdef sgs_record_reader reader
+    cdef int64_t position  # of the next batch
+    cdef int64_t start_offset
+    cdef int64_t end_offset
+    cdef bint check_crc
+    cdef bint control
+    cdef bint is_busy
+
+    def __cinit__(self, data, CodecTable codecs not None, int64_t start_offset, int64_t end_offset, bint check_crc,
+                  bint control):
+        sgs_buffer_init(&self.scratch, memory)
+        PyObject_GetBuffer(data, &self.view, PyBUF_SIMPLE)
+        self.codecs = codecs
+        self.start_offset = start_offset
+        self.end_offset = end_offset
+        self.check_crc = check_crc
+        self.control = control
+        memset(&self.reader, 0, sizeof(self.reader))
+        sgs_scan_options_default(&self.scan_options, SGS_SCAN_MEMORY)
+        self.scan_options.check_crc = False  # only batches that are opened are checked
+        self.scan_options.max_batches = 1
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.view)
+        sgs_buffer_deinit(&self.scratch)
+
+    cdef bint open_next(self) except -1:
+        """Open the next batch in range; False at the end, or where the rest is no whole batch."""
+        cdef c_bool found = False
+        cdef sgs_error err
+        cdef sgs_status status
+        if self.is_busy:
+            raise IllegalStateError("the iterator is used by two threads at once")
+        self.is_busy = True
+        with nogil:
+            status = self.find_next(&found, &err)
+        self.is_busy = False
+        check(status, &err)
+        return found
+
+    cdef sgs_status find_next(self, c_bool *found, sgs_error *err) noexcept nogil:
+        cdef const uint8_t *start
+        cdef sgs_batch_header header
+        cdef size_t needed, size
+        cdef sgs_status status
+        while True:
+            start = <const uint8_t *>self.view.buf + self.position
+            size = <size_t>(self.view.len - self.position)
+            sgs_batch_scan_start(&self.scan, &self.scan_options, self.position)
+            status = sgs_batch_scan_feed(&self.scan, start, size, self.view.len, NULL, &needed, err)
+            if status != SGS_OK:
+                return status
+            if self.scan.result.batches_count == 0:
+                if self.scan.result.stop != SGS_SCAN_CORRUPT:
+                    return SGS_OK
+                err[0] = self.scan.result.why
+                return err.status
+            status = sgs_batch_header_load(start, size, self.position, &header, err)
+            if status != SGS_OK:
+                return status
+            size = <size_t>(self.scan.result.valid_bytes - self.position)
+            self.position = self.scan.result.valid_bytes  # also behind a batch that cannot be opened [DUR-92]
+            if header.last_offset < self.start_offset or header.base_offset >= self.end_offset:
+                continue
+            if not self.control and sgs_batch_is_control(&header):
+                continue
+            found[0] = True
+            return sgs_record_section_open(
+                start, size, self.check_crc, &self.codecs.table, &self.scratch, &self.reader, err
+            )
+
+    cdef inline bint next_record(self, sgs_record *record) except -1:
+        """The next record in range of the open batch; False when there is none."""
+        cdef c_bool found = False
+        cdef sgs_error err
+        cdef sgs_status status
+        while True:
+            status = sgs_record_reader_next(&self.reader, record, &found, &err)
+            if status != SGS_OK:
+                self.reader.remaining_count = 0  # the batch is over; the next one may be good
+                check(status, &err)
+            if not found or self.start_offset <= record.offset < self.end_offset:
+                return found
+
+
+@cython.final
+cdef class RecordIterator:
+    cdef BatchReader batches
+    cdef str topic
+    cdef int32_t partition
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef sgs_record record
+        if self.batches.is_busy:
+            raise IllegalStateError("the iterator is used by two threads at once")
+        while not self.batches.next_record(&record):
+            if not self.batches.open_next():
+                raise StopIteration
+        return record_of(&record, &self.batches.reader.batch, self.topic, self.partition)
+
+
+@cython.final
+cdef class RawRecordIterator:
+    cdef BatchReader batches
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef sgs_record record
+        if self.batches.is_busy:
+            raise IllegalStateError("the iterator is used by two threads at once")
+        while not self.batches.next_record(&record):
+            if not self.batches.open_next():
+                raise StopIteration
+        return RawRecord(
+            record.offset,
+            record.timestamp,
+            record.sequence,
+            bytes_or_none(record.key),
+            bytes_or_none(record.value),
+            headers_of(record.headers, record.headers_count, True),
+        )
+
+
+def iterate_records(data, CodecTable codecs not None, *, int64_t start_offset=0, int64_t end_offset=INT64_MAX,
+                    bint check_crc=True, bint control=False, str topic not None="", int32_t partition=-1):
+    """Records of whole batches, lazily."""
+    cdef RecordIterator iterator = RecordIterator.__new__(RecordIterator)
+    iterator.batches = BatchReader(data, codecs, start_offset, end_offset, check_crc, control)
+    iterator.topic = topic
+    iterator.partition = partition
+    return iterator
+
+
+def iterate_raw_records(batch, CodecTable codecs not None, *, bint check_crc=False):
+    """Records of one batch as a dump prints them, control records included."""
+    cdef RawRecordIterator iterator = RawRecordIterator.__new__(RawRecordIterator)
+    iterator.batches = BatchReader(batch, codecs, INT64_MIN, INT64_MAX, check_crc, True)
+    return iterator
+
+
+cdef PyObject *tuple_of(const sgs_record *record) except NULL:
+    """(offset, timestamp, key, value): a new reference."""
+    cdef PyObject *row = new_tuple(4)
+    cdef PyObject *offset
+    cdef PyObject *timestamp
+    cdef PyObject *key
+    cdef PyObject *value
+    if row == NULL:
+        raise MemoryError
+    offset = new_integer(record.offset)
+    timestamp = new_integer(record.timestamp)
+    key = new_bytes_or_none(record.key)
+    value = new_bytes_or_none(record.value)
+    set_tuple_item(row, 0, offset)
+    set_tuple_item(row, 1, timestamp)
+    set_tuple_item(row, 2, key)
+    set_tuple_item(row, 3, value)
+    if offset == NULL or timestamp == NULL or key == NULL or value == NULL:
+        Py_DECREF(row)
+        raise MemoryError
+    PyObject_GC_UnTrack(row)  # numbers and bytes form no cycles: millions of rows cost the collector nothing
+    return row
+
+
+def decode_tuples(data, CodecTable codecs not None, *, int64_t start_offset=0, int64_t end_offset=INT64_MAX,
+                  bint check_crc=True):
+    """(offset, timestamp, key, value) of all data records, in one pass."""
+    cdef BatchReader batches = BatchReader(data, codecs, start_offset, end_offset, check_crc, False)
+    cdef list rows = []
+    cdef sgs_record record
+    cdef PyObject *row
+    while batches.open_next():
+        while batches.next_record(&record):
+            row = tuple_of(&record)
+            try:
+                append_to_list(rows, row)
+            finally:
+                Py_DECREF(row)
+    return rows
+
+
+def decode_values(data, CodecTable codecs not None, *, int64_t start_offset=0, int64_t end_offset=INT64_MAX,
+                  bint check_crc=True):
+    """The values of all data records, in one pass."""
+    cdef BatchReader batches = BatchReader(data, codecs, start_offset, end_offset, check_crc, False)
+    cdef list values = []
+    cdef sgs_record record
+    cdef PyObject *value
+    while batches.open_next():
+        while batches.next_record(&record):
+            value = new_bytes_or_none(record.value)
+            if value == NULL:
+                raise MemoryError
+            try:
+                append_to_list(values, value)
+            finally:
+                Py_DECREF(value)
+    return values

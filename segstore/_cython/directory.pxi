@@ -1,0 +1,420 @@
+# directory.pxi - a directory held open, its files by name, and locks (csrc/io/env.h)
+
+class FileInfo(NamedTuple):
+    size: int
+    modified_ms: int
+    is_directory: bool
+    is_regular: bool
+
+
+cdef enum:
+    MAX_NAMES = 1000000  # [DUR-98]
+
+
+cdef bytes encoded_name(str name):
+    """The bytes of a name inside a directory; what is no single name is refused [DUR-101]."""
+    cdef bytes encoded = name.encode("utf-8", "surrogateescape")
+    if not encoded or b"/" in encoded or b"\0" in encoded or encoded in (b".", b".."):
+        raise IllegalArgumentError(f"{name!r} is not the name of a file", found=repr(name), expected="a name without / and NUL")
+    return encoded
+
+
+cdef struct NameList:
+    sgs_buffer text  # names, each with its NUL
+    int64_t count
+
+
+cdef sgs_status collect_name(void *context, const char *name, sgs_error *err) noexcept nogil:
+    cdef NameList *names = <NameList *>context
+    names.count += 1
+    if names.count > MAX_NAMES:
+        return sgs_fail(err, SGS_LIMIT_EXCEEDED, "more than %d names in the directory", <int>MAX_NAMES)
+    return sgs_buffer_append(&names.text, name, strlen(name) + 1, err)
+
+
+cdef object file_info_of(const sgs_file_info *info):
+    return FileInfo(info.size, info.modified_ms, bool(info.is_directory), bool(info.is_regular))
+
+
+cdef sgs_status write_whole_file(int directory_fd, const char *name, const void *data, size_t size,
+                                 sgs_error *err) noexcept nogil:
+    """Make *name* hold exactly *data*, on stable storage."""
+    cdef sgs_slice piece
+    cdef sgs_error second
+    cdef int64_t written = 0
+    cdef int fd = -1
+    cdef sgs_status closed
+    cdef sgs_status status = environment.open_file(environment, directory_fd, name, SGS_OPEN_WRITE_OR_CREATE, &fd, err)
+    if status != SGS_OK:
+        return status
+    piece.data = <const uint8_t *>data
+    piece.size = size
+    status = environment.truncate(environment, fd, name, 0, err)
+    if status == SGS_OK and size > 0:
+        status = environment.write_at(environment, fd, name, &piece, 1, 0, &written, err)
+    if status == SGS_OK:
+        status = environment.sync_file(environment, fd, name, err)
+    closed = environment.close(environment, fd, name, &second)
+    if status == SGS_OK and closed != SGS_OK:
+        err[0] = second
+        status = closed
+    return status
+
+
+@cython.final
+cdef class Directory(Handle):
+    """A directory, opened once and held [DUR-10, DUR-99]."""
+
+    cdef int fd
+    cdef readonly str path
+    cdef readonly bint created
+
+    def __cinit__(self, path, *, bint create=False):
+        cdef bytes encoded = os.fsencode(path)
+        cdef bytes parent = os.path.dirname(encoded.rstrip(b"/")) or (b"/" if encoded.startswith(b"/") else b".")
+        cdef const char *name = encoded
+        cdef const char *parent_name = parent
+        cdef sgs_error err
+        cdef sgs_status status
+        self.fd = -1
+        self.path = os.fsdecode(path)
+        if not encoded or b"\0" in encoded:
+            raise IllegalArgumentError(f"{self.path!r} is not a path", found=repr(self.path), expected="a path without NUL")
+        with nogil:
+            status = environment.open_directory(environment, SGS_CWD, name, &self.fd, &err)
+            if status == SGS_NOT_FOUND and create:
+                status = self.make(name, parent_name, &err)
+        check(status, &err, self.path)
+        self.is_closed = False
+
+    def __dealloc__(self):
+        self.release()
+
+    cdef sgs_status make(self, const char *name, const char *parent_name, sgs_error *err) noexcept nogil:
+        """Make the last component and sync its parent, so that a crash does not lose it [DUR-11]."""
+        cdef int parent_fd = -1
+        cdef sgs_error second
+        cdef sgs_status status = environment.make_directory(environment, SGS_CWD, name, err)
+        if status == SGS_OK:
+            self.created = True
+            status = environment.open_directory(environment, SGS_CWD, parent_name, &parent_fd, err)
+            if status == SGS_OK:
+                status = environment.sync_directory(environment, parent_fd, err)
+                environment.close(environment, parent_fd, parent_name, &second)
+        elif status == SGS_ALREADY_EXISTS:  # another process made it in between
+            status = SGS_OK
+        if status == SGS_OK:
+            status = environment.open_directory(environment, SGS_CWD, name, &self.fd, err)
+        return status
+
+    cdef void release(self) noexcept:
+        cdef sgs_error err
+        if self.fd >= 0:
+            environment.close(environment, self.fd, ".", &err)
+            self.fd = -1
+
+    @property
+    def closed(self):
+        return bool(self.is_closed)
+
+    @property
+    def identity(self):
+        cdef sgs_file_info info
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = environment.file_info(environment, self.fd, ".", &info, &err)
+            check(status, &err, self.path)
+        finally:
+            self.leave()
+        return (info.device, info.inode)
+
+    def is_network_file_system(self):
+        """Whether the directory is on NFS, CIFS, FUSE or the like [DUR-72]."""
+        cdef c_bool is_network = False
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = environment.is_network_file_system(environment, self.fd, &is_network, &err)
+            check(status, &err, self.path)
+        finally:
+            self.leave()
+        return bool(is_network)
+
+    def names(self):
+        """All names, sorted."""
+        cdef NameList names
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        sgs_buffer_init(&names.text, memory)
+        names.count = 0
+        try:
+            with nogil:
+                status = environment.list_directory(environment, self.fd, &collect_name, &names, &err)
+            check(status, &err, self.path)
+            text = PyBytes_FromStringAndSize(<const char *>names.text.data, <Py_ssize_t>names.text.size)
+        finally:
+            sgs_buffer_deinit(&names.text)
+            self.leave()
+        return sorted([name.decode("utf-8", "surrogateescape") for name in text.split(b"\0")[:-1]])
+
+    def info(self, str name):
+        """Size, time and kind of a name; links are not followed."""
+        cdef bytes encoded = encoded_name(name)
+        cdef const char *text = encoded
+        cdef sgs_file_info info
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = environment.file_info_at(environment, self.fd, text, &info, &err)
+            check(status, &err, self.path)
+        finally:
+            self.leave()
+        return file_info_of(&info)
+
+    def exists(self, str name):
+        """Whether there is anything of that name."""
+        cdef bytes encoded = encoded_name(name)
+        cdef const char *text = encoded
+        cdef sgs_file_info info
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = environment.file_info_at(environment, self.fd, text, &info, &err)
+            if status == SGS_NOT_FOUND:
+                return False
+            check(status, &err, self.path)
+        finally:
+            self.leave()
+        return True
+
+    def read_file(self, str name, int64_t max_bytes=67108864):
+        """A small regular file whole."""
+        cdef bytes encoded = encoded_name(name)
+        cdef const char *text = encoded
+        cdef int fd = -1
+        cdef size_t got = 0
+        cdef sgs_file_info info
+        cdef sgs_error err, second
+        cdef sgs_status status
+        cdef char *target
+        self.enter()
+        try:
+            with nogil:
+                status = environment.open_file(environment, self.fd, text, SGS_OPEN_READ, &fd, &err)
+                if status == SGS_OK:
+                    status = environment.file_info(environment, fd, text, &info, &err)
+            check(status, &err, self.path)
+            if info.size > max_bytes:
+                raise LimitExceededError(
+                    "the file is too large to be read whole",
+                    file=os.path.join(self.path, name),
+                    found=f"{info.size} bytes",
+                    expected=f"at most {max_bytes} bytes",
+                )
+            content = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>info.size)
+            target = PyBytes_AS_STRING(content)
+            with nogil:
+                status = environment.read_at(environment, fd, text, target, <size_t>info.size, 0, &got, &err)
+            check(status, &err, self.path)
+        finally:
+            if fd >= 0:
+                environment.close(environment, fd, text, &second)
+            self.leave()
+        return content if got == <size_t>info.size else content[:got]
+
+    def write_file_atomically(self, str name, data):
+        """Write beside, sync, rename, sync the directory: old content or new, never half [DUR-21]."""
+        cdef bytes encoded = encoded_name(name)
+        cdef bytes encoded_beside = encoded + b".tmp"
+        cdef const char *text = encoded
+        cdef const char *beside = encoded_beside
+        cdef Py_buffer view
+        cdef sgs_error err, second
+        cdef sgs_status status
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            self.enter()
+            try:
+                with nogil:
+                    status = write_whole_file(self.fd, beside, view.buf, <size_t>view.len, &err)
+                    if status == SGS_OK:
+                        status = environment.rename(environment, self.fd, beside, text, &err)
+                    if status == SGS_OK:
+                        status = environment.sync_directory(environment, self.fd, &err)
+                    else:
+                        environment.unlink(environment, self.fd, beside, &second)
+                check(status, &err, self.path)
+            finally:
+                self.leave()
+        finally:
+            PyBuffer_Release(&view)
+
+    def create_file(self, str name, data=b""):
+        """Create or rewrite in place, then sync file and directory [DUR-24]."""
+        cdef bytes encoded = encoded_name(name)
+        cdef const char *text = encoded
+        cdef Py_buffer view
+        cdef sgs_error err
+        cdef sgs_status status
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            self.enter()
+            try:
+                with nogil:
+                    status = write_whole_file(self.fd, text, view.buf, <size_t>view.len, &err)
+                    if status == SGS_OK:
+                        status = environment.sync_directory(environment, self.fd, &err)
+                check(status, &err, self.path)
+            finally:
+                self.leave()
+        finally:
+            PyBuffer_Release(&view)
+
+    def rename(self, str old, str new):
+        """Rename inside the directory, without a sync."""
+        cdef bytes encoded_old = encoded_name(old)
+        cdef bytes encoded_new = encoded_name(new)
+        cdef const char *old_text = encoded_old
+        cdef const char *new_text = encoded_new
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = environment.rename(environment, self.fd, old_text, new_text, &err)
+            check(status, &err, self.path)
+        finally:
+            self.leave()
+
+    def unlink(self, str name, *, bint missing_ok=False):
+        """Remove a file, without a sync."""
+        cdef bytes encoded = encoded_name(name)
+        cdef const char *text = encoded
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = environment.unlink(environment, self.fd, text, &err)
+            if not (missing_ok and status == SGS_NOT_FOUND):
+                check(status, &err, self.path)
+        finally:
+            self.leave()
+
+    def sync(self):
+        """Names to stable storage."""
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = environment.sync_directory(environment, self.fd, &err)
+            check(status, &err, self.path)
+        finally:
+            self.leave()
+
+    def make_directory(self, str name):
+        """Make a directory below this one, without a sync."""
+        cdef bytes encoded = encoded_name(name)
+        cdef const char *text = encoded
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = environment.make_directory(environment, self.fd, text, &err)
+            check(status, &err, self.path)
+        finally:
+            self.leave()
+
+    def remove_directory(self, str name):
+        """Remove an empty directory below this one, without a sync."""
+        cdef bytes encoded = encoded_name(name)
+        cdef const char *text = encoded
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = environment.remove_directory(environment, self.fd, text, &err)
+            check(status, &err, self.path)
+        finally:
+            self.leave()
+
+    def lock(self, str name, *, bint exclusive):
+        """Lock the file, at once or not at all [DUR-65]."""
+        cdef FileLock lock = FileLock.__new__(FileLock)
+        cdef sgs_error err
+        cdef sgs_status status
+        cdef const char *text
+        cdef sgs_open_mode mode = SGS_OPEN_WRITE_OR_CREATE if exclusive else SGS_OPEN_READ
+        cdef sgs_lock_kind kind = SGS_LOCK_EXCLUSIVE if exclusive else SGS_LOCK_SHARED
+        lock.name = encoded_name(name)
+        text = lock.name
+        self.enter()
+        try:
+            with nogil:
+                status = environment.open_file(environment, self.fd, text, mode, &lock.fd, &err)
+                if status == SGS_OK:
+                    status = environment.lock(environment, lock.fd, text, kind, &err)
+            check(status, &err, self.path)  # a lock object that holds nothing only closes its descriptor
+            lock.is_held = True
+        finally:
+            self.leave()
+        return lock
+
+    def close(self):
+        """Let go of the descriptor; calls that are inside, and segments that are open, keep it until they are done."""
+        if self.process != current_process:
+            self.require_open()
+        if not self.is_closed:
+            self.mark_closed()
+
+
+@cython.final
+cdef class FileLock:
+    """A lock on a whole file, held by this process until it is released [DUR-65, DUR-66]."""
+
+    cdef int fd
+    cdef int64_t process
+    cdef bytes name
+    cdef bint is_held
+
+    def __cinit__(self):
+        self.fd = -1
+        self.process = current_process
+
+    def __dealloc__(self):
+        self.drop()
+
+    cdef void drop(self) noexcept:
+        """Unlock in the process that locked; a forked child shares the lock and may only close its descriptor."""
+        cdef sgs_error err
+        cdef int fd = self.fd
+        self.fd = -1
+        if fd < 0:
+            return
+        if self.is_held and self.process == current_process:
+            environment.unlock(environment, fd, "", &err)
+        self.is_held = False
+        environment.close(environment, fd, "", &err)
+
+    def release(self):
+        """Unlock, then close; twice is harmless."""
+        if self.process != current_process:
+            raise ForkedHandleError(f"the lock belongs to process {self.process}", found=f"process {current_process}")
+        self.drop()
+
+    @property
+    def held(self):
+        return bool(self.is_held) and self.process == current_process

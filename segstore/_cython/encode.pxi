@@ -1,0 +1,374 @@
+# encode.pxi - batches from Python objects and from Arrow columns (csrc/record/batch_builder.h, columns.h)
+
+class BatchOptions(NamedTuple):
+    base_offset: int = 0
+    partition_leader_epoch: int = -1
+    codec: int = 0
+    level: int = -2147483648
+    producer_id: int = -1
+    producer_epoch: int = -1
+    base_sequence: int = -1
+    transactional: bool = False
+    delete_horizon_ms: int = -1
+
+
+cdef enum:
+    # the fields of a record around its key and value, at their largest, without headers: 21 and two lengths
+    RECORD_MAX_OVERHEAD_BYTES = 21 + 5 + 5
+    # below this, copying and a checksum take less than handing the GIL over and back
+    SMALL_BATCH_BYTES = 16384
+
+
+@cython.final
+cdef class EncodedBatches:
+    """Batches built by the core: bytes that it owns and their header table."""
+
+    cdef sgs_buffer content
+    cdef cnp.ndarray rows
+    cdef readonly int64_t records_count
+
+    def __cinit__(self):
+        sgs_buffer_init(&self.content, memory)
+
+    def __dealloc__(self):
+        sgs_buffer_deinit(&self.content)
+
+    def __getbuffer__(self, Py_buffer *buffer, int flags):
+        cdef void *start = self.content.data if self.content.data != NULL else <void *>b""
+        PyBuffer_FillInfo(buffer, self, start, <Py_ssize_t>self.content.size, self.content.data == NULL, flags)
+
+    @property
+    def headers(self):
+        return self.rows
+
+    @property
+    def size_bytes(self):
+        return self.content.size
+
+
+cdef int32_t sequence_after(int32_t sequence, int32_t count) noexcept:
+    """The base sequence of the next batch: sequences wrap to 0 [format.md 4.2]."""
+    return -1 if sequence < 0 else <int32_t>((<int64_t>sequence + count) & INT32_MAX)
+
+
+@cython.final
+@cython.no_gc
+cdef class BatchWriter:
+    """Records in, batches out; splits where the next record would take a batch above its size."""
+
+    cdef sgs_batch_builder builder
+    cdef sgs_batch_options options
+    cdef sgs_buffer rows
+    cdef sgs_buffer headers  # those of the record at hand
+    cdef CodecTable codecs
+    cdef EncodedBatches result
+    cdef int64_t max_batch_bytes
+    cdef int64_t default_timestamp
+    cdef bint is_started
+
+    def __cinit__(self, options, CodecTable codecs not None, int64_t default_timestamp, int64_t max_batch_bytes):
+        sgs_buffer_init(&self.rows, memory)
+        sgs_buffer_init(&self.headers, memory)
+        sgs_batch_builder_init(&self.builder, memory, &codecs.table)
+        self.codecs = codecs
+        self.result = EncodedBatches.__new__(EncodedBatches)
+        self.default_timestamp = default_timestamp
+        self.max_batch_bytes = max_batch_bytes
+        sgs_batch_options_default(&self.options)
+        (
+            self.options.base_offset,
+            self.options.partition_leader_epoch,
+            self.options.codec,
+            self.options.level,
+            self.options.producer_id,
+            self.options.producer_epoch,
+            self.options.base_sequence,
+            self.options.transactional,
+            self.options.delete_horizon_ms,
+        ) = options
+        if not 0 <= self.options.base_offset <= INT64_MAX - INT32_MAX:
+            raise IllegalArgumentError(
+                "the base offset is out of range",
+                found=str(self.options.base_offset),
+                expected=f"0 to {INT64_MAX - INT32_MAX}",
+            )
+
+    def __dealloc__(self):
+        sgs_batch_builder_deinit(&self.builder)
+        sgs_buffer_deinit(&self.headers)
+        sgs_buffer_deinit(&self.rows)
+
+    cdef int start(self) except -1:
+        cdef sgs_error err
+        check(sgs_batch_builder_start(&self.builder, &self.options, &err), &err)
+        self.is_started = True
+        return 0
+
+    cdef int end(self) except -1:
+        """Finish the batch at hand, if there is one."""
+        cdef sgs_batch_header row
+        cdef sgs_error err
+        cdef sgs_status status
+        if not self.is_started or self.builder.records_count == 0:
+            return 0
+        if self.options.codec == SGS_CODEC_NONE and self.builder.section.size < SMALL_BATCH_BYTES:
+            status = sgs_batch_builder_finish(&self.builder, &self.result.content, &row, &err)
+        else:
+            with nogil:
+                status = sgs_batch_builder_finish(&self.builder, &self.result.content, &row, &err)
+        check(status, &err)
+        check(sgs_buffer_append(&self.rows, &row, sizeof(row), &err), &err)
+        self.result.records_count += row.records_count
+        self.options.base_sequence = sequence_after(self.options.base_sequence, row.records_count)
+        self.is_started = False
+        return 0
+
+    cdef EncodedBatches close(self):
+        self.end()
+        self.result.rows = array_of_rows(self.rows.data, self.rows.size // sizeof(sgs_batch_header))
+        return self.result
+
+    cdef inline int add(self, int64_t timestamp, sgs_bytes key, sgs_bytes value, const sgs_record_header *headers,
+                        int32_t headers_count) except -1:
+        """One record into the batch at hand, or into a new one when that would grow too large."""
+        cdef sgs_error err
+        cdef int64_t size
+        cdef sgs_status status
+        if self.is_started:
+            size = <int64_t>self.builder.section.size + SGS_BATCH_HEADER_BYTES
+            if (
+                headers_count > 0
+                or size + RECORD_MAX_OVERHEAD_BYTES + (<int64_t>key.size + value.size) > self.max_batch_bytes
+            ):
+                size += sgs_record_size(
+                    timestamp - self.builder.base_timestamp, self.builder.records_count, key, value, headers, headers_count
+                )
+                if size > self.max_batch_bytes:
+                    self.end()
+        if not self.is_started:
+            self.start()
+        status = sgs_batch_builder_append(
+            &self.builder, self.options.base_offset + self.builder.records_count, timestamp, key, value, headers,
+            headers_count, &err
+        )
+        if status != SGS_OK:
+            check(status, &err)
+        return 0
+
+    cdef int add_object(self, object item, Py_ssize_t index) except -1:
+        """A tuple or a Record; the caller keeps *item* alive."""
+        cdef int64_t timestamp = self.default_timestamp
+        cdef PyObject *key_object
+        cdef PyObject *value_object
+        cdef sgs_bytes key, value
+        cdef Py_ssize_t first, size
+        if is_tuple(item):
+            size = tuple_size(item)
+            if size == 2:
+                first = 0
+            elif size == 3:
+                first = 1
+                if borrowed_tuple_item(item, 0) != Py_None:
+                    timestamp = timestamp_of(<object>borrowed_tuple_item(item, 0), index)
+            else:
+                raise not_a_record(item, index)
+            key_object = borrowed_tuple_item(item, first)
+            value_object = borrowed_tuple_item(item, first + 1)
+            if borrow_bytes(key_object, &key) and borrow_bytes(value_object, &value):
+                return self.add(timestamp, key, value, NULL, 0)
+            return self.add_buffers(timestamp, <object>key_object, <object>value_object, index)
+        if type(item) is Record:
+            return self.add_record(<Record>item, index)
+        raise not_a_record(item, index)
+
+    cdef int add_buffers(self, int64_t timestamp, object key_object, object value_object, Py_ssize_t index) except -1:
+        """Key and value of other types than bytes."""
+        cdef Py_buffer key_view, value_view
+        cdef sgs_bytes key, value
+        get_buffer(key_object, &key_view, &key, index, "key")
+        try:
+            get_buffer(value_object, &value_view, &value, index, "value")
+            try:
+                self.add(timestamp, key, value, NULL, 0)
+            finally:
+                PyBuffer_Release(&value_view)
+        finally:
+            PyBuffer_Release(&key_view)
+        return 0
+
+    cdef int add_record(self, Record record, Py_ssize_t index) except -1:
+        cdef sgs_bytes key, value
+        cdef tuple headers = record.headers
+        cdef int32_t count = <int32_t>len(headers)
+        cdef sgs_error err
+        cdef sgs_record_header *header
+        cdef Py_ssize_t size
+        cdef int32_t i
+        cdef int64_t timestamp = record.timestamp_ms if record.has_timestamp else self.default_timestamp
+        if not (borrow_bytes(<PyObject *>record.key, &key) and borrow_bytes(<PyObject *>record.value, &value)):
+            return self.add_buffers(timestamp, record.key, record.value, index)  # says what is too large
+        if count == 0:
+            return self.add(timestamp, key, value, NULL, 0)
+        sgs_buffer_clear(&self.headers)
+        check(sgs_buffer_reserve(&self.headers, <size_t>count * sizeof(sgs_record_header), &err), &err)
+        header = <sgs_record_header *>self.headers.data
+        for i in range(count):  # the record keeps its headers, they keep their bytes
+            name, content = headers[i]
+            try:
+                header[i].key.data = <const uint8_t *>text_bytes(name, &size)
+            except UnicodeEncodeError:
+                raise RecordTypeError(
+                    f"record {index}: the key of header {i} has no UTF-8 form", found=ascii(name), expected="text"
+                ) from None
+            header[i].key.size = <int32_t>size
+            if size > INT32_MAX or not borrow_bytes(<PyObject *>content, &header[i].value):
+                raise IllegalArgumentError(f"record {index}: header {i} is too large", expected=f"at most {INT32_MAX} bytes")
+        return self.add(timestamp, key, value, header, count)
+
+
+cdef inline bint borrow_bytes(PyObject *source, sgs_bytes *out) noexcept:
+    """Point to the content of bytes or None; False for everything else, and for what no record can hold."""
+    cdef Py_ssize_t size
+    if source == Py_None:
+        out.data = NULL
+        out.size = -1
+        return True
+    if not is_bytes(source):
+        return False
+    size = bytes_size(source)
+    if size > INT32_MAX:
+        return False
+    out.data = <const uint8_t *>bytes_start(source)
+    out.size = <int32_t>size
+    return True
+
+
+cdef int get_buffer(object source, Py_buffer *view, sgs_bytes *out, Py_ssize_t index, str what) except -1:
+    """As borrow_bytes, for anything with a buffer; *view* must be released, whatever *source* was."""
+    if source is None:
+        memset(view, 0, sizeof(view[0]))  # releasing it does nothing
+        out.data = NULL
+        out.size = -1
+        return 0
+    try:
+        PyObject_GetBuffer(source, view, PyBUF_SIMPLE)
+    except (TypeError, BufferError) as error:
+        hint = ": encode it to bytes first" if isinstance(source, str) else ""
+        raise RecordTypeError(
+            f"record {index}: the {what} is {type(source).__name__}{hint}",
+            found=type(source).__name__,
+            expected="a bytes-like object or None",
+        ) from error
+    if view.len > INT32_MAX:
+        size = view.len
+        PyBuffer_Release(view)
+        raise IllegalArgumentError(
+            f"record {index}: the {what} is too large", found=f"{size} bytes", expected=f"at most {INT32_MAX} bytes"
+        )
+    out.data = <const uint8_t *>view.buf
+    out.size = <int32_t>view.len
+    return 0
+
+
+cdef inline int64_t timestamp_of(object value, Py_ssize_t index) except? -2:
+    if type(value) is not int and not isinstance(value, int):
+        raise RecordTypeError(
+            f"record {index}: the timestamp is {type(value).__name__}",
+            found=type(value).__name__,
+            expected="milliseconds since 1970 as int, or None",
+        )
+    try:
+        return value
+    except OverflowError:
+        raise IllegalArgumentError(
+            f"record {index}: the timestamp does not fit 64 bits", found=str(value)[:40], expected="an int64"
+        ) from None
+
+
+cdef object not_a_record(object item, Py_ssize_t index):
+    kind = type(item).__name__
+    if is_tuple(item):
+        kind = f"a tuple of {tuple_size(item)}"
+    return RecordTypeError(
+        f"record {index} is {kind}",
+        found=kind,
+        expected="a Record, (key, value) or (timestamp, key, value)",
+    )
+
+
+def encode_records(records, options, CodecTable codecs not None, int64_t default_timestamp, int64_t max_batch_bytes):
+    """Build batches from tuples and records in one pass."""
+    cdef BatchWriter writer = BatchWriter(options, codecs, default_timestamp, max_batch_bytes)
+    cdef Py_ssize_t index = 0
+    if type(records) is list:
+        while index < list_size(records):  # asked each time: other code may run in between and change the list
+            item = <object>borrowed_list_item(records, index)
+            writer.add_object(item, index)
+            index += 1
+    else:
+        for item in records:
+            writer.add_object(item, index)
+            index += 1
+    return writer.close()
+
+
+def encode_columns(data, options, CodecTable codecs not None, int64_t default_timestamp, int64_t max_batch_bytes):
+    """Build batches from Arrow data, chunk by chunk."""
+    cdef BatchWriter writer = BatchWriter(options, codecs, default_timestamp, max_batch_bytes)
+    cdef ArrowChunks chunks = ArrowChunks(data)
+    cdef sgs_columns_source source
+    cdef sgs_batch_header *row
+    cdef sgs_error err
+    cdef sgs_status status
+    cdef size_t done = 0
+    while chunks.advance():
+        with nogil:
+            status = sgs_columns_source_init(&source, &chunks.schema, &chunks.array, &err)
+            if status == SGS_OK:
+                status = sgs_columns_encode(
+                    &source, 0, chunks.array.length, &writer.options, max_batch_bytes, default_timestamp,
+                    &writer.builder, &writer.result.content, &writer.rows, &err
+                )
+        check(status, &err)
+        while done < writer.rows.size // sizeof(sgs_batch_header):
+            row = &(<sgs_batch_header *>writer.rows.data)[done]
+            writer.result.records_count += row.records_count
+            writer.options.base_sequence = sequence_after(writer.options.base_sequence, row.records_count)
+            done += 1
+    return writer.close()
+
+
+def encode_end_transaction_marker(int64_t offset, int64_t timestamp, int32_t leader_epoch, int64_t producer_id,
+                                  int16_t producer_epoch, *, bint commit, int32_t coordinator_epoch):
+    """The 78 bytes of a COMMIT or ABORT marker [format.md 6.2]."""
+    cdef sgs_buffer out
+    cdef sgs_error err
+    sgs_buffer_init(&out, memory)
+    try:
+        check(
+            sgs_batch_build_end_transaction_marker(
+                offset, timestamp, leader_epoch, producer_id, producer_epoch, commit, coordinator_epoch, &out, &err
+            ),
+            &err,
+        )
+        return PyBytes_FromStringAndSize(<const char *>out.data, <Py_ssize_t>out.size)
+    finally:
+        sgs_buffer_deinit(&out)
+
+
+def encode_empty_batch(header):
+    """The 61 bytes that compaction leaves of a batch without records [format.md 4.5]."""
+    cdef sgs_batch_header row
+    cdef sgs_buffer out
+    cdef sgs_error err
+    cdef bytes content
+    if not isinstance(header, np.void) or header.dtype != header_dtype:
+        raise IllegalArgumentError("no row of a batch-header table", found=type(header).__name__, expected="a row")
+    content = header.tobytes()
+    memcpy(&row, PyBytes_AS_STRING(content), sizeof(row))
+    sgs_buffer_init(&out, memory)
+    try:
+        check(sgs_batch_build_empty(&row, &out, &err), &err)
+        return PyBytes_FromStringAndSize(<const char *>out.data, <Py_ssize_t>out.size)
+    finally:
+        sgs_buffer_deinit(&out)

@@ -1,0 +1,32 @@
+"""csrc/record/record_batch.h"""
+
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
+
+from segstore._cython.status cimport sgs_error, sgs_status
+
+
+cdef extern from "record/record_batch.h" nogil:
+    enum:
+        SGS_BATCH_HEADER_BYTES
+        SGS_ATTRIBUTE_LOG_APPEND_TIME
+
+    ctypedef struct sgs_batch_header:
+        int64_t position
+        int64_t base_offset
+        int64_t last_offset
+        int64_t base_timestamp
+        int64_t max_timestamp
+        int64_t producer_id
+        int32_t size_bytes
+        int32_t partition_leader_epoch
+        int32_t base_sequence
+        int32_t records_count
+        uint32_t crc
+        int16_t attributes
+        int16_t producer_epoch
+        int8_t magic
+        uint8_t padding[7]
+
+    sgs_status sgs_batch_header_load(const uint8_t *batch, size_t size, int64_t position, sgs_batch_header *header,
+                                     sgs_error *err)
+    bint sgs_batch_is_control(const sgs_batch_header *header)

@@ -1,0 +1,197 @@
+# records.pxi - one record as a Python object, and small conversions between records and objects (csrc/record/record.h)
+
+cdef extern from "Python.h":
+    # borrowed references and unchecked access, for the two hot paths: encoding from tuples and decoding to them
+    PyObject *borrowed_tuple_item "PyTuple_GET_ITEM"(object, Py_ssize_t)
+    PyObject *borrowed_list_item "PyList_GET_ITEM"(object, Py_ssize_t)
+    Py_ssize_t tuple_size "PyTuple_GET_SIZE"(object)
+    Py_ssize_t list_size "PyList_GET_SIZE"(object)
+    bint is_tuple "PyTuple_Check"(object)
+    bint is_bytes "PyBytes_Check"(PyObject *)
+    char *bytes_start "PyBytes_AS_STRING"(PyObject *)
+    Py_ssize_t bytes_size "PyBytes_GET_SIZE"(PyObject *)
+    PyObject *Py_None
+    void Py_INCREF(PyObject *)
+    void Py_DECREF(PyObject *)
+    PyObject *new_bytes "PyBytes_FromStringAndSize"(const char *, Py_ssize_t)
+    PyObject *new_integer "PyLong_FromLongLong"(long long)
+    PyObject *new_tuple "PyTuple_New"(Py_ssize_t)
+    void set_tuple_item "PyTuple_SET_ITEM"(PyObject *, Py_ssize_t, PyObject *)
+    int append_to_list "PyList_Append"(object, PyObject *) except -1
+    void PyObject_GC_UnTrack(void *)
+    str new_text "PyUnicode_DecodeUTF8"(const char *, Py_ssize_t, const char *)
+    const char *text_bytes "PyUnicode_AsUTF8AndSize"(object, Py_ssize_t *) except NULL
+
+
+cdef inline PyObject *new_bytes_or_none(sgs_bytes data) noexcept:
+    """A new reference; NULL when there is no memory."""
+    if data.size < 0:
+        Py_INCREF(Py_None)
+        return Py_None
+    return new_bytes(<const char *>data.data, data.size)
+
+
+cdef inline bytes bytes_or_none(sgs_bytes data):
+    if data.size < 0:
+        return None
+    return PyBytes_FromStringAndSize(<const char *>data.data, data.size)
+
+
+cdef str header_key_of(sgs_bytes key):
+    """A header's key as text; what is no UTF-8 is replaced as Java does, so that both clients show the same."""
+    cdef bytes replaced
+    cdef uint8_t *start
+    cdef uint8_t *end
+    try:
+        return new_text(<const char *>key.data, key.size, NULL)
+    except UnicodeDecodeError:
+        replaced = PyBytes_FromStringAndSize(NULL, 3 * <Py_ssize_t>key.size)
+        start = <uint8_t *>PyBytes_AS_STRING(replaced)
+        end = sgs_utf8_java_replace(start, key.data, <size_t>key.size)
+        return new_text(<const char *>start, end - start, NULL)
+
+
+cdef tuple headers_of(sgs_bytes encoded, int32_t count, bint raw_keys=False):
+    """Headers that the record reader has checked."""
+    cdef sgs_record_header header
+    cdef list headers = []
+    cdef int32_t i
+    for i in range(count):
+        sgs_record_next_header(&encoded, &header)
+        key = bytes_or_none(header.key) if raw_keys else header_key_of(header.key)
+        headers.append((key, bytes_or_none(header.value)))
+    return tuple(headers)
+
+
+cdef bytes checked_bytes(object value, str what):
+    """Bytes of anything bytes-like, or None; text is refused, since only its owner knows its encoding."""
+    if value is None or type(value) is bytes:
+        return value
+    if isinstance(value, str):
+        raise RecordTypeError(f"{what} is str: encode it to bytes first", found="str", expected="bytes or None")
+    try:
+        return bytes(memoryview(value))
+    except TypeError:
+        raise RecordTypeError(
+            f"{what} is {type(value).__name__}", found=type(value).__name__, expected="bytes or None"
+        ) from None
+
+
+cdef tuple checked_headers(object headers):
+    cdef list checked = []
+    if headers is None:
+        return ()
+    for header in headers:
+        if not isinstance(header, (tuple, list)) or len(header) != 2 or not isinstance(header[0], str):
+            raise RecordTypeError(
+                "a header is no (str, bytes) pair", found=type(header).__name__, expected="(str, bytes or None)"
+            )
+        checked.append((str(header[0]), checked_bytes(header[1], "the value of a header")))
+    return tuple(checked)
+
+
+@cython.final
+@cython.no_gc
+@cython.freelist(256)
+cdef class Record:
+    """One record; attribute names as in kafka-python's ``ConsumerRecord``."""
+
+    cdef readonly int64_t offset
+    cdef int64_t timestamp_ms
+    cdef readonly int32_t leader_epoch
+    cdef readonly int32_t partition
+    cdef readonly int8_t timestamp_type
+    cdef bint has_timestamp
+    cdef bint is_complete
+    cdef readonly bytes key
+    cdef readonly bytes value
+    cdef readonly str topic
+    cdef tuple decoded_headers
+    cdef bytes encoded_headers  # until somebody asks for them
+    cdef int32_t headers_count
+
+    # __init__, not __cinit__: the decoder makes records by the thousand and fills the fields itself (record_of)
+    def __init__(self, value=None, key=None, headers=(), timestamp=None, *, int64_t offset=-1,
+                 int8_t timestamp_type=0, int32_t leader_epoch=-1, str topic not None="", int32_t partition=-1):
+        if self.is_complete:
+            raise IllegalStateError("a record cannot be changed")
+        self.value = checked_bytes(value, "the value")
+        self.key = checked_bytes(key, "the key")
+        self.decoded_headers = checked_headers(headers)
+        if timestamp is not None:
+            if not isinstance(timestamp, int):
+                raise RecordTypeError(
+                    f"the timestamp is {type(timestamp).__name__}",
+                    found=type(timestamp).__name__,
+                    expected="milliseconds since 1970 as int, or None",
+                )
+            self.timestamp_ms = timestamp
+            self.has_timestamp = True
+        self.offset = offset
+        self.timestamp_type = timestamp_type
+        self.leader_epoch = leader_epoch
+        self.topic = topic
+        self.partition = partition
+        self.is_complete = True
+
+    @property
+    def timestamp(self):
+        return self.timestamp_ms if self.has_timestamp else None
+
+    @property
+    def headers(self):
+        cdef sgs_bytes encoded
+        if self.decoded_headers is None:
+            if self.encoded_headers is None:
+                self.decoded_headers = ()
+            else:
+                encoded.data = <const uint8_t *>PyBytes_AS_STRING(self.encoded_headers)
+                encoded.size = <int32_t>len(self.encoded_headers)
+                self.decoded_headers = headers_of(encoded, self.headers_count)
+        return self.decoded_headers
+
+    cdef tuple content(self):
+        return (self.value, self.key, self.headers, self.timestamp, self.offset, self.timestamp_type,
+                self.leader_epoch, self.topic, self.partition)
+
+    def __eq__(self, other):
+        if type(other) is not Record:
+            return NotImplemented
+        return self.content() == (<Record>other).content()
+
+    def __hash__(self):
+        return hash(self.content())
+
+    def __repr__(self):
+        return (
+            f"Record(offset={self.offset}, timestamp={self.timestamp}, key={self.key!r}, value={self.value!r}, "
+            f"headers={self.headers!r}, timestamp_type={self.timestamp_type}, leader_epoch={self.leader_epoch}, "
+            f"topic={self.topic!r}, partition={self.partition})"
+        )
+
+    def __reduce__(self):
+        return (_record_from_content, self.content())
+
+
+def _record_from_content(value, key, headers, timestamp, offset, timestamp_type, leader_epoch, topic, partition):
+    return Record(value, key, headers, timestamp, offset=offset, timestamp_type=timestamp_type,
+                  leader_epoch=leader_epoch, topic=topic, partition=partition)
+
+
+cdef Record record_of(const sgs_record *source, const sgs_batch_header *batch, str topic, int32_t partition):
+    """The object of a record that the reader has checked."""
+    cdef Record record = Record.__new__(Record)
+    record.offset = source.offset
+    record.timestamp_ms = source.timestamp
+    record.has_timestamp = True
+    record.timestamp_type = 1 if batch.attributes & SGS_ATTRIBUTE_LOG_APPEND_TIME else 0
+    record.leader_epoch = batch.partition_leader_epoch
+    record.key = bytes_or_none(source.key)
+    record.value = bytes_or_none(source.value)
+    if source.headers_count > 0:
+        record.encoded_headers = PyBytes_FromStringAndSize(<const char *>source.headers.data, source.headers.size)
+        record.headers_count = source.headers_count
+    record.topic = topic
+    record.partition = partition
+    record.is_complete = True
+    return record

@@ -1,0 +1,572 @@
+# segment.pxi - one segment: .log, its indexes and its counters (csrc/segment/log_segment.h)
+
+cdef tuple SUFFIXES = ("", ".deleted", ".cleaned", ".swap")  # in the order of sgs_segment_suffix
+
+
+class Recovery(NamedTuple):
+    scan: ScanResult
+    truncated_bytes: int
+
+
+cdef sgs_segment_suffix suffix_of(str suffix) except *:
+    if suffix not in SUFFIXES:
+        raise IllegalArgumentError(f"no suffix {suffix!r}", found=repr(suffix), expected=", ".join(map(repr, SUFFIXES)))
+    return <sgs_segment_suffix>(<int>SUFFIXES.index(suffix))
+
+
+cdef object timestamp_and_offset(const sgs_found_timestamp *found):
+    if not found.found:
+        return None
+    return FileTimestampAndOffset(found.timestamp, found.offset, found.leader_epoch if found.leader_epoch >= 0 else None)
+
+
+@cython.final
+@cython.no_gc_clear
+cdef class SegmentContext:
+    """What the segments of one partition share; keeps the directory open."""
+
+    cdef sgs_segment_context context
+    cdef Directory directory
+    cdef CodecTable codecs
+    cdef bint has_entered
+
+    def __cinit__(self, Directory directory not None, CodecTable codecs not None, *, bint writable,
+                  bint kafka_profile=False, bint heap_indexes=False, bint preallocate=False,
+                  uint32_t index_interval_bytes=4096, uint32_t max_index_bytes=10485760,
+                  int32_t segment_bytes=1073741824, int32_t max_batch_bytes=INT32_MAX):
+        directory.enter()  # a directory that is closed meanwhile keeps its descriptor until this context is gone
+        self.has_entered = True
+        self.directory = directory
+        self.codecs = codecs
+        memset(&self.context, 0, sizeof(self.context))
+        self.context.env = environment
+        self.context.directory_fd = directory.fd
+        self.context.writable = writable
+        self.context.kafka_profile = kafka_profile
+        self.context.heap_indexes = heap_indexes
+        self.context.preallocate = preallocate
+        self.context.index_interval_bytes = index_interval_bytes
+        self.context.max_index_bytes = max_index_bytes
+        self.context.segment_bytes = segment_bytes
+        self.context.max_batch_bytes = max_batch_bytes
+        self.context.codecs = &codecs.table
+
+    def __dealloc__(self):
+        if self.has_entered:
+            self.directory.leave()
+
+
+@cython.final
+cdef class FetchedBytes:
+    """Bytes of a fetch, owned; read-only buffer."""
+
+    cdef sgs_buffer content
+    cdef sgs_segment_fetch fetch
+
+    def __cinit__(self):
+        sgs_buffer_init(&self.content, memory)
+
+    def __dealloc__(self):
+        sgs_buffer_deinit(&self.content)
+
+    def __getbuffer__(self, Py_buffer *buffer, int flags):
+        cdef void *start = self.content.data if self.content.data != NULL else <void *>b""
+        PyBuffer_FillInfo(buffer, self, start, <Py_ssize_t>self.content.size, True, flags)
+
+    @property
+    def base_offset(self):
+        return self.fetch.base_offset
+
+    @property
+    def position(self):
+        return self.fetch.position
+
+    @property
+    def size_bytes(self):
+        return self.content.size
+
+    @property
+    def first_batch_size(self):
+        return self.fetch.first_batch_size
+
+    @property
+    def first_entry_incomplete(self):
+        return bool(self.fetch.first_entry_incomplete)
+
+
+@cython.no_gc_clear
+cdef class LogSegment(Handle):
+    """One segment of a partition; log/segment.py subclasses it."""
+
+    cdef sgs_log_segment *segment
+    cdef SegmentContext context
+    cdef readonly int64_t base_offset
+    cdef bint is_poisoned
+
+    def __cinit__(self, SegmentContext context not None, int64_t base_offset, *, bint create=False,
+                  str suffix not None=""):
+        cdef sgs_segment_suffix kind = suffix_of(suffix)
+        cdef sgs_error err
+        cdef sgs_status status
+        self.context = context
+        self.base_offset = base_offset
+        context.directory.require_open()
+        with nogil:
+            status = sgs_log_segment_open(&context.context, base_offset, kind, create, &self.segment, &err)
+        check(status, &err, context.directory.path)
+        self.is_closed = False
+
+    def __dealloc__(self):
+        self.release()
+
+    cdef void release(self) noexcept:
+        sgs_log_segment_close_quietly(self.segment)
+        self.segment = NULL
+
+    cdef int check(self, sgs_status status, sgs_error *err) except -1:
+        return check(status, err, self.context.directory.path)
+
+    def append(self, batches, headers):
+        """Write whole batches with one call and move both indexes [SEG-5]."""
+        cdef size_t rows_count = 0
+        cdef const sgs_batch_header *rows = rows_of_array(headers, False, &rows_count)
+        cdef c_bool poisoned = False
+        cdef Py_buffer view
+        cdef sgs_slice piece
+        cdef sgs_error err
+        cdef sgs_status status
+        PyObject_GetBuffer(batches, &view, PyBUF_SIMPLE)
+        try:
+            piece.data = <const uint8_t *>view.buf
+            piece.size = <size_t>view.len
+            self.enter()
+            try:
+                with nogil:
+                    status = sgs_log_segment_append(self.segment, &piece, 1, rows, rows_count, &poisoned, &err)
+                if status != SGS_OK:
+                    self.is_poisoned = self.is_poisoned or poisoned
+                    self.check(status, &err)
+            finally:
+                self.leave()
+        finally:
+            PyBuffer_Release(&view)
+
+    @property
+    def poisoned(self):
+        return bool(self.is_poisoned)
+
+    def read(self, int64_t start_offset, int32_t max_size, int64_t max_position, bint min_one_message):
+        """Bytes from the batch that holds *start_offset* on, or None [SEG-19]."""
+        cdef FetchedBytes result = FetchedBytes.__new__(FetchedBytes)
+        cdef sgs_segment_read request
+        cdef sgs_error err
+        cdef sgs_status status
+        request.start_offset = start_offset
+        request.max_size = max_size
+        request.max_position = max_position
+        request.min_one_message = min_one_message
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_read(self.segment, &request, &result.content, &result.fetch, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return result if result.fetch.found else None
+
+    def translate_offset(self, int64_t offset, int64_t max_position=INT64_MAX):
+        """Where the batch with *offset* is, without its bytes [SEG-18]."""
+        cdef FetchedBytes result = FetchedBytes.__new__(FetchedBytes)
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_translate_offset(self.segment, offset, max_position, &result.fetch, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return result if result.fetch.found else None
+
+    def read_next_offset(self):
+        """(last offset + 1, whether the file ends with a whole batch) [SEG-22]."""
+        cdef int64_t next_offset = 0
+        cdef c_bool ends_clean = False
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_read_next_offset(self.segment, &next_offset, &ends_clean, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return next_offset, bool(ends_clean)
+
+    def find_offset_by_timestamp(self, int64_t timestamp, int64_t starting_offset):
+        """The first record at or after both [SEG-23]."""
+        cdef sgs_found_timestamp found
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_find_offset_by_timestamp(
+                    self.segment, timestamp, starting_offset, &found, &err
+                )
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return timestamp_and_offset(&found)
+
+    def find_max_timestamp(self):
+        """The first record with the largest timestamp [TS-3]."""
+        cdef sgs_found_timestamp found
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_find_max_timestamp(self.segment, &found, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return timestamp_and_offset(&found)
+
+    cdef void start_options(self, sgs_scan_options *options) noexcept:
+        """What a scan of this segment has in common with every other."""
+        sgs_scan_options_default(options, SGS_SCAN_FILE)
+        options.kafka_limits = self.context.context.kafka_profile
+        options.max_batch_bytes = self.context.context.max_batch_bytes
+        options.segment_base_offset = self.base_offset
+
+    def scan(self, *, int64_t start_position=0, int64_t end_position=-1, bint check_crc=True, bint check_order=False,
+             bint contiguous=False, bint check_epochs=False, int64_t expected_offset=0,
+             int64_t next_segment_base_offset=INT64_MAX, int32_t previous_epoch=-1, bint table=True,
+             uint32_t max_batches=0xFFFFFFFF):
+        """Check batches through a bounded window; changes nothing."""
+        cdef sgs_scan_options options
+        cdef sgs_batch_table rows
+        cdef sgs_scan_result result
+        cdef sgs_error err
+        cdef sgs_status status
+        self.start_options(&options)
+        options.check_crc = check_crc
+        options.check_order = check_order
+        options.contiguous = contiguous
+        options.check_epochs = check_epochs
+        options.expected_offset = expected_offset
+        options.next_segment_base_offset = next_segment_base_offset
+        options.previous_epoch = previous_epoch
+        options.max_batches = max_batches
+        sgs_batch_table_init(&rows, memory)
+        try:
+            self.enter()
+            try:
+                with nogil:
+                    status = sgs_log_segment_scan(
+                        self.segment, &options, start_position, end_position, &rows if table else NULL, &result, &err
+                    )
+                self.check(status, &err)
+            finally:
+                self.leave()
+            headers = array_of_rows(sgs_batch_table_rows(&rows), sgs_batch_table_count(&rows))
+        finally:
+            sgs_batch_table_deinit(&rows)
+        return headers, scan_result_of(&result, self.context.directory.path)
+
+    def recover(self, *, bint cut=True, bint check_order=True, bint contiguous=False, bint check_epochs=False,
+                int64_t expected_offset=0, int64_t next_segment_base_offset=INT64_MAX, int32_t previous_epoch=-1):
+        """Check every batch, rebuild both indexes, cut what is no batch [SEG-40]."""
+        cdef sgs_scan_options options
+        cdef sgs_batch_table rows
+        cdef sgs_recovery recovery
+        cdef sgs_error err
+        cdef sgs_status status
+        self.start_options(&options)
+        options.check_crc = True
+        options.check_order = check_order
+        options.contiguous = contiguous
+        options.check_epochs = check_epochs
+        options.expected_offset = expected_offset
+        options.next_segment_base_offset = next_segment_base_offset
+        options.previous_epoch = previous_epoch
+        sgs_batch_table_init(&rows, memory)
+        try:
+            self.enter()
+            try:
+                with nogil:
+                    status = sgs_log_segment_recover(self.segment, &options, cut, &rows, &recovery, &err)
+                self.check(status, &err)
+            finally:
+                self.leave()
+            headers = array_of_rows(sgs_batch_table_rows(&rows), sgs_batch_table_count(&rows))
+        finally:
+            sgs_batch_table_deinit(&rows)
+        scan = scan_result_of(&recovery.scan, self.context.directory.path)
+        return headers, Recovery(scan, recovery.truncated_bytes)
+
+    def rewrite(self, int64_t position):
+        """Write the bytes from *position* on again in place, and sync [DUR-36]."""
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_rewrite(self.segment, position, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+
+    def truncate_to(self, int64_t offset):
+        """Drop the batch that holds *offset* and all behind it; returns the bytes cut [SEG-24]."""
+        cdef int32_t bytes_cut = 0
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_truncate_to(self.segment, offset, &bytes_cut, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return bytes_cut
+
+    def on_become_inactive(self):
+        """Seal: last time-index entry, trimmed files [SEG-50]."""
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_on_become_inactive(self.segment, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+
+    def prepare_for_appends(self):
+        """Indexes back to their full size, after an open [LDR-8]."""
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_prepare_for_appends(self.segment, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+
+    def flush(self, *, bint indexes=False):
+        """The .log, and the indexes when asked, to stable storage [SEG-53]."""
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_flush(self.segment, indexes, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+
+    def close(self):
+        """Seal what is open for writing, sync and close; twice is harmless [SEG-51].
+
+        Whoever is still reading keeps the descriptors until the last one leaves, but what is written is written here,
+        under the lock of the caller.
+        """
+        cdef sgs_log_segment *segment
+        cdef sgs_error err
+        cdef sgs_error second
+        cdef sgs_status status = SGS_OK
+        cdef sgs_status flushed
+        if self.process != current_process:
+            self.require_open()
+        if self.is_closed:
+            return
+        self.is_closed = True
+        if self.callers == 0:
+            segment = self.segment
+            self.segment = NULL
+            with nogil:
+                status = sgs_log_segment_close(segment, &err)
+            self.check(status, &err)
+            return
+        self.callers += 1
+        try:
+            if self.context.context.writable:
+                with nogil:
+                    status = sgs_log_segment_on_become_inactive(self.segment, &err)
+                    flushed = sgs_log_segment_flush(self.segment, True, &second)
+                    if status == SGS_OK and flushed != SGS_OK:
+                        status = flushed
+                        err = second
+                self.check(status, &err)
+        finally:
+            self.leave()
+
+    def close_quietly(self):
+        """Close, write nothing."""
+        if not self.is_closed:
+            self.mark_closed()
+
+    def change_suffix(self, str suffix not None):
+        """Rename the files [SEG-54]."""
+        cdef sgs_segment_suffix kind = suffix_of(suffix)
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_change_suffix(self.segment, kind, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+
+    def delete_files(self):
+        """Unlink the files; readers that are inside go on [SEG-56]."""
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_delete_files(self.segment, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+
+    @property
+    def closed(self):
+        return bool(self.is_closed)
+
+    @property
+    def size_bytes(self):
+        self.require_open()
+        return sgs_log_segment_size(self.segment)
+
+    @property
+    def unflushed_records(self):
+        self.require_open()
+        return sgs_log_segment_unflushed_records(self.segment)
+
+    @property
+    def created_ms(self):
+        self.require_open()
+        return sgs_log_segment_created_ms(self.segment)
+
+    def indexes_full(self):
+        """Whether an index has no room for another entry."""
+        cdef c_bool full = False
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_indexes_full(self.segment, &full, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return bool(full)
+
+    def first_batch_timestamp(self):
+        """Largest timestamp of the first batch, -1 when there is none."""
+        cdef int64_t timestamp = 0
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_first_batch_timestamp(self.segment, &timestamp, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return timestamp
+
+    def max_timestamp(self):
+        """Largest timestamp so far and its offset [SEG-3]."""
+        cdef sgs_timestamp_offset found
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_max_timestamp(self.segment, &found, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return TimestampOffset(found.timestamp, found.offset)
+
+    def modified_ms(self):
+        """Time of the .log's last modification."""
+        cdef int64_t modified_ms = 0
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_modified_ms(self.segment, &modified_ms, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return modified_ms
+
+    def offset_index_entries(self):
+        """All entries of the offset index, for inspection."""
+        cdef sgs_offset_index *index
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_offset_index(self.segment, &index, &err)
+            self.check(status, &err)
+            return offset_index_entries(index, self.context.directory.path)
+        finally:
+            self.leave()
+
+    def time_index_entries(self):
+        """All entries of the time index, for inspection."""
+        cdef sgs_time_index *index
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_time_index(self.segment, &index, &err)
+            self.check(status, &err)
+            return time_index_entries(index, self.context.directory.path)
+        finally:
+            self.leave()
+
+    def offset_index_lookup(self, int64_t target):
+        """The last entry at or below *target* [OFX-3]."""
+        cdef sgs_offset_index *index
+        cdef sgs_offset_position found
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_offset_index(self.segment, &index, &err)
+                if status == SGS_OK:
+                    status = sgs_offset_index_lookup(index, target, &found, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return OffsetPosition(found.offset, found.position)
+
+    def time_index_lookup(self, int64_t timestamp):
+        """The last entry at or below *timestamp* [TMX-3]."""
+        cdef sgs_time_index *index
+        cdef sgs_timestamp_offset found
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_time_index(self.segment, &index, &err)
+                if status == SGS_OK:
+                    status = sgs_time_index_lookup(index, timestamp, &found, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return TimestampOffset(found.timestamp, found.offset)

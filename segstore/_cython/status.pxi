@@ -1,0 +1,29 @@
+# status.pxi - the one place where a status of the core becomes an exception (csrc/base/status.h, segstore/errors.py)
+
+STATUS_NAMES = tuple([sgs_status_name(<sgs_status>status).decode("ascii") for status in range(SGS_STATUS_COUNT)])
+
+
+cdef object error_of(sgs_error *err, str directory, object error_class=None):
+    """The exception that *err* describes; its file is a full path where *directory* is known."""
+    cdef str file = err.file.decode("utf-8", "backslashreplace")
+    if directory is not None:
+        file = os.path.join(directory, file) if file not in ("", ".") else directory
+    if error_class is None:
+        error_class = STATUS_ERRORS.get(sgs_status_name(err.status).decode("ascii"), InternalError)
+    return error_class(
+        err.message.decode("utf-8", "backslashreplace"),
+        file=file or None,
+        position=err.position if err.position >= 0 else None,
+        found=err.found.decode("utf-8", "backslashreplace") or None,
+        expected=err.expected.decode("utf-8", "backslashreplace") or None,
+        os_error=err.os_error or None,
+    )
+
+
+cdef int check(sgs_status status, sgs_error *err, str directory=None) except -1:
+    """Raise what a failed call says; an exception that a callback left pending goes on as it is."""
+    if status == SGS_OK:
+        return 0
+    if status == SGS_CALLBACK and PyErr_Occurred():
+        return -1
+    raise error_of(err, directory)
