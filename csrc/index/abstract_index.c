@@ -1,0 +1,278 @@
+/* abstract_index.c - open, grow, cut and close; the search is in index_search.c. */
+#include "index/abstract_index.h"
+
+#include <inttypes.h>
+#include <string.h>
+#include <threads.h>
+
+enum {
+    FIRST_STEP_BYTES = 4096, /* a step is as long as the file already is, between these two [DUR-25] */
+    LAST_STEP_BYTES = 65536,
+    ALONE_ATTEMPTS = 100000, /* a look-up takes microseconds; each attempt gives the processor away */
+};
+
+/* Wait until no look-up is inside; those that begin meanwhile see no entry. */
+static bool left_alone(sgs_abstract_index *index)
+{
+    const uint32_t entries = sgs_abstract_index_entries(index);
+    atomic_store_explicit(&index->entries, 0, memory_order_seq_cst);
+    int attempts = 0;
+    while (atomic_load_explicit(&index->readers, memory_order_seq_cst) != 0 && attempts < ALONE_ATTEMPTS) {
+        thrd_yield();
+        ++attempts;
+    }
+    if (attempts < ALONE_ATTEMPTS) {
+        index->seen_entries = entries;
+        return true; /* the caller publishes the entries again when it is done */
+    }
+    atomic_store_explicit(&index->entries, entries, memory_order_seq_cst);
+    return false;
+}
+
+/* Change the length of the file below running look-ups. */
+static sgs_status set_length(sgs_abstract_index *index, const sgs_env *env, const char *name, uint32_t length,
+                             sgs_error *err)
+{
+    const uint32_t entries = sgs_abstract_index_entries(index);
+    const bool cuts = length / index->entry_size < index->seen_entries;
+    const bool moves = length > index->file.reserved_length;
+    if (!cuts && !moves)
+        return sgs_mapped_file_resize(&index->file, env, name, length, err);
+    if (!left_alone(index)) {
+        sgs_fail(err, SGS_RESOURCE, "look-ups do not leave the index");
+        return sgs_fail_in_file(err, name);
+    }
+    const sgs_status status = sgs_mapped_file_resize(&index->file, env, name, length, err);
+    atomic_store_explicit(&index->entries, entries, memory_order_seq_cst);
+    return status;
+}
+
+/* [DUR-80] the entries before the first whose key does not increase. A first entry of zeros is an entry unless another
+ * one follows: (0, base offset) is possible in a time index. */
+static uint32_t increasing_prefix(const sgs_abstract_index *index, uint32_t whole)
+{
+    if (whole <= 1)
+        return whole;
+    const int64_t first = sgs_abstract_index_field(index, 0, SGS_INDEX_KEY);
+    if (index->file.writable && sgs_abstract_index_field(index, whole - 1, SGS_INDEX_KEY) > first)
+        return whole;
+    int64_t previous = first;
+    for (uint32_t slot = 1; slot < whole; ++slot) {
+        const int64_t key = sgs_abstract_index_field(index, slot, SGS_INDEX_KEY);
+        if (key <= previous) {
+            const uint8_t *entry = sgs_abstract_index_entry(index, 0);
+            bool only_zeros = slot == 1;
+            for (uint32_t i = 0; only_zeros && i < index->entry_size; ++i)
+                only_zeros = entry[i] == 0;
+            return only_zeros ? 0 : slot;
+        }
+        previous = key;
+    }
+    return whole;
+}
+
+static sgs_status open_descriptor(const sgs_env *env, int directory_fd, const char *name, bool writable, int *fd,
+                                  bool *created, sgs_error *err)
+{
+    *created = false;
+    sgs_status status = env->open_file(env, directory_fd, name, writable ? SGS_OPEN_WRITE : SGS_OPEN_READ, fd, err);
+    if (status != SGS_NOT_FOUND || !writable)
+        return status;
+    status = env->open_file(env, directory_fd, name, SGS_OPEN_CREATE, fd, err);
+    *created = status == SGS_OK;
+    return status;
+}
+
+static sgs_status load_file(sgs_abstract_index *index, const sgs_env *env, const char *name, bool created,
+                            uint32_t max_size, sgs_error *err)
+{
+    sgs_status status = SGS_OK;
+    uint32_t entries = 0;
+    if (created) {
+        index->max_entries = max_size / index->entry_size;
+        if (!index->grow_in_steps)
+            status = sgs_mapped_file_resize(&index->file, env, name, max_size, err);
+    } else {
+        const uint32_t whole = index->file.length / index->entry_size;
+        entries = index->grow_in_steps ? increasing_prefix(index, whole) : whole;
+        index->max_entries = whole;
+        if (entries < whole && index->file.writable) {
+            status = sgs_mapped_file_resize(&index->file, env, name, entries * index->entry_size, err);
+            index->max_entries = entries;
+        }
+    }
+    index->seen_entries = entries;
+    atomic_store_explicit(&index->entries, entries, memory_order_release);
+    return status;
+}
+
+sgs_status sgs_abstract_index_open(sgs_abstract_index *index, const sgs_env *env, int directory_fd, const char *name,
+                                   int64_t base_offset, uint8_t entry_size, const sgs_index_options *options,
+                                   sgs_error *err)
+{
+    memset(index, 0, sizeof *index);
+    atomic_init(&index->entries, 0);
+    atomic_init(&index->readers, 0);
+    index->file.fd = -1;
+    index->base_offset = base_offset;
+    index->entry_size = entry_size;
+    index->grow_in_steps = options->grow_in_steps;
+    const uint32_t max_size = options->max_size_bytes - options->max_size_bytes % entry_size;
+
+    int fd;
+    bool created;
+    sgs_status status = open_descriptor(env, directory_fd, name, options->writable, &fd, &created, err);
+    if (status == SGS_NOT_FOUND && !options->writable) {
+        index->is_open = true; /* as an empty file */
+        return SGS_OK;
+    }
+    if (status != SGS_OK)
+        return status;
+
+    sgs_error ignored;
+    if (created && max_size == 0) {
+        sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "an index of at most %" PRIu32 " bytes has no room for an entry of %d",
+                 options->max_size_bytes, (int)entry_size);
+        status = sgs_fail_in_file(err, name);
+    }
+    if (status == SGS_OK)
+        status = sgs_mapped_file_open(&index->file, env, fd, name, max_size, options->writable, options->heap, err);
+    if (status != SGS_OK) {
+        (void)env->close(env, fd, name, &ignored);
+        index->file.fd = -1;
+        return status;
+    }
+    status = load_file(index, env, name, created, max_size, err);
+    if (status != SGS_OK) {
+        (void)sgs_mapped_file_close(&index->file, env, name, &ignored);
+        return status;
+    }
+    index->is_open = true;
+    return SGS_OK;
+}
+
+sgs_status sgs_abstract_index_resize(sgs_abstract_index *index, const sgs_env *env, const char *name, uint32_t size,
+                                     bool *changed, sgs_error *err)
+{
+    if (!index->is_open || index->file.fd < 0 || !index->file.writable) {
+        sgs_fail(err, index->is_open ? SGS_ILLEGAL_STATE : SGS_CLOSED, "the index cannot be resized");
+        return sgs_fail_in_file(err, name);
+    }
+    const uint32_t rounded = size - size % index->entry_size;
+    const uint32_t used = sgs_abstract_index_entries(index) * index->entry_size;
+    const uint32_t length = index->file.length;
+    /* grown in steps, the length is the one that the file may reach */
+    const uint32_t promised = index->max_entries * index->entry_size;
+    if (rounded == (index->grow_in_steps && length <= promised ? promised : length)) {
+        *changed = false;
+        return SGS_OK;
+    }
+    if (rounded < used) {
+        sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "%" PRIu32 " bytes of the index are in use, %" PRIu32 " are too few", used,
+                 rounded);
+        return sgs_fail_in_file(err, name);
+    }
+    if (!index->grow_in_steps || rounded < length) {
+        const sgs_status status = set_length(index, env, name, rounded, err);
+        if (status != SGS_OK)
+            return status;
+    }
+    index->max_entries = rounded / index->entry_size;
+    *changed = true;
+    return SGS_OK;
+}
+
+sgs_status sgs_abstract_index_trim(sgs_abstract_index *index, const sgs_env *env, const char *name, sgs_error *err)
+{
+    if (!index->is_open || index->file.fd < 0 || !index->file.writable)
+        return SGS_OK;
+    const uint32_t entries = sgs_abstract_index_entries(index);
+    const uint32_t used = entries * index->entry_size;
+    if (used != index->file.length) {
+        const sgs_status status = set_length(index, env, name, used, err);
+        if (status != SGS_OK)
+            return status;
+    }
+    index->max_entries = entries;
+    return SGS_OK;
+}
+
+sgs_status sgs_abstract_index_flush(sgs_abstract_index *index, const sgs_env *env, const char *name, sgs_error *err)
+{
+    if (!index->is_open || index->file.fd < 0 || !index->file.writable)
+        return SGS_OK;
+    return sgs_mapped_file_flush(&index->file, env, name, sgs_abstract_index_entries(index) * index->entry_size, err);
+}
+
+sgs_status sgs_abstract_index_close(sgs_abstract_index *index, const sgs_env *env, const char *name, sgs_error *err)
+{
+    if (!index->is_open)
+        return SGS_OK;
+    const sgs_status trimmed = sgs_abstract_index_trim(index, env, name, err);
+    sgs_error later;
+    const sgs_status closed = sgs_mapped_file_close(&index->file, env, name, trimmed == SGS_OK ? err : &later);
+    index->is_open = false;
+    return trimmed != SGS_OK ? trimmed : closed;
+}
+
+void sgs_abstract_index_close_handler(sgs_abstract_index *index, const sgs_env *env, const char *name)
+{
+    sgs_error ignored;
+    if (index->is_open)
+        (void)sgs_mapped_file_close(&index->file, env, name, &ignored);
+    index->is_open = false;
+}
+
+bool sgs_abstract_index_make_room(sgs_abstract_index *index, const sgs_env *env, const char *name)
+{
+    const uint32_t length = index->file.length;
+    const uint32_t used = sgs_abstract_index_entries(index) * index->entry_size;
+    if (length - used >= index->entry_size)
+        return true;
+    uint32_t step = length < FIRST_STEP_BYTES ? FIRST_STEP_BYTES : length;
+    if (step > LAST_STEP_BYTES)
+        step = LAST_STEP_BYTES;
+    const uint32_t promised = index->max_entries * index->entry_size;
+    uint32_t target = length < promised && promised - length > step ? length + step : promised;
+    target -= target % index->entry_size;
+    if (target >= used + index->entry_size) {
+        sgs_error ignored; /* a full disk ends the index, never the append [DUR-25] */
+        const sgs_status status = target <= index->file.reserved_length
+                                      ? sgs_mapped_file_grow(&index->file, env, name, target, &ignored)
+                                      : set_length(index, env, name, target, &ignored); /* the maximum was raised */
+        if (status == SGS_OK)
+            return true;
+    }
+    index->is_stale = true;
+    return false;
+}
+
+sgs_status sgs_abstract_index_reset(sgs_abstract_index *index, const sgs_env *env, const char *name, uint32_t max_size,
+                                    sgs_error *err)
+{
+    bool changed;
+    sgs_abstract_index_keep(index, 0);
+    const sgs_status status = sgs_abstract_index_resize(index, env, name, max_size, &changed, err);
+    if (status == SGS_OK)
+        index->is_stale = false;
+    return status;
+}
+
+void sgs_abstract_index_keep(sgs_abstract_index *index, uint32_t entries)
+{
+    const uint32_t before = sgs_abstract_index_entries(index);
+    SGS_ASSERT(entries <= before);
+    atomic_store_explicit(&index->entries, entries, memory_order_seq_cst);
+    if (!index->grow_in_steps || !index->file.writable)
+        return;
+    for (uint32_t slot = entries; slot < before; ++slot)
+        sgs_abstract_index_store(index, slot, 0, 0);
+}
+
+void sgs_abstract_index_publish(sgs_abstract_index *index)
+{
+    const uint32_t entries = sgs_abstract_index_entries(index) + 1;
+    if (entries > index->seen_entries)
+        index->seen_entries = entries;
+    atomic_store_explicit(&index->entries, entries, memory_order_seq_cst);
+}

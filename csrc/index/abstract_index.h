@@ -1,0 +1,108 @@
+/* abstract_index.h - what the offset and the time index share: fixed-size entries in a mapped file, a warm-section binary
+ * search, resize and trim [IDX-1..IDX-18], Kafka AbstractIndex.
+ *
+ * INVARIANT  entries * entry_size <= file.length; entries only grows by append, after the entry's bytes [IDX-18].
+ * Names are not stored: they follow from the segment's base offset and suffix, and come in with each call that needs one.
+ *
+ * HOW MANY ENTRIES AN EXISTING FILE HAS. Kafka believes that a file is full up to its last whole entry, zeros included
+ * [IDX-2]; with grow_in_steps false so do we. Otherwise only the prefix whose keys strictly increase counts [DUR-80]: a
+ * preallocated tail of zeros (a crash, or the live log of another process) fools no search. A writable index drops that
+ * tail from the file when it opens, so that no later write meets a hole [DUR-25]. Every entry is compared when the file
+ * is only read; a writable one is trusted when its last key is above its first, since recovery has rebuilt whatever an
+ * unclean stop left behind [DUR-52]. And a search that meets keys out of order says SGS_CORRUPT_INDEX [DUR-53].
+ *
+ * THREADS  one appender under the partition lock; look-ups may run beside it. They are counted (`readers`): a cut below
+ * entries that a look-up may still believe in, and a move of the mapping, wait until it has left [IDX-17]. Bytes of entries
+ * are read and written with relaxed atomic accesses, so a look-up that races a truncation sees an old or a new number. */
+#ifndef SGS_INDEX_ABSTRACT_INDEX_H
+#define SGS_INDEX_ABSTRACT_INDEX_H
+
+#include <stdatomic.h>
+
+#include "io/mapped_file.h"
+
+typedef struct sgs_index_options {
+    uint32_t max_size_bytes; /* segment.index.bytes */
+    bool writable;           /* false: nothing is created; a missing file counts as empty */
+    bool heap;               /* [DUR-27] */
+    bool grow_in_steps;      /* [DUR-25, DUR-80, DUR-53]; false = Kafka: the whole size at once [DUR-62] */
+} sgs_index_options;
+
+typedef struct sgs_abstract_index {
+    sgs_mapped_file file;
+    int64_t base_offset;
+    uint32_t max_entries; /* of the configured or present size, Kafka's maxEntries [IDX-2] */
+    _Atomic uint32_t entries;
+    _Atomic uint32_t readers; /* look-ups inside */
+    uint32_t seen_entries;    /* the most that a look-up inside may have seen */
+    uint8_t entry_size;       /* 8 or 12 */
+    bool is_open, grow_in_steps;
+    bool is_stale; /* a grow failed: entries are missing, rewrite or remove at roll or close [DUR-25] */
+} sgs_abstract_index;
+
+/* the first and the second field of an entry; offsets are absolute */
+typedef enum sgs_index_field { SGS_INDEX_KEY, SGS_INDEX_VALUE } sgs_index_field;
+typedef enum sgs_search_mode { SGS_LARGEST_LOWER_BOUND, SGS_SMALLEST_UPPER_BOUND } sgs_search_mode;
+
+enum { SGS_INDEX_NO_SLOT = -1 };
+
+/** [IDX-1] A failed open leaves the index closed; Kafka's quirk stays: a file created for a maximum below one entry is
+ *  left behind, empty. @return also SGS_LIMIT_EXCEEDED for a file above 2^31 - 1 bytes [DUR-97] */
+sgs_status sgs_abstract_index_open(sgs_abstract_index *index, const sgs_env *env, int directory_fd, const char *name,
+                                   int64_t base_offset, uint8_t entry_size, const sgs_index_options *options,
+                                   sgs_error *err);
+/** [IDX-9] A size below the used bytes is refused before anything is cut (Kafka fails after the cut).
+ *  @param changed  false when the length was this already
+ *  @return SGS_OK; SGS_ILLEGAL_ARGUMENT; SGS_CLOSED; SGS_RESOURCE when look-ups do not leave the range that would go */
+sgs_status sgs_abstract_index_resize(sgs_abstract_index *index, const sgs_env *env, const char *name, uint32_t size,
+                                     bool *changed, sgs_error *err);
+/** [IDX-10] nothing on a closed or read-only index */
+sgs_status sgs_abstract_index_trim(sgs_abstract_index *index, const sgs_env *env, const char *name, sgs_error *err);
+/** [IDX-13 of 4.4.0] nothing on a closed, missing or read-only index */
+sgs_status sgs_abstract_index_flush(sgs_abstract_index *index, const sgs_env *env, const char *name, sgs_error *err);
+/** [IDX-14] trim, then unmap whatever the trim said; read-only and closed indexes are only unmapped. */
+sgs_status sgs_abstract_index_close(sgs_abstract_index *index, const sgs_env *env, const char *name, sgs_error *err);
+/** Unmap without trim or write. */
+void sgs_abstract_index_close_handler(sgs_abstract_index *index, const sgs_env *env, const char *name);
+/** Room for one more entry: grows the file by a step. false = the file could not grow; the index is stale then. */
+bool sgs_abstract_index_make_room(sgs_abstract_index *index, const sgs_env *env, const char *name);
+/** [IDX-11] zero entries at the maximum size. */
+sgs_status sgs_abstract_index_reset(sgs_abstract_index *index, const sgs_env *env, const char *name, uint32_t max_size,
+                                    sgs_error *err);
+/** Keep the first `entries`. Kafka leaves the bytes of the others [OFX-5]; with grow_in_steps they become zero, so that
+ *  they are padding, not stale entries, to whoever opens the file after a crash [DUR-80]. */
+void sgs_abstract_index_keep(sgs_abstract_index *index, uint32_t entries);
+/** Publish one more entry, whose bytes have been stored in slot `entries`. */
+void sgs_abstract_index_publish(sgs_abstract_index *index);
+
+/** Begin a look-up. @return the number of entries that it may touch, until sgs_abstract_index_leave */
+uint32_t sgs_abstract_index_enter(const sgs_abstract_index *index);
+void sgs_abstract_index_leave(const sgs_abstract_index *index);
+/** Between enter and leave: field of an entry below the number that enter returned. */
+int64_t sgs_abstract_index_field(const sgs_abstract_index *index, uint32_t slot, sgs_index_field field);
+/** Between enter and leave: [IDX-6..IDX-8] the slot, or SGS_INDEX_NO_SLOT.
+ *  @return SGS_CORRUPT_INDEX when two probed keys are out of order and grow_in_steps is on [DUR-53] */
+sgs_status sgs_abstract_index_search(const sgs_abstract_index *index, uint32_t entries, int64_t target,
+                                     sgs_index_field field, sgs_search_mode mode, int64_t *slot, sgs_error *err);
+/** Store an entry's two fields (offsets relative) in a slot that has room. */
+void sgs_abstract_index_store(sgs_abstract_index *index, uint32_t slot, int64_t key, int32_t value);
+/** [IDX-12] */
+static inline bool sgs_relative_offset(int64_t base_offset, int64_t offset, int32_t *relative)
+{
+    int64_t distance;
+    if (__builtin_sub_overflow(offset, base_offset, &distance) || distance < 0 || distance > INT32_MAX)
+        return false;
+    *relative = (int32_t)distance;
+    return true;
+}
+
+static inline uint32_t sgs_abstract_index_entries(const sgs_abstract_index *index)
+{
+    return atomic_load_explicit(&((sgs_abstract_index *)(uintptr_t)index)->entries, memory_order_acquire);
+}
+static inline const uint8_t *sgs_abstract_index_entry(const sgs_abstract_index *index, uint32_t slot)
+{
+    return index->file.data + (size_t)slot * index->entry_size;
+}
+
+#endif

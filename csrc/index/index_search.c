@@ -1,0 +1,141 @@
+/* index_search.c - entries as numbers, and the search among them [IDX-6..IDX-8, IDX-18]; see abstract_index.h. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "index/abstract_index.h"
+
+enum {
+    WARM_SECTION_BYTES = 8192, /* [IDX-6] */
+    OFFSET_ENTRY_BYTES = 8,    /* key int32, value int32; the other kind has a key of int64 */
+};
+
+/* An index is const to its readers, but they have to be counted. */
+static _Atomic uint32_t *readers_of(const sgs_abstract_index *index)
+{
+    return &((sgs_abstract_index *)(uintptr_t)index)->readers;
+}
+
+/* Entries lie at multiples of 4 bytes in a page-aligned or allocated range. */
+static uint32_t load_word(const uint8_t *at)
+{
+    uint8_t bytes[4];
+    const uint32_t word = __atomic_load_n((const uint32_t *)(const void *)at, __ATOMIC_RELAXED);
+    memcpy(bytes, &word, sizeof bytes);
+    return sgs_load_be32(bytes);
+}
+
+static void store_word(uint8_t *at, uint32_t value)
+{
+    uint8_t bytes[4];
+    uint32_t word;
+    sgs_store_be32(bytes, value);
+    memcpy(&word, bytes, sizeof word);
+    __atomic_store_n((uint32_t *)(void *)at, word, __ATOMIC_RELAXED);
+}
+
+static int64_t absolute_offset(const sgs_abstract_index *index, uint32_t relative_offset)
+{
+    /* modulo 2^64, as Java adds; a damaged entry shows as an offset below the base */
+    return (int64_t)((uint64_t)index->base_offset + (uint64_t)(int64_t)(int32_t)relative_offset);
+}
+
+int64_t sgs_abstract_index_field(const sgs_abstract_index *index, uint32_t slot, sgs_index_field field)
+{
+    const uint8_t *entry = sgs_abstract_index_entry(index, slot);
+    if (index->entry_size == OFFSET_ENTRY_BYTES)
+        return field == SGS_INDEX_KEY ? absolute_offset(index, load_word(entry)) : (int32_t)load_word(entry + 4);
+    if (field == SGS_INDEX_VALUE)
+        return absolute_offset(index, load_word(entry + 8));
+    return (int64_t)(((uint64_t)load_word(entry) << 32) | load_word(entry + 4));
+}
+
+void sgs_abstract_index_store(sgs_abstract_index *index, uint32_t slot, int64_t key, int32_t value)
+{
+    uint8_t *entry = index->file.data + (size_t)slot * index->entry_size;
+    SGS_ASSERT(((size_t)slot + 1) * index->entry_size <= index->file.length);
+    if (index->entry_size == OFFSET_ENTRY_BYTES) {
+        store_word(entry, (uint32_t)(int32_t)key);
+        store_word(entry + 4, (uint32_t)value);
+        return;
+    }
+    store_word(entry, (uint32_t)((uint64_t)key >> 32));
+    store_word(entry + 4, (uint32_t)key);
+    store_word(entry + 8, (uint32_t)value);
+}
+
+uint32_t sgs_abstract_index_enter(const sgs_abstract_index *index)
+{
+    /* Sequentially consistent on both sides: either this look-up sees the lowered count, or whoever lowered it sees
+     * this look-up (left_alone). */
+    atomic_fetch_add_explicit(readers_of(index), 1, memory_order_seq_cst);
+    return atomic_load_explicit(&((sgs_abstract_index *)(uintptr_t)index)->entries, memory_order_seq_cst);
+}
+
+void sgs_abstract_index_leave(const sgs_abstract_index *index)
+{
+    atomic_fetch_sub_explicit(readers_of(index), 1, memory_order_release);
+}
+
+/* [IDX-7] lo and hi inclusive; answers the slot of the bound below, the caller makes the bound above of it. `exact` says
+ * that the slot's field equals the target. */
+static bool bisect(const sgs_abstract_index *index, uint32_t lo, uint32_t hi, int64_t target, sgs_index_field field,
+                   uint32_t *slot, bool *exact)
+{
+    int64_t below = INT64_MIN; /* the greatest field met so far that is below the target, and the least above */
+    int64_t above = INT64_MAX;
+    bool ordered = true;
+    *exact = false;
+    while (lo < hi) {
+        const uint32_t middle = lo + (hi - lo + 1) / 2;
+        const int64_t found = sgs_abstract_index_field(index, middle, field);
+        if (found > target) {
+            ordered = ordered && (found < above || above == INT64_MAX);
+            above = found;
+            hi = middle - 1;
+        } else if (found < target) {
+            ordered = ordered && (found > below || below == INT64_MIN);
+            below = found;
+            lo = middle;
+        } else {
+            *exact = true;
+            lo = middle;
+            break;
+        }
+    }
+    *slot = lo;
+    return ordered;
+}
+
+sgs_status sgs_abstract_index_search(const sgs_abstract_index *index, uint32_t entries, int64_t target,
+                                     sgs_index_field field, sgs_search_mode mode, int64_t *slot, sgs_error *err)
+{
+    if (entries == 0) {
+        *slot = SGS_INDEX_NO_SLOT;
+        return SGS_OK;
+    }
+    const uint32_t warm = WARM_SECTION_BYTES / index->entry_size;
+    const uint32_t first_hot = entries - 1 > warm ? entries - 1 - warm : 0;
+    uint32_t lo = 0;
+    uint32_t hi = first_hot;
+    if (sgs_abstract_index_field(index, first_hot, field) < target) {
+        lo = first_hot;
+        hi = entries - 1;
+    } else if (sgs_abstract_index_field(index, 0, field) > target) {
+        *slot = mode == SGS_LARGEST_LOWER_BOUND ? SGS_INDEX_NO_SLOT : 0;
+        return SGS_OK;
+    }
+
+    uint32_t found;
+    bool exact;
+    const bool ordered = bisect(index, lo, hi, target, field, &found, &exact);
+    /* Only keys must strictly increase; offsets in a time index may repeat [TMX-5], positions may do anything [OFX-4]. */
+    if (!ordered && index->grow_in_steps && field == SGS_INDEX_KEY)
+        return sgs_fail_at(err, SGS_CORRUPT_INDEX, (int64_t)found * index->entry_size, "keys that increase",
+                           "a key out of order on the way to entry %" PRIu32, found);
+    if (exact || mode == SGS_LARGEST_LOWER_BOUND)
+        *slot = found;
+    else
+        *slot = found == entries - 1 ? SGS_INDEX_NO_SLOT : (int64_t)found + 1;
+    return SGS_OK;
+}

@@ -1,0 +1,246 @@
+/* log_segment.c - making a segment, what is loaded at first use, and answers from memory [SEG-1..SEG-4]. */
+#include <inttypes.h>
+#include <string.h>
+#include <threads.h>
+
+#include "segment/log_segment_internal.h"
+
+void sgs_segment_lock_guard(sgs_log_segment *segment)
+{
+    while (atomic_flag_test_and_set_explicit(&segment->guard, memory_order_acquire))
+        thrd_yield();
+}
+
+void sgs_segment_unlock_guard(sgs_log_segment *segment)
+{
+    atomic_flag_clear_explicit(&segment->guard, memory_order_release);
+}
+
+void sgs_segment_name(const sgs_log_segment *segment, sgs_segment_file kind, char name[SGS_SEGMENT_NAME_BYTES])
+{
+    const uint8_t suffix = atomic_load_explicit(&((sgs_log_segment *)(uintptr_t)segment)->suffix, memory_order_relaxed);
+    sgs_segment_file_name(segment->base_offset, kind, (sgs_segment_suffix)suffix, name);
+}
+
+sgs_status sgs_segment_fail_in_log(const sgs_log_segment *segment, sgs_error *err)
+{
+    char name[SGS_SEGMENT_NAME_BYTES];
+    sgs_segment_name(segment, SGS_FILE_LOG, name);
+    return sgs_fail_in_file(err, name);
+}
+
+sgs_status sgs_segment_check_writable(const sgs_log_segment *segment, sgs_error *err)
+{
+    if (!segment->context->writable)
+        sgs_fail(err, SGS_ILLEGAL_STATE, "the segment is open for reading only");
+    else if (atomic_load_explicit(&segment->poisoned, memory_order_relaxed))
+        sgs_fail(err, SGS_ILLEGAL_STATE, "the segment takes no writes after a cut or a sync that failed");
+    else if (segment->deleted)
+        sgs_fail(err, SGS_ILLEGAL_STATE, "the segment's files are deleted");
+    else
+        return SGS_OK;
+    return sgs_segment_fail_in_log(segment, err);
+}
+
+void sgs_segment_note_damage(sgs_log_segment *segment)
+{
+    if (!segment->context->kafka_profile) /* Kafka keeps what it has [DUR-62] */
+        atomic_store_explicit(&segment->index_damaged, true, memory_order_relaxed);
+}
+
+static sgs_status create_log(const sgs_segment_context *context, const char *name, int *fd, sgs_error *err)
+{
+    const sgs_env *env = context->env;
+    if (!context->writable)
+        return sgs_fail(err, SGS_ILLEGAL_STATE, "a segment cannot be created for reading only");
+    sgs_status status = env->open_file(env, context->directory_fd, name, SGS_OPEN_CREATE, fd, err);
+    if (status != SGS_OK || !context->preallocate || context->segment_bytes <= 0)
+        return status;
+    status = env->allocate_space(env, *fd, name, context->segment_bytes, err);
+    if (status != SGS_OK) { /* nothing of a creation that failed stays behind [DUR-30] */
+        sgs_error ignored;
+        (void)env->close(env, *fd, name, &ignored);
+        (void)env->unlink(env, context->directory_fd, name, &ignored);
+    }
+    return status;
+}
+
+static sgs_status find_log(const sgs_segment_context *context, const char *name, int32_t *size, sgs_error *err)
+{
+    sgs_file_info info;
+    const sgs_status status = context->env->file_info_at(context->env, context->directory_fd, name, &info, err);
+    if (status != SGS_OK)
+        return status;
+    if (!info.is_regular)
+        return sgs_fail(err, SGS_NOT_A_LOG, "not a regular file");
+    if (info.size > INT32_MAX)
+        return sgs_fail_at(err, SGS_LIMIT_EXCEEDED, -1, "at most 2147483647 bytes", "%" PRId64, info.size);
+    *size = (int32_t)info.size;
+    return SGS_OK;
+}
+
+sgs_status sgs_log_segment_open(const sgs_segment_context *context, int64_t base_offset, sgs_segment_suffix suffix,
+                                bool create, sgs_log_segment **segment, sgs_error *err)
+{
+    const sgs_env *env = context->env;
+    if (base_offset < 0)
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "base offset %" PRId64 " is negative", base_offset);
+    char name[SGS_SEGMENT_NAME_BYTES];
+    sgs_segment_file_name(base_offset, SGS_FILE_LOG, suffix, name);
+    sgs_log_segment *opened = env->allocate(env, sizeof *opened);
+    if (opened == NULL)
+        return sgs_fail(err, SGS_RESOURCE, "no memory for a segment");
+
+    int fd = -1;
+    int32_t size = 0;
+    const sgs_status status = create ? create_log(context, name, &fd, err) : find_log(context, name, &size, err);
+    if (status != SGS_OK) {
+        env->release(env, opened);
+        return sgs_fail_in_file(err, name);
+    }
+    memset(opened, 0, sizeof *opened);
+    opened->context = context;
+    opened->base_offset = base_offset;
+    atomic_init(&opened->suffix, (uint8_t)suffix);
+    atomic_flag_clear(&opened->guard);
+    atomic_init(&opened->fd, fd);
+    atomic_init(&opened->size, size);
+    atomic_init(&opened->created_ms, env->wall_clock_ms(env));
+    atomic_init(&opened->first_batch_timestamp, INT64_MIN);
+    atomic_init(&opened->needs_sync, true);
+    *segment = opened;
+    return SGS_OK;
+}
+
+sgs_status sgs_segment_descriptor(sgs_log_segment *segment, int *fd, sgs_error *err)
+{
+    *fd = atomic_load_explicit(&segment->fd, memory_order_acquire);
+    if (*fd >= 0)
+        return SGS_OK;
+    const sgs_segment_context *context = segment->context;
+    sgs_status status = SGS_OK;
+    sgs_segment_lock_guard(segment);
+    *fd = atomic_load_explicit(&segment->fd, memory_order_acquire);
+    if (*fd < 0) {
+        char name[SGS_SEGMENT_NAME_BYTES];
+        sgs_segment_name(segment, SGS_FILE_LOG, name);
+        const sgs_open_mode mode = context->writable ? SGS_OPEN_WRITE : SGS_OPEN_READ;
+        status = context->env->open_file(context->env, context->directory_fd, name, mode, fd, err);
+        if (status == SGS_OK)
+            atomic_store_explicit(&segment->fd, *fd, memory_order_release);
+    }
+    sgs_segment_unlock_guard(segment);
+    return status;
+}
+
+static sgs_index_options index_options(const sgs_log_segment *segment)
+{
+    const sgs_segment_context *context = segment->context;
+    return (sgs_index_options){
+        .max_size_bytes = context->max_index_bytes,
+        /* a reader that comes after the deletion must not create files of a segment that is gone */
+        .writable = context->writable && !segment->deleted,
+        .heap = context->heap_indexes,
+        .grow_in_steps = !context->kafka_profile,
+    };
+}
+
+sgs_status sgs_log_segment_offset_index(sgs_log_segment *segment, sgs_offset_index **index, sgs_error *err)
+{
+    *index = &segment->offset_index;
+    if (atomic_load_explicit(&segment->offset_index_loaded, memory_order_acquire))
+        return SGS_OK;
+    const sgs_segment_context *context = segment->context;
+    sgs_status status = SGS_OK;
+    sgs_segment_lock_guard(segment);
+    if (!atomic_load_explicit(&segment->offset_index_loaded, memory_order_relaxed)) {
+        char name[SGS_SEGMENT_NAME_BYTES];
+        sgs_segment_name(segment, SGS_FILE_INDEX, name);
+        const sgs_index_options options = index_options(segment);
+        status = sgs_offset_index_open(&segment->offset_index, context->env, context->directory_fd, name,
+                                       segment->base_offset, &options, err);
+        if (status == SGS_OK)
+            atomic_store_explicit(&segment->offset_index_loaded, true, memory_order_release);
+    }
+    sgs_segment_unlock_guard(segment);
+    return status;
+}
+
+sgs_status sgs_log_segment_time_index(sgs_log_segment *segment, sgs_time_index **index, sgs_error *err)
+{
+    *index = &segment->time_index;
+    if (atomic_load_explicit(&segment->time_index_loaded, memory_order_acquire))
+        return SGS_OK;
+    const sgs_segment_context *context = segment->context;
+    sgs_status status = SGS_OK;
+    sgs_segment_lock_guard(segment);
+    if (!atomic_load_explicit(&segment->time_index_loaded, memory_order_relaxed)) {
+        char name[SGS_SEGMENT_NAME_BYTES];
+        sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
+        const sgs_index_options options = index_options(segment);
+        status = sgs_time_index_open(&segment->time_index, context->env, context->directory_fd, name,
+                                     segment->base_offset, &options, err);
+        if (status == SGS_OK)
+            atomic_store_explicit(&segment->time_index_loaded, true, memory_order_release);
+    }
+    sgs_segment_unlock_guard(segment);
+    return status;
+}
+
+sgs_status sgs_segment_load_indexes(sgs_log_segment *segment, sgs_error *err)
+{
+    sgs_offset_index *offset_index;
+    sgs_time_index *time_index;
+    const sgs_status status = sgs_log_segment_offset_index(segment, &offset_index, err);
+    return status == SGS_OK ? sgs_log_segment_time_index(segment, &time_index, err) : status;
+}
+
+void sgs_segment_set_max_timestamp(sgs_log_segment *segment, sgs_timestamp_offset max_timestamp)
+{
+    sgs_segment_lock_guard(segment);
+    segment->max_timestamp = max_timestamp;
+    atomic_store_explicit(&segment->has_max_timestamp, true, memory_order_relaxed);
+    sgs_segment_unlock_guard(segment);
+}
+
+int64_t sgs_log_segment_base_offset(const sgs_log_segment *segment) { return segment->base_offset; }
+
+int32_t sgs_log_segment_size(const sgs_log_segment *segment)
+{
+    return atomic_load_explicit(&((sgs_log_segment *)(uintptr_t)segment)->size, memory_order_acquire);
+}
+
+int64_t sgs_log_segment_unflushed_records(const sgs_log_segment *segment)
+{
+    return atomic_load_explicit(&((sgs_log_segment *)(uintptr_t)segment)->unflushed_records, memory_order_relaxed);
+}
+
+int64_t sgs_log_segment_created_ms(const sgs_log_segment *segment)
+{
+    return atomic_load_explicit(&((sgs_log_segment *)(uintptr_t)segment)->created_ms, memory_order_relaxed);
+}
+
+sgs_status sgs_log_segment_indexes_full(sgs_log_segment *segment, bool *full, sgs_error *err)
+{
+    const sgs_status status = sgs_segment_load_indexes(segment, err);
+    if (status == SGS_OK)
+        *full = sgs_offset_index_is_full(&segment->offset_index) || sgs_time_index_is_full(&segment->time_index);
+    return status;
+}
+
+sgs_status sgs_log_segment_modified_ms(sgs_log_segment *segment, int64_t *modified_ms, sgs_error *err)
+{
+    const sgs_segment_context *context = segment->context;
+    char name[SGS_SEGMENT_NAME_BYTES];
+    sgs_file_info info;
+    sgs_segment_lock_guard(segment); /* the name stands still */
+    sgs_segment_name(segment, SGS_FILE_LOG, name);
+    const int fd = atomic_load_explicit(&segment->fd, memory_order_acquire);
+    const sgs_status status = fd >= 0
+                                  ? context->env->file_info(context->env, fd, name, &info, err)
+                                  : context->env->file_info_at(context->env, context->directory_fd, name, &info, err);
+    sgs_segment_unlock_guard(segment);
+    if (status == SGS_OK)
+        *modified_ms = info.modified_ms;
+    return status;
+}

@@ -1,0 +1,131 @@
+/* log_segment_internal.h - the private struct of a segment and what the files of this folder share.
+ *
+ * GUARD   One flag guards what is made at first use (descriptor, both indexes, the greatest timestamp) and the names while
+ *         files are renamed. Two readers may ask at once: the second waits, giving the processor away. After the first use
+ *         nobody takes it: `fd` and the two `*_loaded` flags are published with release and read with acquire.
+ * SIZE    `size` is the logical size; bytes below it never change while it stands. It is published after the bytes
+ *         (release) and read before them (acquire) [CON-4]. */
+#ifndef SGS_SEGMENT_LOG_SEGMENT_INTERNAL_H
+#define SGS_SEGMENT_LOG_SEGMENT_INTERNAL_H
+
+#include <stdatomic.h>
+
+#include "segment/log_segment.h"
+
+struct sgs_log_segment {
+    const sgs_segment_context *context;
+    int64_t base_offset;
+    sgs_offset_index offset_index;
+    sgs_time_index time_index;
+    sgs_timestamp_offset max_timestamp; /* [SEG-3] valid when has_max_timestamp; read and written under the guard */
+    _Atomic int64_t created_ms;
+    _Atomic int64_t first_batch_timestamp; /* [SEG-14] INT64_MIN = not read yet */
+    _Atomic int64_t unflushed_records;
+    _Atomic int32_t size;
+    _Atomic int fd;                        /* of the .log, -1 until first use */
+    uint32_t bytes_since_last_index_entry; /* 0 at open, never restored from disk [SEG-1] */
+    atomic_flag guard;
+    _Atomic bool offset_index_loaded, time_index_loaded;
+    _Atomic bool has_max_timestamp;
+    _Atomic bool needs_sync;    /* bytes may not be on disk: so it is until the first sync by this handle */
+    _Atomic bool index_damaged; /* a look-up met an impossible entry [DUR-53]: rebuild at seal or close */
+    _Atomic bool poisoned;      /* a cut or a sync failed [DUR-32, DUR-35] */
+    bool sealed, deleted;
+    _Atomic uint8_t suffix; /* sgs_segment_suffix; changed under the guard */
+};
+_Static_assert(sizeof(struct sgs_log_segment) <= 256, "10,000 segments are 10,000 small objects");
+
+/* ---- log_segment.c ---- */
+
+void sgs_segment_lock_guard(sgs_log_segment *segment);
+void sgs_segment_unlock_guard(sgs_log_segment *segment);
+/** Present name of one of the files. */
+void sgs_segment_name(const sgs_log_segment *segment, sgs_segment_file kind, char name[SGS_SEGMENT_NAME_BYTES]);
+/** The .log descriptor, opened at first use. */
+sgs_status sgs_segment_descriptor(sgs_log_segment *segment, int *fd, sgs_error *err);
+/** Both indexes, loaded (and created) at first use [LZY-1]. */
+sgs_status sgs_segment_load_indexes(sgs_log_segment *segment, sgs_error *err);
+/** SGS_ILLEGAL_STATE for a read-only, poisoned or deleted segment. */
+sgs_status sgs_segment_check_writable(const sgs_log_segment *segment, sgs_error *err);
+/** Note the segment's .log in `err`. @return err->status */
+sgs_status sgs_segment_fail_in_log(const sgs_log_segment *segment, sgs_error *err);
+/** Note that an index is damaged: look-ups go around it, seal or close makes it anew. */
+void sgs_segment_note_damage(sgs_log_segment *segment);
+void sgs_segment_set_max_timestamp(sgs_log_segment *segment, sgs_timestamp_offset max_timestamp);
+
+/* ---- segment_walk.c: batch headers one after the other, by Kafka's file rules [SEG-17] ---- */
+
+typedef struct sgs_segment_walk {
+    sgs_log_segment *segment;
+    sgs_buffer *window; /* the walk reads into the space behind `window_start`; `size` grows and shrinks with it */
+    size_t window_start;
+    int64_t window_position; /* of the byte at window_start */
+    int64_t position;        /* of the next header */
+    int64_t end;             /* logical size when the walk began */
+    int64_t expected_offset; /* of the next batch, at least; INT64_MIN = unknown [DUR-79] */
+    size_t read_bytes;       /* how much to read when the next header is not in the window; the walk adapts it */
+} sgs_segment_walk;
+
+/** Start at a batch start. The window may hold bytes before `window->size`: they stay. */
+void sgs_segment_walk_start(sgs_segment_walk *walk, sgs_log_segment *segment, sgs_buffer *window, int64_t position,
+                            size_t read_bytes);
+/** The header at walk->position, which moves behind the batch.
+ *  @param found  false at the end: walk->position == walk->end when it was clean, less when bytes follow that are no batch
+ *  @return SGS_CORRUPT_RECORD for a declared size that cannot be, or offsets that go back */
+sgs_status sgs_segment_walk_next(sgs_segment_walk *walk, sgs_batch_header *header, bool *found, sgs_error *err);
+/** Make window[window_start ..] exactly the bytes [position, position + size); they must lie below the logical size. */
+sgs_status sgs_segment_walk_take(sgs_segment_walk *walk, int64_t position, size_t size, sgs_error *err);
+/** Read exactly [position, position + size) of the .log into `data`.
+ *  @return SGS_CORRUPT_LOG when the file is shorter than its logical size */
+sgs_status sgs_segment_read_exactly(sgs_log_segment *segment, void *data, size_t size, int64_t position,
+                                    sgs_error *err);
+
+/* ---- segment_read.c ---- */
+
+/** Start a walk at the greatest index entry at or below `offset`, or at 0, and take the first header. The entry is verified
+ *  on use: one that does not lead to its batch is bypassed by a walk from the start [DUR-53]. */
+sgs_status sgs_segment_walk_from(sgs_segment_walk *walk, sgs_log_segment *segment, int64_t offset, sgs_buffer *window,
+                                 size_t read_bytes, sgs_batch_header *header, bool *found, sgs_error *err);
+
+/* ---- segment_timestamps.c ---- */
+
+/** The last entry of the time index, or (-1, base offset). */
+sgs_status sgs_segment_last_time_entry(sgs_log_segment *segment, sgs_timestamp_offset *entry, sgs_error *err);
+/** Walk from `max_timestamp->offset` and replace it by every strictly larger one [SEG-24.7]. */
+sgs_status sgs_segment_largest_timestamp_after(sgs_log_segment *segment, sgs_timestamp_offset *max_timestamp,
+                                               sgs_error *err);
+
+/* ---- index_builder.c: the entries of both indexes, computed before anything is written [SEG-40, DUR-57] ---- */
+
+typedef struct sgs_index_builder {
+    sgs_buffer offset_entries; /* sgs_offset_position each */
+    sgs_buffer time_entries;   /* sgs_timestamp_offset each */
+    int64_t base_offset;
+    int64_t last_indexed_position;
+    sgs_timestamp_offset max_timestamp;
+    uint32_t interval_bytes;
+    uint32_t max_offset_entries, max_time_entries;
+} sgs_index_builder;
+
+void sgs_index_builder_init(sgs_index_builder *builder, const sgs_log_segment *segment);
+void sgs_index_builder_deinit(sgs_index_builder *builder);
+/** The next good batch. @return SGS_SEGMENT_OFFSET_OVERFLOW, SGS_INVALID_OFFSET [SEG-41], SGS_RESOURCE */
+sgs_status sgs_index_builder_add(sgs_index_builder *builder, const sgs_batch_header *row, sgs_error *err);
+/** Scan the whole segment and add its good batches. */
+sgs_status sgs_index_builder_scan(sgs_index_builder *builder, sgs_log_segment *segment, const sgs_scan_options *options,
+                                  sgs_batch_table *table, sgs_scan_result *result, sgs_error *err);
+/** Write both indexes, the final time entry included, and trim them [SEG-40.3]. */
+sgs_status sgs_index_builder_write(const sgs_index_builder *builder, sgs_log_segment *segment, sgs_error *err);
+/** Scan the segment and make both indexes anew: for stale or damaged ones [DUR-25]. */
+sgs_status sgs_segment_rebuild_indexes(sgs_log_segment *segment, sgs_error *err);
+
+/* ---- segment_scan.c ---- */
+
+/* Called with the rows of each window. */
+typedef sgs_status (*sgs_rows_visitor)(void *context, const sgs_batch_header *rows, size_t count, sgs_error *err);
+/** As sgs_log_segment_scan; `visit` may be NULL. */
+sgs_status sgs_segment_scan_rows(sgs_log_segment *segment, const sgs_scan_options *options, int64_t start_position,
+                                 int64_t end_position, sgs_batch_table *table, sgs_rows_visitor visit, void *context,
+                                 sgs_scan_result *result, sgs_error *err);
+
+#endif

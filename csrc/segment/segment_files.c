@@ -1,0 +1,57 @@
+/* segment_files.c - rename and delete the files of a segment [SEG-54..SEG-56]. */
+#include "segment/log_segment_internal.h"
+
+sgs_status sgs_log_segment_change_suffix(sgs_log_segment *segment, sgs_segment_suffix suffix, sgs_error *err)
+{
+    const sgs_segment_context *context = segment->context;
+    const sgs_env *env = context->env;
+    const sgs_segment_suffix old = (sgs_segment_suffix)atomic_load_explicit(&segment->suffix, memory_order_relaxed);
+    if (!context->writable) {
+        sgs_fail(err, SGS_ILLEGAL_STATE, "the segment is open for reading only");
+        return sgs_segment_fail_in_log(segment, err);
+    }
+    if (old == suffix)
+        return SGS_OK;
+    sgs_status status = SGS_OK;
+    sgs_segment_lock_guard(segment); /* nobody opens a file by its old name meanwhile */
+    for (int i = 0; status == SGS_OK && i < SGS_FILE_COUNT; ++i) {
+        /* the .log is the last of its group on the way to .swap, the commit of a compaction [DUR-20], else the first */
+        const sgs_segment_file kind = (sgs_segment_file)(suffix == SGS_SUFFIX_SWAP ? (i + 1) % SGS_FILE_COUNT : i);
+        char from[SGS_SEGMENT_NAME_BYTES];
+        char to[SGS_SEGMENT_NAME_BYTES];
+        sgs_segment_file_name(segment->base_offset, kind, old, from);
+        sgs_segment_file_name(segment->base_offset, kind, suffix, to);
+        status = env->rename(env, context->directory_fd, from, to, err);
+        if (status == SGS_NOT_FOUND && kind != SGS_FILE_LOG) /* never loaded, or never needed [LZY-3] */
+            status = SGS_OK;
+    }
+    if (status == SGS_OK)
+        atomic_store_explicit(&segment->suffix, (uint8_t)suffix, memory_order_relaxed);
+    sgs_segment_unlock_guard(segment);
+    return status;
+}
+
+sgs_status sgs_log_segment_delete_files(sgs_log_segment *segment, sgs_error *err)
+{
+    const sgs_segment_context *context = segment->context;
+    const sgs_env *env = context->env;
+    sgs_status first = SGS_OK;
+    if (!context->writable) {
+        sgs_fail(err, SGS_ILLEGAL_STATE, "the segment is open for reading only");
+        return sgs_segment_fail_in_log(segment, err);
+    }
+    sgs_segment_lock_guard(segment);
+    segment->deleted = true;
+    for (int i = 0; i < SGS_FILE_COUNT; ++i) {
+        char name[SGS_SEGMENT_NAME_BYTES];
+        sgs_error later;
+        sgs_segment_name(segment, (sgs_segment_file)i, name);
+        const sgs_status status = env->unlink(env, context->directory_fd, name, &later);
+        if (status != SGS_OK && status != SGS_NOT_FOUND && first == SGS_OK) {
+            first = status;
+            *err = later;
+        }
+    }
+    sgs_segment_unlock_guard(segment);
+    return first;
+}

@@ -1,0 +1,253 @@
+/* segment_lifecycle.c - open for appends, seal, flush, close [SEG-50..SEG-53, LDR-8].
+ *
+ * Indexes are derived: what goes wrong with them marks them as damaged, and seal and close make them anew [DUR-8, DUR-25].
+ * What goes wrong with the .log is an error, and a sync that failed ends all writing [DUR-35]. */
+#include "segment/log_segment_internal.h"
+
+/* ---- active or not ---- */
+
+sgs_status sgs_log_segment_prepare_for_appends(sgs_log_segment *segment, sgs_error *err)
+{
+    const sgs_segment_context *context = segment->context;
+    const uint32_t wanted = context->max_index_bytes;
+    char name[SGS_SEGMENT_NAME_BYTES];
+    bool changed;
+    sgs_status status = sgs_segment_check_writable(segment, err);
+    if (status == SGS_OK)
+        status = sgs_segment_load_indexes(segment, err);
+    if (status != SGS_OK)
+        return status;
+    /* A maximum that was lowered below what is used: Kafka fails, here the index just is full [IDX-9]. */
+    sgs_abstract_index *offsets = &segment->offset_index.base;
+    const uint32_t offsets_used = sgs_abstract_index_entries(offsets) * SGS_OFFSET_INDEX_ENTRY_BYTES;
+    sgs_segment_name(segment, SGS_FILE_INDEX, name);
+    status = sgs_abstract_index_resize(offsets, context->env, name, wanted > offsets_used ? wanted : offsets_used,
+                                       &changed, err);
+    if (status != SGS_OK)
+        return status;
+    sgs_abstract_index *times = &segment->time_index.base;
+    const uint32_t times_used = sgs_abstract_index_entries(times) * SGS_TIME_INDEX_ENTRY_BYTES;
+    sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
+    status =
+        sgs_abstract_index_resize(times, context->env, name, wanted > times_used ? wanted : times_used, &changed, err);
+    if (status == SGS_OK)
+        segment->sealed = false;
+    return status;
+}
+
+static bool indexes_need_rebuild(const sgs_log_segment *segment)
+{
+    return segment->offset_index.base.is_stale || segment->time_index.base.is_stale ||
+           atomic_load_explicit(&((sgs_log_segment *)(uintptr_t)segment)->index_damaged, memory_order_relaxed);
+}
+
+/* The final time-index entry [SEG-50]. A time index without a free slot or block goes without it, and is stale then. */
+static sgs_status append_final_time_entry(sgs_log_segment *segment, sgs_error *err)
+{
+    char name[SGS_SEGMENT_NAME_BYTES];
+    sgs_timestamp_offset largest;
+    const sgs_status status = sgs_log_segment_max_timestamp(segment, &largest, err);
+    if (status != SGS_OK)
+        return status;
+    sgs_error refused;
+    sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
+    if (sgs_time_index_maybe_append(&segment->time_index, segment->context->env, name, largest.timestamp,
+                                    largest.offset, true, &refused) != SGS_OK &&
+        refused.status != SGS_ILLEGAL_ARGUMENT)
+        sgs_segment_note_damage(segment);
+    return SGS_OK;
+}
+
+static void note_first(sgs_status *first, sgs_error *err, sgs_status status, const sgs_error *later)
+{
+    if (*first != SGS_OK || status == SGS_OK)
+        return;
+    *first = status;
+    *err = *later;
+}
+
+static sgs_status trim_indexes(sgs_log_segment *segment, sgs_error *err)
+{
+    const sgs_env *env = segment->context->env;
+    char name[SGS_SEGMENT_NAME_BYTES];
+    sgs_status first = SGS_OK;
+    sgs_error later;
+    sgs_segment_name(segment, SGS_FILE_INDEX, name);
+    note_first(&first, err, sgs_abstract_index_trim(&segment->offset_index.base, env, name, &later), &later);
+    sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
+    note_first(&first, err, sgs_abstract_index_trim(&segment->time_index.base, env, name, &later), &later);
+    return first;
+}
+
+/* A preallocated .log ends at its logical size. */
+static sgs_status trim_log(sgs_log_segment *segment, sgs_error *err)
+{
+    const sgs_env *env = segment->context->env;
+    char name[SGS_SEGMENT_NAME_BYTES];
+    sgs_file_info info;
+    int fd;
+    if (!segment->context->preallocate)
+        return SGS_OK;
+    sgs_status status = sgs_segment_descriptor(segment, &fd, err);
+    if (status != SGS_OK)
+        return status;
+    sgs_segment_name(segment, SGS_FILE_LOG, name);
+    const int32_t size = sgs_log_segment_size(segment);
+    status = env->file_info(env, fd, name, &info, err);
+    if (status != SGS_OK || info.size <= size)
+        return status;
+    atomic_store_explicit(&segment->needs_sync, true, memory_order_relaxed);
+    return env->truncate(env, fd, name, size, err);
+}
+
+sgs_status sgs_log_segment_on_become_inactive(sgs_log_segment *segment, sgs_error *err)
+{
+    sgs_status status = sgs_segment_check_writable(segment, err);
+    if (status == SGS_OK)
+        status = sgs_segment_load_indexes(segment, err);
+    if (status == SGS_OK)
+        status = append_final_time_entry(segment, err);
+    if (status != SGS_OK)
+        return status;
+    segment->sealed = true;
+    sgs_error ignored; /* what cannot be made anew now is tried once more at close [DUR-25, DUR-41] */
+    if (indexes_need_rebuild(segment))
+        (void)sgs_segment_rebuild_indexes(segment, &ignored);
+    if (trim_indexes(segment, &ignored) != SGS_OK)
+        sgs_segment_note_damage(segment);
+    return trim_log(segment, err);
+}
+
+/* ---- to disk ---- */
+
+static sgs_status flush_indexes(sgs_log_segment *segment, sgs_error *err)
+{
+    const sgs_env *env = segment->context->env;
+    char name[SGS_SEGMENT_NAME_BYTES];
+    sgs_status first = SGS_OK;
+    sgs_error later;
+    sgs_segment_name(segment, SGS_FILE_INDEX, name);
+    note_first(&first, err, sgs_abstract_index_flush(&segment->offset_index.base, env, name, &later), &later);
+    sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
+    note_first(&first, err, sgs_abstract_index_flush(&segment->time_index.base, env, name, &later), &later);
+    return first;
+}
+
+static sgs_status sync_log(sgs_log_segment *segment, sgs_error *err)
+{
+    const sgs_env *env = segment->context->env;
+    char name[SGS_SEGMENT_NAME_BYTES];
+    int fd;
+    sgs_status status = sgs_segment_descriptor(segment, &fd, err);
+    if (status != SGS_OK)
+        return status;
+    sgs_segment_name(segment, SGS_FILE_LOG, name);
+    /* What is appended from here on may miss this sync: it stays counted and keeps the flag up. */
+    const int64_t records = atomic_load_explicit(&segment->unflushed_records, memory_order_acquire);
+    atomic_store_explicit(&segment->needs_sync, false, memory_order_seq_cst);
+    status = env->sync_data(env, fd, name, err);
+    if (status == SGS_OK) {
+        atomic_fetch_sub_explicit(&segment->unflushed_records, records, memory_order_relaxed);
+        return SGS_OK;
+    }
+    atomic_store_explicit(&segment->needs_sync, true, memory_order_relaxed);
+    atomic_store_explicit(&segment->poisoned, true, memory_order_relaxed); /* never retried [DUR-35] */
+    return status;
+}
+
+sgs_status sgs_log_segment_flush(sgs_log_segment *segment, bool indexes, sgs_error *err)
+{
+    sgs_status status = sgs_segment_check_writable(segment, err);
+    if (status == SGS_OK)
+        status = sync_log(segment, err);
+    if (status == SGS_OK && indexes)
+        status = sgs_segment_load_indexes(segment, err);
+    return status == SGS_OK && indexes ? flush_indexes(segment, err) : status;
+}
+
+/* ---- the end ---- */
+
+void sgs_log_segment_close_quietly(sgs_log_segment *segment)
+{
+    if (segment == NULL)
+        return;
+    const sgs_env *env = segment->context->env;
+    char name[SGS_SEGMENT_NAME_BYTES];
+    sgs_error ignored;
+    sgs_segment_name(segment, SGS_FILE_INDEX, name);
+    sgs_abstract_index_close_handler(&segment->offset_index.base, env, name);
+    sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
+    sgs_abstract_index_close_handler(&segment->time_index.base, env, name);
+    const int fd = atomic_load_explicit(&segment->fd, memory_order_acquire);
+    sgs_segment_name(segment, SGS_FILE_LOG, name);
+    if (fd >= 0)
+        (void)env->close(env, fd, name, &ignored);
+    env->release(env, segment);
+}
+
+/* An index that could not be made right must not be believed: without it the next open makes it anew [DUR-25]. */
+static sgs_status remove_indexes(sgs_log_segment *segment, sgs_error *err)
+{
+    const sgs_env *env = segment->context->env;
+    const sgs_segment_file kinds[] = { SGS_FILE_INDEX, SGS_FILE_TIMEINDEX };
+    sgs_status first = SGS_OK;
+    for (int i = 0; i < 2; ++i) {
+        char name[SGS_SEGMENT_NAME_BYTES];
+        sgs_error later;
+        sgs_segment_name(segment, kinds[i], name);
+        const sgs_status status = env->unlink(env, segment->context->directory_fd, name, &later);
+        if (status != SGS_NOT_FOUND)
+            note_first(&first, err, status, &later);
+    }
+    return first;
+}
+
+static sgs_status finish_indexes(sgs_log_segment *segment, sgs_error *err)
+{
+    const sgs_env *env = segment->context->env;
+    const bool offsets_open = segment->offset_index.base.is_open;
+    const bool times_open = segment->time_index.base.is_open;
+    char name[SGS_SEGMENT_NAME_BYTES];
+    sgs_error later;
+    sgs_status first = SGS_OK;
+    if (times_open && atomic_load_explicit(&segment->has_max_timestamp, memory_order_relaxed))
+        first = append_final_time_entry(segment, err);
+    const bool rebuild = indexes_need_rebuild(segment);
+    const bool given_up = rebuild && sgs_segment_rebuild_indexes(segment, &later) != SGS_OK;
+    if (!given_up && (offsets_open || times_open || rebuild)) {
+        note_first(&first, err, trim_indexes(segment, &later), &later);
+        note_first(&first, err, flush_indexes(segment, &later), &later);
+    }
+    sgs_segment_name(segment, SGS_FILE_INDEX, name);
+    note_first(&first, err, sgs_abstract_index_close(&segment->offset_index.base, env, name, &later), &later);
+    sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
+    note_first(&first, err, sgs_abstract_index_close(&segment->time_index.base, env, name, &later), &later);
+    if (given_up)
+        note_first(&first, err, remove_indexes(segment, &later), &later);
+    return first;
+}
+
+sgs_status sgs_log_segment_close(sgs_log_segment *segment, sgs_error *err)
+{
+    if (segment == NULL)
+        return SGS_OK;
+    if (!segment->context->writable || segment->deleted ||
+        atomic_load_explicit(&segment->poisoned, memory_order_relaxed)) {
+        sgs_log_segment_close_quietly(segment); /* no write after a failed one [DUR-38] */
+        return SGS_OK;
+    }
+    const sgs_env *env = segment->context->env;
+    sgs_error later;
+    sgs_status first = finish_indexes(segment, err);
+    const int fd = atomic_load_explicit(&segment->fd, memory_order_acquire);
+    if (fd >= 0) {
+        char name[SGS_SEGMENT_NAME_BYTES];
+        sgs_segment_name(segment, SGS_FILE_LOG, name);
+        note_first(&first, err, trim_log(segment, &later), &later);
+        if (atomic_load_explicit(&segment->needs_sync, memory_order_relaxed))
+            note_first(&first, err, sync_log(segment, &later), &later);
+        note_first(&first, err, env->close(env, fd, name, &later), &later);
+    }
+    env->release(env, segment);
+    return first;
+}

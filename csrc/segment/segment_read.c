@@ -1,0 +1,213 @@
+/* segment_read.c - translate an offset, read from it, find the end [SEG-17..SEG-22].
+ *
+ * A small read is one pread: from the index position on, wide enough for what the index skips and what was asked for; the
+ * headers are walked in memory and what lies before the wanted batch is dropped. A large one reads the headers first and
+ * then the bytes to where they stay: a second call costs less than moving them. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/bytes.h"
+#include "segment/log_segment_internal.h"
+
+enum {
+    MARGIN_BYTES = 4096, /* beyond the index interval: the batch that the entry itself names */
+    MAX_MARGIN_BYTES = 65536,
+    ONE_READ_BYTES = 65536, /* up to here moving bytes in memory is cheaper than a call */
+    LENGTH_AT = 8,
+};
+
+/* How much to read first, to find the batch. */
+static size_t margin(const sgs_log_segment *segment)
+{
+    const uint32_t interval = segment->context->index_interval_bytes;
+    return interval < MAX_MARGIN_BYTES - MARGIN_BYTES ? interval + MARGIN_BYTES : MAX_MARGIN_BYTES;
+}
+
+static bool is_damage(sgs_status status)
+{
+    return status == SGS_CORRUPT_INDEX || status == SGS_LIMIT_EXCEEDED || status == SGS_CORRUPT_RECORD;
+}
+
+static sgs_status index_floor(sgs_log_segment *segment, int64_t offset, sgs_offset_position *entry, sgs_error *err)
+{
+    sgs_offset_index *index;
+    const sgs_offset_position start = { .offset = segment->base_offset, .position = 0 };
+    sgs_status status = sgs_log_segment_offset_index(segment, &index, err);
+    if (status == SGS_OK)
+        status = sgs_offset_index_lookup(index, offset, entry, err);
+    if (is_damage(status)) {
+        sgs_segment_note_damage(segment);
+        status = SGS_OK;
+        *entry = start;
+    }
+    return status;
+}
+
+sgs_status sgs_segment_walk_from(sgs_segment_walk *walk, sgs_log_segment *segment, int64_t offset, sgs_buffer *window,
+                                 size_t read_bytes, sgs_batch_header *header, bool *found, sgs_error *err)
+{
+    sgs_offset_position entry;
+    const size_t window_start = window->size;
+    sgs_status status = index_floor(segment, offset, &entry, err);
+    if (status != SGS_OK)
+        return status;
+    sgs_segment_walk_start(walk, segment, window, entry.position, read_bytes);
+    if (entry.position > 0 && !segment->context->kafka_profile) {
+        /* The entry names the last offset of the batch at its position, or of a set that begins there [DUR-53]. */
+        *found = false;
+        if (entry.position < walk->end)
+            status = sgs_segment_walk_next(walk, header, found, err);
+        if (status == SGS_OK && *found && header->base_offset <= entry.offset && header->last_offset <= entry.offset)
+            return SGS_OK;
+        if (status != SGS_OK && !is_damage(status))
+            return status;
+        sgs_segment_note_damage(segment);
+        window->size = window_start;
+        sgs_segment_walk_start(walk, segment, window, 0, read_bytes);
+    }
+    return sgs_segment_walk_next(walk, header, found, err);
+}
+
+/* Kafka 4.x looks at the header behind the batch it answers with, unless the target is that batch's base offset: a size
+ * below 14 there fails the look-up [SEG-18]. We answer; the conformance profile fails as well. */
+static sgs_status look_behind(const sgs_segment_walk *walk, const sgs_batch_header *header, int64_t offset,
+                              sgs_error *err)
+{
+    uint8_t prefix[SGS_BATCH_PREFIX_BYTES];
+    if (!walk->segment->context->kafka_profile || header->base_offset == offset ||
+        walk->end - walk->position <= SGS_BATCH_PREFIX_BYTES)
+        return SGS_OK;
+    const sgs_status status = sgs_segment_read_exactly(walk->segment, prefix, sizeof prefix, walk->position, err);
+    if (status != SGS_OK || sgs_load_be_i32(prefix + LENGTH_AT) >= SGS_LEGACY_MESSAGE_MIN_BYTES)
+        return status;
+    sgs_fail_at(err, SGS_CORRUPT_RECORD, walk->position, "a length from 14", "%" PRId32,
+                sgs_load_be_i32(prefix + LENGTH_AT));
+    return sgs_segment_fail_in_log(walk->segment, err);
+}
+
+/* The first batch that ends at or above `offset` [SEG-18]. */
+static sgs_status find_batch(sgs_segment_walk *walk, sgs_log_segment *segment, int64_t offset, size_t wanted,
+                             sgs_buffer *window, sgs_batch_header *header, bool *found, sgs_error *err)
+{
+    const bool in_one_read = wanted <= ONE_READ_BYTES;
+    const size_t first_read = margin(segment) + (in_one_read ? wanted : 0);
+    sgs_status status = sgs_segment_walk_from(walk, segment, offset, window, first_read, header, found, err);
+    if (status == SGS_OK && *found && header->last_offset < offset &&
+        header->size_bytes > (int64_t)segment->context->index_interval_bytes)
+        walk->read_bytes = wanted + SGS_BATCH_HEADER_BYTES; /* every batch is indexed: the next one is the one */
+    while (status == SGS_OK && *found && header->last_offset < offset)
+        status = sgs_segment_walk_next(walk, header, found, err);
+    if (status == SGS_OK && *found)
+        status = look_behind(walk, header, offset, err);
+    return status;
+}
+
+static void describe(const sgs_segment_walk *walk, const sgs_batch_header *header, bool found, sgs_segment_fetch *fetch)
+{
+    *fetch = (sgs_segment_fetch){ .found = found, .ends_clean = found || walk->position == walk->end };
+    if (found) {
+        fetch->base_offset = header->base_offset;
+        fetch->position = (int32_t)header->position;
+        fetch->first_batch_size = header->size_bytes;
+    }
+}
+
+static sgs_status fail_bound(const sgs_log_segment *segment, int64_t max_position, int64_t position, sgs_error *err)
+{
+    sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "the upper bound %" PRId64 " lies before the batch at %" PRId64, max_position,
+             position);
+    return sgs_segment_fail_in_log(segment, err);
+}
+
+/* [SEG-19.4, SEG-19.6] how many bytes go out */
+static int64_t visible_bytes(const sgs_segment_read *request, const sgs_batch_header *header, int64_t end)
+{
+    int64_t adjusted = request->max_size;
+    if (request->min_one_message && adjusted < header->size_bytes)
+        adjusted = header->size_bytes;
+    const int64_t bound = request->max_position < end ? request->max_position : end;
+    return bound - header->position < adjusted ? bound - header->position : adjusted;
+}
+
+static sgs_status read_into(sgs_log_segment *segment, const sgs_segment_read *request, sgs_buffer *out,
+                            sgs_segment_fetch *fetch, sgs_error *err)
+{
+    const bool no_bytes = request->max_position < 0 || (request->max_size == 0 && !request->min_one_message);
+    sgs_segment_walk walk;
+    sgs_batch_header header;
+    bool found;
+    sgs_status status = find_batch(&walk, segment, request->start_offset, no_bytes ? 0 : (size_t)request->max_size, out,
+                                   &header, &found, err);
+    if (status != SGS_OK)
+        return status;
+    sgs_segment_fetch described;
+    describe(&walk, &header, found, &described);
+    if (found && !no_bytes) {
+        if (request->max_position < header.position)
+            return fail_bound(segment, request->max_position, header.position, err);
+        const int64_t size = visible_bytes(request, &header, walk.end);
+        status = sgs_segment_walk_take(&walk, header.position, (size_t)size, err);
+        if (status != SGS_OK)
+            return status;
+        described.size = (int32_t)size;
+        described.first_entry_incomplete = !request->min_one_message && request->max_size < header.size_bytes;
+    }
+    *fetch = described;
+    return SGS_OK;
+}
+
+sgs_status sgs_log_segment_read(sgs_log_segment *segment, const sgs_segment_read *request, sgs_buffer *out,
+                                sgs_segment_fetch *fetch, sgs_error *err)
+{
+    const size_t before = out->size;
+    if (request->max_size < 0) {
+        sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "a maximum size of %" PRId32 " is negative", request->max_size);
+        return sgs_segment_fail_in_log(segment, err);
+    }
+    const sgs_status status = read_into(segment, request, out, fetch, err);
+    out->size = before + (status == SGS_OK ? (size_t)fetch->size : 0);
+    return status;
+}
+
+sgs_status sgs_log_segment_translate_offset(sgs_log_segment *segment, int64_t offset, int64_t max_position,
+                                            sgs_segment_fetch *fetch, sgs_error *err)
+{
+    sgs_buffer window;
+    sgs_segment_walk walk;
+    sgs_batch_header header;
+    bool found;
+    sgs_buffer_init(&window, sgs_env_memory(segment->context->env));
+    sgs_status status = find_batch(&walk, segment, offset, 0, &window, &header, &found, err);
+    if (status == SGS_OK && found && max_position >= 0 && max_position < header.position)
+        status = fail_bound(segment, max_position, header.position, err);
+    if (status == SGS_OK)
+        describe(&walk, &header, found, fetch);
+    sgs_buffer_deinit(&window);
+    return status;
+}
+
+sgs_status sgs_log_segment_read_next_offset(sgs_log_segment *segment, int64_t *next_offset, bool *ends_clean,
+                                            sgs_error *err)
+{
+    sgs_buffer window;
+    sgs_segment_walk walk;
+    sgs_batch_header header;
+    bool found;
+    int64_t next = segment->base_offset;
+    sgs_buffer_init(&window, sgs_env_memory(segment->context->env));
+    /* a look-up of the greatest offset answers the last entry */
+    sgs_status status =
+        sgs_segment_walk_from(&walk, segment, INT64_MAX, &window, margin(segment), &header, &found, err);
+    while (status == SGS_OK && found) {
+        next = header.last_offset == INT64_MAX ? INT64_MAX : header.last_offset + 1;
+        status = sgs_segment_walk_next(&walk, &header, &found, err);
+    }
+    sgs_buffer_deinit(&window);
+    /* Bytes that are no batch end the walk here as a torn tail does; the caller decides what they are [DUR-51]. */
+    const bool is_end = status == SGS_CORRUPT_RECORD && !segment->context->kafka_profile;
+    if (status != SGS_OK && !is_end)
+        return status;
+    *next_offset = next;
+    *ends_clean = status == SGS_OK && walk.position == walk.end;
+    return SGS_OK;
+}

@@ -1,0 +1,75 @@
+/* segment_truncate.c - the batch that holds an offset goes, with all behind it [SEG-24..SEG-26]. */
+#include "segment/log_segment_internal.h"
+
+/* [DUR-16, DUR-17] the .log first, and on disk before anything else happens */
+static sgs_status cut_log(sgs_log_segment *segment, int32_t position, sgs_error *err)
+{
+    const sgs_env *env = segment->context->env;
+    const int32_t before = sgs_log_segment_size(segment);
+    char name[SGS_SEGMENT_NAME_BYTES];
+    int fd;
+    sgs_status status = sgs_segment_descriptor(segment, &fd, err);
+    if (status != SGS_OK)
+        return status;
+    sgs_segment_name(segment, SGS_FILE_LOG, name);
+    atomic_store_explicit(&segment->size, position, memory_order_release); /* no new reader goes beyond it */
+    status = env->truncate(env, fd, name, position, err);
+    if (status != SGS_OK) {
+        atomic_store_explicit(&segment->size, before, memory_order_release);
+        return status;
+    }
+    status = env->sync_file(env, fd, name, err);
+    if (status != SGS_OK)
+        atomic_store_explicit(&segment->poisoned, true, memory_order_relaxed); /* [DUR-35] */
+    return status;
+}
+
+/* [SEG-24.2, SEG-24.3] */
+static sgs_status truncate_indexes(sgs_log_segment *segment, int64_t offset, sgs_error *err)
+{
+    const sgs_status status = sgs_segment_load_indexes(segment, err);
+    if (status != SGS_OK)
+        return status;
+    sgs_offset_index_truncate_to(&segment->offset_index, offset);
+    sgs_time_index_truncate_to(&segment->time_index, offset);
+    return sgs_log_segment_prepare_for_appends(segment, err);
+}
+
+sgs_status sgs_log_segment_truncate_to(sgs_log_segment *segment, int64_t offset, int32_t *bytes_cut, sgs_error *err)
+{
+    sgs_segment_fetch batch;
+    sgs_status status = sgs_segment_check_writable(segment, err);
+    if (status == SGS_OK)
+        status = sgs_log_segment_translate_offset(segment, offset, -1, &batch, err);
+    if (status != SGS_OK)
+        return status;
+    const int32_t size = sgs_log_segment_size(segment);
+    if (batch.found) {
+        status = cut_log(segment, batch.position, err);
+        if (status != SGS_OK)
+            return status;
+    }
+    if (sgs_log_segment_size(segment) == 0) {
+        atomic_store_explicit(&segment->created_ms, segment->context->env->wall_clock_ms(segment->context->env),
+                              memory_order_relaxed);
+        atomic_store_explicit(&segment->first_batch_timestamp, INT64_MIN, memory_order_relaxed);
+    }
+    segment->bytes_since_last_index_entry = 0;
+    sgs_error why;
+    if (truncate_indexes(segment, offset, &why) !=
+        SGS_OK) { /* the records are cut: that is what was asked for [DUR-8] */
+        sgs_segment_note_damage(segment);
+        segment->sealed = false;
+    }
+    if (atomic_load_explicit(&segment->has_max_timestamp, memory_order_relaxed)) {
+        sgs_timestamp_offset largest;
+        status = sgs_segment_last_time_entry(segment, &largest, err);
+        if (status == SGS_OK)
+            status = sgs_segment_largest_timestamp_after(segment, &largest, err);
+        if (status == SGS_OK)
+            sgs_segment_set_max_timestamp(segment, largest);
+    }
+    if (status == SGS_OK)
+        *bytes_cut = batch.found ? size - batch.position : 0;
+    return status;
+}
