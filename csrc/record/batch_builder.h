@@ -28,7 +28,7 @@ typedef struct sgs_batch_builder {
     const sgs_codec_table *codecs; /* borrowed; may be NULL when the codec is NONE */
     sgs_buffer section;            /* uncompressed records so far */
     int64_t base_timestamp, max_timestamp, last_offset;
-    int32_t records_count;
+    int32_t records_count;         /* -1 = no batch was begun */
 } sgs_batch_builder;
 
 void sgs_batch_builder_init(sgs_batch_builder *builder, sgs_memory memory, const sgs_codec_table *codecs);
@@ -36,14 +36,18 @@ void sgs_batch_builder_deinit(sgs_batch_builder *builder);
 /** Begin a batch. @return SGS_ILLEGAL_ARGUMENT for combinations that Kafka refuses [format.md 10] */
 sgs_status sgs_batch_builder_start(sgs_batch_builder *builder, const sgs_batch_options *options, sgs_error *err);
 /** @return SGS_ILLEGAL_ARGUMENT: offset not above the last or more than INT32_MAX above base, timestamp < -1, too many
- *          records, a null header key; SGS_RESOURCE */
+ *          records or bytes, a null header key; SGS_ILLEGAL_STATE before start and behind finish; SGS_RESOURCE */
 sgs_status sgs_batch_builder_append(sgs_batch_builder *builder, int64_t offset, int64_t timestamp, sgs_bytes key,
                                     sgs_bytes value, const sgs_record_header *headers, int32_t headers_count,
                                     sgs_error *err);
+/** The same for a writer of many records at once (columns_encode.c), which puts them behind SGS_BATCH_HEADER_BYTES of `out`
+ *  at `start`, uncompressed, and keeps the builder's counters: write the header and the CRC. */
+sgs_status sgs_batch_builder_seal(sgs_batch_builder *builder, sgs_buffer *out, size_t start, sgs_batch_header *header,
+                                  sgs_error *err);
 /** Size of the batch if it were finished now without compression. */
 int64_t sgs_batch_builder_uncompressed_size(const sgs_batch_builder *builder);
 /** Append the finished batch to `out` and its row to `header` (position = where it starts in `out`). No records: nothing
- *  is written and header->size_bytes is 0. `header` may be NULL. */
+ *  is written and header->size_bytes is 0. `header` may be NULL. After a failure `out` is as before. */
 sgs_status sgs_batch_builder_finish(sgs_batch_builder *builder, sgs_buffer *out, sgs_batch_header *header,
                                     sgs_error *err);
 

@@ -25,12 +25,13 @@ typedef struct sgs_scan_options {
     bool check_order;          /* base_offset >= expected_offset, last >= base, and the bounds below */
     bool contiguous;           /* with check_order: base_offset == expected_offset */
     bool check_epochs;         /* leader epoch >= the one before, where both are >= 0 */
-    bool kafka_limits;         /* accept what Kafka accepts: magic 3..127, base_offset < 0, length < 49 at magic 2 [DUR-62] */
+    bool kafka_limits;         /* accept what Kafka accepts: with file rules any magic; base_offset < 0, length < 49 at magic 2:
+                                * the row of such a batch has offset, size and magic, the rest is as in a legacy one [DUR-62] */
     int64_t segment_base_offset; /* last_offset - this must be 0..INT32_MAX when check_order */
     int64_t expected_offset;   /* of the first batch */
     int64_t next_segment_base_offset; /* last_offset must stay below; INT64_MAX = none */
     int32_t previous_epoch;    /* -1 = unknown */
-    int32_t max_batch_bytes;   /* [DUR-86] INT32_MAX by default */
+    int32_t max_batch_bytes;   /* largest length field [DUR-86]; INT32_MAX by default */
     uint32_t max_batches;      /* UINT32_MAX by default */
 } sgs_scan_options;
 
@@ -44,9 +45,10 @@ typedef struct sgs_scan_result {
     int64_t next_offset;     /* last_offset + 1 of the last good batch, expected_offset when there is none */
     int64_t max_timestamp;   /* of the batches seen, -1 when none */
     int64_t offset_of_max_timestamp; /* last_offset of the earliest batch that has it */
-    int32_t last_epoch;
+    int32_t last_epoch;      /* of the last batch that has one, previous_epoch when none has */
     uint32_t batches_count;
-    sgs_error why;           /* filled for CORRUPT and ORDER */
+    sgs_error why;           /* filled for CORRUPT and ORDER: SGS_CORRUPT_RECORD; SGS_INVALID_OFFSET, SGS_SEGMENT_OFFSET_OVERFLOW
+                              * or SGS_INVALID_RECORD (epoch) */
 } sgs_scan_result;
 
 void sgs_scan_options_default(sgs_scan_options *options, sgs_scan_rules rules);
@@ -65,6 +67,7 @@ static inline const sgs_batch_header *sgs_batch_table_rows(const sgs_batch_table
 typedef struct sgs_batch_scan {
     sgs_scan_options options;
     sgs_scan_result result; /* up to date after each feed */
+    bool over;              /* result.stop says why; feeding more changes nothing */
 } sgs_batch_scan;
 
 void sgs_batch_scan_start(sgs_batch_scan *scan, const sgs_scan_options *options, int64_t start_position);

@@ -12,7 +12,8 @@
  * timestampType    int32 (i): -1, 0 CreateTime, 1 LogAppendTime yes
  * headers          list<element: struct<key: string, value: binary>>, null when the record has none   yes
  * leaderEpoch      int32 (i), -1 unknown                        yes
- * The names are those of Spark's Kafka connector. Control records have offsets but no rows. */
+ * The names are those of Spark's Kafka connector. Control records have offsets but no rows. Header keys that are not valid
+ * UTF-8 are repaired as Java decodes them. A timestamp that does not fit microseconds is SGS_INVALID_RECORD. */
 #ifndef SGS_RECORD_COLUMNS_H
 #define SGS_RECORD_COLUMNS_H
 
@@ -59,11 +60,14 @@ sgs_status sgs_columns_open(sgs_memory memory, const sgs_columns_options *option
 void sgs_columns_close(sgs_columns *columns);
 /** Decode one complete batch and append its rows. On failure nothing of the batch is kept.
  *  @return SGS_OK, SGS_CORRUPT_RECORD, SGS_INVALID_RECORD, SGS_UNSUPPORTED_FORMAT, a codec status, or SGS_LIMIT_EXCEEDED
- *          when the batch would carry a binary column past 2 GiB (finish first, then again) */
+ *          when the batch would carry a variable-size column past 2 GiB (finish first, then again; with no rows before it,
+ *          the batch is too large for one array). With check_crc the CRC counts also for batches that the bounds leave out;
+ *          these are not decompressed */
 sgs_status sgs_columns_append_batch(sgs_columns *columns, const uint8_t *batch, size_t size, sgs_error *err);
 int64_t sgs_columns_rows_count(const sgs_columns *columns);
 int64_t sgs_columns_bytes_count(const sgs_columns *columns); /* of the variable-size columns */
-/** Export what was gathered and begin anew. `array` owns its buffers and outlives the builder. */
+/** Export what was gathered and begin anew, also after a failure (SGS_RESOURCE), which loses the rows. `array` owns its
+ *  buffers and outlives the builder; `memory.context` of open must outlive both. */
 sgs_status sgs_columns_finish(sgs_columns *columns, struct ArrowArray *array, sgs_error *err);
 /** Export the schema of the projection: a struct with one child a column. */
 sgs_status sgs_columns_export_schema(sgs_memory memory, const sgs_columns_options *options, struct ArrowSchema *schema,

@@ -41,11 +41,15 @@ void sgs_record_reader_init(sgs_record_reader *reader, const sgs_batch_header *b
     };
 }
 
+sgs_status sgs_record_fail(const sgs_batch_header *batch, int32_t index, sgs_record_fault fault, sgs_error *err)
+{
+    return sgs_fail(err, SGS_INVALID_RECORD, "batch at offset %" PRId64 ", record %" PRId32 ": %s", batch->base_offset,
+                    index, fault);
+}
+
 static sgs_status fail(const sgs_record_reader *reader, sgs_record_fault fault, sgs_error *err)
 {
-    const int32_t index = reader->batch.records_count - reader->remaining_count;
-    return sgs_fail(err, SGS_INVALID_RECORD, "batch at offset %" PRId64 ", record %" PRId32 ": %s",
-                    reader->batch.base_offset, index, fault);
+    return sgs_record_fail(&reader->batch, reader->batch.records_count - reader->remaining_count, fault, err);
 }
 
 /* Kafka DefaultRecordBatch.incrementSequence: sequences wrap to 0 behind INT32_MAX [format.md 4.2]. */

@@ -25,6 +25,9 @@ typedef struct sgs_record_fields {
 /* Why bytes are not a record; for messages. */
 typedef const char *sgs_record_fault;
 
+/** Fill `err`: the batch's offset, which of its records, and what is wrong. @return SGS_INVALID_RECORD */
+sgs_status sgs_record_fail(const sgs_batch_header *batch, int32_t index, sgs_record_fault fault, sgs_error *err);
+
 /** Check `count` headers that must end exactly at `end`. @return NULL when they are good */
 sgs_record_fault sgs_record_check_headers(const uint8_t *at, const uint8_t *end, int32_t count);
 

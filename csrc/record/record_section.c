@@ -20,6 +20,14 @@ static sgs_status check_header(const sgs_batch_header *batch, sgs_error *err)
     return SGS_OK;
 }
 
+sgs_status sgs_record_section_check(const sgs_batch_header *header, const uint8_t *batch, sgs_error *err)
+{
+    const sgs_status status = sgs_batch_check(batch, (size_t)header->size_bytes, -1, err);
+    if (status == SGS_OK)
+        return SGS_OK;
+    return sgs_fail(err, status, "batch at offset %" PRId64 ": its CRC is not that of its bytes", header->base_offset);
+}
+
 sgs_status sgs_record_section_open(const uint8_t *batch, size_t size, bool check_crc, const sgs_codec_table *codecs,
                                    sgs_buffer *scratch, sgs_record_reader *reader, sgs_error *err)
 {
@@ -32,10 +40,9 @@ sgs_status sgs_record_section_open(const uint8_t *batch, size_t size, bool check
                         header.base_offset, header.magic);
     const size_t batch_size = (size_t)header.size_bytes;
     if (check_crc) {
-        status = sgs_batch_check(batch, batch_size, -1, err);
+        status = sgs_record_section_check(&header, batch, err);
         if (status != SGS_OK)
-            return sgs_fail(err, status, "batch at offset %" PRId64 ": its CRC is not that of its bytes",
-                            header.base_offset);
+            return status;
     }
     status = check_header(&header, err);
     if (status != SGS_OK)

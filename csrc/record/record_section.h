@@ -8,8 +8,11 @@
 
 /** Check a complete batch (CRC when asked), decompress its section into `scratch` (cleared first) when it has a codec,
  *  and start `reader` on the records. `scratch` and `batch` must outlive the reader. Magic 0 and 1:
- *  SGS_UNSUPPORTED_FORMAT. A record count above section bytes / 7 is refused before anything is sized by it [DUR-87]. */
+ *  SGS_UNSUPPORTED_FORMAT. Bytes behind the batch are not looked at. A record count above section bytes / 7 is refused
+ *  before anything is sized by it [DUR-87]. */
 sgs_status sgs_record_section_open(const uint8_t *batch, size_t size, bool check_crc, const sgs_codec_table *codecs,
                                    sgs_buffer *scratch, sgs_record_reader *reader, sgs_error *err);
+/** The CRC alone, of the complete batch whose header is `header`. @return SGS_OK or SGS_CORRUPT_RECORD naming its offset */
+sgs_status sgs_record_section_check(const sgs_batch_header *header, const uint8_t *batch, sgs_error *err);
 
 #endif
