@@ -1,0 +1,310 @@
+/* columns_encode.c - batches from Arrow columns: records are written straight to where the batch will be. */
+#include <inttypes.h>
+#include <string.h>
+
+#include "base/varint.h"
+#include "record/arrow_source.h"
+#include "record/binary_column.h"
+#include "record/columns.h"
+
+#define TRY(call)                                                                                                     \
+    do {                                                                                                              \
+        const sgs_status status_ = (call);                                                                            \
+        if (status_ != SGS_OK)                                                                                        \
+            return status_;                                                                                           \
+    } while (0)
+
+enum {
+    RECORD_OVERHEAD = 21 + 3 * 5, /* all numbers of a record at their longest, and then some */
+    HEADER_OVERHEAD = 10,
+    ROOM_STEP = 64 * 1024, /* at least this much is reserved at a time, as far as rows are left */
+};
+
+static sgs_status find_column(const struct ArrowSchema *schema, sgs_column column, int *found, sgs_error *err)
+{
+    const char *const name = sgs_column_name((int)column);
+    *found = -1;
+    for (int64_t i = 0; i < schema->n_children; ++i) {
+        const char *const child = schema->children[i]->name;
+        if (child == NULL || strcmp(child, name) != 0)
+            continue;
+        if (*found >= 0)
+            return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "two columns are named %s", name);
+        *found = (int)i;
+    }
+    return SGS_OK;
+}
+
+/* The four columns, ready to be read; one that is absent reads as null. */
+typedef struct cells {
+    sgs_arrow_binary key, value;
+    sgs_arrow_times timestamp;
+    sgs_arrow_headers headers;
+} cells;
+
+static sgs_status init_cells(const sgs_columns_source *source, cells *all, sgs_error *err)
+{
+    const struct ArrowSchema *const schema = source->schema;
+    const struct ArrowArray *const array = source->array;
+    *all = (cells){ .timestamp = { .per_ms = 1 } };
+    if (source->key >= 0)
+        TRY(sgs_arrow_binary_init(&all->key, "key", schema->children[source->key], array->children[source->key],
+                                  array->offset, array->length, err));
+    if (source->value >= 0)
+        TRY(sgs_arrow_binary_init(&all->value, "value", schema->children[source->value], array->children[source->value],
+                                  array->offset, array->length, err));
+    if (source->timestamp >= 0)
+        TRY(sgs_arrow_times_init(&all->timestamp, "timestamp", schema->children[source->timestamp],
+                                 array->children[source->timestamp], array->offset, array->length, err));
+    if (source->headers >= 0)
+        TRY(sgs_arrow_headers_init(&all->headers, "headers", schema->children[source->headers],
+                                   array->children[source->headers], array->offset, array->length, err));
+    return SGS_OK;
+}
+
+sgs_status sgs_columns_source_init(sgs_columns_source *source, const struct ArrowSchema *schema,
+                                   const struct ArrowArray *array, sgs_error *err)
+{
+    if (schema->release == NULL || array->release == NULL)
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "a released Arrow schema or array");
+    if (strcmp(schema->format, "+s") != 0)
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "Arrow type '%.40s', expected a struct of columns", schema->format);
+    if (array->n_children != schema->n_children || array->length < 0 || array->offset < 0)
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "an Arrow struct of %lld columns whose schema has %lld",
+                        (long long)array->n_children, (long long)schema->n_children);
+    if (array->n_buffers > 0 && array->buffers[0] != NULL && array->null_count != 0)
+        for (int64_t row = 0; row < array->length; ++row)
+            if (!sgs_arrow_is_valid(array->buffers[0], array->offset + row))
+                return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %lld of the Arrow struct is null", (long long)row);
+    sgs_columns_source found = { .schema = schema, .array = array };
+    TRY(find_column(schema, SGS_COLUMN_KEY, &found.key, err));
+    TRY(find_column(schema, SGS_COLUMN_VALUE, &found.value, err));
+    TRY(find_column(schema, SGS_COLUMN_TIMESTAMP, &found.timestamp, err));
+    TRY(find_column(schema, SGS_COLUMN_HEADERS, &found.headers, err));
+    cells all;
+    TRY(init_cells(&found, &all, err));
+    *source = found;
+    return SGS_OK;
+}
+
+/* One row with its headers' place and an upper bound of its bytes as a record. */
+typedef struct row_cells {
+    sgs_bytes key, value;
+    int64_t timestamp, headers_start, headers_end, bound;
+} row_cells;
+
+static sgs_status bound_headers(const cells *all, int64_t row, row_cells *cell, sgs_error *err)
+{
+    if (!sgs_arrow_headers_cell(&all->headers, row, &cell->headers_start, &cell->headers_end))
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": broken offsets in column headers", row);
+    for (int64_t i = cell->headers_start; i < cell->headers_end; ++i) {
+        sgs_record_header header;
+        if (!sgs_arrow_header(&all->headers, i, &header))
+            return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": a null header key or broken offsets", row);
+        cell->bound += HEADER_OVERHEAD + (int64_t)header.key.size + (header.value.size > 0 ? header.value.size : 0);
+    }
+    return SGS_OK;
+}
+
+static inline sgs_status load_row(const cells *all, int64_t row, int64_t default_timestamp, row_cells *cell, sgs_error *err)
+{
+    if (!sgs_arrow_binary_cell(&all->key, row, &cell->key) || !sgs_arrow_binary_cell(&all->value, row, &cell->value))
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": broken offsets in column key or value", row);
+    bool is_null;
+    if (!sgs_arrow_times_cell(&all->timestamp, row, &cell->timestamp, &is_null))
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": a timestamp that does not fit milliseconds", row);
+    if (is_null)
+        cell->timestamp = default_timestamp;
+    if (cell->timestamp < SGS_NO_TIMESTAMP)
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": timestamp %" PRId64 " ms is before 1970", row,
+                        cell->timestamp);
+    cell->bound = RECORD_OVERHEAD + (int64_t)(cell->key.size > 0 ? cell->key.size : 0) +
+                  (int64_t)(cell->value.size > 0 ? cell->value.size : 0);
+    cell->headers_start = cell->headers_end = 0;
+    if (all->headers.offsets != NULL || all->headers.large_offsets != NULL)
+        return bound_headers(all, row, cell, err);
+    return SGS_OK;
+}
+
+/* bound_headers has checked it */
+static sgs_record_header header_at(const cells *all, int64_t entry)
+{
+    sgs_record_header header = { .key = { NULL, 0 } };
+    (void)sgs_arrow_header(&all->headers, entry, &header);
+    return header;
+}
+
+static inline int64_t bytes_size(sgs_bytes bytes)
+{
+    return sgs_varint_size(bytes.size) + (bytes.size > 0 ? (int64_t)bytes.size : 0);
+}
+
+static inline uint8_t *put_bytes(uint8_t *out, sgs_bytes bytes)
+{
+    out = sgs_varint_write(out, bytes.size);
+    if (bytes.size > 0) {
+        memcpy(out, bytes.data, (size_t)bytes.size);
+        out += bytes.size;
+    }
+    return out;
+}
+
+/* Bytes of the record of `cell`, its size number left out; `cell->bound` keeps it in range of 64 bits. */
+static inline int64_t body_size(const cells *all, const row_cells *cell, int64_t timestamp_delta, int32_t offset_delta)
+{
+    const int32_t headers_count = (int32_t)(cell->headers_end - cell->headers_start);
+    int64_t size = 1 + sgs_varlong_size(timestamp_delta) + sgs_varint_size(offset_delta) + bytes_size(cell->key) +
+                   bytes_size(cell->value) + sgs_varint_size(headers_count);
+    for (int64_t i = cell->headers_start; i < cell->headers_end; ++i) {
+        const sgs_record_header header = header_at(all, i);
+        size += bytes_size(header.key) + bytes_size(header.value);
+    }
+    return size;
+}
+
+static inline uint8_t *put_record(uint8_t *out, const cells *all, const row_cells *cell, int64_t body,
+                                  int64_t timestamp_delta, int32_t offset_delta)
+{
+    out = sgs_varint_write(out, (int32_t)body);
+    *out++ = 0; /* attributes */
+    out = sgs_varlong_write(out, timestamp_delta);
+    out = sgs_varint_write(out, offset_delta);
+    out = put_bytes(out, cell->key);
+    out = put_bytes(out, cell->value);
+    out = sgs_varint_write(out, (int32_t)(cell->headers_end - cell->headers_start));
+    for (int64_t i = cell->headers_start; i < cell->headers_end; ++i) {
+        const sgs_record_header header = header_at(all, i);
+        out = put_bytes(out, header.key);
+        out = put_bytes(out, header.value);
+    }
+    return out;
+}
+
+/* What one batch is filled from and into. */
+typedef struct fill {
+    const cells *all;
+    int64_t end_row, default_timestamp, max_batch_bytes;
+    sgs_batch_builder *builder;
+    sgs_buffer *target; /* `out`, or the builder's section when a codec comes behind it */
+    size_t start;       /* of the records in it */
+} fill;
+
+/* Room for a record of `bound` bytes, and for more of its kind as far as rows are left. */
+static sgs_status make_room(const fill *fill_, int64_t row, size_t used, int64_t bound, sgs_error *err)
+{
+    const int64_t left = fill_->end_row - row;
+    int64_t more = bound;
+    if (left > 1 && bound < ROOM_STEP)
+        more = left > ROOM_STEP / bound ? ROOM_STEP : left * bound;
+    fill_->target->size = used;
+    return sgs_buffer_reserve(fill_->target, (size_t)(more > bound ? more : bound), err);
+}
+
+/* Write rows from `*row` on until the batch is full; `*row` is the first that did not fit. */
+static sgs_status fill_batch(const fill *fill_, int64_t *row, sgs_error *err)
+{
+    sgs_batch_builder *const builder = fill_->builder;
+    sgs_buffer *const target = fill_->target;
+    const bool has_horizon = builder->options.delete_horizon_ms != SGS_NO_TIMESTAMP;
+    const bool log_append_time = builder->options.log_append_time;
+    int64_t base_timestamp = builder->base_timestamp, max_timestamp = builder->max_timestamp;
+    size_t used = fill_->start;
+    int32_t count = 0;
+    int64_t at = *row;
+    for (; at < fill_->end_row && count < INT32_MAX; ++at) {
+        row_cells cell = { .bound = RECORD_OVERHEAD };
+        TRY(load_row(fill_->all, at, fill_->default_timestamp, &cell, err));
+        if (count == 0 && !has_horizon)
+            base_timestamp = cell.timestamp;
+        int64_t timestamp_delta;
+        if (__builtin_sub_overflow(cell.timestamp, base_timestamp, &timestamp_delta))
+            return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": timestamp %" PRId64 " is too far from %" PRId64, at,
+                            cell.timestamp, base_timestamp);
+        const int64_t body = body_size(fill_->all, &cell, timestamp_delta, count);
+        const int64_t batch_bytes = SGS_BATCH_HEADER_BYTES + (int64_t)(used - fill_->start) + SGS_VARINT_MAX_BYTES + body;
+        if (batch_bytes > INT32_MAX && count == 0)
+            return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": a record of more than 2^31-1 bytes", at);
+        if (count > 0) { /* the first record goes in whatever its size */
+            const int64_t exact = body > INT32_MAX ? batch_bytes
+                                                   : batch_bytes - SGS_VARINT_MAX_BYTES + sgs_varint_size((int32_t)body);
+            if (exact > fill_->max_batch_bytes)
+                break;
+        }
+        if ((int64_t)(target->capacity - used) < cell.bound)
+            TRY(make_room(fill_, at, used, cell.bound, err));
+        const uint8_t *const behind =
+            put_record(target->data + used, fill_->all, &cell, body, timestamp_delta, count);
+        used = (size_t)(behind - target->data);
+        if (!log_append_time && cell.timestamp > max_timestamp)
+            max_timestamp = cell.timestamp;
+        ++count;
+    }
+    target->size = used;
+    builder->base_timestamp = base_timestamp;
+    builder->max_timestamp = max_timestamp;
+    builder->records_count = count;
+    builder->last_offset = builder->options.base_offset + count - 1;
+    *row = at;
+    return SGS_OK;
+}
+
+static sgs_status encode_batch(fill *fill_, const sgs_batch_options *options, int64_t *row, sgs_buffer *out,
+                               sgs_batch_header *header, sgs_error *err)
+{
+    sgs_batch_builder *const builder = fill_->builder;
+    const size_t start = out->size;
+    TRY(sgs_batch_builder_start(builder, options, err));
+    if (options->codec != SGS_CODEC_NONE) {
+        fill_->target = &builder->section;
+        fill_->start = 0;
+        TRY(fill_batch(fill_, row, err));
+        return sgs_batch_builder_finish(builder, out, header, err);
+    }
+    TRY(sgs_buffer_reserve(out, SGS_BATCH_HEADER_BYTES, err));
+    fill_->target = out;
+    fill_->start = start + SGS_BATCH_HEADER_BYTES;
+    TRY(fill_batch(fill_, row, err));
+    return sgs_batch_builder_seal(builder, out, start, header, err);
+}
+
+/* Sequences wrap to 0 behind INT32_MAX [format.md 4.2]. */
+static void advance_sequence(sgs_batch_options *options, int32_t count)
+{
+    if (options->base_sequence >= 0)
+        options->base_sequence = (int32_t)(((int64_t)options->base_sequence + count) & INT32_MAX);
+}
+
+sgs_status sgs_columns_encode(const sgs_columns_source *source, int64_t start, int64_t end,
+                              const sgs_batch_options *options, int64_t max_batch_bytes, int64_t default_timestamp,
+                              sgs_batch_builder *builder, sgs_buffer *out, sgs_buffer *table_rows, sgs_error *err)
+{
+    if (start < 0 || end < start || end > source->array->length)
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "rows %" PRId64 " to %" PRId64 " of %lld", start, end,
+                        (long long)source->array->length);
+    cells all;
+    TRY(init_cells(source, &all, err));
+    fill fill_ = {
+        .all = &all,
+        .end_row = end,
+        .default_timestamp = default_timestamp,
+        .max_batch_bytes = max_batch_bytes < INT32_MAX ? max_batch_bytes : INT32_MAX,
+        .builder = builder,
+    };
+    sgs_batch_options next = *options;
+    const size_t out_size = out->size;
+    const size_t table_size = table_rows->size;
+    sgs_status status = SGS_OK;
+    for (int64_t row = start; status == SGS_OK && row < end;) {
+        sgs_batch_header header;
+        status = encode_batch(&fill_, &next, &row, out, &header, err);
+        if (status == SGS_OK)
+            status = sgs_buffer_append(table_rows, &header, sizeof header, err);
+        if (status == SGS_OK)
+            advance_sequence(&next, header.records_count);
+    }
+    if (status != SGS_OK) {
+        out->size = out_size;
+        table_rows->size = table_size;
+    }
+    return status;
+}
