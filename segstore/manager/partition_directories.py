@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from segstore._core import Directory
 from segstore.errors import LogNotFoundError, NotALogError
 from segstore.log.partition_directory import (
+    directory_name,
     is_partition_directory_name,
     parse_directory_name,
     segment_base_offsets,
 )
 
 if TYPE_CHECKING:
-    from segstore._core import Directory
     from segstore.types import TopicPartition
 
 INTERNAL_TOPICS: Final = frozenset(
@@ -42,6 +43,15 @@ def list_topic_partitions(directory: Directory) -> list[TopicPartition]:
         if is_directory:
             found.append(parse_directory_name(name))
     return sorted(found)
+
+
+def holds_a_log(directory: Directory, topic_partition: TopicPartition) -> bool:
+    """Whether there is a segment in a partition's directory; one may just look like a partition."""
+    partition = Directory(f"{directory.path}/{directory_name(topic_partition)}")
+    try:
+        return bool(segment_base_offsets(partition.names()))
+    finally:
+        partition.close()
 
 
 def refuse_partition_directory(directory: Directory) -> None:

@@ -14,7 +14,11 @@ from typing import TYPE_CHECKING, Final, cast
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from segstore._core import Directory
-from segstore.manager.partition_directories import list_topic_partitions, refuse_partition_directory
+from segstore.manager.partition_directories import (
+    holds_a_log,
+    list_topic_partitions,
+    refuse_partition_directory,
+)
 from segstore.spark.conditions import ConnectorOptionError
 from segstore.spark.offsets import check_no_data_loss, plan_ranges
 from segstore.spark.open_logs import OPEN_LOGS
@@ -27,6 +31,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
     from segstore.log.unified_log import UnifiedLog
+
     from segstore.spark.ranges import OffsetRange
 
 ROWS_IN_A_BATCH: Final = 20_000
@@ -74,7 +79,11 @@ class SegstoreReader(DataSourceReader):
         directory = Directory(path)
         try:
             refuse_partition_directory(directory)
-            existing = list_topic_partitions(directory)
+            existing = [
+                partition
+                for partition in list_topic_partitions(directory)
+                if holds_a_log(directory, partition)
+            ]
         finally:
             directory.close()
         ranges = plan_ranges(

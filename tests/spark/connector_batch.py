@@ -1,7 +1,7 @@
 """What Spark's own Kafka connector answered for the golden directories, and what of it is compared.
 
-``connector_batch.jsonl.gz``: pyspark 4.2.0 with spark-sql-kafka-0-10 4.2.0 against a Kafka 4.3.1 broker
-that was opened on a copy of each case. One object a line: options, then the result or the error.
+``connector_batch.jsonl.gz``: pyspark 4.2.0 with spark-sql-kafka-0-10 4.2.0 against a Kafka 4.3.1
+broker that was opened on a copy of each case. One object a line: options, result or error.
 """
 
 from __future__ import annotations

@@ -1,0 +1,410 @@
+"""Many logs in one directory (Kafka ``LogManager``): list, create, open, append by key, close.
+
+The directory is a broker's ``log.dirs``: while it is open for writing its ``.lock`` is held, the
+file that a broker locks [DUR-65]; after a clean close its checkpoints and marker are what a broker
+looks for. Retention, compaction and schedules are not here.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import threading
+import uuid
+from typing import TYPE_CHECKING, Any, Final, Self
+
+from segstore.log.unified_log import open as open_log
+
+from segstore import _core
+from segstore._core import Directory
+from segstore.errors import (
+    AlreadyExistsError,
+    ClosedError,
+    ForkedHandleError,
+    IllegalArgumentError,
+    IllegalStateError,
+    LogLockedError,
+    LogReadOnlyError,
+    UnknownTopicOrPartitionError,
+)
+from segstore.log.checkpoints import (
+    CLEAN_SHUTDOWN_MARKER,
+    LOCK,
+    LOG_START_OFFSET_CHECKPOINT,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    format_offset_checkpoint,
+)
+from segstore.log.partition_directory import check_topic, directory_name
+from segstore.manager.partition_directories import (
+    list_topic_partitions,
+    refuse_partition_directory,
+)
+from segstore.manager.partition_records import (
+    StickyPartitioner,
+    arrow_batches,
+    chunks_of_records,
+    is_arrow_data,
+    split_batch,
+    split_records,
+)
+from segstore.types import LogAppendInfo, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+    from segstore.log.unified_log import UnifiedLog
+
+    from segstore._core import FileLock
+
+MAX_PARTITIONS_OF_A_TOPIC: Final = 100_000
+
+
+def open_dir(
+    path: str | os.PathLike[str], *, read_only: bool = False, **settings: Any
+) -> LogManager:
+    """Open a log directory: the one that holds ``<topic>-<partition>`` directories.
+
+    Parameters
+    ----------
+    path : path
+        Created when it is missing, unless *read_only*.
+    read_only : bool
+        Take no lock and change nothing; works beside a writer.
+    **settings
+        For every log that is opened: as for ``segstore.open`` (durability, recovery, config …).
+
+    Raises
+    ------
+    LogLockedError
+        A broker or another manager holds the directory, or somebody one of its partitions.
+    NotALogError
+        *path* is a file, or the directory of one partition.
+    """
+    return LogManager(path, read_only=read_only, **settings)
+
+
+class LogManager:
+    """The logs of one directory; safe to use from several threads.
+
+    A log is opened when it is first asked for and stays open until `close`.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], *, read_only: bool = False, **settings: Any
+    ) -> None:
+        self._read_only = read_only
+        self._settings = settings
+        self._mutex = threading.RLock()
+        self._process_id = _core.process_id()
+        self._logs: dict[TopicPartition, UnifiedLog] = {}
+        self._partitioners: dict[str, StickyPartitioner] = {}
+        self._lock: FileLock | None = None
+        self._was_clean = False
+        self._closed = False
+        self._directory = Directory(os.fspath(path), create=not read_only)
+        try:
+            refuse_partition_directory(self._directory)
+            if not read_only:
+                self._begin_writing()
+        except BaseException:
+            self._release()
+            raise
+
+    @property
+    def path(self) -> str:
+        """The log directory."""
+        return self._directory.path
+
+    @property
+    def read_only(self) -> bool:
+        """Whether the manager was opened for reading only."""
+        return self._read_only
+
+    @property
+    def closed(self) -> bool:
+        """Whether `close` was called."""
+        return self._closed
+
+    # ---- topics ----------------------------------------------------------------------------------
+
+    def topics(self) -> dict[str, list[int]]:
+        """Return the partitions of each topic that is here now, sorted; internal topics too."""
+        topics: dict[str, list[int]] = {}
+        for topic, partition in self.partitions():
+            topics.setdefault(topic, []).append(partition)
+        return topics
+
+    def partitions(self) -> list[TopicPartition]:
+        """Return every partition that is here now, sorted; other directories are ignored."""
+        self._check_usable()
+        return list_topic_partitions(self._directory)
+
+    def create_topic(self, name: str, partitions: int = 1) -> list[TopicPartition]:
+        """Make a new topic: directories with one topic id, and an empty log in each.
+
+        Raises
+        ------
+        AlreadyExistsError
+            The topic is here already.
+        InvalidTopicError
+            *name* is no topic name [DUR-98].
+        """
+        self._check_writable()
+        check_topic(name)
+        if not 1 <= partitions <= MAX_PARTITIONS_OF_A_TOPIC:
+            raise IllegalArgumentError(
+                f"a topic cannot have {partitions} partitions",
+                found=str(partitions),
+                expected=f"1 to {MAX_PARTITIONS_OF_A_TOPIC}",
+            )
+        with self._mutex:
+            existing = self.topics().get(name)
+            if existing is not None:
+                raise AlreadyExistsError(
+                    f"topic {name!r} exists, with {len(existing)} partitions",
+                    file=self.path,
+                    found=f"partitions {existing}",
+                )
+            metadata = f"version: 0\ntopic_id: {_new_topic_id()}".encode()
+            created = [TopicPartition(name, number) for number in range(partitions)]
+            for topic_partition in created:
+                self._create_partition(topic_partition, metadata)
+                self.log(*topic_partition)
+        return created
+
+    def _create_partition(self, topic_partition: TopicPartition, metadata: bytes) -> None:
+        """The id is on stable storage before the first batch can be [DUR-23]."""
+        name = directory_name(topic_partition)
+        self._directory.make_directory(name)
+        self._directory.sync()
+        directory = Directory(os.path.join(self.path, name))  # noqa: PTH118
+        try:
+            directory.write_file_atomically(PARTITION_METADATA, metadata)
+        finally:
+            directory.close()
+
+    # ---- logs ------------------------------------------------------------------------------------
+
+    def log(self, topic: str, partition: int) -> UnifiedLog:
+        """Return the log of a partition, opened at the first call; the manager closes it.
+
+        Raises
+        ------
+        UnknownTopicOrPartitionError
+            There is no such partition.
+        """
+        self._check_usable()
+        topic_partition = TopicPartition(topic, partition)
+        with self._mutex:
+            log = self._logs.get(topic_partition)
+            if log is None or log.closed:
+                log = self._open(topic_partition)
+                self._logs[topic_partition] = log
+        return log
+
+    def _open(self, topic_partition: TopicPartition) -> UnifiedLog:
+        name = directory_name(topic_partition)
+        if not self._directory.exists(name):
+            raise UnknownTopicOrPartitionError(
+                f"no partition {topic_partition} here", file=self.path, found="no such directory"
+            )
+        path = os.path.join(self.path, name)  # noqa: PTH118 - the directory's own spelling
+        return open_log(
+            path,
+            read_only=self._read_only,
+            parent_is_locked=self._lock is not None,
+            **self._settings,
+        )
+
+    # ---- append ----------------------------------------------------------------------------------
+
+    def append(
+        self, topic: str, records: Any, *, partition: int | None = None
+    ) -> dict[int, LogAppendInfo]:
+        """Append *records*, each to the partition of its key, as Kafka's clients choose it.
+
+        Parameters
+        ----------
+        topic : str
+            An existing topic.
+        records : records
+            ``(key, value)`` or ``(timestamp, key, value)`` tuples and `Record` in any iterable, or
+            Arrow data with columns key, value, timestamp, headers, which stays columns.
+        partition : int or None
+            Append all of them there instead.
+
+        Returns
+        -------
+        dict of int to LogAppendInfo
+            What was done in each partition that got records. Order is kept within a partition.
+
+        Raises
+        ------
+        RecordTypeError
+            Something is no record; of a list, nothing was appended then.
+        UnknownTopicOrPartitionError
+            No such topic or partition.
+        """
+        self._check_writable()
+        if partition is not None:
+            return {partition: self.log(topic, partition).append(records)}
+        partitioner = self._partitioner(topic)
+        done: dict[int, LogAppendInfo] = {}
+        for by_partition in self._split(records, partitioner):
+            for number, part in by_partition.items():
+                info = self.log(topic, number).append(part)
+                done[number] = _joined(done[number], info) if number in done else info
+        return done
+
+    def _split(self, records: Any, partitioner: StickyPartitioner) -> Iterator[dict[int, Any]]:
+        with self._mutex:
+            partitioner.begin_append()
+        if is_arrow_data(records):
+            for batch in arrow_batches(records):
+                with self._mutex:
+                    by_partition: dict[int, Any] = split_batch(batch, partitioner)
+                yield by_partition
+            return
+        for chunk in chunks_of_records(records):
+            with self._mutex:
+                by_partition = split_records(chunk, partitioner)
+            yield by_partition
+
+    def _partitioner(self, topic: str) -> StickyPartitioner:
+        with self._mutex:
+            numbers = self.topics().get(topic)
+            if numbers is None:
+                raise UnknownTopicOrPartitionError(
+                    f"no topic {topic!r} here: create_topic makes it",
+                    file=self.path,
+                    found="no such topic",
+                )
+            if numbers != list(range(len(numbers))):
+                raise IllegalStateError(
+                    f"topic {topic!r} has only the partitions {numbers} here: how many there are"
+                    " in all decides where a key belongs; name the partition",
+                    file=self.path,
+                    found=str(numbers),
+                    expected="partitions 0, 1, 2 … without a gap",
+                )
+            partitioner = self._partitioners.get(topic)
+            if partitioner is None or partitioner.partitions_count != len(numbers):
+                partitioner = self._partitioners[topic] = StickyPartitioner(len(numbers))
+            return partitioner
+
+    # ---- open and close --------------------------------------------------------------------------
+
+    def _begin_writing(self) -> None:
+        """Lock first; what decides a write is read after it [DUR-65]."""
+        try:
+            self._lock = self._directory.lock(LOCK, exclusive=True)
+        except LogLockedError as error:
+            raise LogLockedError(
+                "a broker or another LogManager has the log directory open for writing, or a writer"
+                " one of its partitions; reading works with read_only=True",
+                file=f"{self.path}/{LOCK}",
+                os_error=error.os_error,
+            ) from error
+        self._was_clean = self._directory.exists(CLEAN_SHUTDOWN_MARKER)
+        # each log merges its own line when it is closed; it does so where the files exist
+        for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):
+            if not self._directory.exists(name):
+                self._directory.write_file_atomically(name, format_offset_checkpoint({}))
+
+    def close(self) -> None:
+        """Close every log; if all closed cleanly, leave the marker a broker looks for [DUR-24].
+
+        The marker is left out when partitions that were never opened here may need recovery.
+        """
+        with self._mutex:
+            if self._closed:
+                return
+            self._check_process()
+            self._closed = True
+            errors: list[Exception] = []
+            unclean = [] if self._was_clean else self._unopened_partitions()
+            for log in self._logs.values():
+                try:
+                    log.close()
+                except Exception as error:  # noqa: BLE001 - the other logs are closed all the same
+                    errors.append(error)
+            try:
+                if self._lock is not None and not errors and not unclean:
+                    self._mark_clean()
+            finally:
+                self._release()
+        if errors:
+            raise errors[0]
+
+    def _unopened_partitions(self) -> list[TopicPartition]:
+        """Partitions about which only their own directories know whether they are clean."""
+        return [key for key in list_topic_partitions(self._directory) if key not in self._logs]
+
+    def _mark_clean(self) -> None:
+        marker = json.dumps({"version": 0, "brokerEpoch": -1}, separators=(",", ":"))
+        self._directory.create_file(CLEAN_SHUTDOWN_MARKER, marker.encode())
+
+    def _release(self) -> None:
+        if self._lock is not None:
+            self._lock.release()
+            self._lock = None
+        self._directory.close()
+
+    def _check_process(self) -> None:
+        if self._process_id != _core.process_id():
+            raise ForkedHandleError(
+                "the manager was opened before the process forked: open the directory again here",
+                file=self.path,
+            )
+
+    def _check_usable(self) -> None:
+        self._check_process()
+        if self._closed:
+            raise ClosedError("the log directory is closed", file=self.path)
+
+    def _check_writable(self) -> None:
+        self._check_usable()
+        if self._read_only:
+            raise LogReadOnlyError("the log directory was opened read-only", file=self.path)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        state = "closed" if self._closed else "read-only" if self._read_only else "open"
+        return f"<LogManager {self.path} {state}>"
+
+
+def _new_topic_id() -> str:
+    """Return a random uuid as Kafka writes it: 22 characters, not beginning with a dash."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode("ascii")
+        if not text.startswith("-"):
+            return text
+
+
+def _joined(first: LogAppendInfo, second: LogAppendInfo) -> LogAppendInfo:
+    """What two appends to one partition did together."""
+    if second.base_offset < 0:
+        return first
+    return LogAppendInfo(
+        base_offset=first.base_offset if first.base_offset >= 0 else second.base_offset,
+        last_offset=second.last_offset,
+        max_timestamp=max(first.max_timestamp, second.max_timestamp),
+        log_append_time=second.log_append_time,
+        log_start_offset=second.log_start_offset,
+        records_count=first.records_count + second.records_count,
+        size_bytes=first.size_bytes + second.size_bytes,
+        durable_offset=second.durable_offset,
+    )

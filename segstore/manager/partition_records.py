@@ -1,0 +1,192 @@
+"""Sorting records into partitions by key, as Kafka's clients do, before they are appended."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
+
+from segstore.records.partitioner import partition_for_key
+
+from segstore._core import Record
+from segstore.errors import IllegalArgumentError, RecordTypeError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    import pyarrow as pa
+
+RECORDS_IN_A_CHUNK: Final = 65536
+"""How many records of an iterator are held at once; a list is taken whole."""
+
+STICKY_BYTES: Final = 16384
+"""Records without a key stay with one partition for so many bytes (the client's ``batch.size``)."""
+
+
+class StickyPartitioner:
+    """Chooses the partition of each record; one for a topic, kept between appends.
+
+    Equal keys go to equal partitions, the one that Kafka's clients in every language choose:
+    ``murmur2(key) & 0x7fffffff`` modulo their number. Records without a key stay together for
+    some bytes, then the next partition gets its turn.
+    """
+
+    def __init__(self, partitions_count: int) -> None:
+        self.partitions_count = partitions_count
+        self._sticky = -1
+        self._bytes_left = 0
+
+    def for_record(self, record: object, index: int) -> int:
+        """Return the partition of *record*, the *index*-th of its append."""
+        key, value = _key_and_value(record, index)
+        if key is not None:
+            return partition_for_key(key, self.partitions_count)
+        return self.without_key(len(value) if value is not None else 0)
+
+    def without_key(self, size_bytes: int) -> int:
+        """Return the partition whose turn it is for a record of *size_bytes* without a key."""
+        if self._bytes_left <= 0:
+            self._sticky = (self._sticky + 1) % self.partitions_count
+            self._bytes_left = STICKY_BYTES
+        self._bytes_left -= max(1, size_bytes)
+        return self._sticky
+
+    def begin_append(self) -> None:
+        """Small appends, each of a record or two, are spread as well: a new one moves on."""
+        self._bytes_left = 0
+
+
+def _key_and_value(record: object, index: int) -> tuple[Any, Any]:
+    if isinstance(record, Record):
+        return record.key, record.value
+    if isinstance(record, tuple) and len(record) in {2, 3}:
+        key, value = record[-2:]
+        for name, part in (("key", key), ("value", value)):
+            if part is not None and not isinstance(part, bytes | bytearray | memoryview):
+                raise RecordTypeError(
+                    f"record {index}: the {name} is a {type(part).__name__}, not bytes"
+                    f"{': encode it' if isinstance(part, str) else ''}",
+                    found=type(part).__name__,
+                    expected="bytes or None",
+                )
+        return key, value
+    raise RecordTypeError(
+        f"record {index} is a {type(record).__name__}, not a record",
+        found=type(record).__name__,
+        expected="(key, value), (timestamp, key, value) or Record",
+    )
+
+
+def chunks_of_records(records: object) -> Iterator[list[object]]:
+    """Yield lists of records: a list or one `Record` whole, an iterator in bounded pieces."""
+    if isinstance(records, Record):
+        yield [records]
+    elif isinstance(records, list):
+        yield records
+    elif hasattr(records, "__iter__") and not isinstance(
+        records, str | bytes | bytearray | memoryview | dict
+    ):
+        iterator = iter(records)
+        while chunk := list(islice(iterator, RECORDS_IN_A_CHUNK)):
+            yield chunk
+    else:
+        raise RecordTypeError(
+            f"a {type(records).__name__} holds no records",
+            found=type(records).__name__,
+            expected="a list of (key, value), Record, or Arrow data",
+        )
+
+
+def split_records(
+    records: Iterable[object], partitioner: StickyPartitioner
+) -> dict[int, list[object]]:
+    """Return *records* by partition, in their order; nothing is returned when one is no record."""
+    by_partition: dict[int, list[object]] = {}
+    for index, record in enumerate(records):
+        by_partition.setdefault(partitioner.for_record(record, index), []).append(record)
+    return by_partition
+
+
+# ---- Arrow ---------------------------------------------------------------------------------------
+
+
+def is_arrow_data(records: object) -> bool:
+    """Whether *records* are columns: a table, a batch, a stream of any Arrow library."""
+    return hasattr(records, "__arrow_c_stream__") or hasattr(records, "__arrow_c_array__")
+
+
+def arrow_batches(data: Any) -> Iterator[pa.RecordBatch]:
+    """Yield the record batches of Arrow *data*."""
+    import pyarrow as pa
+
+    if isinstance(data, pa.RecordBatch):
+        yield data
+    elif hasattr(data, "__arrow_c_stream__"):
+        yield from pa.RecordBatchReader.from_stream(data)
+    else:
+        yield pa.record_batch(data)
+
+
+def split_batch(batch: pa.RecordBatch, partitioner: StickyPartitioner) -> dict[int, pa.RecordBatch]:
+    """Return the rows of *batch* by partition, in their order, without an object for each."""
+    import numpy as np
+    import pyarrow as pa
+
+    if batch.num_rows == 0:
+        return {}
+    partitions = _partitions_of(batch, partitioner)
+    order = np.argsort(partitions, kind="stable")
+    rows = batch.take(pa.array(order))
+    numbers, starts = np.unique(partitions[order], return_index=True)
+    ends = [*starts[1:], batch.num_rows]
+    return {
+        int(number): rows.slice(start, end - start)
+        for number, start, end in zip(numbers, starts, ends, strict=True)
+    }
+
+
+def _partitions_of(batch: pa.RecordBatch, partitioner: StickyPartitioner) -> Any:
+    """Partition of each row; keys are hashed once each, however often they occur."""
+    import numpy as np
+    import pyarrow as pa
+
+    size_bytes = max(1, batch.nbytes // batch.num_rows)
+    rows = np.empty(batch.num_rows, np.int64)
+    if "key" not in batch.schema.names:
+        rows[:] = [partitioner.without_key(size_bytes) for _ in range(batch.num_rows)]
+        return rows
+    keys = batch.column("key")
+    if pa.types.is_null(keys.type):
+        keys = keys.cast(pa.binary())
+    if pa.types.is_dictionary(keys.type):
+        keys = keys.cast(keys.type.value_type)
+    if not _is_bytes_or_text(keys.type):
+        raise IllegalArgumentError(
+            f"column 'key' has the type {keys.type}: keys are bytes",
+            found=str(keys.type),
+            expected="binary or string",
+        )
+    encoded = keys.cast(pa.large_binary()).dictionary_encode()
+    by_key = np.array(
+        [
+            partition_for_key(key, partitioner.partitions_count)
+            for key in encoded.dictionary.to_pylist()
+        ],
+        np.int64,
+    )
+    is_null = keys.is_null().to_numpy(zero_copy_only=False)
+    indices = encoded.indices.fill_null(0).to_numpy(zero_copy_only=False)
+    rows[~is_null] = by_key[indices[~is_null]] if len(by_key) else 0
+    rows[is_null] = [partitioner.without_key(size_bytes) for _ in range(int(is_null.sum()))]
+    return rows
+
+
+def _is_bytes_or_text(kind: pa.DataType) -> bool:
+    from pyarrow import types
+
+    return (
+        types.is_binary(kind)
+        or types.is_large_binary(kind)
+        or types.is_string(kind)
+        or types.is_large_string(kind)
+        or types.is_fixed_size_binary(kind)
+    )
