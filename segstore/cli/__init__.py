@@ -1,0 +1,115 @@
+"""The ``segstore`` command: one file a command, the engine imported only by the command that runs.
+
+Exit codes: 0 clean, 1 findings or an error, 2 wrong usage (also a path that is not there), 130
+after Ctrl-C, 141 when the reader of our output went away; the last two without a word.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from typing import TYPE_CHECKING
+
+from segstore.cli import (
+    append,
+    cat,
+    demo,
+    dump,
+    inspect,
+    ls,
+    recover,
+    tail,
+    verify,
+)
+from segstore.cli.output import UsageError, say
+from segstore.errors import (
+    IllegalArgumentError,
+    InvalidTopicError,
+    LogNotFoundError,
+    NotALogError,
+    SegstoreError,
+    UnknownTopicOrPartitionError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+__all__ = ["main"]
+
+EXIT_CLEAN = 0
+EXIT_FINDINGS = 1
+EXIT_USAGE = 2
+EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141
+
+COMMANDS = (append, cat, tail, dump, ls, inspect, verify, recover, demo)
+
+USAGE_ERRORS = (
+    UsageError,
+    IllegalArgumentError,
+    InvalidTopicError,
+    LogNotFoundError,
+    NotALogError,
+    UnknownTopicOrPartitionError,
+)
+"""What the user typed does not fit: a finding about a log is never one of these."""
+
+
+class _Version(argparse.Action):
+    """Print the version: looked up only when asked for, it costs more than all parsing."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_unused: object) -> None:
+        from importlib import metadata
+
+        parser.exit(message=f"segstore {metadata.version('segstore')}\n")
+
+
+def build_parser() -> argparse.ArgumentParser:
+    """Build the parser of all commands; each command's module adds its own with ``register``."""
+    parser = argparse.ArgumentParser(
+        prog="segstore",
+        description="Apache Kafka's partition logs in their own files: write, read, look inside, repair.",
+        epilog="Exit codes: 0 clean, 1 findings, 2 usage.",
+    )
+    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for command in COMMANDS:
+        command.register(commands)
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    Parameters
+    ----------
+    argv : sequence of str, optional
+        Arguments without the program's name; by default those of the process.
+
+    Returns
+    -------
+    int
+        The exit code; nothing but a bug leaves this function as an exception.
+    """
+    try:
+        arguments = build_parser().parse_args(argv)
+    except SystemExit as leaving:  # argparse has said what is wrong, or printed the help
+        return leaving.code if isinstance(leaving.code, int) else EXIT_USAGE
+    try:
+        code: int = arguments.run(arguments)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # what is still buffered would fail again when the interpreter flushes it at exit
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    except KeyboardInterrupt:
+        return EXIT_INTERRUPTED
+    except USAGE_ERRORS as error:
+        say(f"segstore: {error}")
+        return EXIT_USAGE
+    except (SegstoreError, OSError) as error:
+        sys.stdout.flush()
+        say(f"segstore: {type(error).__name__}: {error}")
+        return EXIT_FINDINGS
+    return code

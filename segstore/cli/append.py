@@ -1,0 +1,251 @@
+"""``segstore append``: records from stdin into a partition or topic, as ``kcat -P`` does.
+
+What stands in one read of stdin is one append: a fast pipe makes large batches, and a line that is
+typed is in the log before the next one.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from base64 import b64decode
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from segstore.cli.output import UsageError, human_bytes, say
+from segstore.cli.partition_paths import partition_number
+from segstore.cli.record_format import unescape
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from segstore._core import Record
+    from segstore.types import LogAppendInfo
+
+    Parser = Callable[[bytes], Record]
+    Append = Callable[[list[Record]], list[tuple[str, LogAppendInfo]]]
+
+READ_BYTES = 1024 * 1024
+MAX_LINE_BYTES = 64 * 1024 * 1024
+
+CODECS = {"none": "producer", "gzip": "gzip", "snappy": "snappy", "lz4": "lz4", "zstd": "zstd"}
+
+
+def register(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "append",
+        help="append lines of stdin as records",
+        description="Append each line of stdin as a record. PATH is a partition's directory, made "
+        "when it is not there, or a log directory with -t: then keys choose the partition as "
+        "Kafka's clients do.",
+    )
+    parser.add_argument("path", metavar="PATH", help="data/notes-0, or a log directory with -t")
+    parser.add_argument("-t", "--topic", help="topic in the log directory PATH")
+    parser.add_argument("-p", "--partition", type=partition_number, help="always this partition")
+    parser.add_argument(
+        "--partitions",
+        type=partition_number,
+        metavar="N",
+        help="make a new topic with N partitions",
+    )
+    parser.add_argument(
+        "-K", dest="key_delimiter", metavar="DELIM", help="the key stands before DELIM"
+    )
+    parser.add_argument("-k", dest="key", help="key of every record")
+    parser.add_argument(
+        "-D", dest="delimiter", default="\\n", metavar="DELIM", help="between records"
+    )
+    parser.add_argument(
+        "-H",
+        dest="headers",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="header, repeatable",
+    )
+    parser.add_argument("-z", dest="codec", choices=CODECS, default="none", help="compression")
+    parser.add_argument(
+        "-Z", dest="empty_is_null", action="store_true", help="empty key or value is null"
+    )
+    parser.add_argument(
+        "--format",
+        choices=("lines", "jsonl"),
+        default="lines",
+        help="jsonl: what `cat --format jsonl` prints (offsets are given anew)",
+    )
+    parser.add_argument(
+        "--durability",
+        default="sync",
+        metavar="MODE",
+        help="none | messages=N | seconds=S | sync (default %(default)s)",
+    )
+    parser.add_argument(
+        "-X",
+        dest="settings",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="topic setting in Kafka's name, e.g. segment.bytes=1048576; repeatable",
+    )
+    parser.add_argument("-q", dest="quiet", action="store_true", help="no summary on stderr")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Append everything that stdin gives, then say what was done."""
+    if arguments.topic is None and (arguments.partition, arguments.partitions) != (None, None):
+        raise UsageError("-p and --partitions go with -t")
+    parse = line_parser(arguments)
+    delimiter = unescape(arguments.delimiter) if arguments.format == "lines" else b"\n"
+    if not delimiter:
+        raise UsageError("-D: the delimiter is empty")
+    totals = Totals()
+    try:
+        with open_target(arguments) as append:
+            for lines in chunks_of_lines(sys.stdin.fileno(), delimiter):
+                for name, info in append([parse(line) for line in lines]):
+                    totals.add(name, info)
+    finally:  # also after Ctrl-C and errors: what was appended stays
+        if not arguments.quiet:
+            say(totals.text())
+    return 0
+
+
+def line_parser(arguments: argparse.Namespace) -> Parser:
+    """Return the function that makes a record of a line."""
+    from segstore._core import Record
+
+    if arguments.format == "jsonl":
+        return parse_jsonl
+    headers = [parse_header(text) for text in arguments.headers]
+    fixed_key = None if arguments.key is None else os.fsencode(arguments.key)
+    key_delimiter = None if arguments.key_delimiter is None else unescape(arguments.key_delimiter)
+    if key_delimiter == b"":
+        raise UsageError("-K: the delimiter is empty")
+    empty_is_null: bool = arguments.empty_is_null
+
+    def parse(line: bytes) -> Record:
+        key, value = fixed_key, line
+        if key_delimiter is not None:
+            before, found, after = line.partition(key_delimiter)
+            if found:
+                key, value = before, after
+        if empty_is_null:
+            return Record(value or None, key or None, headers)
+        return Record(value, key, headers)
+
+    return parse
+
+
+def parse_header(text: str) -> tuple[str, bytes | None]:
+    """Read ``name=value``; without ``=`` the value is null."""
+    name, found, value = text.partition("=")
+    return name, os.fsencode(value) if found else None
+
+
+def parse_jsonl(line: bytes) -> Record:
+    """Make a record of a line of ``cat --format jsonl``; what is not there is null or empty.
+
+    Raises
+    ------
+    UsageError
+        The line is no such object.
+    """
+    from segstore._core import Record
+
+    try:
+        fields = json.loads(line)
+        headers = [(str(name), _bytes(value)) for name, value in fields.get("headers", ())]
+        timestamp = fields.get("timestamp")
+        return Record(
+            _bytes(fields.get("value")),
+            _bytes(fields.get("key")),
+            headers,
+            None if timestamp is None else int(timestamp),
+        )
+    except (ValueError, TypeError, AttributeError) as error:
+        raise UsageError(f"not a line of --format jsonl: {line[:60]!r}: {error}") from error
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else b64decode(text, validate=True)
+
+
+def chunks_of_lines(descriptor: int, delimiter: bytes) -> Iterator[list[bytes]]:
+    """Yield the whole lines of each read; the last one may lack its delimiter."""
+    rest = b""
+    while data := os.read(descriptor, READ_BYTES):
+        rest += data
+        *lines, rest = rest.split(delimiter)
+        if len(rest) > MAX_LINE_BYTES:
+            raise UsageError(f"a line is longer than {MAX_LINE_BYTES} bytes")
+        if lines:
+            yield lines
+    if rest:
+        yield [rest]
+
+
+@contextmanager
+def open_target(arguments: argparse.Namespace) -> Iterator[Append]:
+    """Open the partition or topic and give the function that appends a list of records to it."""
+    import segstore
+    from segstore.config import LogConfig
+
+    properties = {"compression.type": CODECS[arguments.codec]}
+    for setting in arguments.settings:
+        key, found, value = setting.partition("=")
+        if not found:
+            raise UsageError(f"-X: {setting!r} is not KEY=VALUE")
+        properties[key] = value
+    config = LogConfig.from_properties(properties)
+    durability: str = arguments.durability
+    if arguments.topic is None:
+        with segstore.open(arguments.path, durability=durability, config=config) as log:
+            yield lambda records: [(str(log.topic_partition), log.append(records))]
+        return
+    topic: str = arguments.topic
+    with segstore.open_dir(arguments.path, durability=durability, config=config) as manager:
+        if topic not in manager.topics():
+            manager.create_topic(topic, arguments.partitions or 1)
+        elif arguments.partitions not in {None, len(manager.topics()[topic])}:
+            raise UsageError(
+                f"--partitions: topic {topic!r} is there, with {len(manager.topics()[topic])}"
+            )
+
+        def append(records: list[Record]) -> list[tuple[str, LogAppendInfo]]:
+            infos = manager.append(topic, records, partition=arguments.partition)
+            return [(f"{topic}-{number}", info) for number, info in infos.items()]
+
+        yield append
+
+
+@dataclass(slots=True)
+class Totals:
+    """What was appended, for the summary."""
+
+    records: int = 0
+    size_bytes: int = 0
+    offsets: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def add(self, name: str, info: LogAppendInfo) -> None:
+        """Count one append to the partition *name*."""
+        if info.records_count == 0:
+            return
+        self.records += info.records_count
+        self.size_bytes += info.size_bytes
+        first, _ = self.offsets.get(name, (info.base_offset, 0))
+        self.offsets[name] = first, info.last_offset
+
+    def text(self) -> str:
+        """Return the summary: ``appended 2 records, 90 B: notes-0 offsets 0 to 1``."""
+        plural = "" if self.records == 1 else "s"
+        where = ", ".join(
+            f"{name} offsets {first} to {last}"
+            for name, (first, last) in sorted(self.offsets.items())
+        )
+        summary = f"appended {self.records} record{plural}, {human_bytes(self.size_bytes)}"
+        return f"{summary}: {where}" if where else summary

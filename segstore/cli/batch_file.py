@@ -1,0 +1,250 @@
+"""A .log file as Kafka's file scanner sees it: batch by batch, good or bad, for looking inside.
+
+``FileLogInputStream`` [format.md 9.1] stops at an incomplete batch without a word and hands out
+batches whose CRC is wrong; a reader of records must never do that, a dump must. Memory stays at one
+window or one batch, however large the file is [DUR-61, DUR-102].
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+from typing import TYPE_CHECKING, NamedTuple, Self
+
+from segstore.errors import (
+    CorruptRecordError,
+    LimitExceededError,
+    LogNotFoundError,
+    UnsupportedFormatError,
+)
+from segstore.types import Codec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from types import TracebackType
+
+WINDOW_BYTES = 1024 * 1024
+MAX_FILE_BYTES = 2**31 - 1
+
+LOG_OVERHEAD = 12
+PREFIX_BYTES = 17
+HEADER_BYTES = 61
+SMALLEST_LENGTH = 14
+FIRST_MAGIC_OF_BATCHES = 2
+CRC_START = 21
+
+_PREFIX = struct.Struct(">qiib")
+_HEADER = struct.Struct(">qiibIhiqqqhii")
+
+CODEC_MASK = 0x07
+LOG_APPEND_TIME_FLAG = 0x08
+TRANSACTIONAL_FLAG = 0x10
+CONTROL_FLAG = 0x20
+DELETE_HORIZON_FLAG = 0x40
+
+
+class FileBatch(NamedTuple):
+    """Header and bytes of one batch of magic 2 or above [format.md 4]."""
+
+    position: int
+    data: bytes
+    base_offset: int
+    length: int
+    partition_leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    records_count: int
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record, also where compaction removed it."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the whole batch, prefix included."""
+        return LOG_OVERHEAD + self.length
+
+    @property
+    def is_valid(self) -> bool:
+        """Whether the CRC over bytes 21 to the end is right [format.md 9.2]."""
+        from segstore._core import crc32c
+
+        return crc32c(memoryview(self.data)[CRC_START:]) == self.crc
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence of the last record; sequences wrap from 2^31-1 to 0."""
+        if self.base_sequence < 0:
+            return -1
+        return (self.base_sequence + self.last_offset_delta) & MAX_FILE_BYTES
+
+    @property
+    def is_control(self) -> bool:
+        """Whether this is a transaction marker or a control batch of KRaft."""
+        return bool(self.attributes & CONTROL_FLAG)
+
+    @property
+    def timestamp_type(self) -> str:
+        """Kafka's name of the timestamp type."""
+        return "LogAppendTime" if self.attributes & LOG_APPEND_TIME_FLAG else "CreateTime"
+
+    @property
+    def codec(self) -> Codec:
+        """Codec of the records; UnsupportedFormatError for ids 5 to 7 [DUR-95]."""
+        try:
+            return Codec(self.attributes & CODEC_MASK)
+        except ValueError as error:
+            raise UnsupportedFormatError(
+                f"batch with an unknown compression type {self.attributes & CODEC_MASK}",
+                position=self.position,
+                found=str(self.attributes & CODEC_MASK),
+                expected="0 to 4",
+            ) from error
+
+
+class BatchFile:
+    """A .log (or KRaft .checkpoint) file, read with positional reads; never written.
+
+    Parameters
+    ----------
+    path : str
+        As the user gave it; error messages repeat it.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._descriptor = open_for_reading(path)
+        self.size_bytes = os.fstat(self._descriptor).st_size
+        if self.size_bytes > MAX_FILE_BYTES:
+            self.close()
+            raise LimitExceededError(
+                "the file is larger than a log can be",
+                file=path,
+                found=f"{self.size_bytes} bytes",
+                expected=f"at most {MAX_FILE_BYTES}",
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the descriptor; twice is harmless."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def batches(self, position: int = 0, max_bytes: int = MAX_FILE_BYTES) -> Iterator[FileBatch]:
+        """Yield the batches of the slice ``[position, position + max_bytes)``, whole ones only.
+
+        Raises
+        ------
+        CorruptRecordError
+            A length field that cannot be; the file shrank below its size.
+        UnsupportedFormatError
+            Magic 0 or 1.
+        """
+        end = min(self.size_bytes, position + max_bytes)
+        window = b""
+        window_start = position
+        while (
+            position < end - PREFIX_BYTES
+        ):  # Kafka wants a byte more than the prefix [format.md 9.1]
+            at = position - window_start
+            if len(window) - at < HEADER_BYTES:
+                window, window_start, at = (
+                    self._read(position, min(WINDOW_BYTES, end - position)),
+                    position,
+                    0,
+                )
+            base_offset, length, _, magic = _PREFIX.unpack_from(window, at)
+            if length < SMALLEST_LENGTH:
+                raise CorruptRecordError(
+                    f"Found record size {length} smaller than minimum record overhead "
+                    f"({SMALLEST_LENGTH})",
+                    file=self.path,
+                    position=position,
+                    found=str(length),
+                    expected=f"at least {SMALLEST_LENGTH}",
+                )
+            size = LOG_OVERHEAD + length
+            if position > end - size:
+                return
+            if magic < FIRST_MAGIC_OF_BATCHES:
+                raise UnsupportedFormatError(
+                    f"message of magic {magic} at offset {base_offset}: formats before Kafka 0.11 "
+                    "are not read yet",
+                    file=self.path,
+                    position=position,
+                    found=f"magic {magic}",
+                    expected="magic 2",
+                )
+            if size < HEADER_BYTES:
+                raise CorruptRecordError(
+                    f"Record batch is corrupted (the size {size} is smaller than the minimum allowed "
+                    f"overhead {HEADER_BYTES})",
+                    file=self.path,
+                    position=position,
+                    found=str(size),
+                    expected=f"at least {HEADER_BYTES}",
+                )
+            if len(window) - at < size:
+                window = self._read(position, min(max(WINDOW_BYTES, size), end - position))
+                window_start, at = position, 0
+            header = _HEADER.unpack_from(window, at)
+            yield FileBatch(position, window[at : at + size], *header)
+            position += size
+
+    def _read(self, position: int, size: int) -> bytes:
+        pieces = []
+        wanted = size
+        while wanted > 0:
+            piece = os.pread(self._descriptor, wanted, position + size - wanted)
+            if not piece:
+                raise CorruptRecordError(
+                    "the file became shorter while it was read",
+                    file=self.path,
+                    position=position,
+                    found=f"{size - wanted} bytes",
+                    expected=f"{size} bytes",
+                )
+            pieces.append(piece)
+            wanted -= len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def open_for_reading(path: str) -> int:
+    """Open a regular file read-only and return its descriptor [DUR-99].
+
+    Raises
+    ------
+    LogNotFoundError
+        There is no such file.
+    UnsupportedFormatError
+        It is a directory, a pipe or a device.
+    """
+    import stat
+
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+    except FileNotFoundError as error:
+        raise LogNotFoundError("there is no such file", file=path) from error
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise UnsupportedFormatError("this is no regular file", file=path)
+    return descriptor

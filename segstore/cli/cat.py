@@ -1,0 +1,90 @@
+"""``segstore cat``: print the records of a partition, with kcat's habits."""
+
+from __future__ import annotations
+
+import argparse
+from typing import TYPE_CHECKING, Any
+
+from segstore.cli.offset_range import add_offset_argument, combined
+from segstore.cli.output import say, write
+from segstore.cli.partition_paths import add_partition_arguments, selected_partitions
+from segstore.cli.record_format import add_format_arguments, formatter_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from segstore.log.unified_log import UnifiedLog
+
+    from segstore._core import Record
+    from segstore.cli.offset_range import OffsetRange
+
+OUTPUT_RECORDS = 1000
+
+
+def register(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "cat",
+        help="print records",
+        description="Print the records of a partition up to its end as of now. Nothing is written "
+        "to it and no lock is taken: it may be a broker's or another process's.",
+    )
+    add_partition_arguments(parser)
+    add_offset_argument(parser)
+    parser.add_argument(
+        "-c", dest="count", type=record_count, metavar="N", help="stop after N records"
+    )
+    parser.add_argument(
+        "-e", dest="say_end", action="store_true", help="say where the end was, as kcat does"
+    )
+    parser.add_argument("-q", dest="quiet", action="store_true", help="say nothing on stderr")
+    parser.add_argument(
+        "--no-check-crcs", action="store_true", help="trust the bytes: read without checking CRCs"
+    )
+    add_format_arguments(parser, "-f")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the records of the selected partitions, one after the other."""
+    import segstore
+
+    to_text = formatter_of(arguments)
+    span = combined(arguments.offsets)
+    left: int | None = arguments.count
+    for path in selected_partitions(arguments.path, arguments.topic, arguments.partition):
+        if left == 0:
+            break
+        with segstore.open(path, read_only=True) as log:
+            printed = 0
+            chunk = []
+            try:
+                for record in records(log, span, check_crcs=not arguments.no_check_crcs):
+                    if printed == left:
+                        break
+                    chunk.append(to_text(record))
+                    printed += 1
+                    if len(chunk) == OUTPUT_RECORDS:
+                        write(b"".join(chunk))
+                        chunk.clear()
+            finally:
+                write(b"".join(chunk))  # what is good comes out, also before damage
+            if left is not None:
+                left -= printed
+            if arguments.say_end and not arguments.quiet and left != 0:
+                topic, partition = log.topic_partition
+                say(f"% Reached end of topic {topic} [{partition}] at offset {log.log_end_offset}")
+    return 0
+
+
+def records(log: UnifiedLog, span: OffsetRange, *, check_crcs: bool) -> Iterator[Record]:
+    """Iterate over the records of *log* within *span*."""
+    start, end = span.resolve(log)
+    return iter(log.scan(start, end, check_crcs=check_crcs))
+
+
+def record_count(text: str) -> int:
+    """Read a count of records, for argparse."""
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is no count")
+    return int(text)

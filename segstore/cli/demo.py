@@ -1,0 +1,253 @@
+"""``segstore demo``: real data written, the writer killed, the log recovered and queried."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from segstore.cli.output import UsageError, human_bytes, human_time, print_table, write_line
+
+if TYPE_CHECKING:
+    import argparse
+
+    from segstore.cli.demo_source import DemoData
+
+MEGABYTE = 1_000_000
+SHOWN_RECORDS = 3
+SHOWN_CHARACTERS = 72
+
+
+def register(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "demo",
+        help="write, kill, recover and query a log of real data",
+        description="Write the 336,776 flights of 2013 from New York into a topic of four "
+        "partitions, kill the writer in the middle, recover, finish, and ask Spark. Exit code 0 "
+        "only if every answer is the one computed from the source file.",
+    )
+    parser.add_argument(
+        "--dir", type=Path, metavar="DIR", help="work in DIR, a new folder, and keep it"
+    )
+    parser.add_argument(
+        "--source",
+        choices=("auto", "flights", "broker"),
+        default="auto",
+        help="flights, or the shipped broker's records (default: flights if to be had)",
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="only the first N records")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Run the demo in a folder of its own."""
+    folder: Path | None = arguments.dir
+    if folder is not None and folder.exists() and any(folder.iterdir()):
+        raise UsageError(f"--dir: {folder} is there and not empty")
+    if arguments.limit is not None and arguments.limit < 1:
+        raise UsageError("--limit: at least one record")
+    work = Path(tempfile.mkdtemp(prefix="segstore-demo-")) if folder is None else folder
+    work.mkdir(parents=True, exist_ok=True)
+    try:
+        demo = Demo(work, arguments.source, arguments.limit)
+        demo.run()
+    finally:
+        if folder is None:
+            shutil.rmtree(work, ignore_errors=True)
+    return 0 if demo.checks and all(demo.checks.values()) else 1
+
+
+@dataclass(slots=True)
+class Demo:
+    """The steps, one after the other, each told in a line or a few."""
+
+    work: Path
+    source: str
+    limit: int | None
+    checks: dict[str, bool] = field(default_factory=dict)
+    figures: list[tuple[str, str]] = field(default_factory=list)
+    started: float = field(default_factory=perf_counter)
+
+    def tell(self, text: str) -> None:
+        """Print a line with the time since the start."""
+        write_line(f"[{perf_counter() - self.started:5.1f} s] {text}")
+        sys.stdout.flush()
+
+    def check(self, name: str, passed: bool) -> None:  # noqa: FBT001 - a verdict
+        """Note whether something is as it must be."""
+        self.checks[name] = passed
+        self.tell(f"{'equal' if passed else 'NOT EQUAL'}: {name}")
+
+    def run(self) -> None:
+        """Run all steps."""
+        from segstore.cli.demo_writer import load
+
+        source, path = self.choose_source()
+        self.tell("a second process begins to write; we read the source too, to compare")
+        directory = self.work / "data"
+        writer = self.start_writer(directory, source, path)
+        try:
+            data = load(source, path, self.limit)
+            self.tell(
+                f"{len(data.events)} records of topic {data.topic}, by {data.key_name}, "
+                f"{human_time(data.events[0][0])} to {human_time(data.events[-1][0])}"
+            )
+            acknowledged = kill_in_the_middle(writer, len(data.events))
+        finally:
+            writer.kill()
+            writer.communicate()
+        self.tell(f"SIGKILL: {acknowledged} records were acknowledged until then")
+        self.recover_and_finish(directory, data, acknowledged)
+        self.scan_all(directory, data)
+        self.query(directory, data)
+        self.show_broker_directory()
+        self.summary()
+
+    def choose_source(self) -> tuple[str, Path]:
+        """Return what to write and where it is."""
+        from segstore.cli.broker_sample import extract_broker_sample
+        from segstore.cli.demo_source import NoPackageIndexError, flights_archive
+
+        if self.source != "broker":
+            try:
+                return "flights", flights_archive(self.tell)
+            except NoPackageIndexError as error:
+                if self.source == "flights":
+                    raise UsageError(f"the flights are not to be had: {error}") from error
+                self.tell(f"no package index is to be had ({error})")
+                self.tell("so the records are those of the broker's directory that segstore ships")
+        return "broker", extract_broker_sample(self.work / "source")
+
+    def start_writer(self, directory: Path, source: str, path: Path) -> subprocess.Popen[str]:
+        """Start the process that will be killed."""
+        directory.mkdir()
+        command = [
+            sys.executable,
+            "-m",
+            "segstore.cli.demo_writer",
+            str(directory),
+            source,
+            str(path),
+        ]
+        if self.limit is not None:
+            command.append(str(self.limit))
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)  # noqa: S603 - our own module
+
+    def recover_and_finish(self, directory: Path, data: DemoData, acknowledged: int) -> None:
+        """Open again, show what recovery found, append the rest."""
+        from segstore.cli.demo_writer import PARTITIONS, append_events, open_manager
+
+        scanned_bytes, seconds, there = 0, 0.0, 0
+        with open_manager(directory) as manager:
+            for partition in range(PARTITIONS):
+                report = manager.log(data.topic, partition).report
+                there += report.log_end_offset
+                scanned_bytes += report.scanned_bytes
+                seconds += report.seconds
+                for number, line in enumerate(str(report).splitlines()):
+                    self.tell(f"{'' if number else f'{data.topic}-{partition}: '}{line}")
+            self.check("every acknowledged record is there", acknowledged <= there)
+            appended = append_events(manager, data, lambda _: None)
+        self.tell(f"finished: {there} records were there, {appended.records} appended")
+        self.figure("records", f"{there + appended.records}")
+        self.figure("append", f"{rate(appended.size_bytes, appended.seconds)}, each append synced")
+        self.figure(
+            "recovery", f"{rate(scanned_bytes, seconds)}, {human_bytes(scanned_bytes)} checked"
+        )
+
+    def scan_all(self, directory: Path, data: DemoData) -> None:
+        """Read everything: once as columns for the speed, once record by record to compare."""
+        import segstore
+        from segstore.cli.demo_writer import events_by_partition
+
+        expected = events_by_partition(data)
+        size_bytes, rows, seconds, equal = 0, 0, 0.0, True
+        with segstore.open_dir(directory, read_only=True) as manager:
+            for partition, events in enumerate(expected):
+                log = manager.log(data.topic, partition)
+                size_bytes += sum(segment.size_bytes for segment in log.segments())
+                started = perf_counter()
+                rows += sum(batch.rows_count for batch in log.scan().arrow_batches())
+                seconds += perf_counter() - started
+                found = [(record.timestamp, record.key, record.value) for record in log]
+                equal = equal and found == events
+        self.check("no record lost, doubled or out of order", equal and rows == len(data.events))
+        self.figure("bytes", human_bytes(size_bytes))
+        self.figure("scan", f"{rate(size_bytes, seconds)} into Arrow columns")
+
+    def query(self, directory: Path, data: DemoData) -> None:
+        """Ask Spark."""
+        from segstore.cli.demo_queries import ask_spark
+
+        try:
+            from segstore.spark import session
+        except ImportError as error:
+            self.tell(f"Spark is not installed ({error}): pip install 'segstore[spark]'")
+            self.checks["the answers of Spark"] = False
+            return
+        self.tell("starting Spark")
+        spark = session()
+        try:
+            self.tell(f"Spark {spark.version}")
+            for answer in ask_spark(spark, directory, data):
+                self.tell(f"{answer.question}: {answer.shown}")
+                self.check(answer.question, answer.matches)
+        finally:
+            spark.stop()
+
+    def show_broker_directory(self) -> None:
+        """Open what a real broker wrote."""
+        import segstore
+        from segstore.cli.broker_sample import extract_broker_sample
+
+        path = extract_broker_sample(self.work / "broker") / "orders-0"
+        with segstore.open(path, read_only=True) as log:
+            self.tell(f"a directory that an Apache Kafka 4.3.1 broker wrote: {log.topic_partition}")
+            for record in log.scan(0, SHOWN_RECORDS):
+                value = (record.value or b"").decode("utf-8", "replace")
+                text = value if len(value) <= SHOWN_CHARACTERS else f"{value[:SHOWN_CHARACTERS]}..."
+                self.tell(f"  {record.offset} {human_time(record.timestamp)} {record.key!r} {text}")
+
+    def figure(self, name: str, text: str) -> None:
+        """Note a line of the final table."""
+        self.figures.append((name, text))
+
+    def summary(self) -> None:
+        """Print the final table."""
+        passed = sum(self.checks.values())
+        self.figure("answers", f"{passed} of {len(self.checks)} as computed from the source")
+        self.figure("time", f"{perf_counter() - self.started:.1f} s")
+        write_line("")
+        print_table(("", ""), self.figures)
+
+
+def kill_in_the_middle(writer: subprocess.Popen[str], events: int) -> int:
+    """Kill *writer* when half of the events are acknowledged; return how many were at the end.
+
+    Raises
+    ------
+    RuntimeError
+        The writer ended by itself: there was nothing to recover from.
+    """
+    acknowledged = 0
+    assert writer.stdout is not None  # noqa: S101 - it was started with a pipe
+    for line in writer.stdout:
+        acknowledged = int(line)
+        if acknowledged >= events // 2:
+            writer.kill()  # what it wrote to the pipe before is still read: all of it was acked
+    code = writer.wait()
+    if code != -signal.SIGKILL:
+        raise RuntimeError(f"the writing process ended by itself with code {code}")
+    return acknowledged
+
+
+def rate(size_bytes: int, seconds: float) -> str:
+    """Return a throughput as text."""
+    return f"{size_bytes / max(seconds, 1e-9) / MEGABYTE:.0f} MB/s"

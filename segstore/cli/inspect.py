@@ -1,0 +1,218 @@
+"""``segstore inspect``: everything about one partition, as text or JSON; nothing is written."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from typing import TYPE_CHECKING, Any
+
+from segstore.cli.output import Progress, human_bytes, human_time, print_table, write_line
+from segstore.cli.partition_paths import add_partition_arguments, selected_partitions
+
+if TYPE_CHECKING:
+    import argparse
+
+    from numpy.typing import NDArray
+
+    from segstore._core import Directory
+    from segstore.cli.finding import Finding
+
+CODEC_MASK = 0x07
+TRANSACTIONAL_FLAG = 0x10
+CONTROL_FLAG = 0x20
+
+COLUMNS = ("BASE OFFSET", "LAST", "BATCHES", "RECORDS", "BYTES", "LATEST", "INDEX", "TIMEINDEX")
+
+
+def register(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "inspect",
+        help="show segments, indexes, codecs, checkpoints",
+        description="Show what a partition is made of: segments with their indexes, batches by "
+        "codec, checkpoints, leader epochs, markers. Reads the headers of all batches.",
+    )
+    add_partition_arguments(parser)
+    parser.add_argument("--json", action="store_true", help="as JSON, one object a partition")
+    parser.add_argument("-q", dest="quiet", action="store_true", help="no progress on stderr")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Inspect the selected partitions."""
+    with Progress(quiet=arguments.quiet) as progress:
+        for path in selected_partitions(arguments.path, arguments.topic, arguments.partition):
+            facts = inspect_partition(path, progress)
+            if arguments.json:
+                write_line(json.dumps(facts, indent=2))
+            else:
+                _print(facts)
+    return 0
+
+
+def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
+    """Collect the facts about the partition at *path* as plain values."""
+    from segstore import _core
+    from segstore.cli.state_check import read_state
+    from segstore.log.partition_directory import segment_base_offsets, segment_files
+    from segstore.records.compression import codec_table
+
+    problems: list[Finding] = []
+    directory = _core.Directory(path)
+    try:
+        names = directory.names()
+        files = segment_files(names)
+        bases = segment_base_offsets(names)
+        state = read_state(directory, path, problems)
+        context = _core.SegmentContext(directory, codec_table(), writable=False)
+        tallies = Tallies()
+        segments = []
+        for number, base in enumerate(bases, start=1):
+            segments.append(_segment(directory, context, base, tallies))
+            progress(path, number, len(bases))
+    finally:
+        directory.close()
+    end = segments[-1]["next_offset"] if segments else 0
+    first = bases[0] if bases else 0
+    return {
+        "path": path,
+        "topic": None if state.topic_partition is None else state.topic_partition.topic,
+        "partition": None if state.topic_partition is None else state.topic_partition.partition,
+        "topic_id": state.topic_id,
+        "log_start_offset": max(first, state.log_start_offset or 0),
+        "log_end_offset": end,
+        "recovery_point": state.recovery_point,
+        "clean_shutdown_markers": state.clean_markers,
+        "size_bytes": sum(segment["size_bytes"] for segment in segments),
+        **tallies.to_dict(),
+        "leader_epochs": [list(entry) for entry in state.epochs],
+        "contiguous_from": state.contiguous_from,
+        "epochs_ordered_from": state.epochs_ordered_from,
+        "producer_snapshots": [f.name for f in files if f.kind == "snapshot" and not f.suffix],
+        "transaction_indexes": [f.name for f in files if f.kind == "txnindex" and not f.suffix],
+        "other_files": sorted(set(names) - {f.name for f in files}),
+        "leftovers": [f.name for f in files if f.suffix],
+        "unreadable": [f"{problem.file}: {problem.what}" for problem in problems],
+        "segments": segments,
+    }
+
+
+class Tallies:
+    """Counts over all batches of a partition."""
+
+    def __init__(self) -> None:
+        self.batches: Counter[str] = Counter()
+        self.records: Counter[str] = Counter()
+        self.size_bytes: Counter[str] = Counter()
+        self.transactional = 0
+        self.control = 0
+
+    def add(self, rows: NDArray[Any]) -> None:
+        """Count the batches of one segment's header table."""
+        from segstore.types import Codec
+
+        codecs = rows["attributes"] & CODEC_MASK
+        for codec in Codec:
+            chosen = codecs == codec
+            if not chosen.any():
+                continue
+            name = codec.name.lower()
+            self.batches[name] += int(chosen.sum())
+            self.records[name] += int(rows["records_count"][chosen].sum())
+            self.size_bytes[name] += int(rows["size_bytes"][chosen].sum())
+        self.transactional += int(((rows["attributes"] & TRANSACTIONAL_FLAG) != 0).sum())
+        self.control += int(((rows["attributes"] & CONTROL_FLAG) != 0).sum())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the counts as plain values."""
+        return {
+            "batches": self.batches.total(),
+            "records": self.records.total(),
+            "transactional_batches": self.transactional,
+            "control_batches": self.control,
+            "codecs": {
+                name: {
+                    "batches": count,
+                    "records": self.records[name],
+                    "size_bytes": self.size_bytes[name],
+                }
+                for name, count in self.batches.items()
+            },
+        }
+
+
+def _segment(directory: Directory, context: Any, base: int, tallies: Tallies) -> dict[str, Any]:
+    from segstore import _core
+    from segstore.log.partition_directory import file_name
+
+    segment = _core.LogSegment(context, base)
+    try:
+        rows, scan = segment.scan(check_crc=False, expected_offset=base)
+    finally:
+        segment.close()
+    tallies.add(rows)
+    info = directory.info(file_name(base, "log"))
+    facts: dict[str, Any] = {
+        "base_offset": base,
+        "last_offset": scan.next_offset - 1 if len(rows) else None,
+        "next_offset": scan.next_offset,
+        "size_bytes": info.size,
+        "valid_bytes": scan.valid_bytes,
+        "scan_stopped": scan.stop,
+        "modified_ms": info.modified_ms,
+        "batches": len(rows),
+        "records": int(rows["records_count"].sum()),
+        "max_timestamp": scan.max_timestamp if len(rows) else None,
+        "leader_epochs": sorted({int(epoch) for epoch in rows["partition_leader_epoch"]}),
+    }
+    for kind, entry_bytes in (("index", 8), ("timeindex", 12), ("txnindex", 34)):
+        name = file_name(base, kind)
+        if directory.exists(name):
+            size = directory.info(name).size
+            facts[kind] = {"size_bytes": size, "entries": size // entry_bytes}
+        else:
+            facts[kind] = None
+    return facts
+
+
+def _print(facts: dict[str, Any]) -> None:
+    write_line(f"{facts['path']}: offsets {facts['log_start_offset']} to {facts['log_end_offset']}")
+    codecs = ", ".join(
+        f"{name} {codec['batches']} ({human_bytes(codec['size_bytes'])})"
+        for name, codec in facts["codecs"].items()
+    )
+    lines = {
+        "topic id": facts["topic_id"],
+        "size": f"{human_bytes(facts['size_bytes'])} in {len(facts['segments'])} segments",
+        "records": f"{facts['records']} in {facts['batches']} batches",
+        "batches by codec": codecs,
+        "transactional": facts["transactional_batches"] or None,
+        "control batches": facts["control_batches"] or None,
+        "recovery point": facts["recovery_point"],
+        "clean shutdown": ", ".join(facts["clean_shutdown_markers"]) or "no marker",
+        "leader epochs": ", ".join(
+            f"{epoch} from {start}" for epoch, start in facts["leader_epochs"]
+        ),
+        "snapshots": ", ".join(facts["producer_snapshots"]),
+        "leftovers": ", ".join(facts["leftovers"]),
+        "unreadable": "; ".join(facts["unreadable"]),
+    }
+    for title, value in lines.items():
+        if value not in {None, ""}:
+            write_line(f"  {title}: {value}")
+    print_table(COLUMNS, map(_row, facts["segments"]))
+
+
+def _row(segment: dict[str, Any]) -> tuple[str, ...]:
+    return (
+        str(segment["base_offset"]),
+        "-" if segment["last_offset"] is None else str(segment["last_offset"]),
+        str(segment["batches"]),
+        str(segment["records"]),
+        human_bytes(segment["size_bytes"]),
+        human_time(segment["max_timestamp"]),
+        *(
+            "-" if segment[kind] is None else str(segment[kind]["entries"])
+            for kind in ("index", "timeindex")
+        ),
+    )

@@ -1,0 +1,108 @@
+"""``segstore ls``: what is in a log directory, a broker's or ours; nothing is written."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from segstore.cli.output import human_bytes, human_time, print_table, say, write_line
+from segstore.cli.partition_paths import all_partitions
+from segstore.errors import SegstoreError
+from segstore.types import SpecialTimestamp
+
+if TYPE_CHECKING:
+    import argparse
+
+    from segstore.log.unified_log import UnifiedLog
+
+COLUMNS = ("TOPIC", "PARTITION", "START", "END", "OFFSETS", "FIRST", "LAST", "BYTES", "SEGMENTS")
+
+
+@dataclass(slots=True)
+class PartitionSummary:
+    """One line of the list."""
+
+    topic: str
+    partition: int
+    log_start_offset: int
+    log_end_offset: int
+    first_timestamp: int | None
+    """Of the first record, in ms."""
+    last_timestamp: int | None
+    """The largest one, in ms."""
+    size_bytes: int
+    segments: int
+    path: str
+
+
+def register(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "ls",
+        help="list topics and partitions",
+        description="List the partitions of a log directory: offsets, time span, bytes. OFFSETS "
+        "counts offsets, compaction and transactions leave some of them without a record.",
+    )
+    parser.add_argument("path", metavar="DIR", help="a log directory, or one partition's")
+    parser.add_argument("-t", "--topic", help="only this topic")
+    parser.add_argument("--json", action="store_true", help="one JSON object a partition")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """List the partitions; 1 when one of them cannot be opened."""
+    import segstore
+
+    summaries = []
+    code = 0
+    for path in all_partitions(arguments.path):
+        topic = Path(path).absolute().name.rpartition("-")[0]
+        if arguments.topic not in {None, topic}:
+            continue
+        try:
+            with segstore.open(path, read_only=True) as log:
+                summaries.append(summarise(log, path))
+        except SegstoreError as error:
+            say(f"segstore: {path}: {type(error).__name__}: {error}")
+            code = 1
+    if arguments.json:
+        for summary in summaries:
+            write_line(json.dumps(asdict(summary)))
+    else:
+        print_table(COLUMNS, map(_row, summaries))
+    return code
+
+
+def summarise(log: UnifiedLog, path: str) -> PartitionSummary:
+    """Look up what a line of the list says; reads a batch or two."""
+    topic, partition = log.topic_partition
+    segments = log.segments()
+    first = next(iter(log.scan(check_crcs=False)), None)
+    latest = log.fetch_offset_by_timestamp(SpecialTimestamp.MAX)
+    return PartitionSummary(
+        topic=topic,
+        partition=partition,
+        log_start_offset=log.log_start_offset,
+        log_end_offset=log.log_end_offset,
+        first_timestamp=None if first is None else first.timestamp,
+        last_timestamp=None if latest is None or latest.offset < 0 else latest.timestamp,
+        size_bytes=sum(segment.size_bytes for segment in segments),
+        segments=len(segments),
+        path=path,
+    )
+
+
+def _row(summary: PartitionSummary) -> tuple[str, ...]:
+    return (
+        summary.topic,
+        str(summary.partition),
+        str(summary.log_start_offset),
+        str(summary.log_end_offset),
+        str(summary.log_end_offset - summary.log_start_offset),
+        human_time(summary.first_timestamp),
+        human_time(summary.last_timestamp),
+        human_bytes(summary.size_bytes),
+        str(summary.segments),
+    )

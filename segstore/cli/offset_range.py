@@ -1,0 +1,88 @@
+"""kcat's ``-o``: where to begin and where to end, by offset or by time."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from segstore.log.unified_log import UnifiedLog
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """Bounds as typed; ``resolve`` turns them into offsets of one log."""
+
+    start: str | int = "beginning"
+    """``beginning``, ``end``, an offset, or minus the count before the end."""
+    start_timestamp: int | None = None
+    end_timestamp: int | None = None
+
+    def resolve(self, log: UnifiedLog) -> tuple[int, int]:
+        """Return first offset and (exclusive) end offset in *log*, within what it holds.
+
+        An offset outside the log moves to its nearest end, as kcat's consumer does by default.
+        """
+        first, end = log.log_start_offset, log.log_end_offset
+        start = first
+        if self.start_timestamp is not None:
+            found = log.offset_for_timestamp(self.start_timestamp)
+            start = end if found is None else found
+        elif self.start == "end":
+            start = end
+        elif isinstance(self.start, int):
+            start = end + self.start if self.start < 0 else self.start
+        stop = end
+        if self.end_timestamp is not None:
+            found = log.offset_for_timestamp(self.end_timestamp)
+            stop = end if found is None else found
+        start = min(max(start, first), end)
+        return start, max(start, stop)
+
+
+def add_offset_argument(parser: argparse.ArgumentParser) -> None:
+    """Add ``-o``; it may be given twice, for both ends of a time span."""
+    parser.add_argument(
+        "-o",
+        dest="offsets",
+        action="append",
+        type=parse_offset,
+        default=[],
+        metavar="OFFSET",
+        help="beginning | end | N | -N from the end | s@MS from that time on | e@MS before it",
+    )
+
+
+def parse_offset(text: str) -> OffsetRange:
+    """Read one ``-o``, for argparse."""
+    kind, at, timestamp = text.partition("@")
+    try:
+        if at and kind == "s":
+            return OffsetRange(start_timestamp=int(timestamp))
+        if at and kind == "e":
+            return OffsetRange(end_timestamp=int(timestamp))
+        if text in {"beginning", "end"}:
+            return OffsetRange(start=text)
+        offset = int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is none of beginning, end, N, -N, s@MS, e@MS"
+        ) from None
+    # "-0": nothing before the end
+    return OffsetRange(start="end" if offset == 0 and text.startswith("-") else offset)
+
+
+def combined(ranges: Iterable[OffsetRange]) -> OffsetRange:
+    """Join several ``-o``: the last of each end wins."""
+    result = OffsetRange()
+    for given in ranges:
+        if given.end_timestamp is not None:
+            result = replace(result, end_timestamp=given.end_timestamp)
+        elif given.start_timestamp is not None:
+            result = replace(result, start_timestamp=given.start_timestamp)
+        else:
+            result = replace(result, start=given.start, start_timestamp=None)
+    return result

@@ -1,0 +1,128 @@
+"""Which partitions a command line names: by directory, or by log directory and topic."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+from typing import Any
+
+from segstore.cli.output import UsageError
+from segstore.errors import LogNotFoundError, NotALogError, UnknownTopicOrPartitionError
+
+
+def add_partition_arguments(parser: Any) -> None:
+    """Add ``PATH``, ``-t`` and ``-p``, as every command takes them that reads one topic."""
+    parser.add_argument(
+        "path",
+        metavar="PATH",
+        help="directory of a partition (data/orders-0), or a log directory with -t",
+    )
+    parser.add_argument("-t", "--topic", help="topic, when PATH is a log directory")
+    parser.add_argument(
+        "-p", "--partition", type=partition_number, help="partition (default: all of the topic)"
+    )
+
+
+def partition_number(text: str) -> int:
+    """Read a partition's number, for argparse."""
+    if not (text.isascii() and text.isdigit()):
+        raise argparse.ArgumentTypeError(f"{text!r} is no partition number")
+    return int(text)
+
+
+def selected_partitions(path: str, topic: str | None, partition: int | None) -> list[str]:
+    """Return the partition directories that the arguments name, in order of their numbers.
+
+    Raises
+    ------
+    UsageError
+        ``-p`` without ``-t``, or a log directory without ``-t``.
+    LogNotFoundError, UnknownTopicOrPartitionError
+        What is named is not there.
+    """
+    if topic is None:
+        if partition is not None:
+            raise UsageError("-p goes with -t: PATH alone names a partition's directory")
+        check_is_partition(path)
+        return [path]
+    found = sorted(
+        (number, name) for name_topic, number, name in partitions_of(path) if name_topic == topic
+    )
+    if not found:
+        raise UnknownTopicOrPartitionError(f"there is no topic {topic!r} in {path}", file=path)
+    if partition is not None:
+        found = [(number, name) for number, name in found if number == partition]
+        if not found:
+            raise UnknownTopicOrPartitionError(
+                f"topic {topic!r} has no partition {partition} in {path}", file=path
+            )
+    return [f"{path}/{name}" for _, name in found]
+
+
+def all_partitions(path: str) -> list[str]:
+    """Return *path* itself when it is a partition's directory, else all those in it.
+
+    Raises
+    ------
+    LogNotFoundError
+        There is no such directory.
+    NotALogError
+        It is neither a partition nor does it hold one.
+    """
+    if is_partition(path):
+        return [path]
+    found = sorted(partitions_of(path))
+    if not found:
+        raise NotALogError("neither a partition's directory nor one that holds some", file=path)
+    return [f"{path}/{name}" for _, _, name in found]
+
+
+def partitions_of(path: str) -> list[tuple[str, int, str]]:
+    """Return (topic, partition, directory name) of each partition in a log directory."""
+    from segstore.log.partition_directory import is_partition_directory_name, parse_directory_name
+
+    try:
+        with os.scandir(path) as entries:
+            names = [
+                entry.name
+                for entry in entries
+                if is_partition_directory_name(entry.name) and entry.is_dir()
+            ]
+    except FileNotFoundError as error:
+        raise LogNotFoundError("there is no such directory", file=path) from error
+    except NotADirectoryError as error:
+        raise NotALogError("this is a file, not a directory of logs", file=path) from error
+    return [(*parse_directory_name(name), name) for name in names]
+
+
+def is_partition(path: str) -> bool:
+    """Whether *path* is a directory that holds segments, whatever its name.
+
+    Raises
+    ------
+    LogNotFoundError, NotALogError
+        There is nothing at *path*, or a file.
+    """
+    from segstore.log.partition_directory import segment_base_offsets
+
+    try:
+        return bool(segment_base_offsets(name.name for name in Path(path).iterdir()))
+    except FileNotFoundError as error:
+        raise LogNotFoundError("there is no such directory", file=path) from error
+    except NotADirectoryError as error:
+        raise NotALogError("this is a file, not a log's directory", file=path) from error
+
+
+def check_is_partition(path: str) -> None:
+    """Refuse what is no partition, with a hint where it is a log directory."""
+    if is_partition(path):
+        return
+    names = [name for _, _, name in sorted(partitions_of(path))]
+    if names:
+        topic = names[0].rpartition("-")[0]
+        raise UsageError(
+            f"{path} is a directory of {len(names)} partitions: name one, as in "
+            f"{path.rstrip('/')}/{names[0]}, or a topic with -t {topic}"
+        )
+    raise NotALogError("this directory holds no .log file", file=path)

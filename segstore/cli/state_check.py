@@ -1,0 +1,225 @@
+"""The small files of a partition, its parent's checkpoints, snapshots: read and checked [DUR-65]."""
+
+from __future__ import annotations
+
+import os
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from segstore.cli.dump_state import CorruptSnapshotError, producer_lines, transaction_lines
+from segstore.cli.finding import Finding
+from segstore.errors import CorruptCheckpointError, SegstoreError, UnsupportedFormatError
+from segstore.log import checkpoints
+from segstore.log.partition_directory import parse_directory_name, segment_files
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segstore._core import Directory
+    from segstore.types import EpochEntry, TopicPartition
+
+MAX_SNAPSHOT_BYTES = 64 * 1024 * 1024
+MAX_TRANSACTION_INDEX_BYTES = 2**31 - 1
+TRANSACTION_ENTRY_BYTES = 34
+
+OPEN_REBUILDS = "the next open for writing builds it anew; `segstore recover` does that now"
+
+
+@dataclass(slots=True)
+class PartitionState:
+    """What the files beside the log say about it; None or empty where they say nothing."""
+
+    topic_partition: TopicPartition | None = None
+    log_start_offset: int | None = None
+    recovery_point: int | None = None
+    epochs: list[EpochEntry] = field(default_factory=list)
+    topic_id: str | None = None
+    clean_markers: list[str] = field(default_factory=list)
+    contiguous_from: int | None = None
+    epochs_ordered_from: int | None = None
+
+
+def read_state(directory: Directory, path: str, findings: list[Finding]) -> PartitionState:
+    """Read what stands beside the log; what cannot be read is a finding and counts as not there.
+
+    Log start is the greater of the partition's own and its parent's, the recovery point the
+    smaller [DUR-65].
+    """
+    from segstore import _core
+
+    state = PartitionState()
+    parent_path, name = os.path.split(os.path.abspath(path))  # noqa: PTH100
+    with suppress(SegstoreError):  # a copy under another name has no line in any checkpoint
+        state.topic_partition = parse_directory_name(name)
+    parent = _core.Directory(parent_path)
+    try:
+        for place, prefix in ((directory, ""), (parent, "../")):
+            if place.exists(checkpoints.CLEAN_SHUTDOWN_MARKER):
+                state.clean_markers.append(prefix + checkpoints.CLEAN_SHUTDOWN_MARKER)
+            _read_offsets(place, prefix, state, findings)
+    finally:
+        parent.close()
+    with _Reading(checkpoints.LEADER_EPOCH_CHECKPOINT, findings):
+        if directory.exists(checkpoints.LEADER_EPOCH_CHECKPOINT):
+            state.epochs = checkpoints.parse_leader_epoch_checkpoint(
+                directory.read_file(checkpoints.LEADER_EPOCH_CHECKPOINT)
+            )
+    with _Reading(checkpoints.PARTITION_METADATA, findings):
+        topic_id = checkpoints.read_topic_id(directory)
+        state.topic_id = None if topic_id is None else str(topic_id)
+    _read_log_state(directory, state)
+    return state
+
+
+class _Reading:
+    """Turn an unreadable small file into a finding."""
+
+    def __init__(self, name: str, findings: list[Finding]) -> None:
+        self._name = name
+        self._findings = findings
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: object, traceback: object) -> bool:
+        if not isinstance(error, CorruptCheckpointError):
+            return False
+        self._findings.append(
+            Finding(
+                file=self._name,
+                what=f"cannot be read: {error.message}",
+                meaning="its values count as missing: everything is checked again at the next open",
+                advice=OPEN_REBUILDS,
+            )
+        )
+        return True
+
+
+def _read_offsets(
+    place: Directory, prefix: str, state: PartitionState, findings: list[Finding]
+) -> None:
+    if state.topic_partition is None:
+        return
+    with _Reading(prefix + checkpoints.LOG_START_OFFSET_CHECKPOINT, findings):
+        start = checkpoints.read_offset(
+            place, checkpoints.LOG_START_OFFSET_CHECKPOINT, state.topic_partition
+        )
+        if start is not None:
+            state.log_start_offset = max(start, state.log_start_offset or 0)
+    with _Reading(prefix + checkpoints.RECOVERY_POINT_CHECKPOINT, findings):
+        point = checkpoints.read_offset(
+            place, checkpoints.RECOVERY_POINT_CHECKPOINT, state.topic_partition
+        )
+        if point is not None:
+            known = point if state.recovery_point is None else state.recovery_point
+            state.recovery_point = min(point, known)
+
+
+def _read_log_state(directory: Directory, state: PartitionState) -> None:
+    """What recovery may count on holds only while no broker wrote here in between [DUR-64]."""
+    if not directory.exists(checkpoints.LOG_STATE):
+        return
+    log_state = checkpoints.LogState.parse(directory.read_file(checkpoints.LOG_STATE))
+    latest = state.epochs[-1] if state.epochs else None
+    if log_state is not None and log_state.latest_epoch == latest:
+        state.contiguous_from = log_state.contiguous_from
+        state.epochs_ordered_from = log_state.epochs_ordered_from
+
+
+def check_state_files(
+    directory: Directory,
+    names: list[str],
+    state: PartitionState,
+    log_end_offset: int,
+    findings: list[Finding],
+) -> None:
+    """Compare the checkpoints with the log's end; check snapshots and transaction indexes."""
+    if state.recovery_point is not None and state.recovery_point > log_end_offset:
+        findings.append(
+            Finding(
+                file=checkpoints.RECOVERY_POINT_CHECKPOINT,
+                offset=log_end_offset,
+                what=f"says that records below {state.recovery_point} were safe on disk, "
+                f"the log ends at {log_end_offset}",
+                meaning=f"records {log_end_offset} to {state.recovery_point - 1} are missing",
+                advice="restore the directory from a copy, or go on without these records",
+            )
+        )
+    if state.log_start_offset is not None and state.log_start_offset > log_end_offset:
+        findings.append(
+            Finding(
+                file=checkpoints.LOG_START_OFFSET_CHECKPOINT,
+                offset=log_end_offset,
+                what=f"says the log starts at {state.log_start_offset}, "
+                f"it ends at {log_end_offset}",
+                meaning="no record can be read: all of them count as deleted",
+                advice="check that this is the partition that the checkpoint speaks of",
+            )
+        )
+    _check_epochs(state.epochs, findings)
+    for file in segment_files(names):
+        if file.suffix:
+            continue
+        if file.kind == "snapshot":
+            data = directory.read_file(file.name, MAX_SNAPSHOT_BYTES)
+            _check(file.name, partial(producer_lines, data), findings)
+        elif file.kind == "txnindex":
+            data = directory.read_file(file.name, MAX_TRANSACTION_INDEX_BYTES)
+            _check_transactions(file.name, data, file.offset, findings)
+
+
+def _check_epochs(epochs: list[EpochEntry], findings: list[Finding]) -> None:
+    for before, after in pairwise(epochs):
+        if after.epoch <= before.epoch or after.start_offset < before.start_offset:
+            findings.append(
+                Finding(
+                    file=checkpoints.LEADER_EPOCH_CHECKPOINT,
+                    offset=after.start_offset,
+                    what=f"epoch {after.epoch} from offset {after.start_offset} follows epoch "
+                    f"{before.epoch} from offset {before.start_offset}: both must increase",
+                    meaning="the history of leaders is wrong; records are not concerned",
+                    advice=OPEN_REBUILDS,
+                )
+            )
+            return
+
+
+def _check_transactions(name: str, data: bytes, base_offset: int, findings: list[Finding]) -> None:
+    whole = len(data) - len(data) % TRANSACTION_ENTRY_BYTES
+    problem = None
+    for number in range(whole // TRANSACTION_ENTRY_BYTES):
+        start = number * TRANSACTION_ENTRY_BYTES
+        last_offset = int.from_bytes(data[start + 18 : start + 26], signed=True)
+        if last_offset < base_offset:
+            problem = f"entry {number} ends at offset {last_offset}, below the segment"
+            break
+    if whole != len(data):
+        problem = f"{len(data)} bytes are no multiple of {TRANSACTION_ENTRY_BYTES}"
+    if problem is not None:
+        findings.append(
+            Finding(
+                file=name,
+                what=problem,
+                meaning="the list of aborted transactions of this segment is damaged",
+                advice=OPEN_REBUILDS,
+            )
+        )
+        return
+    _check(name, lambda: list(transaction_lines(data, name)), findings)
+
+
+def _check(name: str, parse: Callable[[], object], findings: list[Finding]) -> None:
+    try:
+        parse()
+    except (CorruptSnapshotError, UnsupportedFormatError) as error:
+        findings.append(
+            Finding(
+                file=name,
+                what=str(error),
+                meaning="a derived file is damaged, no record is",
+                advice=OPEN_REBUILDS,
+            )
+        )

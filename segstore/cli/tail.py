@@ -1,0 +1,102 @@
+"""``segstore tail``: the last records of a partition, and those that follow."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections import deque
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Any
+
+from segstore.cli.cat import record_count
+from segstore.cli.output import write
+from segstore.cli.partition_paths import add_partition_arguments, selected_partitions
+from segstore.cli.record_format import add_format_arguments, formatter_of
+
+if TYPE_CHECKING:
+    import argparse
+
+    from segstore.log.unified_log import UnifiedLog
+
+    from segstore._core import Record
+
+POLL_SECONDS = 0.05
+DEFAULT_RECORDS = 10
+
+
+def register(commands: Any) -> None:
+    """Add the command to the parser."""
+    parser = commands.add_parser(
+        "tail",
+        help="print the last records, follow with -f",
+        description="Print the last records of a partition; with -f also those that another "
+        "process appends from now on. Nothing is written and no lock is taken.",
+    )
+    add_partition_arguments(parser)
+    parser.add_argument("-F", "-f", dest="follow", action="store_true", help="follow until Ctrl-C")
+    parser.add_argument(
+        "-n",
+        dest="last",
+        type=record_count,
+        default=DEFAULT_RECORDS,
+        metavar="N",
+        help="begin with the last N records (default %(default)s)",
+    )
+    parser.add_argument(
+        "-c", dest="count", type=record_count, metavar="N", help="stop after N records"
+    )
+    add_format_arguments(parser)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Print the last records of each partition, then follow all of them."""
+    import segstore
+
+    to_text = formatter_of(arguments)
+    left: int | None = arguments.count
+    with ExitStack() as stack:
+        logs = [
+            stack.enter_context(segstore.open(path, read_only=True))
+            for path in selected_partitions(arguments.path, arguments.topic, arguments.partition)
+        ]
+        next_offsets = []
+        for log in logs:
+            end = log.log_end_offset
+            for record in last_records(log, end, arguments.last):
+                if left == 0:
+                    return 0
+                write(to_text(record))
+                left = None if left is None else left - 1
+            next_offsets.append(end)
+        while arguments.follow and left != 0:
+            sys.stdout.flush()  # whoever reads a pipe sees a record as soon as it is there
+            idle = True
+            for number, log in enumerate(logs):
+                for record in log.tail(next_offsets[number], timeout=0):
+                    write(to_text(record))
+                    next_offsets[number] = record.offset + 1
+                    idle = False
+                    if left is not None:
+                        left -= 1
+                        if left == 0:
+                            return 0
+            if idle:
+                time.sleep(POLL_SECONDS)
+    return 0
+
+
+def last_records(log: UnifiedLog, end_offset: int, count: int) -> list[Record]:
+    """Return the last *count* records below *end_offset*.
+
+    Compaction and transactions leave offsets without a record, so the look goes further back until
+    there are enough.
+    """
+    span = count
+    while count > 0:
+        start = max(log.log_start_offset, end_offset - span)
+        found = deque(log.scan(start, end_offset), maxlen=count)
+        if len(found) == count or start == log.log_start_offset:
+            return list(found)
+        span *= 4
+    return []
