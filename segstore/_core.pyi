@@ -301,6 +301,10 @@ class ArrowStream:
     """``__arrow_c_stream__`` over an iterator of :class:`ArrowBatch`; the consumer pulls, exceptions travel as its errors."""
 
     def __new__(cls, schema: object, batches: Iterator[ArrowBatch]) -> ArrowStream: ...
+    @property
+    def error(self) -> BaseException | None:
+        """The exception behind the error that the consumer saw."""
+    def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
 # ---- _cython/segment.pxi ---------------------------------------------------------------------------------------------

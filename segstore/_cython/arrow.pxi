@@ -143,8 +143,10 @@ cdef class StreamState:
     cdef object schema
     cdef object batches
     cdef bytes last_error
+    cdef readonly object error
 
     cdef int failed(self, object error) except -1:
+        self.error = error
         self.last_error = f"{type(error).__name__}: {error}".encode("utf-8", "replace").replace(b"\0", b"?")
         if isinstance(error, MemoryError):
             return OUT_OF_MEMORY
@@ -191,31 +193,34 @@ cdef class ArrowStream:
     """``__arrow_c_stream__`` over an iterator of batches; the consumer pulls, exceptions travel as its errors."""
 
     cdef StreamState state
+    cdef bint is_taken
 
     def __cinit__(self, schema, batches):
         self.state = StreamState()
         self.state.schema = schema
         self.state.batches = iter(batches)
 
-    def __arrow_c_schema__(self):
-        return self.state_or_raise().schema.__arrow_c_schema__()
+    @property
+    def error(self):
+        """The exception behind the error that the consumer saw, or None."""
+        return self.state.error
 
-    cdef StreamState state_or_raise(self):
-        if self.state is None:
-            raise IllegalStateError("the Arrow stream was taken before")
-        return self.state
+    def __arrow_c_schema__(self):
+        return self.state.schema.__arrow_c_schema__()
 
     def __arrow_c_stream__(self, requested_schema=None):
         """A capsule; once, since the batches come from one iterator. The requested schema is not looked at."""
-        cdef StreamState state = self.state_or_raise()
-        cdef ArrowArrayStream *stream = <ArrowArrayStream *>PyMem_Malloc(sizeof(ArrowArrayStream))
+        cdef ArrowArrayStream *stream
+        if self.is_taken:
+            raise IllegalStateError("the Arrow stream was taken before")
+        stream = <ArrowArrayStream *>PyMem_Malloc(sizeof(ArrowArrayStream))
         if stream == NULL:
             raise MemoryError
         stream.get_schema = &stream_get_schema
         stream.get_next = &stream_get_next
         stream.get_last_error = &stream_get_last_error
         stream.release = &stream_release
-        stream.private_data = <void *>state
-        Py_INCREF(<PyObject *>state)
-        self.state = None
+        stream.private_data = <void *>self.state
+        Py_INCREF(<PyObject *>self.state)
+        self.is_taken = True
         return PyCapsule_New(stream, "arrow_array_stream", free_stream)

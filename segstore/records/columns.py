@@ -1,0 +1,107 @@
+"""Batches as Arrow columns, in pieces of a size that caches and Spark like [DESIGN D7]."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from segstore.errors import SegstoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from typing_extensions import Buffer
+
+    from segstore._core import ArrowBatch, ArrowStream, ColumnDecoder
+
+__all__ = ["KAFKA_COLUMNS", "MAX_BATCH_BYTES", "MAX_BATCH_ROWS", "decode_to_batches", "to_table"]
+
+KAFKA_COLUMNS: Final = (
+    "key",
+    "value",
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "timestampType",
+)
+"""The columns of Spark's Kafka source, in its order; ``headers`` and ``leaderEpoch`` come when they are named."""
+
+MAX_BATCH_ROWS: Final = 20_000
+MAX_BATCH_BYTES: Final = 4 * 1024 * 1024
+
+LENGTH_AT: Final = 8
+PREFIX_BYTES: Final = 12
+
+
+def decode_to_batches(
+    chunks: Iterable[Buffer],
+    decoder: ColumnDecoder,
+    rows: int = MAX_BATCH_ROWS,
+    max_bytes: int = MAX_BATCH_BYTES,
+) -> Iterator[ArrowBatch]:
+    """Decode chunks of whole batches and yield an Arrow batch whenever enough has come together.
+
+    Parameters
+    ----------
+    chunks : iterable of Buffer
+        Whole batches each; a cut batch at the end of a chunk is left out.
+    decoder : ColumnDecoder
+        Used by this iterator alone until it is exhausted.
+    rows, max_bytes : int
+        A batch is full when it has that many rows, or bytes in keys, values and headers; a log's batch is not divided.
+
+    Yields
+    ------
+    ArrowBatch
+        None of them empty.
+
+    Raises
+    ------
+    SegstoreError
+        For a damaged batch, after the rows before it were yielded.
+    """
+    for chunk in chunks:
+        rest = memoryview(chunk)
+        while True:
+            try:
+                consumed = decoder.append(rest, rows, max_bytes)
+            except SegstoreError:
+                if decoder.rows_count:
+                    yield decoder.finish()
+                raise
+            rest = rest[consumed:]
+            if decoder.rows_count >= rows or decoder.bytes_count >= max_bytes:
+                yield decoder.finish()
+            elif not _begins_with_a_whole_batch(rest):
+                break
+            elif decoder.rows_count:  # a column is full: what does not fit gets an empty one
+                yield decoder.finish()
+    if decoder.rows_count:
+        yield decoder.finish()
+
+
+def _begins_with_a_whole_batch(data: memoryview) -> bool:
+    if len(data) < PREFIX_BYTES:
+        return False
+    return len(data) - PREFIX_BYTES >= int.from_bytes(data[LENGTH_AT:PREFIX_BYTES], signed=True)
+
+
+def to_table(stream: ArrowStream) -> Any:
+    """Read a stream into a ``pyarrow.Table``; an error of the log comes as itself, not as Arrow's.
+
+    Raises
+    ------
+    ImportError
+        When pyarrow is not installed.
+    """
+    try:
+        import pyarrow
+    except ImportError as error:
+        message = "this needs pyarrow: pip install 'segstore[arrow]'"
+        raise ImportError(message) from error
+    try:
+        return pyarrow.RecordBatchReader.from_stream(stream).read_all()
+    except (pyarrow.ArrowException, OSError):
+        if stream.error is not None:
+            raise stream.error from None
+        raise

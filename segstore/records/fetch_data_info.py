@@ -1,0 +1,150 @@
+"""What a read gives back: bytes of whole batches, and ways to look at them (Kafka ``FetchDataInfo``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from segstore._core import ArrowStream, ColumnDecoder, iterate_records, scan_batches
+from segstore.records.columns import (
+    KAFKA_COLUMNS,
+    MAX_BATCH_BYTES,
+    MAX_BATCH_ROWS,
+    decode_to_batches,
+    to_table,
+)
+from segstore.records.compression import codec_table
+from segstore.records.memory_records import batches_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from typing_extensions import Buffer
+
+    from segstore._core import BatchHeaders, CodecTable, Record
+    from segstore.records.record_batch import RecordBatch
+    from segstore.types import LogOffsetMetadata
+
+__all__ = ["FetchDataInfo"]
+
+MAX_LONG: Final = 2**63 - 1
+
+
+class FetchDataInfo:
+    """The answer to one read; owns its bytes and outlives the log.
+
+    The bytes begin with the batch that holds the requested offset, so they may hold records below it; and the last batch
+    may be cut. Iterating leaves both out.
+
+    Parameters
+    ----------
+    records : Buffer
+        The bytes as they are in the log.
+    fetch_offset_metadata : LogOffsetMetadata
+        The requested offset, with the place of the first byte.
+    first_entry_incomplete : bool
+        True when not even the first batch is whole.
+    end_offset : int
+        Records at and above it are not shown: the isolation's bound when the bytes were read.
+    codecs, topic, partition, check_crcs
+        How records are decoded, and what they say of where they are from.
+    """
+
+    __slots__ = (
+        "_check_crcs",
+        "_codecs",
+        "_headers",
+        "_partition",
+        "_records",
+        "_topic",
+        "end_offset",
+        "fetch_offset_metadata",
+        "first_entry_incomplete",
+    )
+
+    def __init__(
+        self,
+        records: Buffer,
+        fetch_offset_metadata: LogOffsetMetadata,
+        *,
+        first_entry_incomplete: bool = False,
+        end_offset: int = MAX_LONG,
+        codecs: CodecTable | None = None,
+        topic: str = "",
+        partition: int = -1,
+        check_crcs: bool = True,
+    ) -> None:
+        self._records = memoryview(records).toreadonly()
+        self.fetch_offset_metadata = fetch_offset_metadata
+        self.first_entry_incomplete = first_entry_incomplete
+        self.end_offset = end_offset
+        self._codecs = codec_table() if codecs is None else codecs
+        self._topic = topic
+        self._partition = partition
+        self._check_crcs = check_crcs
+        self._headers: BatchHeaders | None = None
+
+    @property
+    def records(self) -> memoryview:
+        """The bytes: read-only, shape ``(size_bytes,)``, format ``B``."""
+        return self._records
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes read, those of a cut batch at the end included."""
+        return self._records.nbytes
+
+    @property
+    def start_offset(self) -> int:
+        """The offset that was asked for."""
+        return self.fetch_offset_metadata.message_offset
+
+    @property
+    def headers(self) -> BatchHeaders:
+        """One row a whole batch; positions count from the first byte. The CRCs are not looked at here."""
+        if self._headers is None:
+            self._headers, result = scan_batches(self._records, check_crc=False)
+            if result.why is not None:
+                raise result.why
+        return self._headers
+
+    def batches(self) -> Iterator[RecordBatch]:
+        """Yield the whole batches."""
+        return batches_of(
+            self.headers, self._records, self._codecs, topic=self._topic, partition=self._partition
+        )
+
+    def __iter__(self) -> Iterator[Record]:
+        """Yield the data records from the requested offset on, below ``end_offset``."""
+        return iterate_records(
+            self._records,
+            self._codecs,
+            start_offset=self.start_offset,
+            end_offset=self.end_offset,
+            check_crc=self._check_crcs,
+            topic=self._topic,
+            partition=self._partition,
+        )
+
+    def _stream(self, columns: Sequence[str] | None) -> ArrowStream:
+        decoder = ColumnDecoder(
+            self._codecs,
+            KAFKA_COLUMNS if columns is None else columns,
+            check_crc=self._check_crcs,
+            start_offset=self.start_offset,
+            end_offset=self.end_offset,
+            topic=self._topic,
+            partition=self._partition,
+        )
+        batches = decode_to_batches([self._records], decoder, MAX_BATCH_ROWS, MAX_BATCH_BYTES)
+        return ArrowStream(decoder, batches)
+
+    def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
+        """Return a ``pyarrow.Table`` of the records; *columns* as in Spark's Kafka source by default."""
+        return to_table(self._stream(columns))
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Give the records to any Arrow consumer: pandas, polars, DuckDB, pyarrow."""
+        return self._stream(None).__arrow_c_stream__(requested_schema)
+
+    def __repr__(self) -> str:
+        return f"FetchDataInfo(offset={self.start_offset}, size_bytes={self.size_bytes})"

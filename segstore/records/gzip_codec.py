@@ -1,0 +1,71 @@
+"""gzip: zlib, and isal's faster inflate where it is installed [format.md 8.1]."""
+
+from __future__ import annotations
+
+import importlib
+import zlib
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from segstore.errors import CodecError, LimitExceededError
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+LIBRARY: Final = "zlib"
+
+GZIP_WINDOW_BITS: Final = 31  # a gzip header and trailer around a window of 32 KiB
+HIGHEST_LEVEL: Final = 9
+MEMBER_START: Final = b"\x1f\x8b\x08"
+SMALLEST_MEMBER_BYTES: Final = 18  # header and trailer: fewer bytes than that behind a member are ignored
+
+
+@cache
+def _inflater() -> Any:
+    """The module that decompresses; both have zlib's interface."""
+    try:
+        return importlib.import_module("isal.isal_zlib")
+    except ImportError:
+        return zlib
+
+
+def library_version() -> str:
+    """Library and version, for people."""
+    return f"zlib {zlib.ZLIB_RUNTIME_VERSION}" + ("" if _inflater() is zlib else ", isal")
+
+
+def compress(data: bytes, level: int) -> bytes:
+    """Compress to one member; a level outside 0 to 9 is zlib's default, as -1 is in Kafka."""
+    effective = level if 0 <= level <= HIGHEST_LEVEL else zlib.Z_DEFAULT_COMPRESSION
+    compressor = zlib.compressobj(effective, zlib.DEFLATED, GZIP_WINDOW_BITS)
+    return compressor.compress(data) + compressor.flush()
+
+
+def decompress(data: memoryview, limit: int) -> Buffer:
+    """Decompress all members to at most *limit* bytes [DUR-92, DUR-94].
+
+    Trailing bytes that begin no member are ignored, as Java's ``GZIPInputStream`` does.
+    """
+    inflater = _inflater()
+    rest: Buffer = data
+    parts: list[bytes] = []
+    size = 0
+    while True:
+        member = inflater.decompressobj(GZIP_WINDOW_BITS)
+        try:
+            part: bytes = member.decompress(rest, limit - size + 1)
+        except inflater.error as error:
+            raise CodecError(f"gzip: {error}") from error
+        size += len(part)
+        if size > limit:
+            raise LimitExceededError(
+                "gzip data decompresses to too many bytes",
+                found=f"more than {limit} bytes",
+                expected=f"at most {limit} bytes",
+            )
+        if not member.eof:
+            raise CodecError("gzip data ends before its trailer")
+        parts.append(part)
+        rest = member.unused_data
+        if len(rest) <= SMALLEST_MEMBER_BYTES or not rest.startswith(MEMBER_START):
+            return parts[0] if len(parts) == 1 else b"".join(parts)

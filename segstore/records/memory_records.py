@@ -1,0 +1,101 @@
+"""Batches that somebody else built, in memory, with their header table (Kafka ``MemoryRecords``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segstore._core import iterate_records, scan_batches
+from segstore.errors import IllegalArgumentError
+from segstore.records.compression import codec_table
+from segstore.records.record_batch import RecordBatch
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from typing_extensions import Buffer
+
+    from segstore._core import BatchHeaders, CodecTable, Record
+
+__all__ = ["MemoryRecords", "batches_of"]
+
+
+def batches_of(
+    headers: BatchHeaders,
+    data: memoryview,
+    codecs: CodecTable | None = None,
+    *,
+    topic: str = "",
+    partition: int = -1,
+) -> Iterator[RecordBatch]:
+    """Yield a view of each row's batch; positions count from the start of *data*."""
+    for header in headers:
+        start = int(header["position"])
+        end = start + int(header["size_bytes"])
+        yield RecordBatch(header, data[start:end], codecs, topic=topic, partition=partition)
+
+
+class MemoryRecords:
+    """Whole batches in a buffer, checked once.
+
+    Parameters
+    ----------
+    data : Buffer
+        The batches one behind the other; bytes at the end that are no whole batch are left out, as Kafka does [APP-6].
+        Borrowed: it must not change while this object is used.
+    codecs : CodecTable
+        For the records; by default the shared table.
+    check_crc : bool
+        Whether the checksums are verified.
+
+    Raises
+    ------
+    CorruptRecordError
+        Where a batch is damaged; ``position`` says where.
+
+    Source: [format.md 9.1, memory scanner]; Kafka ``MemoryRecords``.
+    """
+
+    __slots__ = ("_codecs", "_data", "_headers")
+
+    def __init__(
+        self, data: Buffer, codecs: CodecTable | None = None, *, check_crc: bool = True
+    ) -> None:
+        view = memoryview(data)
+        if not view.c_contiguous:
+            raise IllegalArgumentError("the batches must lie one behind the other in memory")
+        headers, result = scan_batches(view, check_crc=check_crc)
+        if result.why is not None:
+            raise result.why
+        self._data = view.cast("B").toreadonly()[: result.valid_bytes]
+        self._headers = headers
+        self._codecs = codec_table() if codecs is None else codecs
+
+    @property
+    def data(self) -> memoryview:
+        """The whole batches: read-only, shape ``(size_bytes,)``, format ``B``."""
+        return self._data
+
+    @property
+    def headers(self) -> BatchHeaders:
+        """One row a batch."""
+        return self._headers
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the whole batches."""
+        return self._data.nbytes
+
+    def batches(self) -> Iterator[RecordBatch]:
+        """Yield the batches."""
+        return batches_of(self._headers, self._data, self._codecs)
+
+    def __iter__(self) -> Iterator[Record]:
+        """Yield the data records of all batches."""
+        return iterate_records(self._data, self._codecs, check_crc=False)
+
+    def __len__(self) -> int:
+        """Return the number of batches."""
+        return len(self._headers)
+
+    def __repr__(self) -> str:
+        return f"MemoryRecords({len(self)} batches, {self.size_bytes} bytes)"

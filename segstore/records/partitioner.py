@@ -1,0 +1,36 @@
+"""Which partition a key goes to: Kafka's clients agree on it, so that readers find keys where writers put them."""
+
+from __future__ import annotations
+
+from itertools import count
+from typing import Final
+
+from segstore._core import murmur2
+from segstore.errors import IllegalArgumentError
+
+__all__ = ["partition_for_key"]
+
+POSITIVE: Final = 0x7FFFFFFF
+
+_turns: Final = count()
+
+
+def partition_for_key(key: bytes | None, partitions_count: int) -> int:
+    """Return the partition for *key*.
+
+    Parameters
+    ----------
+    key : bytes or None
+        Equal keys get equal partitions, the ones that Java clients choose; records without a key take turns.
+    partitions_count : int
+        At least 1.
+
+    Source: Kafka ``BuiltInPartitioner.partitionForKey``, ``Utils.murmur2``.
+    """
+    if partitions_count < 1:
+        raise IllegalArgumentError(
+            "a topic has at least one partition", found=str(partitions_count), expected="at least 1"
+        )
+    if key is None:
+        return next(_turns) % partitions_count
+    return (murmur2(key) & POSITIVE) % partitions_count

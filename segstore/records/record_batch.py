@@ -1,0 +1,207 @@
+"""One batch as a view: its header row beside its bytes (Kafka ``RecordBatch``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segstore._core import iterate_records, scan_batches
+from segstore.records.compression import codec_table
+from segstore.types import Codec, TimestampType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import numpy as np
+
+    from segstore._core import CodecTable, Record
+
+__all__ = ["RecordBatch"]
+
+CODEC_MASK = 0x07
+LOG_APPEND_TIME = 0x08
+TRANSACTIONAL = 0x10
+CONTROL = 0x20
+DELETE_HORIZON = 0x40
+MAX_SEQUENCE = 2**31 - 1
+
+
+class RecordBatch:
+    """A batch of a log, a fetch or a producer; nothing is decoded before it is asked for.
+
+    Parameters
+    ----------
+    header : numpy.void
+        A row of the batch-header table; its ``position`` is not looked at.
+    data : memoryview
+        The bytes of the batch.
+    codecs : CodecTable
+        For its records; by default the shared table.
+    topic, partition
+        Given on to the records.
+    """
+
+    __slots__ = ("_codecs", "_data", "_header", "_partition", "_topic")
+
+    def __init__(
+        self,
+        header: np.void,
+        data: memoryview,
+        codecs: CodecTable | None = None,
+        *,
+        topic: str = "",
+        partition: int = -1,
+    ) -> None:
+        self._header = header
+        self._data = data
+        self._codecs = codec_table() if codecs is None else codecs
+        self._topic = topic
+        self._partition = partition
+
+    def _field(self, name: str) -> int:
+        return int(self._header[name])
+
+    @property
+    def data(self) -> memoryview:
+        """All bytes of the batch: shape ``(size_bytes,)``, format ``B``."""
+        return self._data
+
+    @property
+    def magic(self) -> int:
+        """Version of the format: 2, or 0 and 1 in logs of old."""
+        return self._field("magic")
+
+    @property
+    def position(self) -> int:
+        """Byte in the file or buffer that was scanned."""
+        return self._field("position")
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the whole batch."""
+        return self._field("size_bytes")
+
+    @property
+    def base_offset(self) -> int:
+        """First offset of the batch as it was written, also after compaction."""
+        return self._field("base_offset")
+
+    @property
+    def last_offset(self) -> int:
+        """Last offset of the batch as it was written, also after compaction."""
+        return self._field("last_offset")
+
+    @property
+    def next_offset(self) -> int:
+        """The offset behind the batch."""
+        return self.last_offset + 1
+
+    @property
+    def count(self) -> int | None:
+        """Records that are there; None where only opening the batch would tell (magic 0 and 1)."""
+        count = self._field("records_count")
+        return count if count >= 0 else None
+
+    @property
+    def attributes(self) -> int:
+        """The attribute bits as stored."""
+        return self._field("attributes")
+
+    @property
+    def codec(self) -> Codec:
+        """Compression of the records; ValueError for an id that is none."""
+        return Codec(self.attributes & CODEC_MASK)
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """What the timestamps mean."""
+        if self.magic == 0:
+            return TimestampType.NO_TIMESTAMP_TYPE
+        return TimestampType(1 if self.attributes & LOG_APPEND_TIME else 0)
+
+    @property
+    def max_timestamp(self) -> int:
+        """Largest timestamp in ms, -1 when there is none."""
+        return self._field("max_timestamp")
+
+    @property
+    def base_timestamp(self) -> int:
+        """What the records' timestamp deltas are added to."""
+        return self._field("base_timestamp")
+
+    @property
+    def delete_horizon_ms(self) -> int | None:
+        """When compaction may drop the tombstones, where it has set a time."""
+        return self.base_timestamp if self.attributes & DELETE_HORIZON else None
+
+    @property
+    def is_transactional(self) -> bool:
+        """Whether the batch belongs to a transaction."""
+        return bool(self.attributes & TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the records are markers and not data."""
+        return self.magic > 1 and bool(self.attributes & CONTROL)
+
+    @property
+    def producer_id(self) -> int:
+        """Id of the idempotent producer, -1 = none."""
+        return self._field("producer_id")
+
+    @property
+    def producer_epoch(self) -> int:
+        """Epoch of the producer, -1 = none."""
+        return self._field("producer_epoch")
+
+    @property
+    def base_sequence(self) -> int:
+        """Sequence number of the first record, -1 = none."""
+        return self._field("base_sequence")
+
+    @property
+    def last_sequence(self) -> int:
+        """Sequence number of the last record as written; sequences wrap to 0 behind 2^31 - 1."""
+        if self.base_sequence < 0:
+            return -1
+        return (self.base_sequence + self.last_offset - self.base_offset) & MAX_SEQUENCE
+
+    @property
+    def partition_leader_epoch(self) -> int:
+        """Epoch of the leader that wrote the batch, -1 = unknown."""
+        return self._field("partition_leader_epoch")
+
+    @property
+    def crc(self) -> int:
+        """The checksum as stored."""
+        return self._field("crc")
+
+    def is_valid(self) -> bool:
+        """Whether size and CRC are right [format.md 9.2]."""
+        _, result = scan_batches(self._data, rules="file")
+        return result.stop == "complete"
+
+    def records(self, *, check_crc: bool = True) -> Iterator[Record]:
+        """Decode the records one by one; those of a control batch too.
+
+        Raises
+        ------
+        CorruptRecordError, InvalidRecordError, CodecError, LimitExceededError, UnsupportedFormatError
+        """
+        return iterate_records(
+            self._data,
+            self._codecs,
+            check_crc=check_crc,
+            control=True,
+            topic=self._topic,
+            partition=self._partition,
+        )
+
+    def __iter__(self) -> Iterator[Record]:
+        return self.records()
+
+    def __repr__(self) -> str:
+        return (
+            f"RecordBatch(magic={self.magic}, offsets=[{self.base_offset}, {self.last_offset}], "
+            f"count={self.count}, size_bytes={self.size_bytes}, attributes=0x{self.attributes:02x}, "
+            f"partition_leader_epoch={self.partition_leader_epoch})"
+        )

@@ -1,0 +1,93 @@
+"""From what a program has - tuples, records, Arrow data - to batches (Kafka ``MemoryRecordsBuilder``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segstore._core import BatchOptions, EncodedBatches, Record, encode_columns, encode_records
+from segstore.errors import RecordTypeError
+from segstore.records.compression import codec_table, compression_level
+from segstore.types import NO_PARTITION_LEADER_EPOCH, Codec
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from segstore.config import LogConfig
+
+__all__ = ["build_batches"]
+
+_ACCEPTED = (
+    "(key, value) or (timestamp, key, value) tuples, Record objects, "
+    "or Arrow data (pyarrow, pandas, polars, duckdb)"
+)
+
+
+def build_batches(
+    records: object,
+    *,
+    config: LogConfig,
+    default_timestamp: int,
+    codec: Codec | None = None,
+    leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
+) -> EncodedBatches:
+    """Build batches as a producer sends them: each begins at offset 0, whole ones follow each other.
+
+    Parameters
+    ----------
+    records : object
+        An iterable of ``(key, value)``, ``(timestamp, key, value)`` and :class:`Record`, one Record, or anything with
+        ``__arrow_c_stream__`` or ``__arrow_c_array__`` (columns ``value`` and optionally ``key``, ``timestamp``,
+        ``headers``). Keys and values are bytes-like or None.
+    config : LogConfig
+        ``max_message_bytes`` bounds a batch before compression; a larger record makes a batch of its own.
+    default_timestamp : int
+        In ms, for records that have none.
+    codec : Codec or None
+        None = the one that ``compression_type`` names, uncompressed where it says ``producer``.
+    leader_epoch : int
+        Written into the batches; -1 = none.
+
+    Raises
+    ------
+    RecordTypeError
+        Naming index and type of what is no record.
+    IllegalArgumentError
+        For a timestamp below -1, or a record that no batch can hold.
+    """
+    if codec is None:
+        codec = codec_of(config)
+    options = BatchOptions(
+        partition_leader_epoch=leader_epoch,
+        codec=int(codec),
+        level=compression_level(codec, config),
+    )
+    codecs = codec_table(config.max_decompressed_batch_bytes)
+    limit = config.max_message_bytes
+    if type(records) is list:  # the common case, without questions
+        return encode_records(records, options, codecs, default_timestamp, limit)
+    if hasattr(records, "__arrow_c_stream__") or hasattr(records, "__arrow_c_array__"):
+        return encode_columns(records, options, codecs, default_timestamp, limit)
+    rows = _rows_of(records)
+    return encode_records(rows, options, codecs, default_timestamp, limit)
+
+
+def codec_of(config: LogConfig) -> Codec:
+    """Return the codec that *config* wants for records that come without one."""
+    if config.compression_type in {"producer", "uncompressed"}:
+        return Codec.NONE
+    return Codec[config.compression_type.upper()]
+
+
+def _rows_of(records: object) -> Iterable[object]:
+    if isinstance(records, Record):
+        return [records]
+    if isinstance(records, str | bytes | bytearray | memoryview | dict) or not hasattr(
+        records, "__iter__"
+    ):
+        kind = type(records).__name__
+        hint = ": encode it to bytes first" if isinstance(records, str) else ""
+        raise RecordTypeError(
+            f"{kind} cannot be appended{hint}", found=kind, expected=_ACCEPTED
+        )
+    rows: Iterable[object] = records
+    return rows

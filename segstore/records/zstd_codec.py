@@ -1,0 +1,150 @@
+"""zstd: Python's own module from 3.14 on, else zstandard [format.md 8.4].
+
+Kafka stores no content size, so the frames are walked first: that finds their ends, proves that none is cut, and bounds the
+output before memory is taken for it [DUR-92, DUR-93]. Contexts are kept, one set a thread: making one costs more than a batch.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from functools import cache
+from typing import TYPE_CHECKING, Any, Final
+
+from segstore.errors import CodecError, CodecMissingError, LimitExceededError
+from segstore.records.zstd_frame import MAX_WINDOW_LOG, frames_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+LIBRARY: Final = "zstd"
+
+DEFAULT_LEVEL: Final = 3
+LEVELS: Final = (-131072, 22)
+
+
+class _Contexts(threading.local):
+    """What one thread compresses and decompresses with."""
+
+    def __init__(self) -> None:
+        self.compressors: dict[int, Callable[[bytes], bytes]] = {}
+        self.decompressor: Callable[[bytes, int], bytes] | None = None
+
+
+_contexts: Final = _Contexts()
+
+
+class StandardLibrary:
+    """``compression.zstd``."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.error: type[Exception] = module.ZstdError
+        self.version = f"compression.zstd (libzstd {module.zstd_version})"
+
+    def compressor(self, level: int) -> Callable[[bytes], bytes]:
+        """A function that makes one frame without content size and checksum."""
+        names = self.module.CompressionParameter
+        options = {
+            names.compression_level: level,
+            names.content_size_flag: 0,
+            names.checksum_flag: 0,
+        }
+        context = self.module.ZstdCompressor(options=options)
+
+        def compress_frame(data: bytes) -> bytes:
+            frame: bytes = context.compress(data, context.FLUSH_FRAME)
+            return frame
+
+        return compress_frame
+
+    def decompressor(self) -> Callable[[bytes, int], bytes]:
+        """A function that gives one frame's content, at most so many bytes."""
+        options = {self.module.DecompressionParameter.window_log_max: MAX_WINDOW_LOG}
+
+        def decompress_frame(frame: bytes, limit: int) -> bytes:
+            context = self.module.ZstdDecompressor(options=options)
+            content: bytes = context.decompress(frame, limit)
+            return content
+
+        return decompress_frame
+
+
+class Zstandard:
+    """The package ``zstandard``."""
+
+    def __init__(self, module: Any) -> None:
+        self.module = module
+        self.error: type[Exception] = module.ZstdError
+        self.version = f"zstandard {module.__version__}"
+
+    def compressor(self, level: int) -> Callable[[bytes], bytes]:
+        """A function that makes one frame without content size and checksum."""
+        context = self.module.ZstdCompressor(
+            level=level, write_content_size=False, write_checksum=False, write_dict_id=False
+        )
+        compress_frame: Callable[[bytes], bytes] = context.compress
+        return compress_frame
+
+    def decompressor(self) -> Callable[[bytes, int], bytes]:
+        """A function that gives one frame's content, at most so many bytes."""
+        context = self.module.ZstdDecompressor(max_window_size=1 << MAX_WINDOW_LOG)
+
+        def decompress_frame(frame: bytes, limit: int) -> bytes:
+            with context.stream_reader(frame) as reader:
+                content: bytes = reader.read(limit)
+            return content
+
+        return decompress_frame
+
+
+@cache
+def _library() -> StandardLibrary | Zstandard:
+    for name, adapter in (("compression.zstd", StandardLibrary), ("zstandard", Zstandard)):
+        try:
+            return adapter(importlib.import_module(name))
+        except ImportError:
+            continue
+    raise CodecMissingError(
+        "zstd needs Python 3.14 or the package zstandard: pip install zstandard"
+    )
+
+
+def library_version() -> str:
+    """Library and version, for people."""
+    try:
+        return _library().version
+    except CodecMissingError as error:
+        return f"missing: {error.message}"
+
+
+def compress(data: bytes, level: int) -> bytes:
+    """Compress to one frame; a level outside zstd's is the default, 3."""
+    effective = level if LEVELS[0] <= level <= LEVELS[1] else DEFAULT_LEVEL
+    compress_frame = _contexts.compressors.get(effective)
+    if compress_frame is None:
+        compress_frame = _contexts.compressors[effective] = _library().compressor(effective)
+    return compress_frame(data)
+
+
+def decompress(data: memoryview, limit: int) -> bytes:
+    """Decompress all frames to at most *limit* bytes; anything that is no frame is an error."""
+    library = _library()
+    if _contexts.decompressor is None:
+        _contexts.decompressor = library.decompressor()
+    parts: list[bytes] = []
+    size = 0
+    for frame, bound in frames_of(data):
+        try:  # one byte more than allowed shows that there are more
+            part = _contexts.decompressor(frame, min(bound, limit - size) + 1)
+        except library.error as error:
+            raise CodecError(f"zstd: {error}") from error
+        size += len(part)
+        if size > limit:
+            raise LimitExceededError(
+                "zstd data decompresses to too many bytes",
+                found=f"more than {limit} bytes",
+                expected=f"at most {limit} bytes",
+            )
+        parts.append(part)
+    return parts[0] if len(parts) == 1 else b"".join(parts)
