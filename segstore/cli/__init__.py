@@ -9,19 +9,9 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from importlib import import_module
 from typing import TYPE_CHECKING
 
-from segstore.cli import (
-    append,
-    cat,
-    demo,
-    dump,
-    inspect,
-    ls,
-    recover,
-    tail,
-    verify,
-)
 from segstore.cli.output import UsageError, say
 from segstore.errors import (
     IllegalArgumentError,
@@ -43,7 +33,18 @@ EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
 EXIT_BROKEN_PIPE = 141
 
-COMMANDS = (append, cat, tail, dump, ls, inspect, verify, recover, demo)
+COMMANDS = {
+    "append": "append lines of stdin as records",
+    "cat": "print records",
+    "tail": "print the last records, follow with -f",
+    "dump": "print log, index and state files as kafka-dump-log does",
+    "ls": "list topics and partitions",
+    "inspect": "show segments, indexes, codecs, checkpoints",
+    "verify": "check every batch, index and checkpoint",
+    "recover": "repair what a crash left, tell what was done",
+    "demo": "write, kill, recover and query a log of real data",
+}
+"""Name and summary; the module of the same name has ``register`` for its arguments and ``run``."""
 
 USAGE_ERRORS = (
     UsageError,
@@ -65,17 +66,21 @@ class _Version(argparse.Action):
         parser.exit(message=f"segstore {metadata.version('segstore')}\n")
 
 
-def build_parser() -> argparse.ArgumentParser:
-    """Build the parser of all commands; each command's module adds its own with ``register``."""
+def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
+    """Build the parser; of the commands, only the one that *argv* names is imported."""
     parser = argparse.ArgumentParser(
         prog="segstore",
-        description="Apache Kafka's partition logs in their own files: write, read, look inside, repair.",
+        description="Apache Kafka's partition logs, without Kafka: write, read, look in, repair.",
         epilog="Exit codes: 0 clean, 1 findings, 2 usage.",
     )
     parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for command in COMMANDS:
-        command.register(commands)
+    for name, summary in COMMANDS.items():
+        command = commands.add_parser(name, help=summary)
+        if name in argv:
+            module = import_module(f"segstore.cli.{name}")
+            module.register(command)
+            command.set_defaults(run=module.run)
     return parser
 
 
@@ -92,8 +97,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     int
         The exit code; nothing but a bug leaves this function as an exception.
     """
+    typed = sys.argv[1:] if argv is None else argv
     try:
-        arguments = build_parser().parse_args(argv)
+        arguments = build_parser(typed).parse_args(typed)
     except SystemExit as leaving:  # argparse has said what is wrong, or printed the help
         return leaving.code if isinstance(leaving.code, int) else EXIT_USAGE
     try:

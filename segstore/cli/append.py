@@ -6,20 +6,20 @@ typed is in the log before the next one.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import sys
 from base64 import b64decode
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from segstore.cli.output import UsageError, human_bytes, say
 from segstore.cli.partition_paths import partition_number
 from segstore.cli.record_format import unescape
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterator
 
     from segstore._core import Record
@@ -34,14 +34,12 @@ MAX_LINE_BYTES = 64 * 1024 * 1024
 CODECS = {"none": "producer", "gzip": "gzip", "snappy": "snappy", "lz4": "lz4", "zstd": "zstd"}
 
 
-def register(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "append",
-        help="append lines of stdin as records",
-        description="Append each line of stdin as a record. PATH is a partition's directory, made "
+def register(parser: argparse.ArgumentParser) -> None:
+    """Describe the command and its arguments."""
+    parser.description = (
+        "Append each line of stdin as a record. PATH is a partition's directory, made "
         "when it is not there, or a log directory with -t: then keys choose the partition as "
-        "Kafka's clients do.",
+        "Kafka's clients do."
     )
     parser.add_argument("path", metavar="PATH", help="data/notes-0, or a log directory with -t")
     parser.add_argument("-t", "--topic", help="topic in the log directory PATH")
@@ -92,7 +90,6 @@ def register(commands: Any) -> None:
         help="topic setting in Kafka's name, e.g. segment.bytes=1048576; repeatable",
     )
     parser.add_argument("-q", dest="quiet", action="store_true", help="no summary on stderr")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

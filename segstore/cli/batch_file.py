@@ -196,8 +196,8 @@ class BatchFile:
                 )
             if size < HEADER_BYTES:
                 raise CorruptRecordError(
-                    f"Record batch is corrupted (the size {size} is smaller than the minimum allowed "
-                    f"overhead {HEADER_BYTES})",
+                    f"Record batch is corrupted (the size {size} is smaller than the minimum "
+                    f"allowed overhead {HEADER_BYTES})",
                     file=self.path,
                     position=position,
                     found=str(size),

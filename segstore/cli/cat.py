@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from segstore.cli.offset_range import add_offset_argument, combined
 from segstore.cli.output import say, write
@@ -21,13 +21,11 @@ if TYPE_CHECKING:
 OUTPUT_RECORDS = 1000
 
 
-def register(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "cat",
-        help="print records",
-        description="Print the records of a partition up to its end as of now. Nothing is written "
-        "to it and no lock is taken: it may be a broker's or another process's.",
+def register(parser: argparse.ArgumentParser) -> None:
+    """Describe the command and its arguments."""
+    parser.description = (
+        "Print the records of a partition up to its end as of now. Nothing is written "
+        "to it and no lock is taken: it may be a broker's or another process's."
     )
     add_partition_arguments(parser)
     add_offset_argument(parser)
@@ -42,7 +40,6 @@ def register(commands: Any) -> None:
         "--no-check-crcs", action="store_true", help="trust the bytes: read without checking CRCs"
     )
     add_format_arguments(parser, "-f")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

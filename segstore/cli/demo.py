@@ -10,7 +10,7 @@ import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from segstore.cli.output import UsageError, human_bytes, human_time, print_table, write_line
 
@@ -24,14 +24,12 @@ SHOWN_RECORDS = 3
 SHOWN_CHARACTERS = 72
 
 
-def register(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "demo",
-        help="write, kill, recover and query a log of real data",
-        description="Write the 336,776 flights of 2013 from New York into a topic of four "
+def register(parser: argparse.ArgumentParser) -> None:
+    """Describe the command and its arguments."""
+    parser.description = (
+        "Write the 336,776 flights of 2013 from New York into a topic of four "
         "partitions, kill the writer in the middle, recover, finish, and ask Spark. Exit code 0 "
-        "only if every answer is the one computed from the source file.",
+        "only if every answer is the one computed from the source file."
     )
     parser.add_argument(
         "--dir", type=Path, metavar="DIR", help="work in DIR, a new folder, and keep it"
@@ -43,7 +41,6 @@ def register(commands: Any) -> None:
         help="flights, or the shipped broker's records (default: flights if to be had)",
     )
     parser.add_argument("--limit", type=int, metavar="N", help="only the first N records")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

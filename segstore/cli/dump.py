@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import Any
 
 from segstore.cli.dump_report import MAX_INT, DumpOptions, Findings, print_findings
 from segstore.cli.output import UsageError, say, write_line
@@ -20,13 +19,11 @@ LATER_DECODERS = {
 }
 
 
-def register(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "dump",
-        help="print log, index and state files as kafka-dump-log does",
-        description="Print .log, .checkpoint, .index, .timeindex, .snapshot and .txnindex files "
-        "with the options and the text of kafka-dump-log. The files are only read.",
+def register(parser: argparse.ArgumentParser) -> None:
+    """Describe the command and its arguments."""
+    parser.description = (
+        "Print .log, .checkpoint, .index, .timeindex, .snapshot and .txnindex files "
+        "with the options and the text of kafka-dump-log. The files are only read."
     )
     flag = {"action": "store_true"}
     parser.add_argument("--files", required=True, metavar="A,B,...", help="files to dump, in order")
@@ -55,7 +52,6 @@ def register(commands: Any) -> None:
         )
     for name in LATER_DECODERS:
         parser.add_argument(f"--{name.replace('_', '-')}", help=argparse.SUPPRESS, **flag)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -86,7 +82,7 @@ def options_of(arguments: argparse.Namespace) -> DumpOptions:
     for decoder in decoders:
         if decoder is not None and decoder.rpartition(".")[2] != STRING_DECODER:
             raise UsageError(
-                f"decoder class {decoder}: Java classes cannot be loaded, {STRING_DECODER} is built in"
+                f"decoder class {decoder}: Java is not there, {STRING_DECODER} is built in"
             )
     print_contents = arguments.print_data_log or any(decoder is not None for decoder in decoders)
     return DumpOptions(

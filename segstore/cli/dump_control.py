@@ -10,6 +10,9 @@ from typing import Any
 from segstore.cli.java_text import decode_utf8
 from segstore.errors import InvalidRecordError
 
+KEY_BYTES = 4
+LOW_BITS = 0x7F
+
 ABORT, COMMIT, LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = range(
     7
 )
@@ -48,7 +51,8 @@ def control_text(key: bytes | None, value: bytes | None) -> str:  # noqa: PLR091
         case 4:
             return f" SnapshotFooter {_json({'version': reader.int16()})}"
         case 5:
-            return f" KRaftVersion {_json({'version': reader.int16(), 'kRaftVersion': reader.int16()})}"
+            fields = {"version": reader.int16(), "kRaftVersion": reader.int16()}
+            return f" KRaftVersion {_json(fields)}"
         case 6:
             return f" KRaftVoters {_json(_voters(reader))}"
         case _:
@@ -56,7 +60,7 @@ def control_text(key: bytes | None, value: bytes | None) -> str:  # noqa: PLR091
 
 
 class _Reader:
-    """Fields of Kafka's generated structures, one after the other; bounds come before everything."""
+    """Fields of Kafka's generated structures, one after the other; bounds are checked first."""
 
     def __init__(self, data: bytes) -> None:
         self._data = data

@@ -86,7 +86,7 @@ def dump_time_index(path: str, options: DumpOptions, findings: Findings) -> None
 
 
 class PositionLookup:
-    """Offset to position by an offset index file, (base offset, 0) below its first entry [IDX-7]."""
+    """Offset to position by an offset index file; 0 below its first entry [IDX-7]."""
 
     def __init__(self, path: str, base_offset: int) -> None:
         self._offsets: list[int] = []
@@ -160,8 +160,8 @@ def _last_offset_at(log: BatchFile, entry: IndexEntry, max_bytes: int, path: str
         batch = next(log.batches(entry.value, max_bytes), None)
     if batch is None:
         raise CorruptIndexError(
-            f"entry {entry.number} (offset {entry.offset}) points at byte {entry.value} of the log, "
-            f"where no whole batch begins within {max_bytes} bytes",
+            f"entry {entry.number} (offset {entry.offset}) points at byte {entry.value} of the "
+            f"log, where no whole batch begins within {max_bytes} bytes",
             file=path,
             position=entry.number * OFFSET_ENTRY.size,
             found=f"position {entry.value}",

@@ -96,14 +96,16 @@ def _batch_line(batch: FileBatch, valid_bytes: int, path: str) -> str:
     if batch.attributes & DELETE_HORIZON_FLAG:
         horizon = f"OptionalLong[{batch.base_timestamp}]"
     return (
-        f"baseOffset: {batch.base_offset} lastOffset: {batch.last_offset} count: {batch.records_count} "
-        f"baseSequence: {batch.base_sequence} lastSequence: {batch.last_sequence} "
+        f"baseOffset: {batch.base_offset} lastOffset: {batch.last_offset} "
+        f"count: {batch.records_count} baseSequence: {batch.base_sequence} "
+        f"lastSequence: {batch.last_sequence} "
         f"producerId: {batch.producer_id} producerEpoch: {batch.producer_epoch} "
         f"partitionLeaderEpoch: {batch.partition_leader_epoch} "
         f"isTransactional: {_boolean(batch.attributes & TRANSACTIONAL_FLAG)} "
-        f"isControl: {_boolean(batch.is_control)} deleteHorizonMs: {horizon} position: {valid_bytes} "
-        f"{batch.timestamp_type}: {batch.max_timestamp} size: {batch.size_bytes} magic: {batch.magic} "
-        f"compresscodec: {codec} crc: {batch.crc} isvalid: {_boolean(batch.is_valid)}\n"
+        f"isControl: {_boolean(batch.is_control)} deleteHorizonMs: {horizon} "
+        f"position: {valid_bytes} {batch.timestamp_type}: {batch.max_timestamp} "
+        f"size: {batch.size_bytes} magic: {batch.magic} compresscodec: {codec} "
+        f"crc: {batch.crc} isvalid: {_boolean(batch.is_valid)}\n"
     )
 
 
@@ -112,7 +114,7 @@ def _boolean(value: object) -> str:
 
 
 def batch_records(batch: FileBatch, path: str) -> Iterator[RawRecord]:
-    """Records of a batch, its CRC unchecked: a dump shows a bad batch too, as far as it can be read."""
+    """Records of a batch, its CRC unchecked: a dump shows a bad batch too, as far as it goes."""
     from segstore._core import iterate_raw_records
 
     try:

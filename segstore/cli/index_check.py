@@ -158,7 +158,7 @@ def _judge_times(  # noqa: PLR0911 - a return for each thing that can be wrong
         later = latest[whole[bad]]
         return (
             bad,
-            f"says that nothing up to offset {offsets[bad]} is later than {times[bad]}, but {later} is",
+            f"says nothing up to offset {offsets[bad]} is later than {times[bad]}, {later} is",
         )
     return None
 

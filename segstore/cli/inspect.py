@@ -24,18 +24,15 @@ CONTROL_FLAG = 0x20
 COLUMNS = ("BASE OFFSET", "LAST", "BATCHES", "RECORDS", "BYTES", "LATEST", "INDEX", "TIMEINDEX")
 
 
-def register(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "inspect",
-        help="show segments, indexes, codecs, checkpoints",
-        description="Show what a partition is made of: segments with their indexes, batches by "
-        "codec, checkpoints, leader epochs, markers. Reads the headers of all batches.",
+def register(parser: argparse.ArgumentParser) -> None:
+    """Describe the command and its arguments."""
+    parser.description = (
+        "Show what a partition is made of: segments with their indexes, batches by "
+        "codec, checkpoints, leader epochs, markers. Reads the headers of all batches."
     )
     add_partition_arguments(parser)
     parser.add_argument("--json", action="store_true", help="as JSON, one object a partition")
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress on stderr")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from segstore.cli.output import human_bytes, human_time, print_table, say, write_line
 from segstore.cli.partition_paths import all_partitions
@@ -37,18 +37,15 @@ class PartitionSummary:
     path: str
 
 
-def register(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "ls",
-        help="list topics and partitions",
-        description="List the partitions of a log directory: offsets, time span, bytes. OFFSETS "
-        "counts offsets, compaction and transactions leave some of them without a record.",
+def register(parser: argparse.ArgumentParser) -> None:
+    """Describe the command and its arguments."""
+    parser.description = (
+        "List the partitions of a log directory: offsets, time span, bytes. OFFSETS "
+        "counts offsets, compaction and transactions leave some of them without a record."
     )
     parser.add_argument("path", metavar="DIR", help="a log directory, or one partition's")
     parser.add_argument("-t", "--topic", help="only this topic")
     parser.add_argument("--json", action="store_true", help="one JSON object a partition")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -63,7 +63,7 @@ def human_time(timestamp: int | None) -> str:
 
 
 def print_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-    """Print a table to stdout; a column of cells that begin with a digit is aligned to the right."""
+    """Print a table to stdout; columns of cells that begin with a digit stand to the right."""
     cells = [list(row) for row in rows]
     numeric = [
         bool(cells) and all(row[n][:1].isdigit() or row[n] == "-" for row in cells)

@@ -139,8 +139,8 @@ def _judge_scan(
         what = f"{scan.why}; {rest} bytes from here to the end of the file are not read"
     if damaged:
         meaning = (
-            f"records from offset {scan.next_offset} on were once safe and cannot be read: the file "
-            "was changed or the disk lost them"
+            f"records from offset {scan.next_offset} on were once safe and cannot be read: the "
+            "file was changed or the disk lost them"
         )
         advice = (
             "restore this file from a copy; until then open the log with read_only=True, which "

@@ -6,7 +6,6 @@ it is, without a decoding.
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import struct
@@ -16,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from segstore.cli.output import UsageError
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable
 
     from segstore._core import Record

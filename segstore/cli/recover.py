@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from segstore.cli.output import Progress, write_line
 from segstore.cli.partition_paths import all_partitions
@@ -14,14 +14,12 @@ if TYPE_CHECKING:
     from segstore.log.recovery_report import RecoveryReport
 
 
-def register(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "recover",
-        help="repair what a crash left, tell what was done",
-        description="Open a partition for writing, as a program does after a crash: check what was "
+def register(parser: argparse.ArgumentParser) -> None:
+    """Describe the command and its arguments."""
+    parser.description = (
+        "Open a partition for writing, as a program does after a crash: check what was "
         "not yet safe, cut a torn tail (a copy is kept), rebuild indexes, close cleanly. Exit code "
-        "1 when bytes were cut or set aside, or would be.",
+        "1 when bytes were cut or set aside, or would be."
     )
     parser.add_argument("path", metavar="PATH", help="a partition's directory, or a log directory")
     parser.add_argument(
@@ -29,7 +27,6 @@ def register(commands: Any) -> None:
     )
     parser.add_argument("--json", action="store_true", help="one JSON object a partition")
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress on stderr")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -1,4 +1,4 @@
-"""The small files of a partition, its parent's checkpoints, snapshots: read and checked [DUR-65]."""
+"""The small files of a partition, snapshots, its parent's checkpoints, checked [DUR-65]."""
 
 from __future__ import annotations
 

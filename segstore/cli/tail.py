@@ -6,7 +6,7 @@ import sys
 import time
 from collections import deque
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from segstore.cli.cat import record_count
 from segstore.cli.output import write
@@ -24,13 +24,11 @@ POLL_SECONDS = 0.05
 DEFAULT_RECORDS = 10
 
 
-def register(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "tail",
-        help="print the last records, follow with -f",
-        description="Print the last records of a partition; with -f also those that another "
-        "process appends from now on. Nothing is written and no lock is taken.",
+def register(parser: argparse.ArgumentParser) -> None:
+    """Describe the command and its arguments."""
+    parser.description = (
+        "Print the last records of a partition; with -f also those that another "
+        "process appends from now on. Nothing is written and no lock is taken."
     )
     add_partition_arguments(parser)
     parser.add_argument("-F", "-f", dest="follow", action="store_true", help="follow until Ctrl-C")
@@ -46,7 +44,6 @@ def register(commands: Any) -> None:
         "-c", dest="count", type=record_count, metavar="N", help="stop after N records"
     )
     add_format_arguments(parser)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

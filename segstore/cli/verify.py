@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from segstore.cli.output import Progress, human_bytes, write_line
 from segstore.cli.partition_paths import all_partitions
@@ -14,21 +14,18 @@ if TYPE_CHECKING:
     from segstore.cli.partition_check import PartitionCheck
 
 
-def register(commands: Any) -> None:
-    """Add the command to the parser."""
-    parser = commands.add_parser(
-        "verify",
-        help="check every batch, index and checkpoint",
-        description="Check every batch (bounds, CRC, order), both indexes of each segment against "
+def register(parser: argparse.ArgumentParser) -> None:
+    """Describe the command and its arguments."""
+    parser.description = (
+        "Check every batch (bounds, CRC, order), both indexes of each segment against "
         "its batches, and the small files beside them. Nothing is written. Exit code 1 when "
-        "something was found.",
+        "something was found."
     )
     parser.add_argument(
         "paths", nargs="+", metavar="PATH", help="a partition's directory, or a log directory"
     )
     parser.add_argument("--json", action="store_true", help="one JSON object a partition")
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress on stderr")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -52,11 +49,11 @@ def check_text(check: PartitionCheck) -> str:
     """Return what a person reads about one partition."""
     count = len(check.findings)
     verdict = "clean" if count == 0 else f"{count} finding{'' if count == 1 else 's'}"
-    lines = [
+    summary = (
         f"{check.path}: {verdict}; offsets {check.log_start_offset} to {check.log_end_offset}, "
         f"{check.segments} segment{'' if check.segments == 1 else 's'}, {check.batches} batches, "
         f"{check.records} records, {human_bytes(check.size_bytes)}"
-    ]
-    lines += [f"  {finding}" for finding in check.findings]
+    )
+    lines = [summary, *(f"  {finding}" for finding in check.findings)]
     lines += [f"  note: {note}" for note in check.notes]
     return "\n".join(lines)
