@@ -1,0 +1,253 @@
+/* The time index, as Kafka's TimeIndexTest uses it. */
+#include "index/time_index.h"
+
+#include "base/bytes.h"
+#include "memory_env.h"
+#include "temporary.h"
+#include "test.h"
+
+enum { BASE = 45, SLOTS = 30 };
+static const char NAME[] = "00000000000000000045.timeindex";
+
+typedef struct fixture {
+    temporary directory;
+    memory_env memory;
+    sgs_time_index index;
+    sgs_error err;
+} fixture;
+
+static sgs_status reopen(fixture *f, uint32_t max_size, bool kafka)
+{
+    const sgs_index_options options = { .max_size_bytes = max_size, .writable = true, .grow_in_steps = !kafka };
+    return sgs_time_index_open(&f->index, &f->memory.env, f->directory.fd, NAME, BASE, &options, &f->err);
+}
+
+static void open_fixture(fixture *f, bool kafka)
+{
+    f->directory = temporary_open();
+    memory_env_init(&f->memory, sgs_env_posix());
+    EXPECT_OK(reopen(f, SLOTS * 12, kafka), &f->err);
+}
+
+static void close_fixture(fixture *f)
+{
+    sgs_abstract_index_close_handler(&f->index.base, &f->memory.env, NAME);
+    EXPECT_TRUE(memory_env_is_balanced(&f->memory));
+    temporary_close(&f->directory);
+}
+
+static sgs_status append(fixture *f, int64_t timestamp, int64_t offset, bool skip_full_check)
+{
+    return sgs_time_index_maybe_append(&f->index, &f->memory.env, NAME, timestamp, offset, skip_full_check, &f->err);
+}
+
+/* (10, 55), (20, 65), ... (290, 335) */
+static void fill(fixture *f)
+{
+    for (int i = 1; i < SLOTS; ++i)
+        EXPECT_OK(append(f, i * 10, i * 10 + BASE, false), &f->err);
+}
+
+static void looks_up(fixture *f, int64_t target, int64_t timestamp, int64_t offset)
+{
+    sgs_timestamp_offset found = { -7, -7 };
+    EXPECT_OK(sgs_time_index_lookup(&f->index, target, &found, &f->err), &f->err);
+    EXPECT_EQ_I64(found.timestamp, timestamp);
+    EXPECT_EQ_I64(found.offset, offset);
+}
+
+static uint32_t entries(const fixture *f) { return sgs_abstract_index_entries(&f->index.base); }
+
+/* TimeIndexTest.testLookUp, testEntrySize [TMX-3] */
+TEST(lookup_answers_the_greatest_entry_not_above)
+{
+    fixture f;
+    open_fixture(&f, false);
+    EXPECT_EQ_I64(f.index.base.entry_size, 12);
+    looks_up(&f, 100, -1, BASE);
+    fill(&f);
+    looks_up(&f, 9, -1, BASE);
+    looks_up(&f, 25, 20, 65);
+    looks_up(&f, 30, 30, 75);
+    looks_up(&f, INT64_MAX, 290, 335);
+    looks_up(&f, INT64_MIN, -1, BASE);
+    close_fixture(&f);
+}
+
+/* TimeIndexTest.testEntryOverflow, testLastEntry [IDX-5, TMX-2] */
+TEST(an_empty_index_has_no_entry_and_a_default_last_one)
+{
+    fixture f;
+    sgs_timestamp_offset entry;
+    open_fixture(&f, false);
+    EXPECT_STATUS(sgs_time_index_entry(&f.index, 0, &entry, &f.err), SGS_ILLEGAL_ARGUMENT);
+    EXPECT_EQ_I64(f.index.last_entry.timestamp, -1);
+    EXPECT_EQ_I64(f.index.last_entry.offset, BASE);
+    EXPECT_OK(append(&f, 1, 46, false), &f.err);
+    EXPECT_EQ_I64(f.index.last_entry.timestamp, 1);
+    EXPECT_EQ_I64(f.index.last_entry.offset, 46);
+    EXPECT_OK(sgs_time_index_entry(&f.index, 0, &entry, &f.err), &f.err);
+    EXPECT_EQ_I64(entry.offset, 46);
+    close_fixture(&f);
+}
+
+/* TimeIndexTest.testTruncate [TMX-7] */
+TEST(truncation_is_by_offset)
+{
+    fixture f;
+    open_fixture(&f, false);
+    fill(&f);
+    sgs_abstract_index_keep(&f.index.base, 0);
+    sgs_time_index_refresh(&f.index);
+    EXPECT_EQ_I64(entries(&f), 0);
+    fill(&f);
+    sgs_time_index_truncate_to(&f.index, 66);
+    EXPECT_EQ_I64(entries(&f), 2);
+    EXPECT_EQ_I64(f.index.last_entry.timestamp, 20);
+    sgs_time_index_truncate_to(&f.index, 55);
+    EXPECT_EQ_I64(entries(&f), 0);
+    EXPECT_EQ_I64(f.index.last_entry.timestamp, -1);
+    close_fixture(&f);
+}
+
+/* TimeIndexTest.testIsFull [TMX-4] */
+TEST(the_last_slot_is_kept_for_the_seal)
+{
+    fixture f;
+    open_fixture(&f, true);
+    EXPECT_TRUE(!sgs_time_index_is_full(&f.index));
+    fill(&f); /* 29 of 30 */
+    EXPECT_TRUE(sgs_time_index_is_full(&f.index));
+    EXPECT_STATUS(append(&f, 1000, 1000, false), SGS_ILLEGAL_ARGUMENT);
+    EXPECT_STATUS(append(&f, 0, 1000, false), SGS_ILLEGAL_ARGUMENT); /* even what would be ignored [TMX-5.1] */
+    EXPECT_OK(append(&f, 1000, 1000, true), &f.err);
+    EXPECT_STATUS(append(&f, 1001, 1001, true), SGS_ILLEGAL_ARGUMENT); /* Kafka: BufferOverflowException */
+    EXPECT_OK(append(&f, 1000, 1001, true), &f.err);                   /* ignored: needs no slot */
+    EXPECT_EQ_I64(entries(&f), SLOTS);
+    close_fixture(&f);
+}
+
+/* [TMX-5] */
+TEST(maybe_append_keeps_both_fields_ascending)
+{
+    fixture f;
+    open_fixture(&f, false);
+    EXPECT_OK(append(&f, -1, 50, false), &f.err); /* data without timestamps leaves the index empty */
+    EXPECT_EQ_I64(entries(&f), 0);
+    EXPECT_OK(append(&f, 0, 50, false), &f.err);
+    EXPECT_OK(append(&f, 10, 50, false), &f.err); /* equal offsets with a larger timestamp are legal */
+    EXPECT_EQ_I64(entries(&f), 2);
+    EXPECT_STATUS(append(&f, 20, 49, false), SGS_INVALID_OFFSET);
+    EXPECT_STATUS(append(&f, 9, 60, false), SGS_ILLEGAL_STATE);
+    EXPECT_OK(append(&f, 10, 60, false), &f.err);
+    EXPECT_EQ_I64(entries(&f), 2);
+    EXPECT_EQ_I64(f.index.last_entry.offset, 50);
+    close_fixture(&f);
+}
+
+/* [TMX-6] Kafka has written the timestamp by then; here nothing has changed. */
+TEST(an_offset_that_does_not_fit_leaves_the_index_as_it_was)
+{
+    fixture f;
+    open_fixture(&f, false);
+    EXPECT_OK(append(&f, 10, 50, false), &f.err);
+    EXPECT_STATUS(append(&f, 20, BASE + INT64_C(2147483648), false), SGS_INDEX_OFFSET_OVERFLOW);
+    EXPECT_EQ_I64(entries(&f), 1);
+    EXPECT_OK(append(&f, 20, 51, false), &f.err);
+    looks_up(&f, 20, 20, 51);
+    close_fixture(&f);
+}
+
+/* TimeIndexTest.testSanityCheck [TMX-8], with damaged bytes where Kafka fakes the damage */
+TEST(the_sanity_check_sees_damage)
+{
+    uint8_t file[61] = { 0 };
+    for (int i = 0; i < 5; ++i) {
+        sgs_store_be_i64(file + 12 * i, (i + 1) * 10);
+        sgs_store_be_i32(file + 12 * i + 8, (i + 1) * 10);
+    }
+    fixture f;
+    open_fixture(&f, true);
+    EXPECT_OK(sgs_time_index_sanity_check(&f.index, &f.err), &f.err);
+    const struct {
+        int64_t last_timestamp;
+        int32_t last_relative_offset;
+        size_t size;
+        bool sane;
+    } cases[] = { { 50, 50, 60, true }, { 50, -1, 60, false }, { 9, 50, 60, false }, { 50, 50, 61, false } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        sgs_abstract_index_close_handler(&f.index.base, &f.memory.env, NAME);
+        sgs_store_be_i64(file + 48, cases[i].last_timestamp);
+        sgs_store_be_i32(file + 56, cases[i].last_relative_offset);
+        temporary_write(&f.directory, NAME, file, cases[i].size);
+        REQUIRE_OK(reopen(&f, SLOTS * 12, true), &f.err);
+        EXPECT_STATUS(sgs_time_index_sanity_check(&f.index, &f.err), cases[i].sane ? SGS_OK : SGS_CORRUPT_INDEX);
+    }
+    close_fixture(&f);
+}
+
+/* TimeIndexTest.testResize [IDX-9], in both modes */
+TEST(resize_says_whether_anything_changed)
+{
+    for (int kafka = 0; kafka < 2; ++kafka) {
+        fixture f;
+        bool changed = true;
+        open_fixture(&f, kafka == 1);
+        EXPECT_OK(sgs_abstract_index_resize(&f.index.base, &f.memory.env, NAME, 360, &changed, &f.err), &f.err);
+        EXPECT_TRUE(!changed);
+        EXPECT_OK(sgs_abstract_index_resize(&f.index.base, &f.memory.env, NAME, 180, &changed, &f.err), &f.err);
+        EXPECT_TRUE(changed);
+        EXPECT_EQ_I64(f.index.base.max_entries, 15);
+        EXPECT_OK(sgs_abstract_index_resize(&f.index.base, &f.memory.env, NAME, 720, &changed, &f.err), &f.err);
+        EXPECT_TRUE(changed);
+        EXPECT_EQ_I64(f.index.base.max_entries, 60);
+        EXPECT_EQ_I64(temporary_read(&f.directory, NAME, NULL, 0), kafka == 1 ? 720 : 0);
+        for (int i = 0; i < 59; ++i) /* beyond what was reserved at first */
+            EXPECT_OK(append(&f, i, BASE + i, false), &f.err);
+        looks_up(&f, 100, 58, BASE + 58);
+        close_fixture(&f);
+    }
+}
+
+/* [DUR-80] a legal first entry of zeros: one record at the base offset with timestamp 0 */
+TEST(an_entry_of_zeros_counts_alone_and_before_others_but_not_before_padding)
+{
+    uint8_t file[36] = { 0 };
+    const struct {
+        size_t size;
+        uint32_t entries;
+    } cases[] = { { 12, 1 }, { 24, 0 }, { 36, 0 } };
+    for (size_t i = 0; i < 3; ++i) {
+        fixture f = { .directory = temporary_open() };
+        memory_env_init(&f.memory, sgs_env_posix());
+        temporary_write(&f.directory, NAME, file, cases[i].size);
+        REQUIRE_OK(reopen(&f, SLOTS * 12, false), &f.err);
+        EXPECT_EQ_I64(entries(&f), cases[i].entries);
+        close_fixture(&f);
+    }
+    sgs_store_be_i64(file + 12, 7);
+    fixture f = { .directory = temporary_open() };
+    memory_env_init(&f.memory, sgs_env_posix());
+    temporary_write(&f.directory, NAME, file, sizeof file);
+    REQUIRE_OK(reopen(&f, SLOTS * 12, false), &f.err);
+    EXPECT_EQ_I64(entries(&f), 2);
+    looks_up(&f, 6, 0, BASE);
+    looks_up(&f, 100, 7, BASE);
+    close_fixture(&f);
+}
+
+TEST(an_offset_below_the_base_is_corrupt)
+{
+    uint8_t file[12] = { 0 };
+    sgs_timestamp_offset found;
+    sgs_store_be_i64(file, 5);
+    sgs_store_be_i32(file + 8, -3);
+    fixture f = { .directory = temporary_open() };
+    memory_env_init(&f.memory, sgs_env_posix());
+    temporary_write(&f.directory, NAME, file, sizeof file);
+    REQUIRE_OK(reopen(&f, SLOTS * 12, false), &f.err);
+    EXPECT_STATUS(sgs_time_index_lookup(&f.index, 5, &found, &f.err), SGS_CORRUPT_INDEX);
+    close_fixture(&f);
+}
+
+TEST_MAIN()
