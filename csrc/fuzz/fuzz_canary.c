@@ -1,0 +1,27 @@
+/* A target with three faults, which a pipeline must see: otherwise it sees nothing at all. tests/c/check_canary.sh
+ * expects each input but `harmless` to kill it, and a mutation of `harmless` to do so too.
+ * INPUT  a word, anything behind it.   ORACLE  none: it must die. */
+#include <string.h>
+
+#include "fuzz/fuzz_input.h"
+
+static volatile int sink;
+
+static int starts_with(const uint8_t *data, size_t size, const char *word)
+{
+    return size >= strlen(word) && memcmp(data, word, strlen(word)) == 0;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    if (starts_with(data, size, "overread"))
+        sink = data[size + (size_t)sink]; /* for ASan: the byte behind the input */
+    if (starts_with(data, size, "overflow"))
+        sink = INT32_MAX - (int)size + sink + (int)size + (int)size; /* for UBSan */
+    sink = 0;
+    if (size >= 4 &&
+        data[0] == 'f') /* one change after the other away from `harmless`, so that coverage finds the way */
+        if (data[1] == 'a')
+            FUZZ_CHECK(data[2] != 'l' || data[3] != 'l');
+    return 0;
+}
