@@ -75,7 +75,7 @@ def producer_lines(data: bytes) -> list[str]:
     return [_producer_line(*entry) for entry in SNAPSHOT_ENTRY.iter_unpack(entries)]
 
 
-def _producer_line(  # noqa: PLR0913, PLR0917 - the fields of an entry, in the order of the file
+def _producer_line(  # noqa: PLR0913 - the fields of an entry, in the order of the file
     producer_id: int,
     producer_epoch: int,
     last_sequence: int,
@@ -89,12 +89,12 @@ def _producer_line(  # noqa: PLR0913, PLR0917 - the fields of an entry, in the o
     line = (
         f"producerId: {producer_id} producerEpoch: {producer_epoch} "
         f"coordinatorEpoch: {coordinator_epoch} currentTxnFirstOffset: {transaction} "
-        f"lastTimestamp: {timestamp} "
+        f"lastTimestamp: {timestamp}"
     )
     if last_offset >= 0:  # a cached batch; sequences wrap from 2^31-1 to 0
         first_sequence = (last_sequence - offset_delta) & MAX_SEQUENCE
         line += (
-            f"firstSequence: {first_sequence} lastSequence: {last_sequence} "
+            f" firstSequence: {first_sequence} lastSequence: {last_sequence} "
             f"lastOffset: {last_offset} offsetDelta: {offset_delta} timestamp: {timestamp}"
         )
     return f"{line}\n"
@@ -121,7 +121,8 @@ def transaction_lines(data: bytes, name: str, position: int = 0) -> Iterator[str
         An entry's version is not 0 [format.md 13.6].
     """
     whole = len(data) - len(data) % TRANSACTION_ENTRY.size
-    for version, producer_id, first, last, stable in TRANSACTION_ENTRY.iter_unpack(data[:whole]):
+    for word, producer_id, first, last, stable in TRANSACTION_ENTRY.iter_unpack(data[:whole]):
+        version = word >> 8  # of its two bytes Kafka 4.3 looks at the first only [format.md 13.6]
         if version != 0:
             raise UnsupportedFormatError(
                 f"Unexpected aborted transaction version {version}",

@@ -25,12 +25,14 @@ REBUILD = (
 SLOWER = "a derived file is wrong: reads check every entry that they use and go the long way round"
 
 
-def check_indexes(
+def check_indexes(  # noqa: PLR0913 - all that the verdict depends on
     directory: Directory,
     base_offset: int,
     rows: NDArray[np.void],
     scan: ScanResult,
     findings: list[Finding],
+    *,
+    sealed: bool,
 ) -> None:
     """Check both indexes of the segment *base_offset*.
 
@@ -46,6 +48,8 @@ def check_indexes(
         Where that scan ended; entries for what lies behind cannot be judged.
     findings : list of Finding
         Gets what is wrong, at most one finding a file.
+    sealed : bool
+        Whether later segments follow: then its last time entry was written when it was rolled.
     """
     for kind, layout, judge in (
         ("index", OFFSET_ENTRY, _judge_offsets),
@@ -66,6 +70,9 @@ def check_indexes(
         entries = np.frombuffer(data, layout, len(data) // layout.itemsize)
         used = _used(entries)
         problem = judge(used, base_offset, rows, scan)
+        timed = sealed and kind == "timeindex" and len(rows) > 0 and scan.max_timestamp >= 0
+        if problem is None and timed and _all_zero(used):
+            problem = 0, f"is missing, though the segment holds records up to {scan.max_timestamp}"
         if problem is None and len(data) % layout.itemsize:
             problem = len(used), f"{len(data)} bytes are no multiple of {layout.itemsize}"
         if problem is None:
@@ -158,8 +165,12 @@ def _judge_times(  # noqa: PLR0911 - a return for each thing that can be wrong
         later = latest[whole[bad]]
         return (
             bad,
-            f"says nothing up to offset {offsets[bad]} is later than {times[bad]}, {later} is",
+            f"says nothing up to offset {offsets[bad]} is later than {times[bad]}: {later} is",
         )
+    begun = np.searchsorted(rows["base_offset"], offsets, side="right") - 1
+    bad = _first(latest[np.maximum(begun, 0)] < times)
+    if bad is not None:
+        return bad, f"says that a record up to offset {offsets[bad]} has the time {times[bad]}"
     return None
 
 

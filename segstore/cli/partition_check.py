@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from segstore.cli.finding import Finding
 from segstore.cli.index_check import check_indexes
 from segstore.cli.state_check import check_state_files, read_state
+from segstore.errors import SegstoreError
 from segstore.log.partition_directory import file_name, segment_base_offsets, segment_files
 
 if TYPE_CHECKING:
@@ -80,7 +81,8 @@ def check_partition(
         check.size_bytes = sum(sizes)
         context = _core.SegmentContext(directory, codec_table(), writable=False)
         expected, epoch, done = 0, -1, 0
-        for base, following, size in zip(bases, [*bases[1:], None], sizes, strict=True):
+        for number, (base, size) in enumerate(zip(bases, sizes, strict=True), start=1):
+            following = bases[number] if number < len(bases) else None
             segment = _core.LogSegment(context, base)
             try:
                 rows, scan = _scan(segment, base, following, expected, epoch, state)
@@ -89,8 +91,9 @@ def check_partition(
             check.batches += len(rows)
             check.records += int(rows["records_count"].sum())
             expected, epoch = scan.next_offset, scan.last_epoch
-            _judge_scan(check, base, following, size, scan)
-            check_indexes(directory, base, rows, scan, check.findings)
+            _judge_scan(check, base, len(bases) - number, size, scan)
+            sealed = following is not None
+            check_indexes(directory, base, rows, scan, check.findings, sealed=sealed)
             done += size
             if progress is not None:
                 progress(path, done, check.size_bytes)
@@ -104,7 +107,7 @@ def check_partition(
     return check
 
 
-def _scan(  # noqa: PLR0913, PLR0917 - what one segment's scan depends on
+def _scan(  # noqa: PLR0913 - what one segment's scan depends on
     segment: LogSegment,
     base: int,
     following: int | None,
@@ -126,18 +129,19 @@ def _scan(  # noqa: PLR0913, PLR0917 - what one segment's scan depends on
 
 
 def _judge_scan(
-    check: PartitionCheck, base: int, following: int | None, size: int, scan: ScanResult
+    check: PartitionCheck, base: int, later_segments: int, size: int, scan: ScanResult
 ) -> None:
     """Turn what stopped a scan before the end of its file into a finding [DUR-50, DUR-51]."""
     if scan.stop == "complete":
         return
     rest = size - scan.valid_bytes
-    damaged = scan.next_offset < check.recovery_point or following is not None
     if scan.stop == "incomplete":
         what = f"{rest} bytes behind the last whole batch are no whole batch"
     else:
-        what = f"{scan.why}; {rest} bytes from here to the end of the file are not read"
-    if damaged:
+        why = scan.why.message if isinstance(scan.why, SegstoreError) else str(scan.why)
+        what = f"{why}; {rest} bytes from here to the end of the file are not read"
+    recover = f"`segstore recover {check.path}` cuts these {rest} bytes and keeps a copy of them"
+    if scan.next_offset < check.recovery_point:
         meaning = (
             f"records from offset {scan.next_offset} on were once safe and cannot be read: the "
             "file was changed or the disk lost them"
@@ -146,11 +150,15 @@ def _judge_scan(
             "restore this file from a copy; until then open the log with read_only=True, which "
             "reads what lies before and refuses what lies behind"
         )
-    else:
-        meaning = "the writer stopped in the middle of a write; nothing that was durable is lost"
-        advice = (
-            f"`segstore recover {check.path}` cuts these {rest} bytes, and keeps a copy of them"
+    elif later_segments:
+        meaning = (
+            "these bytes were not yet known to be safe when the writer stopped, and what follows "
+            "a hole is not used"
         )
+        advice = f"{recover}, and sets the later segments ({later_segments}) aside"
+    else:
+        meaning = "the writer stopped in the middle of a write; nothing that was safe is lost"
+        advice = recover
     check.findings.append(
         Finding(
             file=file_name(base, "log"),
