@@ -1,0 +1,41 @@
+/* segment_kit.h - a segment in a temporary directory on an environment that can fail, and batches to put into it. */
+#ifndef SGS_TEST_SEGMENT_KIT_H
+#define SGS_TEST_SEGMENT_KIT_H
+
+#include "memory_env.h"
+#include "segment/log_segment.h"
+#include "temporary.h"
+
+enum { KIT_LEAST_BATCH_BYTES = 68 }; /* one record without key, its value empty */
+
+typedef struct segment_kit {
+    temporary directory;
+    memory_env memory;
+    sgs_segment_context context; /* change it before the segment is opened */
+    sgs_codec_table codecs;
+    sgs_log_segment *segment;
+    sgs_error err;
+    bool poisoned;
+} segment_kit;
+
+/** Defaults: writable, index interval 4096, indexes of 10 MiB at most, nothing preallocated, no codec. */
+void segment_kit_open(segment_kit *kit);
+/** Close the segment if there is one, check that everything was given back, remove the directory. */
+void segment_kit_close(segment_kit *kit);
+/** Open or create kit->segment, which must not be there. */
+sgs_status segment_kit_segment(segment_kit *kit, int64_t base_offset, bool create);
+/** Close kit->segment as a crash would, and open it again. */
+sgs_status segment_kit_crash(segment_kit *kit);
+
+/** Write a batch of `records` records with timestamps `timestamp`, `timestamp` + 1, ... and `size` bytes in all (0 = as few
+ *  as can be). @return its size */
+size_t segment_kit_batch(uint8_t *out, size_t room, int64_t base_offset, int32_t records, int64_t timestamp,
+                         size_t size);
+/** Append one such batch. */
+sgs_status segment_kit_append(segment_kit *kit, int64_t base_offset, int32_t records, int64_t timestamp, size_t size);
+/** Bytes of one of the files, -1 when it is not there. */
+int64_t segment_kit_file_size(const segment_kit *kit, sgs_segment_file kind);
+/** The offset of the first batch that a read from `offset` answers, -1 when there is none, -2 on an error. */
+int64_t segment_kit_read_offset(segment_kit *kit, int64_t offset);
+
+#endif
