@@ -227,7 +227,7 @@ static sgs_status export_column(sgs_columns *columns, sgs_column column, struct 
     return sgs_fail(err, SGS_INTERNAL, "column %d", (int)column);
 }
 
-sgs_status sgs_columns_finish(sgs_columns *columns, struct ArrowArray *array, sgs_error *err)
+static sgs_status export_columns(sgs_columns *columns, struct ArrowArray *array, sgs_error *err)
 {
     const sgs_columns_options *const options = &columns->options;
     struct ArrowArray root;
@@ -236,13 +236,18 @@ sgs_status sgs_columns_finish(sgs_columns *columns, struct ArrowArray *array, sg
         const sgs_status status = export_column(columns, (sgs_column)options->columns[i], root.children[i], err);
         if (status != SGS_OK) {
             root.release(&root);
-            sgs_columns_clear(columns); /* some columns are gone: what is left is no table */
             return status;
         }
     }
-    sgs_columns_clear(columns);
     *array = root;
     return SGS_OK;
+}
+
+sgs_status sgs_columns_finish(sgs_columns *columns, struct ArrowArray *array, sgs_error *err)
+{
+    const sgs_status status = export_columns(columns, array, err);
+    sgs_columns_clear(columns); /* after a failure too: some columns may be gone, and what is left is no table */
+    return status;
 }
 
 /* ---- schemas ---- */
