@@ -23,6 +23,7 @@ cdef class BatchReader:
     cdef int64_t position  # of the next batch
     cdef int64_t start_offset
     cdef int64_t end_offset
+    cdef int64_t next_offset  # of the open batch: records below it are not shown
     cdef bint check_crc
     cdef bint control
     cdef bint is_busy
@@ -86,22 +87,30 @@ cdef class BatchReader:
             if not self.control and sgs_batch_is_control(&header):
                 continue
             found[0] = True
+            self.next_offset = self.start_offset
             return sgs_record_section_open(
                 start, size, self.check_crc, &self.codecs.table, &self.scratch, &self.reader, err
             )
 
-    cdef inline bint next_record(self, sgs_record *record) except -1:
-        """The next record in range of the open batch; False when there is none."""
+    cdef inline bint next_raw_record(self, sgs_record *record) except -1:
+        """The next record of the open batch, whatever its offset; False when there is none."""
         cdef c_bool found = False
         cdef sgs_error err
-        cdef sgs_status status
+        cdef sgs_status status = sgs_record_reader_next(&self.reader, record, &found, &err)
+        if status != SGS_OK:
+            self.reader.remaining_count = 0  # the batch is over; the next one may be good
+            check(status, &err)
+        return found
+
+    cdef inline bint next_record(self, sgs_record *record) except -1:
+        """The next record in range of the open batch; False when there is none."""
         while True:
-            status = sgs_record_reader_next(&self.reader, record, &found, &err)
-            if status != SGS_OK:
-                self.reader.remaining_count = 0  # the batch is over; the next one may be good
-                check(status, &err)
-            if not found or self.start_offset <= record.offset < self.end_offset:
-                return found
+            if not self.next_raw_record(record):
+                return False
+            # brokers accept uncompressed batches whose offsets do not ascend; consumers leave out what comes too late
+            if self.next_offset <= record.offset < self.end_offset:
+                self.next_offset = record.offset + 1
+                return True
 
 
 @cython.final
@@ -134,7 +143,7 @@ cdef class RawRecordIterator:
         cdef sgs_record record
         if self.batches.is_busy:
             raise IllegalStateError("the iterator is used by two threads at once")
-        while not self.batches.next_record(&record):
+        while not self.batches.next_raw_record(&record):
             if not self.batches.open_next():
                 raise StopIteration
         return RawRecord(

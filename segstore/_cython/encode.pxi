@@ -13,8 +13,8 @@ class BatchOptions(NamedTuple):
 
 
 cdef enum:
-    # the fields of a record around its key and value, at their largest, without headers: 21 and two lengths
-    RECORD_MAX_OVERHEAD_BYTES = 21 + 5 + 5
+    RECORD_MAX_OVERHEAD_BYTES = 21 + 3 * 5  # the numbers of a record at their largest [format.md 5]
+    HEADER_MAX_OVERHEAD_BYTES = 2 * 5
     # below this, copying and a checksum take less than handing the GIL over and back
     SMALL_BATCH_BYTES = 16384
 
@@ -54,12 +54,17 @@ cdef int32_t sequence_after(int32_t sequence, int32_t count) noexcept:
 @cython.final
 @cython.no_gc
 cdef class BatchWriter:
-    """Records in, batches out; splits where the next record would take a batch above its size."""
+    """Records in, batches out; splits where the next record would take a batch above its size.
+
+    Without a codec records are written right to where the batch will be; with one, to the builder's section.
+    """
 
     cdef sgs_batch_builder builder
     cdef sgs_batch_options options
     cdef sgs_buffer rows
     cdef sgs_buffer headers  # those of the record at hand
+    cdef sgs_buffer *target
+    cdef size_t start  # of the batch at hand; its header's bytes are counted in both targets
     cdef CodecTable codecs
     cdef EncodedBatches result
     cdef int64_t max_batch_bytes
@@ -73,7 +78,7 @@ cdef class BatchWriter:
         self.codecs = codecs
         self.result = EncodedBatches.__new__(EncodedBatches)
         self.default_timestamp = default_timestamp
-        self.max_batch_bytes = max_batch_bytes
+        self.max_batch_bytes = min(max_batch_bytes, INT32_MAX)
         sgs_batch_options_default(&self.options)
         (
             self.options.base_offset,
@@ -86,21 +91,21 @@ cdef class BatchWriter:
             self.options.transactional,
             self.options.delete_horizon_ms,
         ) = options
-        if not 0 <= self.options.base_offset <= INT64_MAX - INT32_MAX:
-            raise IllegalArgumentError(
-                "the base offset is out of range",
-                found=str(self.options.base_offset),
-                expected=f"0 to {INT64_MAX - INT32_MAX}",
-            )
+        self.target = &self.result.content if self.options.codec == SGS_CODEC_NONE else &self.builder.section
 
     def __dealloc__(self):
         sgs_batch_builder_deinit(&self.builder)
         sgs_buffer_deinit(&self.headers)
         sgs_buffer_deinit(&self.rows)
 
-    cdef int start(self) except -1:
+    cdef int begin(self) except -1:
         cdef sgs_error err
         check(sgs_batch_builder_start(&self.builder, &self.options, &err), &err)
+        self.start = 0
+        if self.options.codec == SGS_CODEC_NONE:
+            self.start = self.target.size
+            check(sgs_buffer_reserve(self.target, SGS_BATCH_HEADER_BYTES, &err), &err)
+            self.target.size += SGS_BATCH_HEADER_BYTES
         self.is_started = True
         return 0
 
@@ -109,13 +114,20 @@ cdef class BatchWriter:
         cdef sgs_batch_header row
         cdef sgs_error err
         cdef sgs_status status
-        if not self.is_started or self.builder.records_count == 0:
+        if not self.is_started:
             return 0
-        if self.options.codec == SGS_CODEC_NONE and self.builder.section.size < SMALL_BATCH_BYTES:
-            status = sgs_batch_builder_finish(&self.builder, &self.result.content, &row, &err)
-        else:
+        if self.builder.last_offset < self.options.base_offset:  # the sum has wrapped
+            raise IllegalArgumentError(
+                "no offsets are left for the batch", found=f"base offset {self.options.base_offset}"
+            )
+        if self.options.codec != SGS_CODEC_NONE:
             with nogil:
                 status = sgs_batch_builder_finish(&self.builder, &self.result.content, &row, &err)
+        elif self.target.size - self.start < SMALL_BATCH_BYTES:
+            status = sgs_batch_builder_seal(&self.builder, self.target, self.start, &row, &err)
+        else:
+            with nogil:
+                status = sgs_batch_builder_seal(&self.builder, self.target, self.start, &row, &err)
         check(status, &err)
         check(sgs_buffer_append(&self.rows, &row, sizeof(row), &err), &err)
         self.result.records_count += row.records_count
@@ -128,31 +140,48 @@ cdef class BatchWriter:
         self.result.rows = array_of_rows(self.rows.data, self.rows.size // sizeof(sgs_batch_header))
         return self.result
 
+    cdef inline int64_t batch_bytes(self) noexcept:
+        """Size of the batch at hand without compression."""
+        cdef int64_t size = <int64_t>(self.target.size - self.start)
+        return size if self.options.codec == SGS_CODEC_NONE else size + SGS_BATCH_HEADER_BYTES
+
     cdef inline int add(self, int64_t timestamp, sgs_bytes key, sgs_bytes value, const sgs_record_header *headers,
                         int32_t headers_count) except -1:
         """One record into the batch at hand, or into a new one when that would grow too large."""
+        cdef sgs_batch_builder *builder = &self.builder
         cdef sgs_error err
-        cdef int64_t size
-        cdef sgs_status status
-        if self.is_started:
-            size = <int64_t>self.builder.section.size + SGS_BATCH_HEADER_BYTES
-            if (
-                headers_count > 0
-                or size + RECORD_MAX_OVERHEAD_BYTES + (<int64_t>key.size + value.size) > self.max_batch_bytes
-            ):
-                size += sgs_record_size(
-                    timestamp - self.builder.base_timestamp, self.builder.records_count, key, value, headers, headers_count
-                )
-                if size > self.max_batch_bytes:
-                    self.end()
+        cdef int64_t bound = RECORD_MAX_OVERHEAD_BYTES + <int64_t>max(key.size, 0) + max(value.size, 0)
+        cdef uint8_t *start
+        cdef int32_t i
+        if timestamp < -1:
+            raise IllegalArgumentError("a timestamp is below -1", found=str(timestamp), expected="-1 (none) or more")
+        for i in range(headers_count):
+            bound += HEADER_MAX_OVERHEAD_BYTES + <int64_t>headers[i].key.size + max(headers[i].value.size, 0)
+        if self.is_started and self.batch_bytes() + bound > self.max_batch_bytes:
+            if self.batch_bytes() + sgs_record_size(
+                timestamp - builder.base_timestamp, builder.records_count, key, value, headers, headers_count
+            ) > self.max_batch_bytes:
+                self.end()
         if not self.is_started:
-            self.start()
-        status = sgs_batch_builder_append(
-            &self.builder, self.options.base_offset + self.builder.records_count, timestamp, key, value, headers,
-            headers_count, &err
+            self.begin()
+        if self.batch_bytes() + bound > INT32_MAX:
+            raise IllegalArgumentError(
+                "a record is too large for a batch", found=f"about {bound} bytes", expected=f"less than {INT32_MAX} bytes"
+            )
+        if self.target.capacity - self.target.size < <size_t>bound:
+            check(sgs_buffer_reserve(self.target, <size_t>bound, &err), &err)
+        if builder.records_count == 0 and self.options.delete_horizon_ms == -1:
+            builder.base_timestamp = timestamp
+        start = self.target.data + self.target.size
+        self.target.size += <size_t>(
+            sgs_record_write(
+                start, timestamp - builder.base_timestamp, builder.records_count, key, value, headers, headers_count
+            ) - start
         )
-        if status != SGS_OK:
-            check(status, &err)
+        if timestamp > builder.max_timestamp:
+            builder.max_timestamp = timestamp
+        builder.last_offset += 1
+        builder.records_count += 1
         return 0
 
     cdef int add_object(self, object item, Py_ssize_t index) except -1:

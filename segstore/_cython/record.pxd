@@ -34,3 +34,5 @@ cdef extern from "record/record.h" nogil:
     void sgs_record_next_header(sgs_bytes *headers, sgs_record_header *header)
     int64_t sgs_record_size(int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key, sgs_bytes value,
                             const sgs_record_header *headers, int32_t headers_count)
+    uint8_t *sgs_record_write(uint8_t *out, int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key,
+                              sgs_bytes value, const sgs_record_header *headers, int32_t headers_count)
