@@ -45,7 +45,7 @@ sanitize:
 	$(C_TESTS) fuzz-replay
 
 bench: install
-	cd asv_benchmarks && ../$(BIN)/asv run --python=same --show-stderr
+	cd asv_benchmarks && ../$(BIN)/asv machine --yes && ../$(BIN)/asv run --python=same --show-stderr
 
 clean:
 	rm -rf build dist *.egg-info $(VENV)/built
