@@ -16,6 +16,7 @@ __all__ = [
     "CloseError",
     "CodecError",
     "CodecMissingError",
+    "CorruptCheckpointError",
     "CorruptIndexError",
     "CorruptLogError",
     "CorruptRecordError",
@@ -113,6 +114,10 @@ class InvalidTimestampError(InvalidRecordError):
 
 class CorruptIndexError(SegstoreError, ValueError):
     """An index file is damaged (Kafka ``CorruptIndexException``)."""
+
+
+class CorruptCheckpointError(SegstoreError, ValueError):
+    """A checkpoint or another small text file beside a log cannot be read [DUR-21, DUR-97]."""
 
 
 class CorruptLogError(SegstoreError, ValueError):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
@@ -90,17 +89,35 @@ class EpochEntry(NamedTuple):
     start_offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class LogOffsetMetadata:
-    """An offset with the place of its first byte (Kafka ``LogOffsetMetadata``)."""
+class LogOffsetMetadata(NamedTuple):
+    """An offset with the place of its first byte (Kafka ``LogOffsetMetadata``) [HW-8].
+
+    Both places are -1 when only the offset is known.
+    """
 
     message_offset: int
-    segment_base_offset: int
-    relative_position_in_segment: int
+    segment_base_offset: int = -1
+    relative_position_in_segment: int = -1
+
+    @property
+    def message_offset_only(self) -> bool:
+        """Whether the place is unknown."""
+        return self.segment_base_offset == -1 and self.relative_position_in_segment == -1
+
+    def on_older_segment(self, that: LogOffsetMetadata) -> bool:
+        """Whether this lies in a segment before that of *that*; False when either place is unknown."""
+        if self.message_offset_only or that.message_offset_only:
+            return False
+        return self.segment_base_offset < that.segment_base_offset
+
+    def on_same_segment(self, that: LogOffsetMetadata) -> bool:
+        """Whether both lie in one segment; False when either place is unknown."""
+        if self.message_offset_only or that.message_offset_only:
+            return False
+        return self.segment_base_offset == that.segment_base_offset
 
 
-@dataclass(frozen=True, slots=True)
-class LogAppendInfo:
+class LogAppendInfo(NamedTuple):
     """What an append did (Kafka ``LogAppendInfo``).
 
     Attributes

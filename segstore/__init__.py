@@ -1,0 +1,80 @@
+"""Apache Kafka's partition log as a library: durable, append-only, offset-addressed logs in Kafka's own files.
+
+``segstore.open`` gives the log of one partition, ``segstore.open_dir`` all of a directory. Everything is
+loaded when it is first asked for.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from segstore._core import Record
+    from segstore.config import LogConfig
+    from segstore.errors import *  # noqa: F403
+    from segstore.log.recovery_report import RecoveryReport
+    from segstore.log.unified_log import UnifiedLog, open  # noqa: A004 - the name a user expects
+    from segstore.manager.log_manager import LogManager, open_dir
+    from segstore.records.fetch_data_info import FetchDataInfo
+    from segstore.records.memory_records import MemoryRecords
+    from segstore.records.partitioner import partition_for_key
+    from segstore.types import Codec, Isolation, SpecialTimestamp, TimestampType, TopicPartition
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Codec": "segstore.types",
+    "FetchDataInfo": "segstore.records.fetch_data_info",
+    "Isolation": "segstore.types",
+    "LogConfig": "segstore.config",
+    "LogManager": "segstore.manager.log_manager",
+    "MemoryRecords": "segstore.records.memory_records",
+    "Record": "segstore._core",
+    "RecoveryReport": "segstore.log.recovery_report",
+    "SpecialTimestamp": "segstore.types",
+    "TimestampType": "segstore.types",
+    "TopicPartition": "segstore.types",
+    "UnifiedLog": "segstore.log.unified_log",
+    "open": "segstore.log.unified_log",
+    "open_dir": "segstore.manager.log_manager",
+    "partition_for_key": "segstore.records.partitioner",
+}
+
+__all__ = [
+    "Codec",
+    "FetchDataInfo",
+    "Isolation",
+    "LogConfig",
+    "LogManager",
+    "MemoryRecords",
+    "Record",
+    "RecoveryReport",
+    "SpecialTimestamp",
+    "TimestampType",
+    "TopicPartition",
+    "UnifiedLog",
+    "open",
+    "open_dir",
+    "partition_for_key",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import what is asked for, once."""
+    home = _HOMES.get(name)
+    if home is None:
+        errors = import_module("segstore.errors")
+        if name not in errors.__all__:
+            message = f"module 'segstore' has no attribute {name!r}"
+            raise AttributeError(message)
+        home = "segstore.errors"
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    from segstore import errors
+
+    return sorted({*globals(), *__all__, *errors.__all__})

@@ -1,0 +1,1 @@
+"""Floor 4: one partition's log, from the directory's names to ``UnifiedLog``."""

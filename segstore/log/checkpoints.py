@@ -1,0 +1,296 @@
+"""The small text files beside a log: checkpoints, clean marker, ``.segstore`` [format.md 15, DUR-21].
+
+Reading is strict and bounded [DUR-97]; what cannot be read raises `CorruptCheckpointError`, and the
+caller decides what a missing value means. Writing is always name, ``.tmp``, fsync, rename, fsync.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import re
+import uuid
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from segstore.config import MAX_INT, MAX_LONG
+from segstore.errors import CorruptCheckpointError
+from segstore.types import EpochEntry, TopicPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from segstore._core import Directory
+
+LEADER_EPOCH_CHECKPOINT: Final = "leader-epoch-checkpoint"
+RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
+LOG_START_OFFSET_CHECKPOINT: Final = "log-start-offset-checkpoint"
+PARTITION_METADATA: Final = "partition.metadata"
+CLEAN_SHUTDOWN_MARKER: Final = ".kafka_cleanshutdown"
+LOG_STATE: Final = ".segstore"
+LOCK: Final = ".lock"
+META_PROPERTIES: Final = "meta.properties"
+
+TEMPORARY_FILES: Final = frozenset(
+    f"{name}.tmp"
+    for name in (
+        LEADER_EPOCH_CHECKPOINT,
+        RECOVERY_POINT_CHECKPOINT,
+        LOG_START_OFFSET_CHECKPOINT,
+        PARTITION_METADATA,
+        CLEAN_SHUTDOWN_MARKER,
+        LOG_STATE,
+    )
+)
+"""What a crash between write and rename leaves behind."""
+
+MAX_CHECKPOINT_BYTES: Final = 64 * 1024 * 1024
+MAX_LINE_LENGTH: Final = 512  # a topic of 249 characters, a partition and an offset fit twice
+MAX_MARKER_BYTES: Final = 65536
+
+_INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_BLANKS = re.compile(r"[ \t\x0b\f]+")
+_METADATA_LINE = re.compile(r"(.*?):\s+(.*)")
+
+
+# ---- checkpoints: version, count, one entry a line ------------------------------------------------
+
+
+def parse_checkpoint(data: bytes, fields: int, name: str) -> list[list[str]]:
+    """Return the entries of a checkpoint file, each split into *fields* words.
+
+    Raises
+    ------
+    CorruptCheckpointError
+        Where Kafka's reader refuses the content, and for lines longer than any it writes.
+    """
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise CorruptCheckpointError(
+            "is not UTF-8", file=name, position=error.start, expected="text"
+        ) from None
+    lines = _LINE_END.split(text)
+    if lines[-1] == "":
+        lines.pop()
+    if not lines:
+        return []
+    version = _integer(lines[0], name, 1, MAX_INT)
+    if version != 0:
+        raise _malformed(name, 1, lines[0], "version 0")
+    if len(lines) == 1:
+        return []
+    count = _integer(lines[1], name, 2, MAX_INT)
+    if count != len(lines) - 2:
+        raise _malformed(name, 2, lines[1], f"{len(lines) - 2}, the number of entries that follow")
+    entries = []
+    for number, line in enumerate(lines[2:], start=3):
+        words = _BLANKS.split(line[: MAX_LINE_LENGTH + 1])
+        while words and words[-1] == "":
+            words.pop()
+        if len(line) > MAX_LINE_LENGTH or len(words) != fields:
+            raise _malformed(name, number, line, f"{fields} words")
+        entries.append(words)
+    return entries
+
+
+def _integer(word: str, name: str, line: int, largest: int) -> int:
+    if not _INTEGER.fullmatch(word) or not -largest - 1 <= (value := int(word)) <= largest:
+        raise _malformed(name, line, word, f"an integer up to {largest}")
+    return value
+
+
+def _malformed(name: str, line: int, found: str, expected: str) -> CorruptCheckpointError:
+    return CorruptCheckpointError(
+        f"line {line} is {found[:80]!r}, not {expected}",
+        file=name,
+        found=repr(found[:80]),
+        expected=expected,
+    )
+
+
+def parse_offset_checkpoint(
+    data: bytes, name: str = RECOVERY_POINT_CHECKPOINT
+) -> dict[TopicPartition, int]:
+    """Return the offsets of a checkpoint with lines ``topic partition offset``; the last line wins."""
+    offsets = {}
+    for number, (topic, partition, offset) in enumerate(parse_checkpoint(data, 3, name), start=3):
+        topic_partition = TopicPartition(topic, _integer(partition, name, number, MAX_INT))
+        offsets[topic_partition] = _integer(offset, name, number, MAX_LONG)
+    return offsets
+
+
+def format_offset_checkpoint(offsets: Mapping[TopicPartition, int]) -> bytes:
+    """Return the text of a checkpoint with lines ``topic partition offset``."""
+    lines = [f"{topic} {partition} {offset}" for (topic, partition), offset in offsets.items()]
+    return "".join(f"{line}\n" for line in ["0", str(len(lines)), *lines]).encode()
+
+
+def parse_leader_epoch_checkpoint(data: bytes) -> list[EpochEntry]:
+    """Return the entries of ``leader-epoch-checkpoint`` in file order [EPC-11]."""
+    name = LEADER_EPOCH_CHECKPOINT
+    return [
+        EpochEntry(_integer(epoch, name, number, MAX_INT), _integer(start, name, number, MAX_LONG))
+        for number, (epoch, start) in enumerate(parse_checkpoint(data, 2, name), start=3)
+    ]
+
+
+def format_leader_epoch_checkpoint(entries: Iterable[EpochEntry]) -> bytes:
+    """Return the text of ``leader-epoch-checkpoint``."""
+    lines = [f"{epoch} {start}" for epoch, start in entries]
+    return "".join(f"{line}\n" for line in ["0", str(len(lines)), *lines]).encode()
+
+
+def read_offset(directory: Directory, name: str, topic_partition: TopicPartition) -> int | None:
+    """Return the offset that checkpoint *name* of *directory* has for a partition, None without one.
+
+    Raises
+    ------
+    CorruptCheckpointError
+        The file cannot be read as a checkpoint, or the offset is negative.
+    """
+    if not directory.exists(name):
+        return None
+    data = directory.read_file(name, MAX_CHECKPOINT_BYTES)
+    offset = parse_offset_checkpoint(data, name).get(topic_partition)
+    if offset is not None and offset < 0:
+        raise CorruptCheckpointError(
+            f"has the offset {offset} for {topic_partition}", file=name, found=str(offset)
+        )
+    return offset
+
+
+def write_offset(
+    directory: Directory, name: str, topic_partition: TopicPartition, offset: int
+) -> None:
+    """Write checkpoint *name* with one partition's offset [DUR-21]."""
+    directory.write_file_atomically(name, format_offset_checkpoint({topic_partition: offset}))
+
+
+# ---- partition.metadata --------------------------------------------------------------------------
+
+
+def parse_partition_metadata(data: bytes) -> uuid.UUID:
+    """Return the topic id of ``partition.metadata`` [UNI-5].
+
+    Raises
+    ------
+    CorruptCheckpointError
+        Fewer than two lines, a negative version, or no id.
+    """
+    lines = _LINE_END.split(data.decode("utf-8", errors="replace"))
+    pairs = [_METADATA_LINE.fullmatch(line) for line in lines[:2]]
+    if len(pairs) < 2 or pairs[0] is None or pairs[1] is None:  # noqa: PLR2004 - version, topic_id
+        raise _malformed(PARTITION_METADATA, 1, lines[0], "version and topic_id")
+    if _integer(pairs[0][2], PARTITION_METADATA, 1, MAX_INT) < 0:
+        raise _malformed(PARTITION_METADATA, 1, lines[0], "a version from 0 on")
+    word = pairs[1][2]
+    try:
+        decoded = base64.urlsafe_b64decode(word + "=" * (-len(word) % 4))
+        topic_id = uuid.UUID(bytes=decoded)
+    except (binascii.Error, ValueError):
+        raise _malformed(PARTITION_METADATA, 2, lines[1], "a uuid in base64") from None
+    if topic_id.int == 0:
+        raise _malformed(PARTITION_METADATA, 2, lines[1], "a topic id other than zero")
+    return topic_id
+
+
+def read_topic_id(directory: Directory) -> uuid.UUID | None:
+    """Return the topic id of a partition directory, None where there is no ``partition.metadata``."""
+    if not directory.exists(PARTITION_METADATA):
+        return None
+    return parse_partition_metadata(directory.read_file(PARTITION_METADATA, MAX_MARKER_BYTES))
+
+
+# ---- clean marker of a partition that was opened alone [DUR-24, DUR-65] ---------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class CleanShutdownMarker:
+    """What a cleanly closed log looked like; a marker that does not fit the files is an old one.
+
+    A broker that ran in between leaves this file in place: it shows in the log end, in the size of
+    the active segment, or in the leader epoch, which a broker raises before it writes.
+    """
+
+    log_end_offset: int
+    active_base_offset: int
+    active_size_bytes: int
+    latest_epoch: EpochEntry | None
+
+    def format(self) -> bytes:
+        """Return the file's text, JSON with Kafka's ``version``."""
+        epoch = self.latest_epoch
+        return json.dumps(
+            {
+                "version": 0,
+                "logEndOffset": self.log_end_offset,
+                "activeBaseOffset": self.active_base_offset,
+                "activeSizeInBytes": self.active_size_bytes,
+                "latestEpoch": None if epoch is None else [epoch.epoch, epoch.start_offset],
+            }
+        ).encode()
+
+    @classmethod
+    def parse(cls, data: bytes) -> CleanShutdownMarker | None:
+        """Read a marker, None when *data* is not one (then the stop does not count as clean)."""
+        try:
+            fields: Any = json.loads(data)
+            latest = fields["latestEpoch"]
+            return cls(
+                int(fields["logEndOffset"]),
+                int(fields["activeBaseOffset"]),
+                int(fields["activeSizeInBytes"]),
+                None if latest is None else EpochEntry(int(latest[0]), int(latest[1])),
+            )
+        except (ValueError, TypeError, KeyError, IndexError, RecursionError):
+            return None
+
+
+# ---- .segstore: what recovery may count on [DUR-64] ------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LogState:
+    """From which offsets on the log is contiguous and its epochs ascend, as this library wrote it.
+
+    ``latest_epoch`` ties the file to the log: a broker that wrote here in between has raised the
+    leader epoch, and then nothing of this holds any more.
+    """
+
+    contiguous_from: int
+    epochs_ordered_from: int
+    latest_epoch: EpochEntry | None
+
+    def format(self) -> bytes:
+        """Return the file's text, a word and a number a line."""
+        lines = [
+            "version 0",
+            f"contiguous_from {self.contiguous_from}",
+            f"epochs_ordered_from {self.epochs_ordered_from}",
+        ]
+        if self.latest_epoch is not None:
+            lines.append(f"latest_epoch {self.latest_epoch.epoch} {self.latest_epoch.start_offset}")
+        return "".join(f"{line}\n" for line in lines).encode()
+
+    @classmethod
+    def parse(cls, data: bytes) -> LogState | None:
+        """Read the file, None when it says nothing that can be used."""
+        words: dict[str, list[int]] = {}
+        for line in data.decode("ascii", errors="replace").splitlines():
+            key, *numbers = line.split(" ")
+            if not all(_INTEGER.fullmatch(number) for number in numbers):
+                return None
+            words[key] = [int(number) for number in numbers]
+        latest = words.get("latest_epoch")
+        try:
+            if words["version"] != [0]:
+                return None
+            (contiguous_from,) = words["contiguous_from"]
+            (epochs_ordered_from,) = words["epochs_ordered_from"]
+            latest_epoch = None if latest is None else EpochEntry(latest[0], latest[1])
+        except (KeyError, ValueError, IndexError):
+            return None
+        return cls(contiguous_from, epochs_ordered_from, latest_epoch)

@@ -1,0 +1,268 @@
+"""Bringing a log to stable storage: group commit, syncs on a timer and after a roll [DUR-3, DUR-13..15].
+
+One sync runs at a time, outside the append lock. Who needs one that began after his write waits for
+the next round; the first to wait leads it, so many writers share one ``fdatasync``.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Final
+
+from segstore import _core
+from segstore.errors import (
+    ClosedError,
+    FsyncFailedError,
+    LogNotFoundError,
+    SegstoreError,
+    WriteError,
+)
+from segstore.log.checkpoints import RECOVERY_POINT_CHECKPOINT, write_offset
+from segstore.types import LogOffsetMetadata
+
+if TYPE_CHECKING:
+    from segstore.log.background import BackgroundWorker
+    from segstore.log.durability import Durability
+    from segstore.log.local_log import LocalLog
+    from segstore.log.segment import Segment
+    from segstore.types import TopicPartition
+
+_NS: Final = 1_000_000_000
+
+_log = logging.getLogger(__name__)
+
+
+class Flusher:
+    """Knows how far a log is durable, and makes it so.
+
+    Attributes
+    ----------
+    durable : LogOffsetMetadata
+        Everything below is on stable storage, by syncs that have ended; behind the truth, never
+        ahead of it [DUR-4].
+    failure : SegstoreError or None
+        The sync that failed. It is not tried again: the kernel may have dropped the bytes, so that
+        a later success would prove nothing. The log is read-only from here on [DUR-35, DUR-38].
+    """
+
+    def __init__(  # noqa: PLR0913 - what a flusher works with
+        self,
+        local_log: LocalLog,
+        append_lock: threading.Lock,
+        durability: Durability,
+        background: BackgroundWorker,
+        topic_partition: TopicPartition,
+        recovery_point: int,
+    ) -> None:
+        self.durable = local_log.log_end
+        self.failure: SegstoreError | None = None
+        self.recovery_point = recovery_point
+        self._local_log = local_log
+        self._append_lock = append_lock
+        self._durability = durability
+        self._background = background
+        self._topic_partition = topic_partition
+        self._round_ended = threading.Condition()
+        self._is_syncing = False
+        self._checkpoint_lock = threading.Lock()
+        self._oldest_unsynced_ns: int | None = None
+        self._oldest_in_round_ns: int | None = None
+        if durability.seconds is not None:
+            background.repeat(self._flush_by_timer, durability.seconds)
+
+    # ---- the append path -------------------------------------------------------------------------
+
+    def check_window(self) -> None:
+        """Refuse an append when the timed sync is twice as late as was promised [DUR-14].
+
+        Called under the append lock before anything is written.
+        """
+        seconds = self._durability.seconds
+        if seconds is None:
+            return
+        now = _core.monotonic_ns()
+        if self._oldest_unsynced_ns is None:
+            self._oldest_unsynced_ns = now
+        oldest = self._oldest_in_round_ns or self._oldest_unsynced_ns
+        if now - oldest > 2 * seconds * _NS:
+            raise WriteError(
+                f"the sync that should run every {seconds:g} s is {(now - oldest) / _NS:.1f} s late;"
+                " the append was refused, it can be tried again",
+                file=self._local_log.directory.path,
+            )
+
+    def wait_until_durable(self, offset: int, generation: int) -> None:
+        """Return when a sync that began after the write of *offset* - 1 has ended [DUR-15].
+
+        Also returns when the log was truncated meanwhile: truncating syncs what it leaves.
+        """
+        while self.durable.message_offset < offset and self._local_log.generation == generation:
+            self._join_round(offset)
+
+    def sync_if_due(self, offset: int, generation: int) -> None:
+        """Do what the mode asks for behind an append, outside the append lock."""
+        durability = self._durability
+        if durability.sync or offset - self.durable.message_offset >= durability.messages:
+            self.wait_until_durable(offset, generation)
+
+    def flush(self) -> int:
+        """Bring everything appended so far to stable storage; returns the durable offset [FLU-1, FLU-2]."""
+        with self._append_lock:
+            offset = self._local_log.log_end.message_offset
+            generation = self._local_log.generation
+            if self.durable.message_offset == offset:
+                self._oldest_unsynced_ns = None  # an append was announced, but wrote nothing
+        if self.failure is not None:
+            raise self._failed()
+        self.wait_until_durable(offset, generation)
+        return self.durable.message_offset
+
+    def _join_round(self, offset: int) -> None:
+        """Lead a round, or wait for the end of the one that runs."""
+        with self._round_ended:
+            if self.failure is not None:
+                raise self._failed()
+            if self.durable.message_offset >= offset:
+                return
+            if self._is_syncing:
+                self._round_ended.wait()
+                if self.failure is not None:  # this round, or the one that would have covered us
+                    raise self._failed()
+                return
+            self._is_syncing = True
+        try:
+            self._sync_round()
+        finally:
+            with self._round_ended:
+                self._is_syncing = False
+                self._round_ended.notify_all()
+
+    def _sync_round(self, up_to_offset: int | None = None) -> None:
+        """Sync what was written so far, ascending, then the names [DUR-13].
+
+        With *up_to_offset*, a segment's base, only the segments below it.
+        """
+        log = self._local_log
+        with self._append_lock:
+            generation = log.generation
+            target = log.log_end
+            if up_to_offset is not None:
+                target = LogOffsetMetadata(up_to_offset, up_to_offset, 0)
+            segments = log.segments.values(
+                min(self.durable.message_offset, target.message_offset), target.message_offset
+            )
+            active = log.segments.active_segment
+            names_changed, log.names_changed = log.names_changed, False
+            self._oldest_in_round_ns, self._oldest_unsynced_ns = self._oldest_unsynced_ns, None
+        try:
+            for segment in segments:
+                self._sync_segment(segment, indexes=segment is not active)
+            if names_changed:
+                log.directory.sync()
+        except SegstoreError as error:
+            with self._append_lock:
+                log.names_changed = log.names_changed or names_changed
+                self._oldest_unsynced_ns = self._oldest_in_round_ns or self._oldest_unsynced_ns
+                self._oldest_in_round_ns = None
+            if isinstance(error, FsyncFailedError):
+                self.poison(error)
+            raise
+        with self._append_lock:
+            self._oldest_in_round_ns = None
+            if log.generation == generation and target > self.durable:
+                self.durable = target
+
+    def _sync_segment(self, segment: Segment, *, indexes: bool) -> None:
+        try:
+            segment.flush(indexes=indexes)
+        except (ClosedError, LogNotFoundError):
+            if segment in self._local_log.segments.as_tuple:
+                raise  # deleted meanwhile: nothing of it needs to be durable
+
+    # ---- behind the scenes -----------------------------------------------------------------------
+
+    def segment_was_sealed(self, segment: Segment) -> None:
+        """Sync a sealed segment and raise the recovery point, on the background thread [DUR-29]."""
+        self._background.submit(lambda: self._flush_sealed(segment))
+
+    def _flush_sealed(self, segment: Segment) -> None:
+        following = self._local_log.segments.higher_segment(segment.base_offset)
+        if self.failure is not None or following is None:
+            return
+        try:
+            if following.base_offset > self.durable.message_offset:
+                self._lead_round(following.base_offset)
+            else:
+                self._sync_segment(segment, indexes=True)
+            self.write_recovery_point()
+        except FsyncFailedError as error:
+            self.poison(error)
+        except SegstoreError:
+            _log.warning("%s: sync after a roll failed", segment.name, exc_info=True)
+
+    def _lead_round(self, up_to_offset: int) -> None:
+        with self._round_ended:
+            while self._is_syncing:
+                self._round_ended.wait()
+            self._is_syncing = True
+        try:
+            self._sync_round(up_to_offset)
+        finally:
+            with self._round_ended:
+                self._is_syncing = False
+                self._round_ended.notify_all()
+
+    def _flush_by_timer(self) -> None:
+        if self.failure is not None or self._oldest_unsynced_ns is None:
+            return
+        try:
+            self.flush()
+        except FsyncFailedError:
+            pass  # kept in `failure`: every later mutation and close raise it [DUR-39]
+        except SegstoreError:
+            _log.warning("timed sync of %s failed", self._topic_partition, exc_info=True)
+
+    def write_recovery_point(self) -> None:
+        """Write the recovery point checkpoint, with an offset that is durable [DUR-21]."""
+        with self._checkpoint_lock:
+            self._write_recovery_point(self.durable.message_offset)
+
+    def lower_recovery_point(self, offset: int) -> None:
+        """Before a truncation: neither the durable offset nor the checkpoint may lie above *offset*.
+
+        Called under the append lock; the checkpoint is on stable storage at return [DUR-16].
+        """
+        if self.durable.message_offset > offset:
+            self.durable = LogOffsetMetadata(offset)
+        with self._checkpoint_lock:
+            if self.recovery_point > offset:
+                self._write_recovery_point(offset)
+
+    def _write_recovery_point(self, offset: int) -> None:
+        if offset != self.recovery_point:
+            directory = self._local_log.directory
+            write_offset(directory, RECOVERY_POINT_CHECKPOINT, self._topic_partition, offset)
+            self.recovery_point = offset
+
+    def note_durable(self, log_end: LogOffsetMetadata) -> None:
+        """Everything up to *log_end* was synced by the caller, who holds the append lock."""
+        self.durable = log_end
+        self._oldest_unsynced_ns = None
+
+    def poison(self, error: SegstoreError) -> None:
+        """Make the log read-only; the first error stays."""
+        if self.failure is None:
+            self.failure = error
+            _log.error("%s is read-only from here on: %s", self._topic_partition, error)
+        with self._round_ended:
+            self._round_ended.notify_all()
+
+    def _failed(self) -> SegstoreError:
+        cause = self.failure
+        error = FsyncFailedError(
+            f"a sync failed and is not tried again; the log is read-only: {cause}",
+            file=self._local_log.directory.path,
+        )
+        error.__cause__ = cause
+        return error

@@ -1,0 +1,155 @@
+"""What interrupted operations left in a directory, finished or undone at open [LDR-1..LDR-6, DUR-55].
+
+``.deleted`` and ``.cleaned`` files are worthless. ``.swap`` files are the complete result of a
+compaction or split whose last renames are missing, unless a ``.cleaned`` file shows that the set is
+incomplete. Names that are not ours are never touched.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segstore.errors import SegstoreError
+from segstore.log.checkpoints import TEMPORARY_FILES
+from segstore.log.partition_directory import (
+    CLEANED_FILE_SUFFIX,
+    DELETED_FILE_SUFFIX,
+    INDEX_FILE_SUFFIXES,
+    SWAP_FILE_SUFFIX,
+    SegmentFile,
+    segment_files,
+)
+from segstore.log.segment import Segment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from segstore._core import Directory, SegmentContext
+    from segstore.log.quarantine import Quarantine
+    from segstore.log.recovery_report import RecoveryReport
+
+
+class Leftovers:
+    """Sorts out one directory for a writer, or tells a reader what to look past.
+
+    Parameters
+    ----------
+    directory : Directory
+        The partition's.
+    context : SegmentContext
+        To look into ``.swap`` files.
+    report : RecoveryReport
+        Takes the names of what was removed.
+    """
+
+    def __init__(
+        self, directory: Directory, context: SegmentContext, report: RecoveryReport
+    ) -> None:
+        self._directory = directory
+        self._context = context
+        self._report = report
+
+    def clear(self, quarantine: Quarantine) -> list[str]:
+        """Finish or undo what was interrupted; returns the names that are there now."""
+        names = self._directory.names()
+        files = segment_files(names)
+        swaps = _complete_swaps(files)
+        going = {
+            file.name
+            for file in files
+            if file.suffix in {DELETED_FILE_SUFFIX, CLEANED_FILE_SUFFIX}
+            or (file.suffix == SWAP_FILE_SUFFIX and file not in swaps)
+        }
+        going |= TEMPORARY_FILES & set(names)
+        going |= {name for name in names if name.endswith(".snapshot.tmp") and name[:20].isdigit()}
+        self._remove(going)
+        if any(file.kind == "log" for file in swaps):
+            self._swap_in(files, swaps, quarantine)
+        else:
+            self._remove(file.name for file in swaps)
+        names = self._directory.names()
+        self._remove(file.name for file in _indexes_without_log(segment_files(names)))
+        if going or swaps:
+            self._directory.sync()
+        return self._directory.names()
+
+    def _swap_in(
+        self, files: list[SegmentFile], swaps: set[SegmentFile], quarantine: Quarantine
+    ) -> None:
+        """Put complete ``.swap`` segments in the place of those that they replace [LDR-4..LDR-6]."""
+        ranges = {}
+        for base in sorted(file.offset for file in swaps if file.kind == "log"):
+            end = self._checked_end(base)
+            if end is None:  # the old segments are still the better copy
+                quarantine.set_aside(base, SWAP_FILE_SUFFIX)
+                self._report.warnings.append(f"a damaged .swap segment at {base} was set aside")
+                swaps = {file for file in swaps if file.offset != base}
+            else:
+                ranges[base] = end
+        if ranges:
+            first, end = min(ranges), max(ranges.values())
+            self._remove(
+                file.name for file in files if not file.suffix and first <= file.offset < end
+            )
+            self._directory.sync()
+        for file in sorted(swaps):
+            self._directory.rename(file.name, file._replace(suffix="").name)
+
+    def _checked_end(self, base_offset: int) -> int | None:
+        """Return the next offset of a ``.swap`` segment, None when it is not good to its last byte."""
+        segment = Segment(self._context, base_offset, suffix=SWAP_FILE_SUFFIX)
+        try:
+            _, result = segment.scan(check_order=True, expected_offset=base_offset, table=False)
+        finally:
+            segment.close_quietly()
+        return result.next_offset if result.stop == "complete" else None
+
+    def _remove(self, names: Iterable[str]) -> None:
+        for name in sorted(names):
+            self._directory.unlink(name, missing_ok=True)
+            self._report.removed.append(name)
+
+    def segments_for_reading(self) -> list[Segment]:
+        """Return the segments as they will be once a writer has opened the log; changes nothing."""
+        files = segment_files(self._directory.names())
+        swapped_in = []
+        for file in sorted(_complete_swaps(files)):
+            if file.kind == "log":
+                segment = Segment(self._context, file.offset, suffix=SWAP_FILE_SUFFIX)
+                swapped_in.append(segment)
+        first = end = 0
+        if swapped_in:
+            first = swapped_in[0].base_offset
+            end = max(segment.read_next_offset()[0] for segment in swapped_in)
+            self._report.warnings.append(
+                f"a compaction was interrupted: offsets {first} to {end} are read from .swap files"
+            )
+        plain = []
+        for file in files:
+            if file.kind == "log" and not file.suffix and not first <= file.offset < end:
+                try:
+                    plain.append(Segment(self._context, file.offset))
+                except SegstoreError:
+                    if self._directory.exists(file.name):
+                        raise  # else its writer deleted it while we looked
+        return plain + swapped_in
+
+
+def _complete_swaps(files: list[SegmentFile]) -> set[SegmentFile]:
+    """Return the ``.swap`` files whose set is complete: those below every ``.cleaned`` one [LDR-3]."""
+    cleaned = [file.offset for file in files if file.suffix == CLEANED_FILE_SUFFIX]
+    return {
+        file
+        for file in files
+        if file.suffix == SWAP_FILE_SUFFIX and (not cleaned or file.offset < min(cleaned))
+    }
+
+
+def _indexes_without_log(files: list[SegmentFile]) -> list[SegmentFile]:
+    """Return index files that belong to no ``.log`` [LDR-11]."""
+    logs = {file.offset for file in files if file.kind == "log" and not file.suffix}
+    return [
+        file
+        for file in files
+        if file.kind in INDEX_FILE_SUFFIXES and not file.suffix and file.offset not in logs
+    ]

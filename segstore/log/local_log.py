@@ -1,0 +1,369 @@
+"""The segments of one log as one sequence of offsets: append, read, roll, truncate [LOC-*]."""
+
+from __future__ import annotations
+
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from segstore.config import MAX_INT
+from segstore.errors import (
+    CorruptLogError,
+    IllegalArgumentError,
+    IllegalStateError,
+    OffsetOutOfRangeError,
+    SegstoreError,
+)
+from segstore.log.partition_directory import INDEX_FILE_SUFFIXES, file_name
+from segstore.log.segment import Segment, roll_jitter_ms
+from segstore.log.transaction_index import (
+    remove_snapshots_above,
+    remove_snapshots_at,
+    truncate_transaction_index,
+)
+from segstore.types import LogOffsetMetadata
+
+if TYPE_CHECKING:
+    from collections.abc import Buffer, Iterable
+
+    from segstore._core import BatchHeaders, Directory, FetchedBytes, SegmentContext
+    from segstore.config import LogConfig
+    from segstore.log.background import BackgroundWorker
+    from segstore.log.segments import Segments
+
+NO_BYTES_VISIBLE: Final = -1
+
+_log = logging.getLogger(__name__)
+
+
+class LocalLog:
+    """Kafka ``LocalLog``: the active segment, the log end, and everything that changes them.
+
+    ``segments`` and ``log_end`` are immutable objects that are replaced: a reader takes each with
+    one attribute read. Changes come from the thread that holds the append lock of `UnifiedLog`.
+
+    Attributes
+    ----------
+    segments : Segments
+        Never empty while the log is open.
+    log_end : LogOffsetMetadata
+        The next offset, and the segment and byte where it will be; published after the bytes.
+    generation : int
+        Raised whenever bytes or names that were written may be gone again [DUR-13].
+    names_changed : bool
+        A file was created or renamed since the directory was last synced.
+    """
+
+    def __init__(  # noqa: PLR0913 - what a log consists of
+        self,
+        directory: Directory,
+        context: SegmentContext,
+        config: LogConfig,
+        segments: Segments,
+        log_end: LogOffsetMetadata,
+        background: BackgroundWorker,
+    ) -> None:
+        self.directory = directory
+        self.config = config
+        self.segments = segments
+        self.log_end = log_end
+        self.generation = 0
+        self.names_changed = True
+        self._context = context
+        self._background = background
+        self._awaiting_deletion: dict[int, Segment] = {}
+        self._become_active(segments.active_segment)
+
+    def _become_active(self, segment: Segment) -> None:
+        self._active = segment
+        self._max_segment_ms = self.config.roll_ms - roll_jitter_ms(self.config)
+
+    # ---- append and roll -------------------------------------------------------------------------
+
+    def append(self, batches: Buffer, headers: BatchHeaders, last_offset: int) -> None:
+        """Write whole batches behind the log end and publish the new one [LOC-5, CON-4]."""
+        active = self._active
+        active.append(batches, headers)
+        self.log_end = LogOffsetMetadata(last_offset + 1, active.base_offset, active.size_bytes)
+
+    @property
+    def is_poisoned(self) -> bool:
+        """A failed write could not be undone: nothing may be written any more [DUR-32]."""
+        return self._active.poisoned
+
+    def roll_if_needed(  # noqa: PLR0913, PLR0917 - Kafka's RollParams
+        self, max_timestamp: int, max_offset: int, size_bytes: int, now_ms: int, first_offset: int
+    ) -> Segment | None:
+        """Begin a new segment at *first_offset* when the active one cannot take what comes [APP-12].
+
+        Returns the segment that was sealed, None when there was no need.
+        """
+        sealed = self._active
+        if not sealed.should_roll(
+            self._max_segment_ms,
+            self.config.roll_bytes,
+            max_timestamp,
+            max_offset,
+            size_bytes,
+            now_ms,
+        ):
+            return None
+        self._roll_at(first_offset)
+        return sealed
+
+    def roll(self, expected_next_offset: int | None = None) -> Segment:
+        """Begin a new segment at the log end; returns it [LOC-11].
+
+        An active segment that is empty and begins there already is made anew (KAFKA-6388).
+
+        Raises
+        ------
+        IllegalArgumentError
+            *expected_next_offset* is above the log end: every later append would fail.
+        """
+        end = self.log_end.message_offset
+        if expected_next_offset is not None and expected_next_offset > end:
+            raise IllegalArgumentError(
+                f"a segment at {expected_next_offset} would leave a gap behind {end}",
+                found=str(expected_next_offset),
+                expected=f"at most {end}",
+            )
+        return self._roll_at(end)
+
+    def _roll_at(self, base_offset: int) -> Segment:
+        sealed = self._active
+        if sealed.base_offset == base_offset:
+            if sealed.size_bytes > 0:
+                raise IllegalStateError(f"the segment at {base_offset} has data", file=sealed.name)
+            return self._recreate_empty_segment(sealed)
+        created = self._create_segment(base_offset)
+        try:
+            sealed.on_become_inactive()
+        except SegstoreError:
+            created.delete_files()
+            raise
+        self._publish(created, self.log_end.message_offset)
+        return created
+
+    def _recreate_empty_segment(self, segment: Segment) -> Segment:
+        segment.change_suffix(".deleted")
+        try:
+            created = self._create_segment(segment.base_offset)
+        except SegstoreError:
+            segment.change_suffix("")
+            raise
+        self._unlink_later(segment)
+        self._publish(created, self.log_end.message_offset)
+        return created
+
+    def _create_segment(self, base_offset: int) -> Segment:
+        """Create the files of a new segment; index files without a log at that base go."""
+        for kind in INDEX_FILE_SUFFIXES:
+            self.directory.unlink(file_name(base_offset, kind), missing_ok=True)
+        segment = Segment(self._context, base_offset, create=True)
+        self.names_changed = True
+        return segment
+
+    def _publish(self, segment: Segment, log_end_offset: int) -> None:
+        """Make *segment* the active one: there is never a moment without one [CON-9]."""
+        self.segments = self.segments.with_segment(segment)
+        self._become_active(segment)
+        self.log_end = LogOffsetMetadata(log_end_offset, segment.base_offset, segment.size_bytes)
+
+    # ---- read ------------------------------------------------------------------------------------
+
+    def fetch(
+        self, start_offset: int, max_length: int, bound: LogOffsetMetadata, *, min_one_message: bool
+    ) -> tuple[LogOffsetMetadata, FetchedBytes | None]:
+        """Return bytes of one segment from the batch that holds *start_offset* on [LOC-6].
+
+        Parameters
+        ----------
+        start_offset : int
+            At or below the log end; the caller has compared it with the log start.
+        max_length : int
+            Bytes; a longer first batch comes whole when *min_one_message*.
+        bound : LogOffsetMetadata
+            Where visible data ends, with its place.
+        min_one_message : bool
+            See *max_length*.
+
+        Returns
+        -------
+        LogOffsetMetadata
+            Base offset of the first batch found and where it is.
+        FetchedBytes or None
+            None when nothing is visible there.
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            *start_offset* is above the log end, or in no segment that is here.
+        CorruptLogError
+            A segment ends in bytes that are no batch [DUR-79].
+        """
+        end = self.log_end
+        segments = self.segments
+        segment = segments.floor_segment(start_offset)
+        if start_offset > end.message_offset or segment is None:
+            raise out_of_range(start_offset, segments.first_segment.base_offset, end.message_offset)
+        if start_offset == bound.message_offset:
+            return bound, None
+        if start_offset > bound.message_offset:
+            return self.fetch(start_offset, 1, end, min_one_message=False)[0], None
+        while segment is not None:
+            max_position = _max_position(segment, bound)
+            fetched = segment.read(start_offset, max_length, max_position, min_one_message)
+            if fetched is not None:
+                base = segment.base_offset
+                return LogOffsetMetadata(fetched.base_offset, base, fetched.position), fetched
+            following = segments.higher_segment(segment.base_offset)
+            if following is not None:
+                check_ends_clean(segment)
+            segment = following
+        return self.log_end, None
+
+    def offset_metadata(self, offset: int) -> LogOffsetMetadata:
+        """Return *offset* with its place, offset-only where it is not in the log [HW-9, LOC-8].
+
+        Like Kafka, an offset inside a batch gives that batch's base offset.
+        """
+        try:
+            return self.fetch(offset, 1, self.log_end, min_one_message=False)[0]
+        except OffsetOutOfRangeError:
+            return LogOffsetMetadata(offset)
+
+    # ---- truncate and delete ---------------------------------------------------------------------
+
+    def end_of_data_below(self, offset: int) -> int:
+        """Return the next offset of the records that a truncation to *offset* would leave.
+
+        It is below *offset* where that lies inside a batch or in a gap.
+        """
+        segment = self.segments.floor_segment(offset)
+        if segment is None:
+            return offset
+        cut = segment.translate_offset(offset)
+        if cut is None:
+            return segment.read_next_offset()[0]
+        if cut.position == 0:
+            return segment.base_offset
+        before = segment.translate_offset(cut.base_offset - 1)
+        if before is not None and before.position < cut.position:
+            return cut.base_offset
+        _, scan = segment.scan(end_position=cut.position, check_crc=False, table=False)
+        return scan.next_offset
+
+    def truncate_to(self, offset: int) -> list[Segment]:
+        """Cut the log so that *offset* is the next one; returns the segments that went [LOC-14].
+
+        The recovery point is at or below *offset* on disk already [DUR-16]. A batch that holds
+        *offset* goes whole [TRU-5].
+        """
+        removed = list(self.segments.higher_segments(offset))
+        last = self.segments.floor_segment(offset)
+        if last is None:
+            raise IllegalStateError(f"no segment at or below {offset}", file=self.directory.path)
+        cut = last.translate_offset(offset)
+        position = last.size_bytes if cut is None else cut.position
+        self.generation += 1
+        self._become_active(last)
+        self.log_end = LogOffsetMetadata(offset, last.base_offset, position)
+        if removed:
+            self._take_out(reversed(removed))
+            self.segments = self.segments.without(removed)
+            self.directory.sync()
+        last.truncate_to(offset)
+        truncate_transaction_index(self.directory, last.base_offset, offset)
+        remove_snapshots_above(self.directory, offset)
+        return removed
+
+    def truncate_fully_and_start_at(self, offset: int) -> list[Segment]:
+        """Take out everything and begin an empty log at *offset* [LOC-15, DUR-18]."""
+        removed = list(self.segments)
+        self.generation += 1
+        self._take_out(reversed(removed))
+        self.directory.sync()
+        created = self._create_segment(offset)
+        self.directory.sync()
+        self.segments = self.segments.without(removed)
+        self._publish(created, offset)
+        remove_snapshots_above(self.directory, -1)
+        return removed
+
+    def delete_segments(self, segments: list[Segment]) -> None:
+        """Take out *segments*, the oldest ones; their files go after ``file.delete.delay.ms`` [DUR-19]."""
+        self.segments = self.segments.without(segments)
+        self._take_out(segments)
+        self.directory.sync()
+        remove_snapshots_at(self.directory, {segment.base_offset for segment in segments})
+
+    def _take_out(self, segments: Iterable[Segment]) -> None:
+        """Rename to ``.deleted`` in the order given; unlink later [LOC-20]."""
+        for segment in segments:
+            segment.change_suffix(".deleted")
+            self.names_changed = True
+            self._unlink_later(segment)
+
+    def _unlink_later(self, segment: Segment) -> None:
+        self._awaiting_deletion[id(segment)] = segment
+        delay = self.config.file_delete_delay_ms / 1000
+        self._background.submit(partial(self._unlink, segment), delay)
+
+    def _unlink(self, segment: Segment) -> None:
+        """Unlink a segment's files; readers that hold it keep reading, it closes with the last [CON-7]."""
+        if self._awaiting_deletion.pop(id(segment), None) is not None:
+            try:
+                segment.delete_files()
+            except SegstoreError:  # garbage: tried again by the next open [DUR-42]
+                _log.warning("%s could not be removed", segment.name, exc_info=True)
+
+    # ---- close -----------------------------------------------------------------------------------
+
+    def close(self) -> None:
+        """Close all segments and remove what awaited that; the first error is raised at the end [MAP-8]."""
+        first_error: SegstoreError | None = None
+        for segment in self.segments:
+            try:
+                segment.close()
+            except SegstoreError as error:
+                first_error = first_error or error
+        for segment in list(self._awaiting_deletion.values()):
+            self._unlink(segment)
+        if first_error is not None:
+            raise first_error
+
+    def close_quietly(self) -> None:
+        """Let go of all files and write nothing [SEG-52]."""
+        for segment in self.segments:
+            segment.close_quietly()
+
+
+def check_ends_clean(segment: Segment) -> None:
+    """Raise `CorruptLogError` when a sealed segment ends in bytes that are no batch [DUR-79]."""
+    next_offset, ends_clean = segment.read_next_offset()
+    if not ends_clean:
+        raise CorruptLogError(
+            f"the segment ends in bytes that are no batch, behind offset {next_offset - 1}",
+            file=segment.name,
+            found="an incomplete batch",
+            expected="a batch that ends where the file ends",
+        )
+
+
+def out_of_range(offset: int, first: int, last: int) -> OffsetOutOfRangeError:
+    """Return the error that names an offset and the range that can be read."""
+    return OffsetOutOfRangeError(
+        f"offset {offset} is not in the log, which has {first} to {last}",
+        found=str(offset),
+        expected=f"{first} to {last}",
+    )
+
+
+def _max_position(segment: Segment, bound: LogOffsetMetadata) -> int:
+    """Return up to which byte of *segment* a read may look [LOC-6.5, CON-5]."""
+    if bound.message_offset_only or segment.base_offset > bound.segment_base_offset:
+        return NO_BYTES_VISIBLE
+    if segment.base_offset == bound.segment_base_offset:
+        return bound.relative_position_in_segment
+    return MAX_INT

@@ -1,0 +1,342 @@
+"""The writing side of a log: checks, offsets, roll, write, publish, sync [APP-*]."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+
+from segstore import _core
+from segstore.errors import (
+    IllegalArgumentError,
+    InvalidEpochError,
+    LogReadOnlyError,
+    RecordBatchTooLargeError,
+    RecordTooLargeError,
+    SegstoreError,
+)
+from segstore.log.checkpoints import LogState
+from segstore.log.log_loader import write_state
+from segstore.log.log_reader import LogReader
+from segstore.records.record_builder import build_batches
+from segstore.types import LogAppendInfo
+
+if TYPE_CHECKING:
+    import threading
+    from collections.abc import Buffer
+
+    from segstore._core import BatchHeaders, Directory, EncodedBatches
+    from segstore.config import LogConfig
+    from segstore.log.flusher import Flusher
+    from segstore.log.producer_input import ProducerInput
+    from segstore.records.memory_records import MemoryRecords
+
+
+class LogAppender(LogReader):
+    """What appends to a log; `UnifiedLog` adds everything else.
+
+    One thread at a time, under the append lock; syncs happen outside it.
+    """
+
+    path: str
+    _append_lock: threading.Lock
+    _builder_config: LogConfig
+    _directory: Directory
+    _flusher: Flusher
+    _input: ProducerInput
+    _keys_required: bool
+    _stamps_append_time: bool
+    _state: LogState | None
+    _syncs_on_append: bool
+
+    def _require_writable(self) -> None:
+        self._require_open()
+        if self.read_only:
+            raise LogReadOnlyError("the log was opened with read_only=True", file=self.path)
+        if self._flusher.failure is not None:
+            self._refuse(self._flusher.failure)
+
+    def _refuse(self, cause: SegstoreError) -> NoReturn:
+        """Raise the first error again, as what it has made of the log [DUR-38]."""
+        raise LogReadOnlyError(
+            f"the log takes no changes since an earlier error: {cause}", file=self.path
+        ) from cause
+
+    def append(self, records: object, *, timestamp: int | None = None) -> LogAppendInfo:
+        """Append records and return when they are as safe as `durability` says.
+
+        Parameters
+        ----------
+        records : iterable, Record or Arrow data
+            ``(key, value)`` or ``(timestamp, key, value)`` tuples of bytes or None, `Record` objects,
+            or anything with ``__arrow_c_stream__`` (columns key, value, timestamp, headers).
+        timestamp : int or None
+            In ms, for records without one; None = now.
+
+        Returns
+        -------
+        LogAppendInfo
+            First and last offset, and more.
+
+        Raises
+        ------
+        RecordTypeError
+            Something that is no record.
+        RecordTooLargeError
+            A record that no batch of ``max_message_bytes`` holds.
+        DiskFullError
+            No space: nothing was appended, the log stays writable. What is larger than a segment
+            goes in several steps; those before the failed one stay, and the message names them.
+        """
+        self._require_writable()
+        now_ms = _core.wall_clock_ms()
+        batches = build_batches(
+            records,
+            config=self._builder_config,
+            default_timestamp=now_ms if timestamp is None else timestamp,
+        )
+        return self._append(batches, batches.headers, batches.size_bytes, None, now_ms, trusted=True)
+
+    def append_as_leader(
+        self, batches: Buffer | MemoryRecords | EncodedBatches, leader_epoch: int | None = None
+    ) -> LogAppendInfo:
+        """Append prebuilt batches; offsets, leader epoch and largest timestamp are stamped in a copy.
+
+        Parameters
+        ----------
+        batches : Buffer, MemoryRecords or EncodedBatches
+            Bytes count as a produce request and hold one batch, as Kafka wants it [APP-31];
+            `MemoryRecords` and `EncodedBatches` may hold many. Base offsets are 0.
+        leader_epoch : int or None
+            None = the log's latest, 0 for a new log.
+
+        Raises
+        ------
+        CorruptRecordError, InvalidRecordError, UnsupportedFormatError
+            What the batches are refused for; nothing was appended.
+        RecordTooLargeError
+            A batch is larger than ``max_message_bytes``.
+        RecordBatchTooLargeError
+            All together are larger than a segment.
+        InvalidEpochError
+            *leader_epoch* is older than the log's latest [DUR-64].
+
+        Source: [APP-1, APP-4, APP-8]; Kafka ``UnifiedLog.appendAsLeader``.
+        """
+        self._require_writable()
+        now_ms = _core.wall_clock_ms()
+        data, headers = self._input.analyse(batches, now_ms)
+        size = len(memoryview(data))
+        if size > self.config.roll_bytes:
+            raise RecordBatchTooLargeError(
+                f"an append of {size} bytes is larger than a segment",
+                found=f"{size} bytes",
+                expected=f"at most {self.config.roll_bytes} bytes",
+            )
+        return self._append(data, headers, size, leader_epoch, now_ms, trusted=False)
+
+    def append_as_follower(
+        self, batches: Buffer | MemoryRecords, leader_epoch: int
+    ) -> LogAppendInfo:
+        """Append batches of another log as they are: offsets, epochs and timestamps are kept.
+
+        Parameters
+        ----------
+        batches : Buffer or MemoryRecords
+            Offsets ascend from the log end on; gaps are accepted.
+        leader_epoch : int
+            The epoch of the leader they are from: batches of a newer one are left out [APP-4.3].
+
+        Raises
+        ------
+        UnexpectedAppendOffsetError
+            The first offset is below the log end.
+        InvalidEpochError
+            An epoch is older than the log's latest [DUR-64].
+
+        Source: [APP-2, APP-9]; Kafka ``UnifiedLog.appendAsFollower``.
+        """
+        self._require_writable()
+        data, headers = self._input.analyse_for_follower(batches, leader_epoch)
+        if not len(headers):
+            return self._nothing_appended()
+        size = len(memoryview(data))
+        if size > self.config.roll_bytes:
+            raise RecordBatchTooLargeError(f"an append of {size} bytes is larger than a segment")
+        with self._append_lock:
+            self._require_writable()
+            self._flusher.check_window()
+            self._input.check_follows(headers, self.log_end_offset, self._epochs.latest_epoch)
+            first = int(headers["base_offset"][0])
+            if first > self.log_end_offset:
+                self._save_state(contiguous_from=first)
+            for row in np.flatnonzero(np.diff(headers["partition_leader_epoch"], prepend=-1)):
+                self._note_epoch(
+                    int(headers["partition_leader_epoch"][row]), int(headers["base_offset"][row])
+                )
+            max_timestamp = int(headers["max_timestamp"].max())
+            self._write_rows(data, headers, size, max_timestamp, _core.wall_clock_ms(), first)
+            end, generation = self._local_log.log_end.message_offset, self._local_log.generation
+        if self._syncs_on_append:
+            self._flusher.sync_if_due(end, generation)
+        count = int(np.maximum(headers["records_count"], 0).sum())
+        return LogAppendInfo(
+            first, end - 1, max_timestamp, -1, self._log_start_offset, count, size, self.durable_offset
+        )
+
+    def _nothing_appended(self) -> LogAppendInfo:
+        return LogAppendInfo(-1, -1, -1, -1, self._log_start_offset, 0, 0, self.durable_offset)
+
+    def _append(  # noqa: PLR0913 - one step of two public methods
+        self,
+        data: Buffer,
+        headers: BatchHeaders,
+        size: int,
+        leader_epoch: int | None,
+        now_ms: int,
+        *,
+        trusted: bool,
+    ) -> LogAppendInfo:
+        """Assign offsets, write, publish, sync: the leader's path [APP-7..APP-18]."""
+        if size == 0:
+            return self._nothing_appended()
+        config = self.config
+        if size > config.max_message_bytes:
+            self._check_sizes(headers)
+        with self._append_lock:
+            self._require_writable()  # it may have been closed, or failed, while we waited
+            self._flusher.check_window()
+            first = self._local_log.log_end.message_offset
+            epoch = self._epoch_to_stamp(leader_epoch)
+            validation = _core.validate_and_assign_offsets(
+                data,
+                headers,
+                self._codecs,
+                next_offset=first,
+                now_ms=now_ms,
+                leader_epoch=epoch,
+                log_append_time=self._stamps_append_time,
+                keys_required=self._keys_required,
+                records_are_trusted=trusted,
+                timestamp_before_max_ms=config.message_timestamp_before_max_ms,
+                timestamp_after_max_ms=config.message_timestamp_after_max_ms,
+            )
+            end, max_timestamp, count = validation
+            if epoch != self._epochs.latest_epoch:
+                self._note_epoch(epoch, first)
+            self._write_rows(data, headers, size, max_timestamp, now_ms, first)
+            generation = self._local_log.generation
+        if self._syncs_on_append:
+            self._flusher.sync_if_due(end, generation)
+        return LogAppendInfo(
+            first,
+            end - 1,
+            max_timestamp,
+            now_ms if self._stamps_append_time else -1,
+            self._log_start_offset,
+            count,
+            size,
+            self._flusher.durable.message_offset,
+        )
+
+    def _check_sizes(self, headers: BatchHeaders) -> None:
+        limit = self.config.max_message_bytes
+        largest = int(headers["size_bytes"].max())
+        if largest > limit:
+            raise RecordTooLargeError(
+                f"a batch of {largest} bytes is larger than max.message.bytes",
+                found=f"{largest} bytes",
+                expected=f"at most {limit} bytes",
+            )
+
+    def _epoch_to_stamp(self, leader_epoch: int | None) -> int:
+        latest = self._epochs.latest_epoch
+        if leader_epoch is None:
+            return 0 if latest is None else latest
+        if leader_epoch < 0:
+            raise IllegalArgumentError(f"leader epoch {leader_epoch} is negative")
+        if latest is not None and leader_epoch < latest:
+            raise InvalidEpochError(
+                f"leader epoch {leader_epoch} is older than {latest}, the latest of the log",
+                found=str(leader_epoch),
+                expected=f"{latest} or newer",
+            )
+        return leader_epoch
+
+    def _note_epoch(self, epoch: int, start_offset: int) -> None:
+        """Write the epoch's start before its first batch is acknowledged [DUR-12]."""
+        if self._epochs.assign(epoch, start_offset):
+            self._save_state()
+
+    def _save_state(self, contiguous_from: int | None = None) -> None:
+        state = self._state
+        if state is None:
+            return
+        changed = LogState(
+            state.contiguous_from if contiguous_from is None else contiguous_from,
+            state.epochs_ordered_from,
+            self._epochs.latest_entry,
+        )
+        write_state(self._directory, changed)
+        self._state = changed
+
+    def _write_rows(  # noqa: PLR0913, PLR0917 - the tail of an append
+        self,
+        data: Buffer,
+        headers: BatchHeaders,
+        size: int,
+        max_timestamp: int,
+        now_ms: int,
+        first_offset: int,
+    ) -> None:
+        """Write batches that fit one segment at once, more in several steps."""
+        if size <= self.config.roll_bytes:
+            self._write(data, headers, size, max_timestamp, now_ms, first_offset)
+            return
+        view = memoryview(data)
+        sizes = headers["size_bytes"].astype(np.int64)
+        ends = np.cumsum(sizes)
+        begin = 0
+        while begin < len(headers):
+            start = int(ends[begin] - sizes[begin])
+            end = int(np.searchsorted(ends, start + self.config.roll_bytes, side="right"))
+            end = max(end, begin + 1)
+            rows = headers[begin:end]
+            try:
+                self._write(
+                    view[start : int(ends[end - 1])],
+                    rows,
+                    int(ends[end - 1]) - start,
+                    int(rows["max_timestamp"].max()),
+                    now_ms,
+                    int(rows["base_offset"][0]),
+                )
+            except SegstoreError as error:
+                if begin:
+                    reached = self.log_end_offset - 1
+                    error.message += f" (offsets {first_offset} to {reached} were appended before)"
+                    error.args = (error.message,)
+                raise
+            begin = end
+
+    def _write(  # noqa: PLR0913, PLR0917 - what a roll decision and a write need
+        self,
+        data: Buffer,
+        headers: BatchHeaders,
+        size: int,
+        max_timestamp: int,
+        now_ms: int,
+        first_offset: int,
+    ) -> None:
+        """Roll when the segment cannot take it, write, publish; called under the append lock."""
+        local_log = self._local_log
+        last_offset = int(headers["last_offset"][-1])
+        sealed = local_log.roll_if_needed(max_timestamp, last_offset, size, now_ms, first_offset)
+        if sealed is not None:
+            self._flusher.segment_was_sealed(sealed)
+        try:
+            local_log.append(data, headers, last_offset)
+        except SegstoreError as error:
+            if local_log.is_poisoned:
+                self._flusher.poison(error)
+            raise

@@ -1,0 +1,133 @@
+"""A reader's view of a log that another process writes: looking again [DUR-71, DUR-75..DUR-78, DUR-81]."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segstore.errors import (
+    CorruptLogError,
+    CorruptRecordError,
+    LogNotFoundError,
+    LogTruncatedError,
+)
+from segstore.log.partition_directory import segment_base_offsets
+from segstore.log.segment import Segment
+from segstore.log.segments import Segments
+from segstore.types import LogOffsetMetadata
+
+if TYPE_CHECKING:
+    from segstore._core import SegmentContext
+    from segstore.log.log_loader import LoadedLog
+    from segstore.log.log_places import LogPlaces
+    from segstore.log.unified_log import UnifiedLog
+
+
+class LogFollower:
+    """Keeps a read-only handle up to date; nothing on disk is changed, no lock is taken.
+
+    Attributes
+    ----------
+    recovery_point : int
+        The writer's, from its checkpoint.
+    """
+
+    def __init__(
+        self, log: UnifiedLog, places: LogPlaces, context: SegmentContext, loaded: LoadedLog
+    ) -> None:
+        self.recovery_point = loaded.recovery_point
+        self._log = log
+        self._places = places
+        self._context = context
+
+    @property
+    def durable(self) -> LogOffsetMetadata:
+        """Where a durable read ends: at the writer's recovery point [DUR-81]."""
+        local_log = self._log._local_log  # noqa: SLF001 - a part of the same handle
+        end = local_log.log_end
+        if self.recovery_point >= end.message_offset:
+            return end
+        return local_log.offset_metadata(self.recovery_point)
+
+    def refresh(self) -> None:
+        """Take over new segments, new bytes, a new log start; called under the handle's lock.
+
+        Raises
+        ------
+        LogTruncatedError
+            The log ends below what was seen. The handle shows the shorter log from then on.
+        """
+        log = self._log
+        local_log = log._local_log  # noqa: SLF001
+        seen = local_log.log_end
+        found = self._places.read()
+        bases = segment_base_offsets(self._places.directory.names())
+        if not bases:
+            return
+        known = local_log.segments
+        kept = [
+            segment
+            for segment in known
+            if segment.base_offset in bases and segment.base_offset < seen.segment_base_offset
+        ]
+        segments, end = self._look_from(seen, kept, bases)
+        log._log_start_offset = max(found.log_start_offset, bases[0])  # noqa: SLF001
+        local_log.log_end = min(seen, end)  # a bound that holds for both lists of segments
+        local_log.segments = segments
+        local_log.log_end = end
+        recovery_point = found.recovery_point
+        self.recovery_point = min(
+            end.message_offset, self.recovery_point if recovery_point is None else recovery_point
+        )
+        if end.message_offset < seen.message_offset:
+            raise LogTruncatedError(
+                f"the log ends at {end.message_offset} now; it was read up to {seen.message_offset}",
+                file=log.path,
+                found=str(end.message_offset),
+                expected=f"at least {seen.message_offset}",
+            )
+
+    def _look_from(
+        self, seen: LogOffsetMetadata, kept: list[Segment], bases: list[int]
+    ) -> tuple[Segments, LogOffsetMetadata]:
+        """Read headers and checksums of what came behind *seen*; *kept* lies before it."""
+        segments = list(kept)
+        last_kept = kept[-1].base_offset if kept else -1
+        end = LogOffsetMetadata(bases[0], bases[0], 0)
+        for base in bases:
+            if base <= last_kept:
+                continue
+            try:
+                segment = Segment(self._context, base)
+            except LogNotFoundError:
+                continue  # deleted since its name was read
+            expected, position = base, 0
+            if base == seen.segment_base_offset:
+                expected, position = self._where_to_go_on(segment, seen)
+            elif segments and base < end.message_offset and end.segment_base_offset == segments[-1].base_offset:
+                break  # a writer is in the middle of a truncation
+            _, scan = segment.scan(
+                start_position=position,
+                check_order=True,
+                expected_offset=max(expected, base),
+                table=False,
+            )
+            segments.append(segment)
+            next_offset = scan.next_offset if scan.batches_count else max(expected, base)
+            end = LogOffsetMetadata(next_offset, base, scan.valid_bytes)
+            if scan.stop != "complete":
+                break  # a batch that is being written: the end for now [DUR-76]
+        return Segments(segments), end
+
+    def _where_to_go_on(self, segment: Segment, seen: LogOffsetMetadata) -> tuple[int, int]:
+        """Return offset and byte behind which bytes are new; 0 when the segment was cut meanwhile [DUR-77]."""
+        position = seen.relative_position_in_segment
+        if position == segment.size_bytes or position == 0:
+            return seen.message_offset, position
+        if position < segment.size_bytes:
+            try:
+                rows, _ = segment.scan(start_position=position, max_batches=1)
+            except (CorruptRecordError, CorruptLogError):
+                rows = ()
+            if not len(rows) or int(rows["base_offset"][0]) >= seen.message_offset:
+                return seen.message_offset, position
+        return segment.base_offset, 0

@@ -1,0 +1,362 @@
+"""Opening a log: from the names in a directory to segments, offsets and epochs [LDR-*, DUR-50..DUR-58]."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from segstore.errors import (
+    CorruptCheckpointError,
+    CorruptLogError,
+    CorruptRecordError,
+    IllegalArgumentError,
+    NotALogError,
+    SegstoreError,
+)
+from segstore.log.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE, MAX_MARKER_BYTES, LogState
+from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
+from segstore.log.leftovers import Leftovers
+from segstore.log.log_recovery import LogRecovery, epoch_changes, floor_index
+from segstore.log.partition_directory import file_name, segment_base_offsets
+from segstore.log.quarantine import Quarantine
+from segstore.log.segment import Segment
+from segstore.log.segments import Segments
+from segstore.types import EpochEntry, LogOffsetMetadata
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from segstore._core import Directory, ScanResult, SegmentContext
+    from segstore.log.log_places import FoundState, LogPlaces
+    from segstore.log.recovery_report import RecoveryReport
+
+
+class LoadedLog(NamedTuple):
+    """What `LogLoader` hands to the log (Kafka ``LoadedLogOffsets`` and what belongs to it)."""
+
+    segments: Segments
+    log_start_offset: int
+    log_end: LogOffsetMetadata
+    recovery_point: int
+    epochs: LeaderEpochFileCache
+    state: LogState | None
+    """None for a reader."""
+
+
+class LogLoader:
+    """Loads one partition directory (Kafka ``LogLoader``), in the ``safe`` way.
+
+    Parameters
+    ----------
+    directory : Directory
+        Locked already when it is opened for writing.
+    places : LogPlaces
+        Checkpoints and markers.
+    context : SegmentContext
+        Shared by the segments; read-only for a reader.
+    report : RecoveryReport
+        Filled in.
+    progress : callable or None
+        Called with a phase, the work done and the work to do.
+    """
+
+    def __init__(
+        self,
+        directory: Directory,
+        places: LogPlaces,
+        context: SegmentContext,
+        report: RecoveryReport,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> None:
+        self._directory = directory
+        self._places = places
+        self._context = context
+        self._report = report
+        self._progress = progress
+
+    # ---- for writing -----------------------------------------------------------------------------
+
+    def load_for_writing(self) -> LoadedLog:
+        """Bring the directory in order and return the log, all of it on stable storage.
+
+        Raises
+        ------
+        CorruptLogError
+            Data that had been synced is damaged or missing; no record was changed.
+        """
+        found = self._places.read()
+        self._report.warnings += found.warnings
+        self._places.remove_clean_markers()
+        quarantine = Quarantine(self._directory, self._report)
+        names = Leftovers(self._directory, self._context, self._report).clear(quarantine)
+        self._report.created = not segment_base_offsets(names)
+        segments = [Segment(self._context, base) for base in segment_base_offsets(names)]
+        segments = self._without_deleted_records(segments, found.log_start_offset)
+        epochs = self._read_epochs(segments, writable=True)
+        state = self._read_state(found, epochs)
+        if self._report.created:
+            log_end_offset, self._report.clean = found.log_start_offset, True
+        elif (clean_end := self._clean_end(found, segments, epochs)) is not None:
+            log_end_offset = clean_end
+            self._rebuild_missing_indexes(segments, names)
+        else:
+            log_end_offset = self._recover(segments, found, epochs, state, quarantine)
+        if not segments or log_end_offset < found.log_start_offset:
+            self._start_anew(segments, found.log_start_offset, quarantine)
+            log_end_offset = segments[0].base_offset
+            if not self._report.created:
+                epochs.clear_and_flush()
+        active = segments[-1]
+        active.prepare_for_appends()
+        epochs.truncate_from_end(log_end_offset)
+        epochs.truncate_from_start(found.log_start_offset)
+        epochs.flush()
+        state = LogState(
+            min(log_end_offset, log_end_offset if state is None else state.contiguous_from),
+            min(log_end_offset, log_end_offset if state is None else state.epochs_ordered_from),
+            epochs.latest_entry,
+        )
+        write_state(self._directory, state)
+        if found.recovery_point != log_end_offset and not self._report.created:
+            self._places.write_recovery_point(log_end_offset)
+        log_end = LogOffsetMetadata(log_end_offset, active.base_offset, active.size_bytes)
+        self._fill_report(segments, found, log_end_offset)
+        return LoadedLog(
+            Segments(segments), self._report.log_start_offset, log_end, log_end_offset, epochs, state
+        )
+
+    def _without_deleted_records(self, segments: list[Segment], log_start: int) -> list[Segment]:
+        """Drop segments that end at or below the log start: they were deleted and acked [DUR-18]."""
+        keep = 0
+        while keep + 1 < len(segments) and segments[keep + 1].base_offset <= log_start:
+            keep += 1
+        for segment in segments[:keep]:
+            segment.delete_files()
+            segment.close_quietly()
+            self._report.removed.append(segment.name)
+        if keep:
+            self._directory.sync()
+        return segments[keep:]
+
+    def _clean_end(
+        self, found: FoundState, segments: list[Segment], epochs: LeaderEpochFileCache
+    ) -> int | None:
+        """Return the log end after a clean stop, None when it was none or does not look it [DUR-51]."""
+        report = self._report
+        report.clean = False
+        marker = found.own_marker
+        if not found.parent_is_clean and marker is None:
+            report.reason = "no clean-shutdown marker"
+            return None
+        active = segments[-1]
+        try:
+            end, ends_clean = active.read_next_offset()
+        except (CorruptRecordError, CorruptLogError) as error:
+            report.reason = f"marked clean, but {error}"
+            return None
+        if not ends_clean:
+            report.reason = f"marked clean, but {active.name} ends in bytes that are no batch"
+            return None
+        if not found.parent_is_clean and marker is not None:
+            seen = (end, active.base_offset, active.size_bytes, epochs.latest_entry)
+            noted = (
+                marker.log_end_offset,
+                marker.active_base_offset,
+                marker.active_size_bytes,
+                marker.latest_epoch,
+            )
+            if seen != noted:
+                report.reason = "another program wrote to the log since it was closed cleanly"
+                return None
+        report.clean = True
+        return end
+
+    def _recover(
+        self,
+        segments: list[Segment],
+        found: FoundState,
+        epochs: LeaderEpochFileCache,
+        state: LogState | None,
+        quarantine: Quarantine,
+    ) -> int:
+        recovery = LogRecovery(self._directory, self._report, quarantine, state, self._progress)
+        recovered = recovery.recover(segments, found.recovery_point, found.log_start_offset)
+        segments[:] = recovered.segments
+        _note_epochs(epochs, recovered.epochs)
+        return recovered.next_offset
+
+    def _start_anew(
+        self, segments: list[Segment], offset: int, quarantine: Quarantine
+    ) -> None:
+        """All records lie below the log start, or there are none: one empty segment [LDR-25, LDR-26]."""
+        for segment in reversed(segments):
+            if segment.size_bytes > 0:
+                quarantine.set_aside(segment.base_offset)
+            else:
+                segment.delete_files()
+            segment.close_quietly()
+        self._directory.sync()
+        segments[:] = [Segment(self._context, offset, create=True)]
+        self._directory.sync()
+
+    def _rebuild_missing_indexes(self, segments: list[Segment], names: Iterable[str]) -> None:
+        """Make anew what may be lost at any time [DUR-8]; Kafka does so for ``.index`` only [LDR-15]."""
+        present = set(names)
+        for segment, following in zip(segments, [*segments[1:], None], strict=True):
+            base = segment.base_offset
+            index_names = [file_name(base, "index"), file_name(base, "timeindex")]
+            missing = [name for name in index_names if name not in present]
+            if not missing or segment.size_bytes == 0:
+                continue
+            _, recovery = segment.recover(cut=False, expected_offset=base)
+            if recovery.scan.stop != "complete":
+                raise CorruptLogError(
+                    f"cannot be indexed: {recovery.scan.why or 'it ends in an incomplete batch'}",
+                    file=segment.name,
+                    position=recovery.scan.valid_bytes,
+                ) from recovery.scan.why
+            if following is not None:
+                segment.flush(indexes=True)
+            self._report.rebuilt += missing
+
+    def _read_state(self, found: FoundState, epochs: LeaderEpochFileCache) -> LogState | None:
+        """Return what ``.segstore`` says, None when a broker has written since [DUR-64]."""
+        if found.parent_is_clean or not self._directory.exists(LOG_STATE):
+            return None
+        state = LogState.parse(self._directory.read_file(LOG_STATE, MAX_MARKER_BYTES))
+        if state is None or state.latest_epoch != epochs.latest_entry:
+            return None
+        return state
+
+    # ---- for reading -----------------------------------------------------------------------------
+
+    def load_for_reading(self) -> LoadedLog:
+        """Return the log as it stands; nothing on disk is changed [DUR-71].
+
+        A bad tail ends the log for this handle; damage below the recovery point is reported.
+        """
+        found = self._places.read()
+        self._report.warnings += found.warnings
+        leftovers = Leftovers(self._directory, self._context, self._report)
+        segments = leftovers.segments_for_reading()
+        if not segments:
+            raise NotALogError(
+                "the directory holds no .log file: there is no log to read",
+                file=self._directory.path,
+            )
+        segments.sort(key=lambda segment: segment.base_offset)
+        epochs = self._read_epochs(segments, writable=False)
+        clean_end = self._clean_end(found, segments, epochs)
+        if clean_end is not None:
+            end, position = clean_end, segments[-1].size_bytes
+            recovery_point = end
+        else:
+            end, position = self._readable_end(segments, found, epochs)
+            recovery_point = min(found.recovery_point or 0, end)
+        epochs.truncate_from_end(end)
+        epochs.truncate_from_start(found.log_start_offset)
+        end = max(end, found.log_start_offset)
+        log_end = LogOffsetMetadata(end, segments[-1].base_offset, position)
+        self._fill_report(segments, found, end)
+        return LoadedLog(
+            Segments(segments), self._report.log_start_offset, log_end, recovery_point, epochs, None
+        )
+
+    def _readable_end(
+        self, segments: list[Segment], found: FoundState, epochs: LeaderEpochFileCache
+    ) -> tuple[int, int]:
+        """Return the log end of an unclean log and its byte in the last segment that counts.
+
+        *segments* loses those behind the first bad batch.
+        """
+        safe_below = found.recovery_point
+        if safe_below is None:
+            safe_below = found.log_start_offset
+        first = floor_index(segments, safe_below)
+        end, position = segments[first].base_offset, 0
+        for index in range(first, len(segments)):
+            segment = segments[index]
+            start = 0 if index > first else _position_of(segment, safe_below)
+            headers, scan = segment.scan(
+                start_position=start,
+                check_order=True,
+                expected_offset=max(end, segment.base_offset),
+            )
+            self._report.scanned_bytes += scan.valid_bytes - start
+            _note_epochs(epochs, epoch_changes(headers, _latest(epochs)))
+            end, position = max(scan.next_offset, segment.base_offset), scan.valid_bytes
+            if scan.stop != "complete":
+                self._note_bad_end(segment, scan, end < safe_below, segments[index + 1 :])
+                del segments[index + 1 :]
+                break
+        return end, position
+
+    def _note_bad_end(
+        self, segment: Segment, scan: ScanResult, was_synced: bool, later: list[Segment]
+    ) -> None:
+        why = scan.why or f"{segment.name}: an incomplete batch at position {scan.valid_bytes}"
+        self._report.reason = str(why)
+        if was_synced or any(other.size_bytes for other in later):
+            self._report.warnings.append(
+                f"damaged at offset {scan.next_offset}: {why}; what follows is not read"
+            )
+
+    # ---- both ------------------------------------------------------------------------------------
+
+    def _read_epochs(self, segments: list[Segment], *, writable: bool) -> LeaderEpochFileCache:
+        """Read the leader-epoch checkpoint, or make the cache anew from batch headers [DUR-21]."""
+        try:
+            cache = LeaderEpochFileCache.read(self._directory, writable=writable)
+            if cache is not None:
+                return cache
+        except (CorruptCheckpointError, IllegalArgumentError) as error:
+            self._report.warnings.append(f"{LEADER_EPOCH_CHECKPOINT} cannot be read: {error}")
+        cache = LeaderEpochFileCache(self._directory if writable else None)
+        for segment in segments:
+            try:
+                headers, _ = segment.scan(check_crc=False)
+            except SegstoreError:
+                break  # damage is found, and reported, by who reads the segment
+            _note_epochs(cache, epoch_changes(headers, _latest(cache)))
+        if segments:
+            self._report.rebuilt.append(LEADER_EPOCH_CHECKPOINT)
+        return cache
+
+    def _fill_report(
+        self, segments: list[Segment], found: FoundState, log_end_offset: int
+    ) -> None:
+        report = self._report
+        report.log_start_offset = max(found.log_start_offset, segments[0].base_offset)
+        report.log_end_offset = log_end_offset
+        report.recovery_point = log_end_offset if report.clean else found.recovery_point or 0
+        report.segments = len(segments)
+
+
+def write_state(directory: Directory, state: LogState) -> None:
+    """Write ``.segstore`` when it says something else."""
+    data = state.format()
+    if not directory.exists(LOG_STATE) or directory.read_file(LOG_STATE, MAX_MARKER_BYTES) != data:
+        directory.write_file_atomically(LOG_STATE, data)
+
+
+def _position_of(segment: Segment, offset: int) -> int:
+    """Return where the batch with *offset* begins, or the last one; 0 when that cannot be told."""
+    try:
+        found = segment.translate_offset(offset)
+        if found is None:
+            next_offset, _ = segment.read_next_offset()
+            found = segment.translate_offset(next_offset - 1)
+    except (CorruptRecordError, CorruptLogError):
+        return 0
+    return 0 if found is None else found.position
+
+
+def _note_epochs(cache: LeaderEpochFileCache, entries: Iterable[EpochEntry]) -> None:
+    """Take over epochs that are newer than the cache's latest [SEG-40]."""
+    for epoch, start_offset in entries:
+        if epoch > _latest(cache):
+            cache.note(epoch, start_offset)
+
+
+def _latest(cache: LeaderEpochFileCache) -> int:
+    latest = cache.latest_epoch
+    return -1 if latest is None else latest

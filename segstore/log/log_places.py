@@ -1,0 +1,186 @@
+"""What is known about a log besides its segments, in two places: its directory and the one above [DUR-65].
+
+A broker keeps log start, recovery point and clean marker of all its partitions in the log directory.
+A partition that is opened alone keeps its own beside the segments. Either may have written last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from segstore.errors import CorruptCheckpointError, LogLockedError
+from segstore.log.checkpoints import (
+    CLEAN_SHUTDOWN_MARKER,
+    LOG_START_OFFSET_CHECKPOINT,
+    MAX_CHECKPOINT_BYTES,
+    MAX_MARKER_BYTES,
+    RECOVERY_POINT_CHECKPOINT,
+    CleanShutdownMarker,
+    format_offset_checkpoint,
+    parse_offset_checkpoint,
+    read_offset,
+    write_offset,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from segstore._core import Directory
+    from segstore.types import TopicPartition
+
+MERGE_LOCK: Final = ".segstore.lock"
+_MERGE_ATTEMPTS: Final = 500
+_MERGE_PAUSE_SECONDS: Final = 0.01
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundState:
+    """What both places say.
+
+    Attributes
+    ----------
+    log_start_offset : int
+        The greater of both, 0 where neither has one.
+    recovery_point : int or None
+        The smaller of those present; None = check everything [DUR-63].
+    parent_is_clean : bool
+        The log directory's marker is there: nobody wrote after it, since who writes removes it.
+    own_marker : CleanShutdownMarker or None
+        To be compared with the segments: a broker leaves it in place.
+    warnings : list of str
+        Files that could not be read.
+    """
+
+    log_start_offset: int
+    recovery_point: int | None
+    parent_is_clean: bool
+    own_marker: CleanShutdownMarker | None
+    warnings: list[str] = field(default_factory=list)
+
+
+class LogPlaces:
+    """Reads and writes checkpoints and clean markers of one partition.
+
+    Parameters
+    ----------
+    directory : Directory
+        The partition's.
+    parent : Directory or None
+        The one above it, where it can be opened.
+    topic_partition : TopicPartition
+        Whose lines to read.
+    """
+
+    def __init__(
+        self, directory: Directory, parent: Directory | None, topic_partition: TopicPartition
+    ) -> None:
+        self.directory = directory
+        self.parent = parent
+        self.topic_partition = topic_partition
+
+    def read(self) -> FoundState:
+        """Read both places; what cannot be read counts as missing, with a warning [DUR-21]."""
+        warnings: list[str] = []
+        log_starts = self._offsets(LOG_START_OFFSET_CHECKPOINT, warnings)
+        recovery_points = self._offsets(RECOVERY_POINT_CHECKPOINT, warnings)
+        parent_is_clean = self.parent is not None and self.parent.exists(CLEAN_SHUTDOWN_MARKER)
+        own_marker = None
+        if self.directory.exists(CLEAN_SHUTDOWN_MARKER):
+            data = self.directory.read_file(CLEAN_SHUTDOWN_MARKER, MAX_MARKER_BYTES)
+            own_marker = CleanShutdownMarker.parse(data)
+        return FoundState(
+            log_start_offset=max(log_starts, default=0),
+            recovery_point=min(recovery_points, default=None),
+            parent_is_clean=parent_is_clean,
+            own_marker=own_marker,
+            warnings=warnings,
+        )
+
+    def _offsets(self, name: str, warnings: list[str]) -> list[int]:
+        offsets = []
+        for directory in (self.directory, self.parent):
+            if directory is None:
+                continue
+            try:
+                offset = read_offset(directory, name, self.topic_partition)
+            except CorruptCheckpointError as error:
+                warnings.append(f"{directory.path}/{name} cannot be read: {error.message}")
+                continue
+            if offset is not None:
+                offsets.append(offset)
+        return offsets
+
+    def remove_clean_markers(self) -> None:
+        """Before the first write: the stop is unclean until `mark_clean` [DUR-24]."""
+        for directory in (self.directory, self.parent):
+            if directory is not None and directory.exists(CLEAN_SHUTDOWN_MARKER):
+                directory.unlink(CLEAN_SHUTDOWN_MARKER, missing_ok=True)
+                directory.sync()
+
+    def write_log_start(self, offset: int) -> None:
+        """Bring the log start to stable storage in the partition's own checkpoint [DUR-19]."""
+        write_offset(self.directory, LOG_START_OFFSET_CHECKPOINT, self.topic_partition, offset)
+
+    def write_recovery_point(self, offset: int) -> None:
+        """Bring the recovery point to stable storage in the partition's own checkpoint."""
+        write_offset(self.directory, RECOVERY_POINT_CHECKPOINT, self.topic_partition, offset)
+
+    def mark_clean(self, log_start_offset: int, marker: CleanShutdownMarker) -> None:
+        """Write the checkpoints, merge them into the log directory's, then the marker, last [DUR-24].
+
+        Everything else is closed and on stable storage.
+        """
+        self.write_recovery_point(marker.log_end_offset)
+        if log_start_offset > 0 or self.directory.exists(LOG_START_OFFSET_CHECKPOINT):
+            self.write_log_start(log_start_offset)
+        self._merge_into_parent(log_start_offset, marker.log_end_offset)
+        self.directory.create_file(CLEAN_SHUTDOWN_MARKER, marker.format())
+
+    def _merge_into_parent(self, log_start_offset: int, recovery_point: int) -> None:
+        """So that a broker which opens the directory later brings nothing deleted back."""
+        parent = self.parent
+        if parent is None:
+            return
+        has_recovery_points = parent.exists(RECOVERY_POINT_CHECKPOINT)
+        has_log_starts = parent.exists(LOG_START_OFFSET_CHECKPOINT)
+        if not has_recovery_points and not has_log_starts:
+            return
+        with _merge_lock(parent):
+            if has_recovery_points:
+                self._merge(parent, RECOVERY_POINT_CHECKPOINT, recovery_point)
+            if has_log_starts:
+                self._merge(parent, LOG_START_OFFSET_CHECKPOINT, log_start_offset)
+
+    def _merge(self, parent: Directory, name: str, offset: int) -> None:
+        try:
+            data = parent.read_file(name, MAX_CHECKPOINT_BYTES)
+            offsets = parse_offset_checkpoint(data, name)
+        except CorruptCheckpointError as error:  # the others' lines are not ours to lose
+            _log.warning("%s/%s is left as it is: %s", parent.path, name, error.message)
+            return
+        if offsets.get(self.topic_partition, 0) != offset:
+            offsets[self.topic_partition] = offset
+            parent.write_file_atomically(name, format_offset_checkpoint(offsets))
+
+
+@contextlib.contextmanager
+def _merge_lock(parent: Directory) -> Iterator[None]:
+    """Keep writers of sibling partitions apart while one of them merges."""
+    for attempt in range(_MERGE_ATTEMPTS):
+        try:
+            lock = parent.lock(MERGE_LOCK, exclusive=True)
+            break
+        except LogLockedError:
+            if attempt == _MERGE_ATTEMPTS - 1:
+                raise
+            time.sleep(_MERGE_PAUSE_SECONDS)
+    try:
+        yield
+    finally:
+        lock.release()

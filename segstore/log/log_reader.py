@@ -1,0 +1,359 @@
+"""The reading side of a log: fetches, scans, look-ups by timestamp, following the tail [RD-*, TS-*]."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Any
+
+from segstore.errors import ClosedError, ForkedHandleError, IllegalArgumentError
+from segstore._core import process_id
+from segstore.log.local_log import out_of_range
+from segstore.log.log_scan import LogScan, check_range
+from segstore.records.fetch_data_info import FetchDataInfo
+from segstore.types import FileTimestampAndOffset, Isolation, LogOffsetMetadata, SpecialTimestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from segstore._core import CodecTable, Record
+    from segstore.config import LogConfig
+    from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
+    from segstore.log.local_log import LocalLog
+    from segstore.log.log_verifier import VerifyReport
+    from segstore.log.segment import Segment
+    from segstore.types import TopicPartition
+
+NO_TIMESTAMP = -1
+UNKNOWN_OFFSET = -1
+
+
+class LogReader:
+    """What can be read of a log; `UnifiedLog` adds what changes it.
+
+    No method takes a lock: each takes the log end and the segments, immutable objects, once.
+    """
+
+    topic_partition: TopicPartition
+    config: LogConfig
+    read_only: bool
+    _local_log: LocalLog
+    _epochs: LeaderEpochFileCache
+    _codecs: CodecTable
+    _log_start_offset: int
+    _process_id: int
+    _is_closed: bool
+
+    # ---- offsets ---------------------------------------------------------------------------------
+
+    @property
+    def closed(self) -> bool:
+        """Whether the log was closed."""
+        return self._is_closed
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that can be read."""
+        return self._log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """The next offset to be written."""
+        return self._local_log.log_end.message_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """Kafka's bound for consumers; the log end, since an embedded log has no replicas."""
+        return self._local_log.log_end.message_offset
+
+    @property
+    def durable_offset(self) -> int:
+        """Everything below is on stable storage: behind the truth, never ahead of it [DUR-4]."""
+        return self._durable.message_offset
+
+    @property
+    def _durable(self) -> LogOffsetMetadata:
+        raise NotImplementedError
+
+    def segments(self) -> tuple[Segment, ...]:
+        """Return the segments, ascending; the last is the active one."""
+        return self._local_log.segments.as_tuple
+
+    def _require_open(self) -> None:
+        if self._process_id != process_id():
+            raise ForkedHandleError(
+                f"the log was opened by process {self._process_id}: open it in this one instead",
+                found=f"process {process_id()}",
+                expected=f"process {self._process_id}",
+            )
+        if self._is_closed:
+            raise ClosedError(f"the log {self.topic_partition} is closed")
+
+    def _bound(self, isolation: Isolation | str) -> LogOffsetMetadata:
+        return self._durable if Isolation(isolation) is Isolation.DURABLE else self._local_log.log_end
+
+    # ---- records ---------------------------------------------------------------------------------
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int | None = None,
+        isolation: Isolation | str = Isolation.LOG_END,
+        *,
+        min_one_message: bool = True,
+    ) -> FetchDataInfo | LogScan:
+        """Return the records from *offset* on: one fetch of stored bytes, or all of them lazily.
+
+        Parameters
+        ----------
+        offset : int
+            ``log_start_offset <= offset <= log_end_offset``.
+        max_bytes : int or None
+            Soft limit in bytes of one fetch from one segment, Kafka's semantics: it begins with the
+            batch that contains *offset* and its last batch may be cut. None: a `LogScan` of
+            everything up to the end as it is now.
+        isolation : Isolation or str
+            ``log_end``, ``high_watermark`` (the same here) or ``durable``.
+        min_one_message : bool
+            The first batch of a fetch comes whole even when it is larger than *max_bytes*.
+
+        Returns
+        -------
+        FetchDataInfo or LogScan
+            Both give records when they are iterated, and Arrow.
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            *offset* is outside the range above.
+
+        Source: [RD-1, LOC-6]; Kafka ``UnifiedLog.read``, ``LocalLog.read``.
+        """
+        if max_bytes is None:
+            return self.scan(offset, isolation=isolation)
+        self._require_open()
+        if max_bytes < 0:
+            raise IllegalArgumentError(f"max_bytes {max_bytes} is negative", found=str(max_bytes))
+        bound = self._bound(isolation)
+        if offset < self._log_start_offset:
+            raise out_of_range(offset, self._log_start_offset, self.log_end_offset)
+        max_length = min(max_bytes, 2**31 - 1)
+        metadata, fetched = self._local_log.fetch(
+            offset, max_length, bound, min_one_message=min_one_message
+        )
+        topic, partition = self.topic_partition
+        return FetchDataInfo(
+            b"" if fetched is None else fetched,
+            metadata,
+            start_offset=offset,
+            first_entry_incomplete=fetched is not None and fetched.first_entry_incomplete,
+            end_offset=bound.message_offset,
+            codecs=self._codecs,
+            topic=topic,
+            partition=partition,
+        )
+
+    def scan(  # noqa: PLR0913 - the parts of a query
+        self,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        start_timestamp: int | None = None,
+        end_timestamp: int | None = None,
+        isolation: Isolation | str = Isolation.LOG_END,
+        check_crcs: bool = True,
+    ) -> LogScan:
+        """Return a range of the log, to be read lazily.
+
+        Parameters
+        ----------
+        start_offset, end_offset : int or None
+            First offset, and the one behind the last; by default the whole log as it is now. An end
+            above the log's is the log's.
+        columns : sequence of str or None
+            For Arrow: key, value, topic, partition, offset, timestamp, timestampType, headers,
+            leaderEpoch; by default the first seven.
+        start_timestamp, end_timestamp : int or None
+            In ms: records with ``start <= timestamp < end``.
+        isolation : Isolation or str
+            Where visible data ends.
+        check_crcs : bool
+            False trusts the bytes; bounds and order are checked all the same [DUR-79].
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            *start_offset* is below the log start or above the log end.
+        IllegalArgumentError
+            A reversed range, or a column that does not exist.
+        """
+        self._require_open()
+        bound = self._bound(isolation)
+        log_start = self._log_start_offset
+        start = log_start if start_offset is None else start_offset
+        if not log_start <= start <= max(self.log_end_offset, log_start):
+            raise out_of_range(start, log_start, self.log_end_offset)
+        check_range(start_offset, end_offset, "offset")
+        check_range(start_timestamp, end_timestamp, "timestamp")
+        end = bound.message_offset
+        return LogScan(
+            self._local_log,
+            self._codecs,
+            self.topic_partition,
+            start_offset=start,
+            end_offset=end if end_offset is None else min(end, end_offset),
+            bound=bound,
+            columns=columns,
+            start_timestamp=start_timestamp,
+            end_timestamp=end_timestamp,
+            check_crcs=check_crcs,
+        )
+
+    def select(self, *columns: str) -> LogScan:
+        """Return the whole log with these columns, for Arrow consumers."""
+        return self.scan(columns=columns)
+
+    def to_arrow(
+        self,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        columns: Sequence[str] | None = None,
+    ) -> Any:
+        """Return a ``pyarrow.Table`` of a range; needs pyarrow. Parameters as in `scan`."""
+        return self.scan(start_offset, end_offset, columns=columns).to_arrow()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Give the whole log to any Arrow consumer: pandas, polars, DuckDB, pyarrow."""
+        return self.scan().__arrow_c_stream__(requested_schema)
+
+    def __iter__(self) -> Iterator[Record]:
+        """Yield all records."""
+        return iter(self.scan())
+
+    def tail(
+        self,
+        offset: int | None = None,
+        *,
+        timeout: float | None = None,
+        poll_interval: float = 0.05,
+    ) -> Iterator[Record]:
+        """Yield records from *offset* on and wait for more; also while another process writes.
+
+        Parameters
+        ----------
+        offset : int or None
+            None = the log end: only what comes.
+        timeout : float or None
+            Seconds without a new record after which the iterator ends; None = never.
+        poll_interval : float
+            Seconds between two looks at the log.
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            *offset* is not in the log, or was deleted before it could be read.
+        LogTruncatedError
+            The writer cut the log below what was read already [DUR-77].
+        """
+        self._require_open()
+        start = self.log_end_offset if offset is None else offset
+        if not self._log_start_offset <= start <= self.refresh():
+            raise out_of_range(start, self._log_start_offset, self.log_end_offset)
+        return self._follow(start, timeout, poll_interval)
+
+    def _follow(self, offset: int, timeout: float | None, poll_interval: float) -> Iterator[Record]:
+        idle_since = time.monotonic()
+        while True:
+            if offset < self.refresh():
+                scan = self.scan(offset)
+                yield from scan
+                offset = scan.end_offset
+                idle_since = time.monotonic()
+                continue
+            pause = poll_interval
+            if timeout is not None:
+                pause = min(pause, idle_since + timeout - time.monotonic())
+                if pause <= 0:
+                    return
+            time.sleep(pause)
+
+    def refresh(self) -> int:
+        """Look for what another process wrote since; returns the log end."""
+        raise NotImplementedError
+
+    # ---- timestamps ------------------------------------------------------------------------------
+
+    def offset_for_timestamp(self, timestamp: int) -> int | None:
+        """Return the offset of the first record with that timestamp or a later one, None without one.
+
+        Parameters
+        ----------
+        timestamp : int
+            In ms; negative ones have no special meaning here.
+        """
+        self._require_open()
+        found = self._find_offset_by_timestamp(timestamp)
+        return None if found is None else found.offset
+
+    def fetch_offset_by_timestamp(self, timestamp: int) -> FileTimestampAndOffset:
+        """Answer as a broker answers ListOffsets [TS-1].
+
+        Parameters
+        ----------
+        timestamp : int
+            In ms, or one of `SpecialTimestamp`: latest, earliest, max, earliest local, latest tiered.
+
+        Returns
+        -------
+        FileTimestampAndOffset
+            ``offset`` -1 when nothing was found.
+
+        Source: [TS-1..TS-4, TS-6]; Kafka ``UnifiedLog.fetchOffsetByTimestamp``.
+        """
+        self._require_open()
+        nothing = FileTimestampAndOffset(NO_TIMESTAMP, UNKNOWN_OFFSET, None)
+        log_start = self._log_start_offset
+        if timestamp in {SpecialTimestamp.EARLIEST, SpecialTimestamp.EARLIEST_LOCAL}:
+            earliest = self._epochs.earliest_entry
+            has_epoch = earliest is not None and earliest.start_offset <= log_start
+            epoch = earliest.epoch if earliest is not None and has_epoch else None
+            return FileTimestampAndOffset(NO_TIMESTAMP, log_start, epoch)
+        if timestamp == SpecialTimestamp.LATEST:
+            latest = self._epochs.latest_epoch
+            return FileTimestampAndOffset(NO_TIMESTAMP, self.log_end_offset, latest)
+        if timestamp == SpecialTimestamp.LATEST_TIERED:
+            return FileTimestampAndOffset(NO_TIMESTAMP, UNKNOWN_OFFSET, -1)
+        if timestamp == SpecialTimestamp.MAX:
+            return self._find_max_timestamp() or nothing
+        return self._find_offset_by_timestamp(timestamp) or nothing
+
+    def _find_offset_by_timestamp(self, timestamp: int) -> FileTimestampAndOffset | None:
+        """Look in the first segment that has that timestamp or a later one [TS-2]."""
+        log_end = self.log_end_offset
+        for segment in self._local_log.segments:
+            if segment.largest_timestamp() >= timestamp:
+                found = segment.find_offset_by_timestamp(timestamp, self._log_start_offset)
+                return found if found is not None and found.offset < log_end else None
+        return None
+
+    def _find_max_timestamp(self) -> FileTimestampAndOffset | None:
+        """Return the first record that has the largest timestamp [TS-3]."""
+        segments = self._local_log.segments
+        largest = max(segments, key=lambda segment: segment.largest_record_timestamp())
+        found = largest.find_max_timestamp()
+        return found if found is not None and found.offset < self.log_end_offset else None
+
+    # ---- checking --------------------------------------------------------------------------------
+
+    def verify(self, progress: Callable[[str, int, int], None] | None = None) -> VerifyReport:
+        """Check every batch and every index entry; changes nothing.
+
+        Parameters
+        ----------
+        progress : callable or None
+            Called with ``"verify"``, bytes checked, bytes to check.
+        """
+        from segstore.log.log_verifier import verify_log
+
+        self._require_open()
+        return verify_log(self._local_log, progress)

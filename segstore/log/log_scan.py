@@ -1,0 +1,324 @@
+"""A range of a log, read lazily: as records, tuples, batches or Arrow, chunk by chunk [DUR-79]."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from segstore._core import ArrowStream, ColumnDecoder, decode_tuples, iterate_records, scan_batches
+from segstore.errors import CorruptLogError, IllegalArgumentError, SegstoreError
+from segstore.log.local_log import check_ends_clean
+from segstore.records.columns import (
+    KAFKA_COLUMNS,
+    MAX_BATCH_BYTES,
+    MAX_BATCH_ROWS,
+    decode_to_batches,
+    to_table,
+)
+from segstore.records.memory_records import batches_of
+from segstore.types import LogOffsetMetadata
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from segstore._core import ArrowBatch, BatchHeaders, CodecTable, FetchedBytes, Record
+    from segstore.log.local_log import LocalLog
+    from segstore.log.segment import Segment
+    from segstore.records.record_batch import RecordBatch
+    from segstore.types import TopicPartition
+
+CHUNK_BYTES: Final = 1024 * 1024
+MIN_LONG: Final = -(2**63)
+MAX_LONG: Final = 2**63 - 1
+CONTROL_ATTRIBUTE: Final = 0x20
+
+
+class Chunk(NamedTuple):
+    """Whole batches of one segment, one behind the other."""
+
+    data: memoryview
+    headers: BatchHeaders
+    segment: Segment
+    position: int
+    """Byte of the first batch in the segment."""
+
+
+class LogScan:
+    """Offsets ``[start_offset, end_offset)`` of a log; reads nothing before it is asked for.
+
+    It can be iterated any number of times, while the log is open; each time it reads the same range.
+    What was appended after the scan was made is not in it.
+
+    Attributes
+    ----------
+    start_offset, end_offset : int
+        The range.
+    columns : tuple of str
+        What the Arrow methods give; the names of Spark's Kafka source.
+    """
+
+    __slots__ = (
+        "_bound",
+        "_check_crcs",
+        "_codecs",
+        "_local_log",
+        "_timestamps",
+        "_topic_partition",
+        "columns",
+        "end_offset",
+        "start_offset",
+    )
+
+    def __init__(  # noqa: PLR0913 - the parts of a query
+        self,
+        local_log: LocalLog,
+        codecs: CodecTable,
+        topic_partition: TopicPartition,
+        *,
+        start_offset: int,
+        end_offset: int,
+        bound: LogOffsetMetadata,
+        columns: Sequence[str] | None = None,
+        start_timestamp: int | None = None,
+        end_timestamp: int | None = None,
+        check_crcs: bool = True,
+    ) -> None:
+        self.start_offset = start_offset
+        self.end_offset = end_offset
+        self.columns = tuple(KAFKA_COLUMNS if columns is None else columns)
+        self._local_log = local_log
+        self._codecs = codecs
+        self._topic_partition = topic_partition
+        self._bound = bound
+        self._timestamps = (
+            MIN_LONG if start_timestamp is None else start_timestamp,
+            MAX_LONG if end_timestamp is None else end_timestamp,
+        )
+        self._check_crcs = check_crcs
+        self._decoder()  # a column that does not exist is an error here, not in the middle
+
+    # ---- records ---------------------------------------------------------------------------------
+
+    def __iter__(self) -> Iterator[Record]:
+        """Yield the records; control records are left out.
+
+        Raises
+        ------
+        CorruptRecordError, CorruptLogError
+            Where the log is damaged, after the records before it.
+        """
+        topic, partition = self._topic_partition
+        low, high = self._timestamps
+        everything = low == MIN_LONG and high == MAX_LONG
+        for chunk in self._chunks():
+            records = iterate_records(
+                chunk.data,
+                self._codecs,
+                start_offset=self.start_offset,
+                end_offset=self.end_offset,
+                check_crc=self._check_crcs,
+                topic=topic,
+                partition=partition,
+            )
+            if everything:
+                yield from records
+            else:
+                yield from (record for record in records if low <= record.timestamp < high)
+
+    def tuples(self) -> list[tuple[int, int, bytes | None, bytes | None]]:
+        """Return (offset, timestamp, key, value) of all records."""
+        low, high = self._timestamps
+        everything = low == MIN_LONG and high == MAX_LONG
+        rows: list[tuple[int, int, bytes | None, bytes | None]] = []
+        for chunk in self._chunks():
+            more = decode_tuples(
+                chunk.data,
+                self._codecs,
+                start_offset=self.start_offset,
+                end_offset=self.end_offset,
+                check_crc=self._check_crcs,
+            )
+            rows += more if everything else [row for row in more if low <= row[1] < high]
+        return rows
+
+    def count(self) -> int:
+        """Return the number of records; whole batches are counted by their headers alone."""
+        if self._timestamps != (MIN_LONG, MAX_LONG):
+            return sum(batch.rows_count for batch in self._arrow_batches(("offset",)))
+        total = 0
+        for chunk in self._chunks():
+            headers = chunk.headers
+            whole = (headers["base_offset"] >= self.start_offset) & (
+                headers["last_offset"] < self.end_offset
+            )
+            whole &= (headers["records_count"] >= 0) & (headers["magic"] > 1)
+            is_data = (headers["attributes"] & CONTROL_ATTRIBUTE) == 0
+            total += int(headers["records_count"][whole & is_data].sum())
+            for batch in batches_of(headers[~whole], chunk.data, self._codecs):
+                rows = decode_tuples(
+                    batch.data,
+                    self._codecs,
+                    start_offset=self.start_offset,
+                    end_offset=self.end_offset,
+                    check_crc=self._check_crcs,
+                )
+                total += len(rows)
+        return total
+
+    def batches(self) -> Iterator[RecordBatch]:
+        """Yield the batches that reach into the range, control batches too; positions are the file's."""
+        topic, partition = self._topic_partition
+        for chunk in self._chunks():
+            yield from batches_of(
+                chunk.headers, chunk.data, self._codecs, topic=topic, partition=partition
+            )
+
+    # ---- Arrow -----------------------------------------------------------------------------------
+
+    def arrow_batches(
+        self, rows: int = MAX_BATCH_ROWS, max_bytes: int = MAX_BATCH_BYTES
+    ) -> Iterator[ArrowBatch]:
+        """Yield Arrow batches of about *rows* rows or *max_bytes* bytes."""
+        return self._arrow_batches(self.columns, rows, max_bytes)
+
+    def _arrow_batches(
+        self, columns: Sequence[str], rows: int = MAX_BATCH_ROWS, max_bytes: int = MAX_BATCH_BYTES
+    ) -> Iterator[ArrowBatch]:
+        chunks = (chunk.data for chunk in self._chunks())
+        return decode_to_batches(chunks, self._decoder(columns), rows, max_bytes)
+
+    def to_arrow(self) -> Any:
+        """Return a ``pyarrow.Table``; needs pyarrow."""
+        return to_table(self._stream())
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Give the rows to any Arrow consumer: pandas, polars, DuckDB, pyarrow."""
+        return self._stream().__arrow_c_stream__(requested_schema)
+
+    def _stream(self) -> ArrowStream:
+        return ArrowStream(self._decoder(), self.arrow_batches())
+
+    def _decoder(self, columns: Sequence[str] | None = None) -> ColumnDecoder:
+        low, high = self._timestamps
+        topic, partition = self._topic_partition
+        return ColumnDecoder(
+            self._codecs,
+            self.columns if columns is None else columns,
+            check_crc=self._check_crcs,
+            start_offset=self.start_offset,
+            end_offset=self.end_offset,
+            start_timestamp=low,
+            end_timestamp=high,
+            topic=topic,
+            partition=partition,
+        )
+
+    # ---- chunks ----------------------------------------------------------------------------------
+
+    def _chunks(self) -> Iterator[Chunk]:
+        """Yield whole batches that reach into the range, segment by segment."""
+        segments = self._local_log.segments
+        segment = segments.floor_segment(self.start_offset)
+        offset = self.start_offset
+        while segment is not None and offset < self.end_offset:
+            begin = self._first_offset_of_interest(segment, offset)
+            if begin is not None:
+                for chunk in self._chunks_of(segment, begin):
+                    yield chunk
+                    offset = int(chunk.headers["last_offset"][-1]) + 1
+            following = segments.higher_segment(segment.base_offset)
+            if following is not None:
+                offset = max(offset, following.base_offset)
+            segment = following
+
+    def _first_offset_of_interest(self, segment: Segment, offset: int) -> int | None:
+        """Skip what is older than the range of timestamps, None for all of the segment."""
+        low, _ = self._timestamps
+        if low == MIN_LONG or segment.size_bytes == 0:
+            return offset
+        if segment.largest_record_timestamp() < low:
+            return None
+        found = segment.find_offset_by_timestamp(low, max(offset, segment.base_offset))
+        return None if found is None else max(found.offset, offset)
+
+    def _chunks_of(self, segment: Segment, offset: int) -> Iterator[Chunk]:
+        bound = self._bound
+        is_last = segment.base_offset == bound.segment_base_offset
+        end_position = bound.relative_position_in_segment if is_last else segment.size_bytes
+        if segment.base_offset > bound.segment_base_offset:
+            return
+        position = -1
+        while offset < self.end_offset and position < end_position:
+            fetched = segment.read(offset, CHUNK_BYTES, end_position, min_one_message=True)
+            if fetched is None or fetched.size_bytes == 0:
+                if position < 0 and not is_last:
+                    check_ends_clean(segment)
+                elif position >= 0 and fetched is None:
+                    raise _bad_end(segment, position, end_position)
+                return
+            if position >= 0 and fetched.position != position:
+                raise _bad_end(segment, position, end_position)
+            chunk = self._whole_batches(segment, fetched, offset)
+            position = chunk.position + chunk.data.nbytes
+            yield from self._within_range(chunk)
+            offset = int(chunk.headers["last_offset"][-1]) + 1
+
+    def _whole_batches(self, segment: Segment, fetched: FetchedBytes, offset: int) -> Chunk:
+        """Check bounds and order of the batches that were read; the last may be cut."""
+        headers, result = scan_batches(fetched, check_crc=False)
+        if result.why is not None and result.batches_count == 0:
+            raise _located(result.why, segment, fetched.position)
+        if result.batches_count == 0:
+            raise _bad_end(segment, fetched.position, fetched.position + fetched.size_bytes)
+        last = headers["last_offset"]
+        base = headers["base_offset"]
+        if base[0] < segment.base_offset or last[0] < offset or (base[1:] <= last[:-1]).any():
+            raise CorruptLogError(
+                "the offsets of the batches do not ascend",
+                file=segment.name,
+                position=fetched.position,
+            )
+        data = memoryview(fetched)[: result.valid_bytes]
+        return Chunk(data, headers, segment, fetched.position)
+
+    def _within_range(self, chunk: Chunk) -> Iterator[Chunk]:
+        """Leave out the batches behind the end of the range."""
+        headers = chunk.headers
+        within = int((headers["base_offset"] < self.end_offset).sum())
+        if within == 0:
+            return
+        if within < len(headers):
+            end = int(headers["position"][within])
+            chunk = chunk._replace(data=chunk.data[:end], headers=headers[:within])
+        yield chunk
+
+    def __repr__(self) -> str:
+        return f"LogScan({self._topic_partition}, offsets {self.start_offset} to {self.end_offset})"
+
+
+def check_range(start: int | None, end: int | None, what: str) -> None:
+    """Refuse a reversed range."""
+    if start is not None and end is not None and end < start:
+        raise IllegalArgumentError(
+            f"the {what} range from {start} to {end} is reversed",
+            found=f"{start} to {end}",
+            expected="start at or below end",
+        )
+
+
+def _bad_end(segment: Segment, position: int, end_position: int) -> CorruptLogError:
+    return CorruptLogError(
+        f"bytes {position} to {end_position} are no batches",
+        file=segment.name,
+        position=position,
+        found="bytes that are no batch",
+        expected="a batch",
+    )
+
+
+def _located(error: Exception, segment: Segment, start: int) -> Exception:
+    """Give the file's name and position to an error about a buffer."""
+    if isinstance(error, SegstoreError):
+        error.file = error.file or segment.name
+        if error.position is not None:
+            error.position += start
+    return error

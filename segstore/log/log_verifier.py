@@ -1,0 +1,170 @@
+"""Reading a log from end to end: every batch, every index entry; writes nothing [DUR-50, DUR-53, DUR-54]."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from segstore.errors import CorruptIndexError, SegstoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segstore._core import BatchHeaders
+    from segstore.log.local_log import LocalLog
+    from segstore.log.segment import Segment
+
+
+@dataclass(slots=True, kw_only=True)
+class SegmentCheck:
+    """What was found in one segment."""
+
+    base_offset: int
+    next_offset: int
+    size_bytes: int
+    valid_bytes: int
+    batches: int
+    records: int
+    problems: list[str] = field(default_factory=list)
+
+
+@dataclass(slots=True, kw_only=True)
+class VerifyReport:
+    """What was found in a log."""
+
+    segments: list[SegmentCheck] = field(default_factory=list)
+    seconds: float = 0.0
+
+    @property
+    def problems(self) -> list[str]:
+        """Everything that is wrong, with the file's name."""
+        return [
+            f"{check.base_offset:020d}: {problem}"
+            for check in self.segments
+            for problem in check.problems
+        ]
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.problems
+
+    @property
+    def batches(self) -> int:
+        """Good batches."""
+        return sum(check.batches for check in self.segments)
+
+    @property
+    def records(self) -> int:
+        """Records in them, control records included."""
+        return sum(check.records for check in self.segments)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of all ``.log`` files."""
+        return sum(check.size_bytes for check in self.segments)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain values, for JSON."""
+        return asdict(self) | {"ok": self.ok, "problems": self.problems}
+
+    def __str__(self) -> str:
+        summary = (
+            f"{len(self.segments)} segments, {self.batches} batches, {self.records} records,"
+            f" {self.size_bytes} bytes in {self.seconds:.3f} s: "
+        )
+        if self.ok:
+            return summary + "all good"
+        return "\n".join([f"{summary}{len(self.problems)} problems", *self.problems])
+
+
+def verify_log(
+    local_log: LocalLog, progress: Callable[[str, int, int], None] | None = None
+) -> VerifyReport:
+    """Check all segments of *local_log*, as they are now."""
+    began = time.monotonic()
+    report = VerifyReport()
+    segments = local_log.segments.as_tuple
+    total = sum(segment.size_bytes for segment in segments)
+    expected = 0
+    for segment in segments:
+        check = _check_segment(segment, expected)
+        expected = max(expected, check.next_offset)
+        report.segments.append(check)
+        if progress is not None:
+            progress("verify", report.size_bytes, total)
+    report.seconds = time.monotonic() - began
+    return report
+
+
+def _check_segment(segment: Segment, expected_offset: int) -> SegmentCheck:
+    base = segment.base_offset
+    check = SegmentCheck(
+        base_offset=base,
+        next_offset=base,
+        size_bytes=segment.size_bytes,
+        valid_bytes=0,
+        batches=0,
+        records=0,
+    )
+    if base < expected_offset:
+        check.problems.append(f"the segment before reaches to offset {expected_offset - 1}")
+    try:
+        headers, scan = segment.scan(check_order=True, expected_offset=max(base, expected_offset))
+    except SegstoreError as error:
+        check.problems.append(str(error))
+        return check
+    check.next_offset = max(base, scan.next_offset)
+    check.valid_bytes = scan.valid_bytes
+    check.batches = len(headers)
+    check.records = int(np.maximum(headers["records_count"], 0).sum())
+    if scan.stop != "complete":
+        left = check.size_bytes - scan.valid_bytes
+        why = scan.why or f"an incomplete batch at position {scan.valid_bytes}"
+        check.problems.append(f"{why}; {left} bytes behind the last good batch")
+        return check
+    try:
+        _check_offset_index(segment, headers, check)
+        _check_time_index(segment, headers, check)
+    except (CorruptIndexError, SegstoreError) as error:
+        check.problems.append(str(error))
+    return check
+
+
+def _check_offset_index(segment: Segment, headers: BatchHeaders, check: SegmentCheck) -> None:
+    """Each entry is the position of a batch, and no lower offset than that batch's last [OFX-1, DUR-53]."""
+    batches = {
+        int(position): int(last)
+        for position, last in zip(headers["position"], headers["last_offset"], strict=True)
+    }
+    previous = segment.base_offset - 1
+    for number, (offset, position) in enumerate(segment.offset_index_entries()):
+        last = batches.get(position)
+        if offset <= previous or last is None or last > offset:
+            check.problems.append(
+                f"offset index entry {number} says offset {offset} is at {position},"
+                f" where {'no batch begins' if last is None else f'a batch up to {last} begins'}"
+            )
+            return
+        previous = offset
+
+
+def _check_time_index(segment: Segment, headers: BatchHeaders, check: SegmentCheck) -> None:
+    """Each entry is the largest timestamp up to its offset [TMX-1]."""
+    if not len(headers):
+        return
+    running_max = np.maximum.accumulate(headers["max_timestamp"])
+    for number, (timestamp, offset) in enumerate(segment.time_index_entries()):
+        whole = int(np.searchsorted(headers["last_offset"], offset, side="right")) - 1
+        begun = int(np.searchsorted(headers["base_offset"], offset, side="right")) - 1
+        at_least = int(running_max[whole]) if whole >= 0 else -1
+        at_most = int(running_max[begun]) if begun >= 0 else -1
+        if not at_least <= timestamp <= at_most:
+            check.problems.append(
+                f"time index entry {number} says {timestamp} is the largest timestamp up to offset"
+                f" {offset}, which is {at_most}"
+            )
+            return

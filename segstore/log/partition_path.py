@@ -1,0 +1,159 @@
+"""From a path that a user gave to the directory of a partition, or to an error that helps."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from segstore import _core
+from segstore.errors import (
+    IllegalArgumentError,
+    LogNotFoundError,
+    LogPermissionError,
+    NotALogError,
+)
+from segstore.log.checkpoints import (
+    CLEAN_SHUTDOWN_MARKER,
+    LEADER_EPOCH_CHECKPOINT,
+    LOCK,
+    LOG_START_OFFSET_CHECKPOINT,
+    LOG_STATE,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    TEMPORARY_FILES,
+)
+from segstore.log.partition_directory import (
+    has_unique_id,
+    is_partition_directory_name,
+    parse_directory_name,
+    segment_files,
+)
+
+if TYPE_CHECKING:
+    from segstore.types import TopicPartition
+
+OWN_FILES = TEMPORARY_FILES | {
+    CLEAN_SHUTDOWN_MARKER,
+    LEADER_EPOCH_CHECKPOINT,
+    LOCK,
+    LOG_START_OFFSET_CHECKPOINT,
+    LOG_STATE,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    "lost+found",
+}
+"""What a directory without a ``.log`` may hold and still become a log."""
+
+
+def open_partition_directory(
+    path: str, *, read_only: bool
+) -> tuple[_core.Directory, TopicPartition]:
+    """Open the partition's directory, or make it; say what is wrong with it otherwise."""
+    name = os.path.basename(path)
+    try:
+        directory = _core.Directory(path)
+    except LogNotFoundError as error:
+        if read_only:
+            raise LogNotFoundError(
+                f"there is no directory {path}{_hint_beside(path)}", file=path
+            ) from error
+        topic_partition = _parse_name(name, path)
+        return _make_directory(path), topic_partition
+    except NotALogError as error:
+        raise NotALogError(
+            f"{path} is a file: give the directory <topic>-<partition> that holds the .log files",
+            file=path,
+            found="a file",
+            expected="a directory",
+        ) from error
+    try:
+        names = directory.names()
+        topic_partition = _parse_name(name, path, names)
+        if not read_only:
+            _check_may_become_a_log(path, names)
+            if has_unique_id(name):
+                raise NotALogError(
+                    f"{name} is a directory that a broker deletes or moves: only read_only=True opens it",
+                    file=path,
+                )
+    except BaseException:
+        directory.close()
+        raise
+    return directory, topic_partition
+
+
+def _parse_name(name: str, path: str, names: list[str] | None = None) -> TopicPartition:
+    try:
+        return parse_directory_name(name)
+    except NotALogError as error:
+        partitions = [entry for entry in names or () if is_partition_directory_name(entry)]
+        hint = ""
+        if partitions:
+            hint = (
+                f"; it holds the partitions {_some(partitions)}: open one of them, or all with"
+                " segstore.open_dir"
+            )
+        raise NotALogError(
+            f"{error.message}{hint}", file=path, found=error.found, expected=error.expected
+        ) from error
+
+
+def _check_may_become_a_log(path: str, names: list[str]) -> None:
+    """Refuse a directory that holds something else: nothing is ever written beside foreign files."""
+    files = segment_files(names)
+    if any(file.kind == "log" for file in files):
+        return
+    ours = {file.name for file in files}
+    foreign = [name for name in names if name not in ours and name not in OWN_FILES]
+    foreign = [name for name in foreign if ".quarantine-" not in name]
+    if foreign:
+        raise NotALogError(
+            f"the directory holds no .log file, but {_some(foreign)}: it is no partition of a log",
+            file=path,
+            found=_some(foreign),
+            expected="an empty directory or one with .log files",
+        )
+
+
+def _hint_beside(path: str) -> str:
+    """Name what is beside a path that does not exist."""
+    try:
+        parent = _core.Directory(os.path.dirname(path))
+    except (LogNotFoundError, NotALogError, LogPermissionError):
+        return ", nor the one above it"
+    try:
+        partitions = [name for name in parent.names() if is_partition_directory_name(name)]
+    finally:
+        parent.close()
+    return f"; beside it are {_some(partitions)}" if partitions else ""
+
+
+def _some(names: list[str], count: int = 5) -> str:
+    shown = ", ".join(repr(name)[1:-1] for name in names[:count])
+    return f"{shown} and {len(names) - count} more" if len(names) > count else shown
+
+
+def _make_directory(path: str) -> _core.Directory:
+    """Make the directory and those above it, each on stable storage before the next [DUR-11]."""
+    try:
+        return _core.Directory(path, create=True)
+    except LogNotFoundError:
+        _make_directory(os.path.dirname(path)).close()
+        return _core.Directory(path, create=True)
+
+
+def open_parent_directory(path: str) -> _core.Directory | None:
+    """Open the directory above, where that is permitted: only a log directory has anything to say."""
+    try:
+        return _core.Directory(os.path.dirname(path))
+    except LogPermissionError:
+        return None
+
+
+def check_file_system(directory: _core.Directory, *, allowed: bool) -> None:
+    if not allowed and directory.is_network_file_system():
+        raise IllegalArgumentError(
+            f"{directory.path} is on a network file system, where locks and syncs may not hold:"
+            " allow_network_fs=True writes all the same",
+            file=directory.path,
+        )

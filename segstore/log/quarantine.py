@@ -1,0 +1,79 @@
+"""Bytes that recovery takes out of a log are kept beside it, under names that nobody reads [DUR-59]."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from segstore.errors import DiskFullError
+from segstore.log.partition_directory import INDEX_FILE_SUFFIXES, file_name
+
+if TYPE_CHECKING:
+    from segstore._core import Directory
+    from segstore.log.recovery_report import RecoveryReport
+
+MAX_QUARANTINE_BYTES: Final = 64 * 1024 * 1024
+_PIECE_BYTES: Final = 1024 * 1024
+
+
+class Quarantine:
+    """Keeps what one recovery takes out of a log as ``<base offset>.quarantine-<n>``."""
+
+    def __init__(self, directory: Directory, report: RecoveryReport) -> None:
+        self._directory = directory
+        self._report = report
+        self._bytes_left = MAX_QUARANTINE_BYTES
+
+    def keep_tail(self, base_offset: int, position: int, size_bytes: int) -> None:
+        """Copy bytes ``[position, size_bytes)`` of a ``.log`` before they are cut, zeros at the end left out."""
+        log_name = file_name(base_offset, "log")
+        kept = bytearray()
+        end_of_content = 0
+        while position < size_bytes:
+            piece = self._directory.read_range(
+                log_name, position, min(_PIECE_BYTES, size_bytes - position)
+            )
+            if not piece:
+                break
+            position += len(piece)
+            content = piece.rstrip(b"\0")
+            if content:
+                end_of_content = len(kept) + len(content)
+            kept += piece
+            if len(kept) > self._bytes_left and end_of_content:
+                break
+            if not end_of_content:
+                kept.clear()
+        if end_of_content == 0:
+            return
+        if end_of_content > self._bytes_left:
+            self._report.warnings.append(
+                f"more than {self._bytes_left} bytes were cut from {log_name}: only that many are kept"
+            )
+            end_of_content = self._bytes_left
+        self._write(base_offset, bytes(kept[:end_of_content]))
+
+    def _write(self, base_offset: int, content: bytes) -> None:
+        name = self._free_name(base_offset)
+        try:
+            self._directory.create_file(name, content)
+        except DiskFullError:
+            self._directory.unlink(name, missing_ok=True)
+            self._report.warnings.append("no room to keep the bytes that were cut")
+            return
+        self._bytes_left -= len(content)
+        self._report.quarantined.append(name)
+
+    def set_aside(self, base_offset: int, suffix: str = "") -> str:
+        """Rename a whole ``.log``; its index files go, they can be rebuilt. Returns the new name."""
+        name = self._free_name(base_offset)
+        self._directory.rename(f"{file_name(base_offset, 'log')}{suffix}", name)
+        for kind in INDEX_FILE_SUFFIXES:
+            self._directory.unlink(f"{file_name(base_offset, kind)}{suffix}", missing_ok=True)
+        self._report.set_aside.append(name)
+        return name
+
+    def _free_name(self, base_offset: int) -> str:
+        number = 1
+        while self._directory.exists(name := f"{base_offset:020d}.quarantine-{number}"):
+            number += 1
+        return name

@@ -1,0 +1,135 @@
+"""The segments of a log: an immutable sorted snapshot that is replaced, never changed [MAP-*, D6]."""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING
+
+from segstore.errors import IllegalArgumentError, IllegalStateError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from segstore.log.segment import Segment
+
+
+class Segments:
+    """Segments in order of their base offsets (Kafka ``LogSegments``).
+
+    Readers take the whole object with one attribute read and never see it change.
+    """
+
+    __slots__ = ("_base_offsets", "_segments")
+
+    def __init__(self, segments: Iterable[Segment] = ()) -> None:
+        ordered = sorted(segments, key=_base_offset)
+        self._segments = tuple(ordered)
+        self._base_offsets = tuple(segment.base_offset for segment in ordered)
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    def __contains__(self, base_offset: object) -> bool:
+        return base_offset in self._base_offsets
+
+    @property
+    def base_offsets(self) -> tuple[int, ...]:
+        """Base offsets, ascending."""
+        return self._base_offsets
+
+    @property
+    def as_tuple(self) -> tuple[Segment, ...]:
+        """The segments, ascending."""
+        return self._segments
+
+    @property
+    def first_segment(self) -> Segment:
+        """The oldest segment."""
+        return self._at(0)
+
+    @property
+    def active_segment(self) -> Segment:
+        """The newest segment, the one that appends go to [MAP-6]."""
+        return self._at(-1)
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Sum of the sizes of all ``.log`` files."""
+        return sum(segment.size_bytes for segment in self._segments)
+
+    def get(self, base_offset: int) -> Segment | None:
+        """Return the segment with exactly that base offset."""
+        index = bisect_left(self._base_offsets, base_offset)
+        if index < len(self._base_offsets) and self._base_offsets[index] == base_offset:
+            return self._segments[index]
+        return None
+
+    def floor_segment(self, offset: int) -> Segment | None:
+        """Return the segment with the greatest base offset at or below *offset* [MAP-2]."""
+        index = bisect_right(self._base_offsets, offset)
+        return self._segments[index - 1] if index else None
+
+    def lower_segment(self, offset: int) -> Segment | None:
+        """Return the segment with the greatest base offset below *offset*."""
+        index = bisect_left(self._base_offsets, offset)
+        return self._segments[index - 1] if index else None
+
+    def higher_segment(self, offset: int) -> Segment | None:
+        """Return the segment with the smallest base offset above *offset*."""
+        index = bisect_right(self._base_offsets, offset)
+        return self._segments[index] if index < len(self._segments) else None
+
+    def higher_segments(self, offset: int) -> tuple[Segment, ...]:
+        """Return all segments with a base offset above *offset* [MAP-3]."""
+        return self._segments[bisect_right(self._base_offsets, offset) :]
+
+    def values(self, from_offset: int, to_offset: int) -> tuple[Segment, ...]:
+        """Return the segments that may hold offsets of ``[from_offset, to_offset)`` [MAP-4].
+
+        Raises
+        ------
+        IllegalArgumentError
+            The range is reversed.
+        """
+        if to_offset < from_offset:
+            raise IllegalArgumentError(
+                f"the range from {from_offset} to {to_offset} is reversed",
+                found=f"{from_offset} to {to_offset}",
+                expected="from at or below to",
+            )
+        if from_offset == to_offset:
+            return ()
+        start = max(bisect_right(self._base_offsets, from_offset) - 1, 0)
+        return self._segments[start : bisect_left(self._base_offsets, to_offset)]
+
+    def non_active_segments_from(self, from_offset: int) -> tuple[Segment, ...]:
+        """Return the segments from the floor of *from_offset* on, without the active one [MAP-5]."""
+        active = self.active_segment.base_offset
+        return () if from_offset > active else self.values(from_offset, active)
+
+    def next_base_offset(self, segment: Segment) -> int | None:
+        """Return the base offset of the segment behind *segment*, None for the last."""
+        following = self.higher_segment(segment.base_offset)
+        return None if following is None else following.base_offset
+
+    def with_segment(self, segment: Segment) -> Segments:
+        """Return a snapshot with *segment* added; it replaces one with the same base offset."""
+        kept = [other for other in self._segments if other.base_offset != segment.base_offset]
+        return Segments([*kept, segment])
+
+    def without(self, segments: Iterable[Segment]) -> Segments:
+        """Return a snapshot without *segments*."""
+        dropped = {id(segment) for segment in segments}
+        return Segments(segment for segment in self._segments if id(segment) not in dropped)
+
+    def _at(self, index: int) -> Segment:
+        if not self._segments:
+            raise IllegalStateError("the log has no segment")
+        return self._segments[index]
+
+
+def _base_offset(segment: Segment) -> int:
+    return segment.base_offset
