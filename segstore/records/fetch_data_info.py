@@ -1,4 +1,4 @@
-"""What a read gives back: bytes of whole batches, and ways to look at them (Kafka ``FetchDataInfo``)."""
+"""What a read gives back: bytes of batches, and ways to look at them (Kafka ``FetchDataInfo``)."""
 
 from __future__ import annotations
 
@@ -32,15 +32,17 @@ MAX_LONG: Final = 2**63 - 1
 class FetchDataInfo:
     """The answer to one read; owns its bytes and outlives the log.
 
-    The bytes begin with the batch that holds the requested offset, so they may hold records below it; and the last batch
-    may be cut. Iterating leaves both out.
+    The bytes begin with the batch that holds the requested offset, so they may hold records below
+    it; and the last batch may be cut. Iterating leaves both out.
 
     Parameters
     ----------
     records : Buffer
         The bytes as they are in the log.
     fetch_offset_metadata : LogOffsetMetadata
-        The requested offset, with the place of the first byte.
+        Base offset and place of the first batch [RD-6].
+    start_offset : int or None
+        The offset that was asked for; None = that of *fetch_offset_metadata*.
     first_entry_incomplete : bool
         True when not even the first batch is whole.
     end_offset : int
@@ -59,13 +61,15 @@ class FetchDataInfo:
         "end_offset",
         "fetch_offset_metadata",
         "first_entry_incomplete",
+        "start_offset",
     )
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a fetch knows, each by its name
         self,
         records: Buffer,
         fetch_offset_metadata: LogOffsetMetadata,
         *,
+        start_offset: int | None = None,
         first_entry_incomplete: bool = False,
         end_offset: int = MAX_LONG,
         codecs: CodecTable | None = None,
@@ -75,6 +79,9 @@ class FetchDataInfo:
     ) -> None:
         self._records = memoryview(records).toreadonly()
         self.fetch_offset_metadata = fetch_offset_metadata
+        self.start_offset = (
+            fetch_offset_metadata.message_offset if start_offset is None else start_offset
+        )
         self.first_entry_incomplete = first_entry_incomplete
         self.end_offset = end_offset
         self._codecs = codec_table() if codecs is None else codecs
@@ -94,13 +101,8 @@ class FetchDataInfo:
         return self._records.nbytes
 
     @property
-    def start_offset(self) -> int:
-        """The offset that was asked for."""
-        return self.fetch_offset_metadata.message_offset
-
-    @property
     def headers(self) -> BatchHeaders:
-        """One row a whole batch; positions count from the first byte. The CRCs are not looked at here."""
+        """One row a whole batch; positions count from the first byte, CRCs are not looked at."""
         if self._headers is None:
             self._headers, result = scan_batches(self._records, check_crc=False)
             if result.why is not None:
@@ -139,7 +141,7 @@ class FetchDataInfo:
         return ArrowStream(decoder, batches)
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
-        """Return a ``pyarrow.Table`` of the records; *columns* as in Spark's Kafka source by default."""
+        """Return a ``pyarrow.Table``; by default with the columns of Spark's Kafka source."""
         return to_table(self._stream(columns))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
