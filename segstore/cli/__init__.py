@@ -12,6 +12,7 @@ import sys
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from segstore import __version__
 from segstore.cli.output import UsageError, say
 from segstore.errors import (
     IllegalArgumentError,
@@ -57,15 +58,6 @@ USAGE_ERRORS = (
 """What the user typed does not fit: a finding about a log is never one of these."""
 
 
-class _Version(argparse.Action):
-    """Print the version: looked up only when asked for, it costs more than all parsing."""
-
-    def __call__(self, parser: argparse.ArgumentParser, *_unused: object) -> None:
-        from importlib import metadata
-
-        parser.exit(message=f"segstore {metadata.version('segstore')}\n")
-
-
 def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     """Build the parser; of the commands, only the one that *argv* names is imported."""
     parser = argparse.ArgumentParser(
@@ -73,7 +65,7 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
         description="Apache Kafka's partition logs, without Kafka: write, read, look in, repair.",
         epilog="Exit codes: 0 clean, 1 findings, 2 usage.",
     )
-    parser.add_argument("--version", action=_Version, nargs=0, help="print the version and exit")
+    parser.add_argument("--version", action="version", version=f"segstore {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, summary in COMMANDS.items():
         command = commands.add_parser(name, help=summary)

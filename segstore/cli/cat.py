@@ -13,10 +13,9 @@ from segstore.cli.record_format import add_format_arguments, formatter_of
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from segstore.log.unified_log import UnifiedLog
-
     from segstore._core import Record
     from segstore.cli.offset_range import OffsetRange
+    from segstore.log.unified_log import UnifiedLog
 
 OUTPUT_RECORDS = 1000
 

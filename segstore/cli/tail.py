@@ -9,16 +9,17 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from segstore.cli.cat import record_count
-from segstore.cli.output import write
+from segstore.cli.output import say, write
 from segstore.cli.partition_paths import add_partition_arguments, selected_partitions
 from segstore.cli.record_format import add_format_arguments, formatter_of
+from segstore.errors import LogTruncatedError, OffsetOutOfRangeError
 
 if TYPE_CHECKING:
     import argparse
-
-    from segstore.log.unified_log import UnifiedLog
+    from collections.abc import Iterator
 
     from segstore._core import Record
+    from segstore.log.unified_log import UnifiedLog
 
 POLL_SECONDS = 0.05
 DEFAULT_RECORDS = 10
@@ -70,17 +71,31 @@ def run(arguments: argparse.Namespace) -> int:
             sys.stdout.flush()  # whoever reads a pipe sees a record as soon as it is there
             idle = True
             for number, log in enumerate(logs):
-                for record in log.tail(next_offsets[number], timeout=0):
+                for record in new_records(log, next_offsets, number):
                     write(to_text(record))
-                    next_offsets[number] = record.offset + 1
                     idle = False
-                    if left is not None:
-                        left -= 1
-                        if left == 0:
-                            return 0
+                    left = None if left is None else left - 1
+                    if left == 0:
+                        return 0
             if idle:
                 time.sleep(POLL_SECONDS)
     return 0
+
+
+def new_records(log: UnifiedLog, next_offsets: list[int], number: int) -> Iterator[Record]:
+    """Yield what came to *log* since the last call; move its entry of *next_offsets* on.
+
+    Records that are deleted before they were printed, or cut off by a truncation, are named on
+    stderr: the reader goes on with what there is.
+    """
+    try:
+        for record in log.tail(next_offsets[number], timeout=0):
+            next_offsets[number] = record.offset + 1
+            yield record
+    except (OffsetOutOfRangeError, LogTruncatedError) as error:
+        going_on = min(max(next_offsets[number], log.log_start_offset), log.log_end_offset)
+        say(f"segstore: {log.topic_partition}: {error}; going on at offset {going_on}")
+        next_offsets[number] = going_on
 
 
 def last_records(log: UnifiedLog, end_offset: int, count: int) -> list[Record]:

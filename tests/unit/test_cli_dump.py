@@ -159,7 +159,7 @@ def test_an_incomplete_batch_ends_the_file(folder: Path, dump):
     assert dump(LOG)[1] == HEAD + BATCH_LINE + f"Found 40 invalid bytes at the end of {LOG}\n"
 
 
-def test_indexes(folder: Path, dump):
+def test_indexes(dump):
     """[format.md 18.3, 18.4, 19.5] Entries, and nothing to complain about."""
     index, timeindex = "00000000000000000100.index", "00000000000000000100.timeindex"
 
@@ -236,9 +236,10 @@ def test_producer_snapshot_and_transaction_index(folder: Path, dump):
         0,
         (
             "Dumping 1.snapshot\nproducerId: 4001 producerEpoch: 3 coordinatorEpoch: 7 "
-            "currentTxnFirstOffset: OptionalLong.empty lastTimestamp: 1700000000005 firstSequence: 10 "
-            "lastSequence: 11 lastOffset: 101 offsetDelta: 1 timestamp: 1700000000005\n"
-            "Dumping 1.txnindex\nversion: 0 producerId: 4001 firstOffset: 100 lastOffset: 103 "
+            "currentTxnFirstOffset: OptionalLong.empty lastTimestamp: 1700000000005 "
+            "firstSequence: 10 lastSequence: 11 lastOffset: 101 offsetDelta: 1 "
+            "timestamp: 1700000000005\nDumping 1.txnindex\n"
+            "version: 0 producerId: 4001 firstOffset: 100 lastOffset: 103 "
             "lastStableOffset: 104\nDumping 2.txnindex\n"
         ),
         "",
