@@ -1,10 +1,11 @@
 """The typed surface of the one extension module: the C core, wrapped. Translate, do not think."""
 
-from collections.abc import Buffer, Callable, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, final
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import Buffer, disjoint_base
 
 from segstore.types import FileTimestampAndOffset, OffsetPosition, TimestampOffset
 
@@ -85,7 +86,7 @@ class CodecTable:
 
     def __new__(
         cls,
-        providers: dict[int, tuple[str, Callable[[bytes, int], bytes], Callable[[memoryview, int], bytes]]],
+        providers: dict[int, tuple[str, Callable[[bytes, int], Buffer], Callable[[memoryview, int], Buffer]]],
         max_decompressed_batch_bytes: int = 268435456,
     ) -> CodecTable:
         """codec id -> (name, compress(data, level), decompress(data, limit)).
@@ -102,8 +103,8 @@ class CodecTable:
 class Record:
     """One record; attribute names as in kafka-python's ``ConsumerRecord``. Comparable, hashable by content, picklable."""
 
-    def __new__(
-        cls,
+    def __init__(
+        self,
         value: bytes | None = None,
         key: bytes | None = None,
         headers: Sequence[tuple[str, bytes | None]] = (),
@@ -114,7 +115,7 @@ class Record:
         leader_epoch: int = -1,
         topic: str = "",
         partition: int = -1,
-    ) -> Record: ...
+    ) -> None: ...
     @property
     def offset(self) -> int: ...
     @property
@@ -347,6 +348,7 @@ class Recovery(NamedTuple):
     scan: ScanResult
     truncated_bytes: int
 
+@disjoint_base
 class LogSegment:
     """csrc/segment/log_segment.h; log/segment.py subclasses it with empty ``__slots__``.
 

@@ -41,7 +41,6 @@ from segstore._cython.time_index cimport *
 from segstore._cython.utf8_java cimport *
 
 import os
-import re
 from typing import NamedTuple
 
 import numpy as np

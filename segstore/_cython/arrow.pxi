@@ -68,7 +68,7 @@ cdef int take_array(object capsule, ArrowArray *target) except -1:
 
 
 @cython.final
-cdef class ArrowChunks:
+cdef class _ArrowChunks:
     """What an Arrow producer offers, chunk by chunk: all of a stream, or one array."""
 
     cdef ArrowSchema schema
@@ -137,7 +137,7 @@ cdef class ArrowChunks:
         return self.array.release != NULL
 
 
-cdef class StreamState:
+cdef class _StreamState:
     """What an exported stream keeps between the consumer's calls."""
 
     cdef object schema
@@ -154,7 +154,7 @@ cdef class StreamState:
 
 
 cdef int stream_get_schema(ArrowArrayStream *stream, ArrowSchema *out) noexcept with gil:
-    cdef StreamState state = <StreamState>stream.private_data
+    cdef _StreamState state = <_StreamState>stream.private_data
     try:
         take_schema(state.schema.__arrow_c_schema__(), out)
         return 0
@@ -163,7 +163,7 @@ cdef int stream_get_schema(ArrowArrayStream *stream, ArrowSchema *out) noexcept 
 
 
 cdef int stream_get_next(ArrowArrayStream *stream, ArrowArray *out) noexcept with gil:
-    cdef StreamState state = <StreamState>stream.private_data
+    cdef _StreamState state = <_StreamState>stream.private_data
     try:
         for batch in state.batches:
             if type(batch) is ArrowBatch:
@@ -178,7 +178,7 @@ cdef int stream_get_next(ArrowArrayStream *stream, ArrowArray *out) noexcept wit
 
 
 cdef const char *stream_get_last_error(ArrowArrayStream *stream) noexcept with gil:
-    cdef StreamState state = <StreamState>stream.private_data
+    cdef _StreamState state = <_StreamState>stream.private_data
     return NULL if state.last_error is None else PyBytes_AS_STRING(state.last_error)
 
 
@@ -192,11 +192,11 @@ cdef void stream_release(ArrowArrayStream *stream) noexcept with gil:
 cdef class ArrowStream:
     """``__arrow_c_stream__`` over an iterator of batches; the consumer pulls, exceptions travel as its errors."""
 
-    cdef StreamState state
+    cdef _StreamState state
     cdef bint is_taken
 
     def __cinit__(self, schema, batches):
-        self.state = StreamState()
+        self.state = _StreamState()
         self.state.schema = schema
         self.state.batches = iter(batches)
 

@@ -55,7 +55,9 @@ cdef class CodecTable:
         memset(&self.table, 0, sizeof(self.table))
         if max_decompressed_batch_bytes < 1:
             raise IllegalArgumentError(
-                "max_decompressed_batch_bytes must be at least 1", found=str(max_decompressed_batch_bytes), expected="at least 1"
+                "max_decompressed_batch_bytes must be at least 1",
+                found=str(max_decompressed_batch_bytes),
+                expected="at least 1",
             )
         self.table.max_decompressed_batch_bytes = <size_t>max_decompressed_batch_bytes
         self.providers = {}

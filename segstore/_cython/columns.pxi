@@ -10,7 +10,7 @@ cdef sgs_columns_options columns_options(object columns, str topic, int32_t part
     sgs_columns_options_default(&options)
     if columns is not None:
         if isinstance(columns, str):
-            raise IllegalArgumentError("columns is one name, not a list of them", found=repr(columns), expected="a sequence")
+            raise IllegalArgumentError("columns is one name", found=repr(columns), expected="a sequence of names")
         names = list(columns)
         for i, column in enumerate(names):
             if column not in COLUMN_NAMES or column in names[:i]:

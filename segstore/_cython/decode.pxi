@@ -11,7 +11,7 @@ class RawRecord(NamedTuple):
 
 @cython.final
 @cython.no_gc_clear
-cdef class BatchReader:
+cdef class _BatchReader:
     """Walks the batches of a buffer and opens those that have records in range."""
 
     cdef Py_buffer view
@@ -114,8 +114,8 @@ cdef class BatchReader:
 
 
 @cython.final
-cdef class RecordIterator:
-    cdef BatchReader batches
+cdef class _RecordIterator:
+    cdef _BatchReader batches
     cdef str topic
     cdef int32_t partition
 
@@ -133,8 +133,8 @@ cdef class RecordIterator:
 
 
 @cython.final
-cdef class RawRecordIterator:
-    cdef BatchReader batches
+cdef class _RawRecordIterator:
+    cdef _BatchReader batches
 
     def __iter__(self):
         return self
@@ -159,8 +159,8 @@ cdef class RawRecordIterator:
 def iterate_records(data, CodecTable codecs not None, *, int64_t start_offset=0, int64_t end_offset=INT64_MAX,
                     bint check_crc=True, bint control=False, str topic not None="", int32_t partition=-1):
     """Records of whole batches, lazily."""
-    cdef RecordIterator iterator = RecordIterator.__new__(RecordIterator)
-    iterator.batches = BatchReader(data, codecs, start_offset, end_offset, check_crc, control)
+    cdef _RecordIterator iterator = _RecordIterator.__new__(_RecordIterator)
+    iterator.batches = _BatchReader(data, codecs, start_offset, end_offset, check_crc, control)
     iterator.topic = topic
     iterator.partition = partition
     return iterator
@@ -168,8 +168,8 @@ def iterate_records(data, CodecTable codecs not None, *, int64_t start_offset=0,
 
 def iterate_raw_records(batch, CodecTable codecs not None, *, bint check_crc=False):
     """Records of one batch as a dump prints them, control records included."""
-    cdef RawRecordIterator iterator = RawRecordIterator.__new__(RawRecordIterator)
-    iterator.batches = BatchReader(batch, codecs, INT64_MIN, INT64_MAX, check_crc, True)
+    cdef _RawRecordIterator iterator = _RawRecordIterator.__new__(_RawRecordIterator)
+    iterator.batches = _BatchReader(batch, codecs, INT64_MIN, INT64_MAX, check_crc, True)
     return iterator
 
 
@@ -200,7 +200,7 @@ cdef PyObject *tuple_of(const sgs_record *record) except NULL:
 def decode_tuples(data, CodecTable codecs not None, *, int64_t start_offset=0, int64_t end_offset=INT64_MAX,
                   bint check_crc=True):
     """(offset, timestamp, key, value) of all data records, in one pass."""
-    cdef BatchReader batches = BatchReader(data, codecs, start_offset, end_offset, check_crc, False)
+    cdef _BatchReader batches = _BatchReader(data, codecs, start_offset, end_offset, check_crc, False)
     cdef list rows = []
     cdef sgs_record record
     cdef PyObject *row
@@ -217,7 +217,7 @@ def decode_tuples(data, CodecTable codecs not None, *, int64_t start_offset=0, i
 def decode_values(data, CodecTable codecs not None, *, int64_t start_offset=0, int64_t end_offset=INT64_MAX,
                   bint check_crc=True):
     """The values of all data records, in one pass."""
-    cdef BatchReader batches = BatchReader(data, codecs, start_offset, end_offset, check_crc, False)
+    cdef _BatchReader batches = _BatchReader(data, codecs, start_offset, end_offset, check_crc, False)
     cdef list values = []
     cdef sgs_record record
     cdef PyObject *value

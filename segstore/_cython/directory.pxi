@@ -15,7 +15,9 @@ cdef bytes encoded_name(str name):
     """The bytes of a name inside a directory; what is no single name is refused [DUR-101]."""
     cdef bytes encoded = name.encode("utf-8", "surrogateescape")
     if not encoded or b"/" in encoded or b"\0" in encoded or encoded in (b".", b".."):
-        raise IllegalArgumentError(f"{name!r} is not the name of a file", found=repr(name), expected="a name without / and NUL")
+        raise IllegalArgumentError(
+            f"{name!r} is not the name of a file", found=repr(name), expected="a name without / and NUL"
+        )
     return encoded
 
 
@@ -62,7 +64,7 @@ cdef sgs_status write_whole_file(int directory_fd, const char *name, const void 
 
 
 @cython.final
-cdef class Directory(Handle):
+cdef class Directory(_Handle):
     """A directory, opened once and held [DUR-10, DUR-99]."""
 
     cdef int fd
@@ -79,7 +81,9 @@ cdef class Directory(Handle):
         self.fd = -1
         self.path = os.fsdecode(path)
         if not encoded or b"\0" in encoded:
-            raise IllegalArgumentError(f"{self.path!r} is not a path", found=repr(self.path), expected="a path without NUL")
+            raise IllegalArgumentError(
+                f"{self.path!r} is not a path", found=repr(self.path), expected="a path without NUL"
+            )
         with nogil:
             status = environment.open_directory(environment, SGS_CWD, name, &self.fd, &err)
             if status == SGS_NOT_FOUND and create:

@@ -53,7 +53,7 @@ cdef int32_t sequence_after(int32_t sequence, int32_t count) noexcept:
 
 @cython.final
 @cython.no_gc
-cdef class BatchWriter:
+cdef class _BatchWriter:
     """Records in, batches out; splits where the next record would take a batch above its size.
 
     Without a codec records are written right to where the batch will be; with one, to the builder's section.
@@ -166,7 +166,7 @@ cdef class BatchWriter:
             self.begin()
         if self.batch_bytes() + bound > INT32_MAX:
             raise IllegalArgumentError(
-                "a record is too large for a batch", found=f"about {bound} bytes", expected=f"less than {INT32_MAX} bytes"
+                "a record is too large for a batch", found=f"about {bound} bytes", expected=f"below {INT32_MAX} bytes"
             )
         if self.target.capacity - self.target.size < <size_t>bound:
             check(sgs_buffer_reserve(self.target, <size_t>bound, &err), &err)
@@ -251,7 +251,9 @@ cdef class BatchWriter:
                 ) from None
             header[i].key.size = <int32_t>size
             if size > INT32_MAX or not borrow_bytes(<PyObject *>content, &header[i].value):
-                raise IllegalArgumentError(f"record {index}: header {i} is too large", expected=f"at most {INT32_MAX} bytes")
+                raise IllegalArgumentError(
+                    f"record {index}: header {i} is too large", expected=f"at most {INT32_MAX} bytes"
+                )
         return self.add(timestamp, key, value, header, count)
 
 
@@ -327,7 +329,7 @@ cdef object not_a_record(object item, Py_ssize_t index):
 
 def encode_records(records, options, CodecTable codecs not None, int64_t default_timestamp, int64_t max_batch_bytes):
     """Build batches from tuples and records in one pass."""
-    cdef BatchWriter writer = BatchWriter(options, codecs, default_timestamp, max_batch_bytes)
+    cdef _BatchWriter writer = _BatchWriter(options, codecs, default_timestamp, max_batch_bytes)
     cdef Py_ssize_t index = 0
     if type(records) is list:
         while index < list_size(records):  # asked each time: other code may run in between and change the list
@@ -343,8 +345,8 @@ def encode_records(records, options, CodecTable codecs not None, int64_t default
 
 def encode_columns(data, options, CodecTable codecs not None, int64_t default_timestamp, int64_t max_batch_bytes):
     """Build batches from Arrow data, chunk by chunk."""
-    cdef BatchWriter writer = BatchWriter(options, codecs, default_timestamp, max_batch_bytes)
-    cdef ArrowChunks chunks = ArrowChunks(data)
+    cdef _BatchWriter writer = _BatchWriter(options, codecs, default_timestamp, max_batch_bytes)
+    cdef _ArrowChunks chunks = _ArrowChunks(data)
     cdef sgs_columns_source source
     cdef sgs_batch_header *row
     cdef sgs_error err

@@ -15,11 +15,11 @@ cdef void note_fork() noexcept nogil:
 pthread_atfork(NULL, NULL, &note_fork)  # asking the system at every call would double the cost of a small one
 
 
-cdef class Handle:
+cdef class _Handle:
     """Base of what holds descriptors. All fields are guarded by the GIL.
 
-    A call enters before it lets the GIL go and leaves when it has it back; ``release`` runs when the handle is closed and
-    nobody is inside, so no descriptor is closed, and no memory freed, under a call that uses it.
+    A call enters before it lets the GIL go and leaves when it has it back; ``release`` runs when the handle is closed
+    and nobody is inside, so no descriptor is closed, and no memory freed, under a call that uses it.
     """
 
     cdef int64_t process

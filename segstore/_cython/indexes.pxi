@@ -52,7 +52,7 @@ cdef sgs_index_options read_only_options() noexcept:
 
 @cython.final
 @cython.no_gc_clear
-cdef class OffsetIndex(Handle):
+cdef class OffsetIndex(_Handle):
     """An offset index file, read-only."""
 
     cdef sgs_offset_index index
@@ -149,7 +149,7 @@ cdef class OffsetIndex(Handle):
 
 @cython.final
 @cython.no_gc_clear
-cdef class TimeIndex(Handle):
+cdef class TimeIndex(_Handle):
     """A time index file, read-only."""
 
     cdef sgs_time_index index

@@ -17,7 +17,8 @@ cdef sgs_segment_suffix suffix_of(str suffix) except *:
 cdef object timestamp_and_offset(const sgs_found_timestamp *found):
     if not found.found:
         return None
-    return FileTimestampAndOffset(found.timestamp, found.offset, found.leader_epoch if found.leader_epoch >= 0 else None)
+    leader_epoch = found.leader_epoch if found.leader_epoch >= 0 else None
+    return FileTimestampAndOffset(found.timestamp, found.offset, leader_epoch)
 
 
 @cython.final
@@ -95,7 +96,7 @@ cdef class FetchedBytes:
 
 
 @cython.no_gc_clear
-cdef class LogSegment(Handle):
+cdef class LogSegment(_Handle):
     """One segment of a partition; log/segment.py subclasses it."""
 
     cdef sgs_log_segment *segment

@@ -24,7 +24,10 @@ KAFKA_COLUMNS: Final = (
     "timestamp",
     "timestampType",
 )
-"""The columns of Spark's Kafka source, in its order; ``headers`` and ``leaderEpoch`` come when they are named."""
+"""The columns of Spark's Kafka source, in its order.
+
+``headers`` and ``leaderEpoch`` come when they are named.
+"""
 
 MAX_BATCH_ROWS: Final = 20_000
 MAX_BATCH_BYTES: Final = 4 * 1024 * 1024
@@ -48,7 +51,8 @@ def decode_to_batches(
     decoder : ColumnDecoder
         Used by this iterator alone until it is exhausted.
     rows, max_bytes : int
-        A batch is full when it has that many rows, or bytes in keys, values and headers; a log's batch is not divided.
+        A batch is full when it has that many rows, or bytes in keys, values and headers; a log's
+        batch is not divided.
 
     Yields
     ------
@@ -95,13 +99,13 @@ def to_table(stream: ArrowStream) -> Any:
         When pyarrow is not installed.
     """
     try:
-        import pyarrow
+        import pyarrow as pa
     except ImportError as error:
         message = "this needs pyarrow: pip install 'segstore[arrow]'"
         raise ImportError(message) from error
     try:
-        return pyarrow.RecordBatchReader.from_stream(stream).read_all()
-    except (pyarrow.ArrowException, OSError):
+        return pa.RecordBatchReader.from_stream(stream).read_all()
+    except (pa.ArrowException, OSError):
         if stream.error is not None:
             raise stream.error from None
         raise

@@ -1,7 +1,7 @@
-"""The codecs of record batches: which library does what, and with which of Kafka's settings [format.md 8].
+"""The codecs of record batches: which library does what, with Kafka's settings [format.md 8].
 
-Nothing is imported until a codec is used: a log without compression needs no library, and a missing one is an error that
-names the package to install, at the batch that needs it.
+Nothing is imported until a codec is used: a log without compression needs no library, and a
+missing one is an error that names the package to install, at the batch that needs it.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def codec_providers() -> dict[str, str]:
 def compression_level(codec: Codec, config: LogConfig) -> int:
     """Return the level that *config* sets for *codec*, in Kafka's numbering.
 
-    Source: [format.md 12.1]; Kafka ``compression.gzip.level``, ``compression.lz4.level``, ``compression.zstd.level``.
+    Source: [format.md 12.1]; Kafka ``compression.gzip.level`` and those of lz4 and zstd.
     """
     match codec:
         case Codec.GZIP:

@@ -1,4 +1,4 @@
-"""What a control record says: markers of transactions, and records of KRaft (Kafka ``ControlRecordType``)."""
+"""What a control record says: markers of transactions, and records of KRaft."""
 
 from __future__ import annotations
 
@@ -44,9 +44,11 @@ def parse_control_record(key: bytes | None, value: bytes | None) -> ControlRecor
     Raises
     ------
     InvalidRecordError
-        For a key of fewer than 4 bytes, an end-of-transaction value of fewer than 6, or a negative version.
+        For a key of fewer than 4 bytes, an end-of-transaction value of fewer than 6, or a negative
+        version.
 
-    Source: [DUR-96, format.md 6.1, 6.2]; Kafka ``ControlRecordType.parse``, ``EndTransactionMarker.deserialize``.
+    Source: [DUR-96, format.md 6.1, 6.2]; Kafka ``ControlRecordType.parse``,
+    ``EndTransactionMarker.deserialize``.
     """
     if key is None or len(key) < KEY_BYTES:
         raise InvalidRecordError(

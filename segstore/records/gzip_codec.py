@@ -5,19 +5,16 @@ from __future__ import annotations
 import importlib
 import zlib
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from segstore.errors import CodecError, LimitExceededError
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
 
 LIBRARY: Final = "zlib"
 
 GZIP_WINDOW_BITS: Final = 31  # a gzip header and trailer around a window of 32 KiB
 HIGHEST_LEVEL: Final = 9
 MEMBER_START: Final = b"\x1f\x8b\x08"
-SMALLEST_MEMBER_BYTES: Final = 18  # header and trailer: fewer bytes than that behind a member are ignored
+SMALLEST_MEMBER_BYTES: Final = 18  # header and trailer; fewer bytes behind a member are ignored
 
 
 @cache
@@ -41,13 +38,13 @@ def compress(data: bytes, level: int) -> bytes:
     return compressor.compress(data) + compressor.flush()
 
 
-def decompress(data: memoryview, limit: int) -> Buffer:
+def decompress(data: memoryview, limit: int) -> bytes:
     """Decompress all members to at most *limit* bytes [DUR-92, DUR-94].
 
     Trailing bytes that begin no member are ignored, as Java's ``GZIPInputStream`` does.
     """
     inflater = _inflater()
-    rest: Buffer = data
+    rest: memoryview | bytes = data
     parts: list[bytes] = []
     size = 0
     while True:
@@ -67,5 +64,5 @@ def decompress(data: memoryview, limit: int) -> Buffer:
             raise CodecError("gzip data ends before its trailer")
         parts.append(part)
         rest = member.unused_data
-        if len(rest) <= SMALLEST_MEMBER_BYTES or not rest.startswith(MEMBER_START):
+        if len(rest) <= SMALLEST_MEMBER_BYTES or rest[:3] != MEMBER_START:
             return parts[0] if len(parts) == 1 else b"".join(parts)

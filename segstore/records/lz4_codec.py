@@ -1,7 +1,8 @@
 """LZ4 frames as Kafka writes and reads them [format.md 8.3].
 
-The frame's structure is walked before the library sees it: Kafka's reader takes only some of what the format allows, skips
-the content size and does not verify the content checksum; and the walk bounds the output before memory is taken for it.
+The frame's structure is walked before the library sees it: Kafka's reader takes only some of what
+the format allows, skips the content size and does not verify the content checksum; and the walk
+bounds the output before memory is taken for it.
 """
 
 from __future__ import annotations
@@ -77,7 +78,7 @@ def decompress(data: memoryview, limit: int) -> bytes:
     header, blocks, checksums = _read_header(data)
     block_max_bytes = BLOCK_SIZES[header[5]]
     end, bound = _walk_blocks(data, blocks, block_max_bytes, checksum_bytes=checksums)
-    frame = header + bytes(data[blocks:end])  # without content size and checksum, so nothing verifies them
+    frame = header + bytes(data[blocks:end])  # without what Kafka does not verify
     decompressor = _library().LZ4FrameDecompressor()
     try:
         content: bytes = decompressor.decompress(frame, max_length=min(bound, limit) + 1)
@@ -100,11 +101,12 @@ def _read_header(data: memoryview) -> tuple[bytes, int, int]:
     Returns
     -------
     tuple of (bytes, int, int)
-        The header without the fields that are not verified, where the blocks begin, bytes of a block checksum.
+        The header without the fields that are not verified, where the blocks begin, bytes of a
+        block checksum.
     """
     if len(data) < SHORTEST_HEADER_BYTES:
         raise CodecError("lz4: stream ended prematurely", found=f"{len(data)} bytes")
-    if data[:4] != MAGIC:
+    if bytes(data[:4]) != MAGIC:
         raise CodecError("lz4: stream unsupported (invalid magic bytes)")
     flags, descriptor = data[4], data[5]
     if flags & 0xE3 != FLAGS_REQUIRED or descriptor not in BLOCK_SIZES:

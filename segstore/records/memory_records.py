@@ -1,4 +1,4 @@
-"""Batches that somebody else built, in memory, with their header table (Kafka ``MemoryRecords``)."""
+"""Batches that somebody else built, with their header table (Kafka ``MemoryRecords``)."""
 
 from __future__ import annotations
 
@@ -40,8 +40,8 @@ class MemoryRecords:
     Parameters
     ----------
     data : Buffer
-        The batches one behind the other; bytes at the end that are no whole batch are left out, as Kafka does [APP-6].
-        Borrowed: it must not change while this object is used.
+        The batches one behind the other; bytes at the end that are no whole batch are left out, as
+        Kafka does [APP-6]. Borrowed: it must not change while this object is used.
     codecs : CodecTable
         For the records; by default the shared table.
     check_crc : bool

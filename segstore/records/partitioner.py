@@ -1,4 +1,4 @@
-"""Which partition a key goes to: Kafka's clients agree on it, so that readers find keys where writers put them."""
+"""Which partition a key goes to: Kafka's clients agree on it, so a key is always in one place."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def partition_for_key(key: bytes | None, partitions_count: int) -> int:
     Parameters
     ----------
     key : bytes or None
-        Equal keys get equal partitions, the ones that Java clients choose; records without a key take turns.
+        Equal keys get equal partitions, the ones that Java clients choose; records without a key
+        take turns.
     partitions_count : int
         At least 1.
 

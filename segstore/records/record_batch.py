@@ -185,7 +185,10 @@ class RecordBatch:
 
         Raises
         ------
-        CorruptRecordError, InvalidRecordError, CodecError, LimitExceededError, UnsupportedFormatError
+        CorruptRecordError, InvalidRecordError
+            When the batch is damaged.
+        CodecError, LimitExceededError, UnsupportedFormatError
+            When it cannot be decompressed.
         """
         return iterate_records(
             self._data,
@@ -202,6 +205,6 @@ class RecordBatch:
     def __repr__(self) -> str:
         return (
             f"RecordBatch(magic={self.magic}, offsets=[{self.base_offset}, {self.last_offset}], "
-            f"count={self.count}, size_bytes={self.size_bytes}, attributes=0x{self.attributes:02x}, "
-            f"partition_leader_epoch={self.partition_leader_epoch})"
+            f"count={self.count}, size_bytes={self.size_bytes}, "
+            f"attributes=0x{self.attributes:02x}, leader_epoch={self.partition_leader_epoch})"
         )

@@ -1,4 +1,4 @@
-"""From what a program has - tuples, records, Arrow data - to batches (Kafka ``MemoryRecordsBuilder``)."""
+"""From tuples, records and Arrow data to batches (Kafka ``MemoryRecordsBuilder``)."""
 
 from __future__ import annotations
 
@@ -30,16 +30,17 @@ def build_batches(
     codec: Codec | None = None,
     leader_epoch: int = NO_PARTITION_LEADER_EPOCH,
 ) -> EncodedBatches:
-    """Build batches as a producer sends them: each begins at offset 0, whole ones follow each other.
+    """Build batches as a producer sends them: each begins at offset 0.
 
     Parameters
     ----------
     records : object
-        An iterable of ``(key, value)``, ``(timestamp, key, value)`` and :class:`Record`, one Record, or anything with
-        ``__arrow_c_stream__`` or ``__arrow_c_array__`` (columns ``value`` and optionally ``key``, ``timestamp``,
-        ``headers``). Keys and values are bytes-like or None.
+        An iterable of ``(key, value)``, ``(timestamp, key, value)`` and :class:`Record`, one
+        Record, or anything with ``__arrow_c_stream__`` or ``__arrow_c_array__`` (columns ``value``
+        and optionally ``key``, ``timestamp``, ``headers``). Keys and values are bytes-like or None.
     config : LogConfig
-        ``max_message_bytes`` bounds a batch before compression; a larger record makes a batch of its own.
+        ``max_message_bytes`` bounds a batch before compression; a larger record makes a batch of
+        its own.
     default_timestamp : int
         In ms, for records that have none.
     codec : Codec or None
@@ -86,8 +87,6 @@ def _rows_of(records: object) -> Iterable[object]:
     ):
         kind = type(records).__name__
         hint = ": encode it to bytes first" if isinstance(records, str) else ""
-        raise RecordTypeError(
-            f"{kind} cannot be appended{hint}", found=kind, expected=_ACCEPTED
-        )
+        raise RecordTypeError(f"{kind} cannot be appended{hint}", found=kind, expected=_ACCEPTED)
     rows: Iterable[object] = records
     return rows

@@ -50,7 +50,7 @@ def _declared_size(block: memoryview) -> int:
 
 
 def decompress(data: memoryview, limit: int) -> Buffer:
-    """Decompress one raw block of at most *limit* bytes; the declared size is looked at first [DUR-94]."""
+    """Decompress one raw block of at most *limit* bytes, declared size first [DUR-94]."""
     declared = _declared_size(data)
     if declared > limit:
         raise LimitExceededError(

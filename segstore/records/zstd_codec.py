@@ -1,7 +1,8 @@
 """zstd: Python's own module from 3.14 on, else zstandard [format.md 8.4].
 
-Kafka stores no content size, so the frames are walked first: that finds their ends, proves that none is cut, and bounds the
-output before memory is taken for it [DUR-92, DUR-93]. Contexts are kept, one set a thread: making one costs more than a batch.
+Kafka stores no content size, so the frames are walked first: that finds their ends, proves that
+none is cut, and bounds the output before memory is taken for it [DUR-92, DUR-93]. Contexts are
+kept, one set a thread: making one costs more than a batch.
 """
 
 from __future__ import annotations

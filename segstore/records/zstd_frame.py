@@ -1,4 +1,4 @@
-"""The structure of zstd data: frames, their blocks, and the most bytes that they can make (RFC 8878)."""
+"""The structure of zstd data: frames, blocks, and the most bytes that they make (RFC 8878)."""
 
 from __future__ import annotations
 
