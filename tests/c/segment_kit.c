@@ -86,10 +86,6 @@ size_t segment_kit_batch(uint8_t *out, size_t room, int64_t base_offset, int32_t
         --value_size;
     const size_t total = SGS_BATCH_HEADER_BYTES + write_records(out + SGS_BATCH_HEADER_BYTES,
                                                                 room - SGS_BATCH_HEADER_BYTES, records, value_size);
-    if (size > 0 && total != size) {
-        printf("segment_kit_batch: %zu bytes cannot be had, %zu can\n", size, total);
-        exit(99);
-    }
     const sgs_batch_header header = {
         .base_offset = base_offset,
         .last_offset = base_offset + records - 1,

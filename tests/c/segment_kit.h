@@ -28,7 +28,7 @@ sgs_status segment_kit_segment(segment_kit *kit, int64_t base_offset, bool creat
 sgs_status segment_kit_crash(segment_kit *kit);
 
 /** Write a batch of `records` records with timestamps `timestamp`, `timestamp` + 1, ... and `size` bytes in all (0 = as few
- *  as can be). @return its size */
+ *  as can be; where varints leave no such size, one byte less). @return its size */
 size_t segment_kit_batch(uint8_t *out, size_t room, int64_t base_offset, int32_t records, int64_t timestamp,
                          size_t size);
 /** Append one such batch. */

@@ -1,0 +1,597 @@
+/* Reading a segment: translate, read, the next offset, look-ups by timestamp; damaged indexes; beside an append. */
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+#include "base/bytes.h"
+#include "record/record.h"
+#include "segment_kit.h"
+#include "test.h"
+
+typedef struct answer {
+    sgs_segment_fetch fetch;
+    sgs_buffer bytes;
+} answer;
+
+static sgs_status read_from(segment_kit *kit, int64_t offset, int32_t max_size, int64_t max_position,
+                            bool min_one_message, answer *out)
+{
+    const sgs_segment_read request = {
+        .start_offset = offset,
+        .max_size = max_size,
+        .max_position = max_position,
+        .min_one_message = min_one_message,
+    };
+    memset(&out->fetch, 0x55, sizeof out->fetch);
+    sgs_buffer_init(&out->bytes, sgs_env_memory(&kit->memory.env));
+    return sgs_log_segment_read(kit->segment, &request, &out->bytes, &out->fetch, &kit->err);
+}
+
+/* Read, compare with the expected metadata and size (base -1: nothing found), give the bytes back. */
+static void reads(segment_kit *kit, int64_t offset, int32_t max_size, int64_t max_position, bool min_one_message,
+                  int64_t base, int32_t position, int32_t size)
+{
+    answer found;
+    EXPECT_OK(read_from(kit, offset, max_size, max_position, min_one_message, &found), &kit->err);
+    EXPECT_EQ_I64(found.fetch.found, base >= 0);
+    if (base >= 0) {
+        EXPECT_EQ_I64(found.fetch.base_offset, base);
+        EXPECT_EQ_I64(found.fetch.position, position);
+    }
+    EXPECT_EQ_I64(found.fetch.size, size);
+    EXPECT_EQ_I64(found.bytes.size, size);
+    sgs_buffer_deinit(&found.bytes);
+}
+
+static void append_all(segment_kit *kit, int64_t base, int count, int64_t step, size_t size)
+{
+    for (int i = 0; i < count; ++i)
+        EXPECT_OK(segment_kit_append(kit, base + i * step, 1, 10 * i, size), &kit->err);
+}
+
+/* ---- Kafka's LogSegmentTest ---- */
+
+/* LogSegmentTest.testReadOnEmptySegment, testNextOffsetCalculation */
+TEST(an_empty_segment_has_nothing_and_its_base_is_next)
+{
+    segment_kit kit;
+    int64_t next = -1;
+    bool ends_clean = false;
+    segment_kit_open(&kit);
+    REQUIRE_OK(segment_kit_segment(&kit, 40, true), &kit.err);
+    reads(&kit, 40, 300, 0, false, -1, 0, 0);
+    EXPECT_OK(sgs_log_segment_read_next_offset(kit.segment, &next, &ends_clean, &kit.err), &kit.err);
+    EXPECT_EQ_I64(next, 40);
+    EXPECT_TRUE(ends_clean);
+    EXPECT_OK(segment_kit_append(&kit, 50, 3, 0, 0), &kit.err);
+    EXPECT_OK(sgs_log_segment_read_next_offset(kit.segment, &next, &ends_clean, &kit.err), &kit.err);
+    EXPECT_EQ_I64(next, 53);
+    segment_kit_close(&kit);
+}
+
+/* LogSegmentTest.testReadBeforeFirstOffset, testReadAfterLast, testReadFromGap */
+TEST(a_read_begins_with_the_batch_that_holds_the_offset_or_the_next)
+{
+    segment_kit kit;
+    segment_kit_open(&kit);
+    REQUIRE_OK(segment_kit_segment(&kit, 40, true), &kit.err);
+    EXPECT_OK(segment_kit_append(&kit, 50, 4, 0, 100), &kit.err);
+    reads(&kit, 41, 300, 100, true, 50, 0, 100);
+    reads(&kit, 53, 300, 100, true, 50, 0, 100);
+    reads(&kit, 54, 300, 100, true, -1, 0, 0);
+    EXPECT_OK(segment_kit_append(&kit, 60, 2, 0, 80), &kit.err);
+    reads(&kit, 55, 200, 180, true, 60, 100, 80);
+    reads(&kit, 41, 300, 180, true, 50, 0, 180);
+    reads(&kit, INT64_MAX, 300, 180, true, -1, 0, 0);
+    reads(&kit, INT64_MIN, 300, 180, true, 50, 0, 180);
+    segment_kit_close(&kit);
+}
+
+/* LogSegmentTest.testReadWhenNoMaxPosition [SEG-19.5, KAFKA-17803] */
+TEST(without_a_position_bound_no_bytes_are_visible)
+{
+    for (int min_one = 0; min_one < 2; ++min_one) {
+        segment_kit kit;
+        segment_kit_open(&kit);
+        REQUIRE_OK(segment_kit_segment(&kit, 40, true), &kit.err);
+        append_all(&kit, 50, 2, 1, 80);
+        reads(&kit, 48, 1, -1, min_one == 1, 50, 0, 0);
+        reads(&kit, 50, 1, -1, min_one == 1, 50, 0, 0);
+        reads(&kit, 51, 1, -1, min_one == 1, 51, 80, 0);
+        reads(&kit, 52, 1, -1, min_one == 1, -1, 0, 0);
+        segment_kit_close(&kit);
+    }
+}
+
+/* Table T-8 and [SEG-19, SEG-20]: sizes, bounds, whole first batches */
+TEST(the_size_is_bounded_by_what_was_asked_and_by_what_is_visible)
+{
+    segment_kit kit;
+    answer found;
+    segment_kit_open(&kit);
+    REQUIRE_OK(segment_kit_segment(&kit, 2, true), &kit.err);
+    append_all(&kit, 2, 2, 1, 69);
+    reads(&kit, 3, 300, 138, true, 3, 69, 69);
+    reads(&kit, 3, 300, -1, true, 3, 69, 0);
+    reads(&kit, 2, 100, 138, true, 2, 0, 100); /* the last batch may be cut [SEG-21] */
+    reads(&kit, 2, 10, 138, true, 2, 0, 69);   /* at least the first batch */
+    reads(&kit, 2, 10, 138, false, 2, 0, 10);
+    reads(&kit, 2, 0, 138, false, 2, 0, 0);
+    reads(&kit, 2, 0, 138, true, 2, 0, 69);
+    reads(&kit, 2, 300, 40, true, 2, 0, 40); /* min_one_message never overrides the bound */
+    reads(&kit, 3, 300, 69, true, 3, 69, 0);
+    reads(&kit, 2, INT32_MAX, INT64_MAX, true, 2, 0, 138);
+    EXPECT_STATUS(read_from(&kit, 3, 300, 40, true, &found), SGS_ILLEGAL_ARGUMENT);
+    sgs_buffer_deinit(&found.bytes);
+    EXPECT_STATUS(read_from(&kit, 2, -1, 138, true, &found), SGS_ILLEGAL_ARGUMENT);
+    sgs_buffer_deinit(&found.bytes);
+
+    EXPECT_OK(read_from(&kit, 2, 68, 138, false, &found), &kit.err);
+    EXPECT_TRUE(found.fetch.first_entry_incomplete);
+    EXPECT_EQ_I64(found.fetch.first_batch_size, 69);
+    sgs_buffer_deinit(&found.bytes);
+    EXPECT_OK(read_from(&kit, 2, 69, 40, false, &found), &kit.err); /* cut by the bound is not incomplete [RD-6] */
+    EXPECT_TRUE(!found.fetch.first_entry_incomplete);
+    sgs_buffer_deinit(&found.bytes);
+    segment_kit_close(&kit);
+}
+
+TEST(translate_answers_as_read_without_the_bytes)
+{
+    segment_kit kit;
+    sgs_segment_fetch fetch;
+    segment_kit_open(&kit);
+    REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
+    for (int i = 0; i < 200; ++i)
+        EXPECT_OK(segment_kit_append(&kit, 3 * i, 2, i, 200), &kit.err);
+    for (int offset = 0; offset < 599; ++offset) {
+        const int batch = offset % 3 == 2 ? offset / 3 + 1 : offset / 3; /* a gap behind every batch */
+        EXPECT_OK(sgs_log_segment_translate_offset(kit.segment, offset, -1, &fetch, &kit.err), &kit.err);
+        EXPECT_TRUE(fetch.found && fetch.base_offset == 3 * batch && fetch.position == 200 * batch);
+        EXPECT_EQ_I64(fetch.first_batch_size, 200);
+        EXPECT_EQ_I64(fetch.size, 0);
+    }
+    EXPECT_OK(sgs_log_segment_translate_offset(kit.segment, 599, -1, &fetch, &kit.err), &kit.err);
+    EXPECT_TRUE(!fetch.found && fetch.ends_clean);
+    segment_kit_close(&kit);
+}
+
+/* ---- how many calls a read takes ---- */
+
+TEST(a_small_read_is_one_call_and_a_large_one_two)
+{
+    segment_kit kit;
+    segment_kit_open(&kit);
+    REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
+    append_all(&kit, 0, 2000, 1, 250);
+    reads(&kit, 0, 1, 500000, true, 0, 0, 250);
+    const struct {
+        int64_t offset;
+        int32_t size;
+        int64_t calls;
+    } cases[] = { { 1000, 100, 1 }, { 1001, 4096, 1 }, { 1507, 16384, 1 }, { 77, 300000, 2 }, { 0, 400000, 2 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        const int64_t before = memory_env_calls(&kit.memory, "read_at");
+        reads(&kit, cases[i].offset, cases[i].size, 500000, true, cases[i].offset, (int32_t)cases[i].offset * 250,
+              cases[i].size < 250 ? 250 : cases[i].size);
+        EXPECT_EQ_I64(memory_env_calls(&kit.memory, "read_at") - before, cases[i].calls);
+    }
+    segment_kit_close(&kit);
+}
+
+/* Batches above the interval: each is indexed, and the entry of one leads to the next. */
+TEST(reads_of_large_batches_take_few_calls)
+{
+    segment_kit kit;
+    segment_kit_open(&kit);
+    REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
+    for (int i = 0; i < 40; ++i)
+        EXPECT_OK(segment_kit_append(&kit, 10 * i, 10, i, 20000), &kit.err);
+    reads(&kit, 0, 1, 800000, true, 0, 0, 20000);
+    for (int i = 1; i < 40; ++i) {
+        const int64_t before = memory_env_calls(&kit.memory, "read_at");
+        reads(&kit, 10 * i + 5, 15000, 800000, true, 10 * i, 20000 * i, 20000);
+        EXPECT_TRUE(memory_env_calls(&kit.memory, "read_at") - before <= 3);
+    }
+    segment_kit_close(&kit);
+}
+
+/* What is in `out` stays before the new bytes, and comes back untouched from a failure. */
+TEST(bytes_are_appended_and_a_failure_takes_them_back)
+{
+    segment_kit kit;
+    sgs_buffer out;
+    sgs_segment_fetch fetch;
+    segment_kit_open(&kit);
+    REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
+    append_all(&kit, 0, 1000, 1, 100);
+    sgs_buffer_init(&out, sgs_env_memory(&kit.memory.env));
+    EXPECT_OK(sgs_buffer_append(&out, "before", 6, &kit.err), &kit.err);
+    const sgs_segment_read request = { .start_offset = 150, .max_size = 70000, .max_position = 100000 };
+    for (int64_t nth = 1; nth <= 2; ++nth) {
+        memory_env_fail(&kit.memory, "read_at", nth, EIO);
+        EXPECT_STATUS(sgs_log_segment_read(kit.segment, &request, &out, &fetch, &kit.err), SGS_READ_IO); /* [DUR-33] */
+        EXPECT_EQ_I64(out.size, 6);
+    }
+    memory_env_heal(&kit.memory);
+    EXPECT_OK(sgs_log_segment_read(kit.segment, &request, &out, &fetch, &kit.err), &kit.err);
+    EXPECT_EQ_I64(out.size, 70006);
+    EXPECT_MEM(out.data, "before", 6);
+    EXPECT_EQ_I64((int64_t)sgs_load_be64(out.data + 6), 150);
+    sgs_buffer_deinit(&out);
+    segment_kit_close(&kit);
+}
+
+/* ---- indexes that are missing or wrong [DUR-53] ---- */
+
+static void damage_index(segment_kit *kit, const char *name, int kind)
+{
+    static uint8_t file[1 << 16];
+    const int64_t size = temporary_read(&kit->directory, name, file, sizeof file);
+    REQUIRE_TRUE(size > 64);
+    switch (kind) {
+    case 0: /* one byte of noise in every entry */
+        for (int64_t i = 5; i < size; i += 8)
+            file[i] ^= 0x5a;
+        break;
+    case 1: /* positions beyond the file */
+        for (int64_t i = 4; i + 4 <= size; i += 8)
+            sgs_store_be32(file + i, 0x7ffffff0);
+        break;
+    case 2: /* positions in the middle of batches */
+        for (int64_t i = 4; i + 4 <= size; i += 8)
+            sgs_store_be32(file + i, sgs_load_be32(file + i) + 13);
+        break;
+    case 3: /* negative positions */
+        for (int64_t i = 4; i + 4 <= size; i += 8)
+            sgs_store_be32(file + i, 0xfffffff0);
+        break;
+    case 4: /* entries of a later place: batch starts, but of the wrong offsets */
+        for (int64_t i = 4; i + 12 <= size; i += 8)
+            sgs_store_be32(file + i, sgs_load_be32(file + i + 8));
+        break;
+    default: /* all ones */
+        memset(file, 0xff, (size_t)size);
+        break;
+    }
+    temporary_write(&kit->directory, name, file, (size_t)size);
+}
+
+TEST(a_damaged_index_is_gone_around_and_made_anew_at_close)
+{
+    for (int kind = 0; kind < 6; ++kind) {
+        segment_kit kit;
+        static uint8_t before[1 << 16];
+        static uint8_t after[1 << 16];
+        segment_kit_open(&kit);
+        REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
+        append_all(&kit, 0, 1000, 1, 100);
+        EXPECT_OK(sgs_log_segment_close(kit.segment, &kit.err), &kit.err);
+        const int64_t size = temporary_read(&kit.directory, "00000000000000000000.index", before, sizeof before);
+        damage_index(&kit, "00000000000000000000.index", kind);
+        REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
+        for (int offset = 999; offset >= 0; offset -= 37)
+            reads(&kit, offset, 1, 100000, true, offset, offset * 100, 100);
+        int64_t next = -1;
+        bool ends_clean = false;
+        EXPECT_OK(sgs_log_segment_read_next_offset(kit.segment, &next, &ends_clean, &kit.err), &kit.err);
+        EXPECT_EQ_I64(next, 1000);
+        EXPECT_OK(sgs_log_segment_close(kit.segment, &kit.err), &kit.err);
+        kit.segment = NULL;
+        EXPECT_EQ_I64(temporary_read(&kit.directory, "00000000000000000000.index", after, sizeof after), size);
+        EXPECT_MEM(after, before, (size_t)size);
+        segment_kit_close(&kit);
+    }
+}
+
+TEST(without_an_index_a_read_scans_in_windows)
+{
+    segment_kit kit;
+    sgs_error err;
+    segment_kit_open(&kit);
+    REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
+    append_all(&kit, 0, 10000, 1, 100);
+    EXPECT_OK(sgs_log_segment_close(kit.segment, &kit.err), &kit.err);
+    EXPECT_OK(sgs_env_posix()->unlink(sgs_env_posix(), kit.directory.fd, "00000000000000000000.index", &err), &err);
+    kit.context.writable = false;
+    REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
+    const int64_t before = memory_env_calls(&kit.memory, "read_at");
+    reads(&kit, 9990, 500, 1000000, true, 9990, 999000, 500);
+    EXPECT_TRUE(memory_env_calls(&kit.memory, "read_at") - before < 60);
+    segment_kit_close(&kit);
+}
+
+/* ---- ends of files ---- */
+
+TEST(bytes_that_are_no_batch_end_the_log_or_are_an_error)
+{
+    segment_kit kit;
+    sgs_segment_fetch fetch;
+    int64_t next;
+    bool ends_clean;
+    static uint8_t file[400 + 200];
+    segment_kit_open(&kit);
+    REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
+    append_all(&kit, 0, 4, 1, 100);
+    sgs_log_segment_close_quietly(kit.segment);
+    EXPECT_EQ_I64(temporary_read(&kit.directory, "00000000000000000000.log", file, sizeof file), 400);
+    const struct {
+        size_t size;
+        uint8_t filler;
+        sgs_status at_end;
+    } cases[] = {
+        { 417, 0, SGS_OK },             /* up to 17 bytes of anything are a silent end [format.md 9.1] */
+        { 418, 0, SGS_CORRUPT_RECORD }, /* a declared size of 0 */
+        { 600, 0xff, SGS_CORRUPT_RECORD },
+        { 600, 0x11, SGS_OK }, /* a size beyond the end: an incomplete batch */
+        { 399, 0, SGS_OK },    /* the last batch is torn */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        const int64_t whole = cases[i].size < 400 ? 3 : 4;
+        memset(file + 400, cases[i].filler, sizeof file - 400);
+        temporary_write(&kit.directory, "00000000000000000000.log", file, cases[i].size);
+        REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
+        EXPECT_OK(sgs_log_segment_read_next_offset(kit.segment, &next, &ends_clean, &kit.err), &kit.err);
+        EXPECT_EQ_I64(next, whole);
+        EXPECT_TRUE(!ends_clean);
+        EXPECT_STATUS(sgs_log_segment_translate_offset(kit.segment, 4, -1, &fetch, &kit.err), cases[i].at_end);
+        if (cases[i].at_end == SGS_OK)
+            EXPECT_TRUE(!fetch.found && !fetch.ends_clean); /* in a sealed segment this is damage [DUR-79] */
+        else
+            EXPECT_EQ_I64(kit.err.position, 400);
+        EXPECT_EQ_I64(segment_kit_read_offset(&kit, 2), 2);
+        sgs_log_segment_close_quietly(kit.segment);
+    }
+    kit.segment = NULL;
+    segment_kit_close(&kit);
+}
+
+/* [SEG-18] only the conformance profile fails for a bad header behind the batch that it answers with */
+TEST(kafka_looks_at_the_header_behind_the_batch)
+{
+    static uint8_t file[500];
+    for (int kafka = 0; kafka < 2; ++kafka) {
+        segment_kit kit;
+        sgs_segment_fetch fetch;
+        segment_kit_open(&kit);
+        segment_kit_batch(file, sizeof file, 0, 5, 0, 200);
+        memset(file + 200, 0, 300);
+        temporary_write(&kit.directory, "00000000000000000000.log", file, sizeof file);
+        kit.context.kafka_profile = kafka == 1;
+        REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
+        EXPECT_OK(sgs_log_segment_translate_offset(kit.segment, 0, -1, &fetch, &kit.err), &kit.err);
+        EXPECT_STATUS(sgs_log_segment_translate_offset(kit.segment, 3, -1, &fetch, &kit.err),
+                      kafka == 1 ? SGS_CORRUPT_RECORD : SGS_OK);
+        sgs_log_segment_close_quietly(kit.segment);
+        kit.segment = NULL;
+        segment_kit_close(&kit);
+    }
+}
+
+/* [DUR-79, DUR-86] continuity is checked where headers are walked, and the size limit with it */
+TEST(offsets_that_go_back_and_batches_above_the_limit_are_refused)
+{
+    static uint8_t file[300];
+    segment_kit kit;
+    sgs_segment_fetch fetch;
+    segment_kit_open(&kit);
+    segment_kit_batch(file, 100, 10, 1, 0, 100);
+    segment_kit_batch(file + 100, 100, 9, 1, 0, 100);
+    segment_kit_batch(file + 200, 100, 12, 1, 0, 100);
+    temporary_write(&kit.directory, "00000000000000000000.log", file, sizeof file);
+    REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
+    EXPECT_STATUS(sgs_log_segment_translate_offset(kit.segment, 12, -1, &fetch, &kit.err), SGS_CORRUPT_RECORD);
+    EXPECT_EQ_I64(kit.err.position, 100);
+    EXPECT_TEXT(kit.err.file, "00000000000000000000.log");
+    kit.context.max_batch_bytes = 50;
+    EXPECT_STATUS(sgs_log_segment_translate_offset(kit.segment, 10, -1, &fetch, &kit.err), SGS_LIMIT_EXCEEDED);
+    kit.context.kafka_profile = true; /* Kafka looks at neither */
+    EXPECT_OK(sgs_log_segment_translate_offset(kit.segment, 12, -1, &fetch, &kit.err), &kit.err);
+    EXPECT_EQ_I64(fetch.base_offset, 12);
+    sgs_log_segment_close_quietly(kit.segment);
+    kit.segment = NULL;
+    segment_kit_close(&kit);
+}
+
+/* [SEG-17] the file became shorter behind our back */
+TEST(a_file_that_shrank_is_an_error_with_its_place)
+{
+    segment_kit kit;
+    answer found;
+    static uint8_t file[1000];
+    segment_kit_open(&kit);
+    REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
+    append_all(&kit, 0, 10, 1, 100);
+    temporary_read(&kit.directory, "00000000000000000000.log", file, sizeof file);
+    temporary_write(&kit.directory, "00000000000000000000.log", file, 550);
+    EXPECT_STATUS(read_from(&kit, 2, 1000, 1000, true, &found), SGS_CORRUPT_RECORD);
+    EXPECT_EQ_I64(kit.err.position, 550);
+    EXPECT_TEXT(kit.err.file, "00000000000000000000.log");
+    sgs_buffer_deinit(&found.bytes);
+    sgs_log_segment_close_quietly(kit.segment);
+    kit.segment = NULL;
+    segment_kit_close(&kit);
+}
+
+/* ---- time ---- */
+
+static void finds(segment_kit *kit, int64_t timestamp, int64_t starting_offset, int64_t found_timestamp, int64_t offset)
+{
+    sgs_found_timestamp found = { .offset = -9 };
+    EXPECT_OK(sgs_log_segment_find_offset_by_timestamp(kit->segment, timestamp, starting_offset, &found, &kit->err),
+              &kit->err);
+    EXPECT_EQ_I64(found.found ? found.offset : -1, offset);
+    EXPECT_EQ_I64(found.found ? found.timestamp : -1, found_timestamp);
+    EXPECT_EQ_I64(found.leader_epoch, found.found ? 3 : -1);
+}
+
+/* [SEG-23] against a list of all records */
+TEST(look_ups_by_timestamp_agree_with_a_linear_search)
+{
+    enum { BATCHES = 300, RECORDS = 4 };
+    static int64_t timestamps[BATCHES * RECORDS];
+    segment_kit kit;
+    uint32_t state = 12345;
+    segment_kit_open(&kit);
+    kit.context.index_interval_bytes = 300;
+    REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
+    for (int i = 0; i < BATCHES; ++i) {
+        state = state * 1103515245u + 12345u;
+        const int64_t timestamp = i * 10 + (int64_t)(state >> 16) % 400;
+        EXPECT_OK(segment_kit_append(&kit, i * RECORDS, RECORDS, timestamp, 0), &kit.err);
+        for (int j = 0; j < RECORDS; ++j)
+            timestamps[i * RECORDS + j] = timestamp + j;
+    }
+    for (int64_t target = 0; target < 3500; target += 17) {
+        for (int64_t start = 0; start < BATCHES * RECORDS; start += 331) {
+            int64_t expected = start;
+            while (expected < BATCHES * RECORDS && timestamps[expected] < target)
+                ++expected;
+            const bool none = expected == BATCHES * RECORDS;
+            finds(&kit, target, start, none ? -1 : timestamps[expected], none ? -1 : expected);
+        }
+    }
+    segment_kit_close(&kit);
+}
+
+/* [TS-3, TS-6] */
+TEST(the_first_record_with_the_largest_timestamp_is_found)
+{
+    segment_kit kit;
+    sgs_found_timestamp found;
+    segment_kit_open(&kit);
+    REQUIRE_OK(segment_kit_segment(&kit, 5, true), &kit.err);
+    EXPECT_OK(sgs_log_segment_find_max_timestamp(kit.segment, &found, &kit.err), &kit.err);
+    EXPECT_TRUE(!found.found);
+    EXPECT_OK(segment_kit_append(&kit, 5, 3, 100, 0), &kit.err);
+    EXPECT_OK(segment_kit_append(&kit, 8, 3, 500, 0), &kit.err);
+    EXPECT_OK(segment_kit_append(&kit, 11, 3, 500, 0), &kit.err); /* a tie: the earlier batch wins */
+    EXPECT_OK(segment_kit_append(&kit, 14, 3, 7, 0), &kit.err);
+    EXPECT_OK(sgs_log_segment_find_max_timestamp(kit.segment, &found, &kit.err), &kit.err);
+    EXPECT_TRUE(found.found);
+    EXPECT_EQ_I64(found.timestamp, 502);
+    EXPECT_EQ_I64(found.offset, 10);
+    EXPECT_EQ_I64(found.leader_epoch, 3);
+    segment_kit_close(&kit);
+}
+
+/* LogSegmentTest.testGetFirstBatchTimestamp: the first batch's, -1 when there is none (Kafka says 2^63-1 there [SEG-16]) */
+TEST(the_first_batch_gives_the_time_of_the_roll)
+{
+    segment_kit kit;
+    int64_t timestamp = 0;
+    segment_kit_open(&kit);
+    REQUIRE_OK(segment_kit_segment(&kit, 1, true), &kit.err);
+    EXPECT_OK(sgs_log_segment_first_batch_timestamp(kit.segment, &timestamp, &kit.err), &kit.err);
+    EXPECT_EQ_I64(timestamp, -1);
+    EXPECT_OK(segment_kit_append(&kit, 1, 1, 1000, 0), &kit.err);
+    EXPECT_OK(segment_kit_append(&kit, 2, 1, 2000, 0), &kit.err);
+    EXPECT_OK(sgs_log_segment_first_batch_timestamp(kit.segment, &timestamp, &kit.err), &kit.err);
+    EXPECT_EQ_I64(timestamp, 1000);
+    segment_kit_close(&kit);
+}
+
+/* A codec that stores: decompressed records are searched like plain ones. */
+static sgs_status stored(void *context, const uint8_t *data, size_t size, size_t limit, sgs_buffer *out, sgs_error *err)
+{
+    (void)context;
+    if (size > limit)
+        return sgs_fail(err, SGS_LIMIT_EXCEEDED, "too much");
+    return sgs_buffer_append(out, data, size, err);
+}
+
+TEST(records_of_compressed_batches_are_searched)
+{
+    enum { GZIP_ATTRIBUTE_AT = 22 };
+    static uint8_t file[300];
+    segment_kit kit;
+    sgs_found_timestamp found;
+    segment_kit_open(&kit);
+    const size_t size = segment_kit_batch(file, sizeof file, 0, 5, 100, 0);
+    file[GZIP_ATTRIBUTE_AT] = SGS_CODEC_GZIP;
+    (void)sgs_batch_seal(file, size);
+    temporary_write(&kit.directory, "00000000000000000000.log", file, size);
+    REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
+    EXPECT_STATUS(sgs_log_segment_find_offset_by_timestamp(kit.segment, 103, 0, &found, &kit.err), SGS_CODEC_MISSING);
+    kit.codecs.providers[SGS_CODEC_GZIP] = (sgs_codec_provider){ .name = "stored", .decompress = stored };
+    finds(&kit, 103, 0, 103, 3);
+    finds(&kit, 101, 4, 104, 4);
+    finds(&kit, 105, 0, -1, -1);
+    file[size - 1] ^= 1; /* a record is handed out only from a batch whose CRC is right [DUR-79] */
+    temporary_write(&kit.directory, "00000000000000000000.log", file, size);
+    EXPECT_STATUS(sgs_log_segment_find_offset_by_timestamp(kit.segment, 103, 0, &found, &kit.err), SGS_CORRUPT_RECORD);
+    sgs_log_segment_close_quietly(kit.segment);
+    kit.segment = NULL;
+    segment_kit_close(&kit);
+}
+
+/* ---- beside an append [SEG-58, CON-4] ---- */
+
+typedef struct reader {
+    sgs_log_segment *segment;
+    _Atomic bool stop;
+    int64_t reads, wrong;
+} reader;
+
+static void *read_for_ever(void *argument)
+{
+    reader *self = argument;
+    sgs_buffer out;
+    sgs_error err;
+    sgs_buffer_init(&out, sgs_env_memory(sgs_env_posix()));
+    uint32_t state = 99;
+    while (!atomic_load(&self->stop)) {
+        const int32_t size = sgs_log_segment_size(self->segment);
+        if (size == 0)
+            continue;
+        state = state * 1103515245u + 12345u;
+        const int64_t last = size / 100 - 1;
+        const int64_t offset = (int64_t)(state >> 8) % (last + 1);
+        const sgs_segment_read request = { offset, (int32_t)(state >> 4) % 5000 + 100, size, true };
+        sgs_segment_fetch fetch;
+        sgs_timestamp_offset largest;
+        sgs_buffer_clear(&out);
+        bool good = sgs_log_segment_read(self->segment, &request, &out, &fetch, &err) == SGS_OK && fetch.found &&
+                    fetch.base_offset == offset && fetch.position == offset * 100;
+        for (size_t at = 0; good && at + 100 <= out.size; at += 100)
+            good = sgs_batch_check(out.data + at, 100, 0, &err) == SGS_OK;
+        good = good && sgs_log_segment_max_timestamp(self->segment, &largest, &err) == SGS_OK &&
+               largest.timestamp == largest.offset * 3 && largest.offset >= last;
+        self->wrong += !good;
+        ++self->reads;
+    }
+    sgs_buffer_deinit(&out);
+    return NULL;
+}
+
+TEST(readers_beside_an_append_see_whole_batches)
+{
+    enum { READERS = 2, BATCHES = 6000 };
+    segment_kit kit;
+    reader self;
+    pthread_t threads[READERS];
+    segment_kit_open(&kit);
+    kit.context.env = sgs_env_posix(); /* the failing environment counts for one thread only */
+    kit.context.index_interval_bytes = 256;
+    REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
+    EXPECT_OK(segment_kit_append(&kit, 0, 1, 0, 100), &kit.err);
+    sgs_log_segment_close_quietly(kit.segment); /* descriptor and indexes are loaded by whoever comes first */
+    REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
+    EXPECT_OK(sgs_log_segment_prepare_for_appends(kit.segment, &kit.err), &kit.err);
+    memset(&self, 0, sizeof self);
+    self.segment = kit.segment;
+    for (int i = 0; i < READERS; ++i)
+        REQUIRE_EQ_I64(pthread_create(&threads[i], NULL, read_for_ever, &self), 0);
+    for (int i = 1; i < BATCHES; ++i)
+        if (!EXPECT_OK(segment_kit_append(&kit, i, 1, 3 * i, 100), &kit.err))
+            break;
+    atomic_store(&self.stop, true);
+    for (int i = 0; i < READERS; ++i)
+        pthread_join(threads[i], NULL);
+    EXPECT_TRUE(self.reads > 0);
+    EXPECT_EQ_I64(self.wrong, 0);
+    segment_kit_close(&kit);
+}
+
+TEST_MAIN()
