@@ -58,6 +58,8 @@ class Directory:
     def exists(self, name: str) -> bool: ...
     def read_file(self, name: str, max_bytes: int = 67108864) -> bytes:
         """A small regular file whole; LimitExceededError when it is larger."""
+    def read_range(self, name: str, position: int, size: int) -> bytes:
+        """Up to *size* bytes of a regular file from *position* on; fewer only at its end."""
     def write_file_atomically(self, name: str, data: Buffer) -> None:
         """name.tmp, fsync, rename, fsync of the directory [DUR-21]."""
     def create_file(self, name: str, data: Buffer = b"") -> None:

@@ -236,6 +236,33 @@ cdef class Directory(_Handle):
             self.leave()
         return content if got == <size_t>info.size else content[:got]
 
+    def read_range(self, str name, int64_t position, int64_t size):
+        """Up to *size* bytes of a regular file from *position* on; fewer only at its end."""
+        cdef bytes encoded = encoded_name(name)
+        cdef const char *text = encoded
+        cdef int fd = -1
+        cdef size_t got = 0
+        cdef sgs_error err, second
+        cdef sgs_status status
+        cdef char *target
+        if position < 0 or size < 0:
+            raise IllegalArgumentError(f"no range: {size} bytes from {position}", found=f"{position}, {size}")
+        self.enter()
+        try:
+            with nogil:
+                status = environment.open_file(environment, self.fd, text, SGS_OPEN_READ, &fd, &err)
+            check(status, &err, self.path)
+            content = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>size)
+            target = PyBytes_AS_STRING(content)
+            with nogil:
+                status = environment.read_at(environment, fd, text, target, <size_t>size, position, &got, &err)
+            check(status, &err, self.path)
+        finally:
+            if fd >= 0:
+                environment.close(environment, fd, text, &second)
+            self.leave()
+        return content if got == <size_t>size else content[:got]
+
     def write_file_atomically(self, str name, data):
         """Write beside, sync, rename, sync the directory: old content or new, never half [DUR-21]."""
         cdef bytes encoded = encoded_name(name)
