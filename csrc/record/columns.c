@@ -263,8 +263,8 @@ sgs_status sgs_columns_append_batch(sgs_columns *columns, const uint8_t *batch, 
     sgs_status status = sgs_batch_header_load(batch, size, -1, &header, err);
     if (status != SGS_OK)
         return status;
-    if (header.magic == 2 && is_unwanted(options, &header)) /* checked, but neither decompressed nor parsed */
-        return options->check_crc ? sgs_record_section_check(&header, batch, err) : SGS_OK;
+    if (is_unwanted(options, &header)) /* checked, but neither decompressed nor parsed */
+        return sgs_record_section_check(&header, batch, options->check_crc, err);
     sgs_record_reader reader;
     status = sgs_record_section_open(batch, size, options->check_crc, columns->codecs, &columns->scratch, &reader, err);
     if (status != SGS_OK)

@@ -20,12 +20,18 @@ static sgs_status check_header(const sgs_batch_header *batch, sgs_error *err)
     return SGS_OK;
 }
 
-sgs_status sgs_record_section_check(const sgs_batch_header *header, const uint8_t *batch, sgs_error *err)
+sgs_status sgs_record_section_check(const sgs_batch_header *header, const uint8_t *batch, bool check_crc, sgs_error *err)
 {
-    const sgs_status status = sgs_batch_check(batch, (size_t)header->size_bytes, -1, err);
-    if (status == SGS_OK)
-        return SGS_OK;
-    return sgs_fail(err, status, "batch at offset %" PRId64 ": its CRC is not that of its bytes", header->base_offset);
+    if (header->magic != 2)
+        return sgs_fail(err, SGS_UNSUPPORTED_FORMAT, "batch at offset %" PRId64 ": magic %d, expected 2",
+                        header->base_offset, header->magic);
+    if (check_crc) {
+        const sgs_status status = sgs_batch_check(batch, (size_t)header->size_bytes, -1, err);
+        if (status != SGS_OK)
+            return sgs_fail(err, status, "batch at offset %" PRId64 ": its CRC is not that of its bytes",
+                            header->base_offset);
+    }
+    return check_header(header, err);
 }
 
 sgs_status sgs_record_section_open(const uint8_t *batch, size_t size, bool check_crc, const sgs_codec_table *codecs,
@@ -35,21 +41,12 @@ sgs_status sgs_record_section_open(const uint8_t *batch, size_t size, bool check
     sgs_status status = sgs_batch_header_load(batch, size, -1, &header, err);
     if (status != SGS_OK)
         return status;
-    if (header.magic != 2)
-        return sgs_fail(err, SGS_UNSUPPORTED_FORMAT, "batch at offset %" PRId64 ": magic %d, expected 2",
-                        header.base_offset, header.magic);
-    const size_t batch_size = (size_t)header.size_bytes;
-    if (check_crc) {
-        status = sgs_record_section_check(&header, batch, err);
-        if (status != SGS_OK)
-            return status;
-    }
-    status = check_header(&header, err);
+    status = sgs_record_section_check(&header, batch, check_crc, err);
     if (status != SGS_OK)
         return status;
 
     const uint8_t *section = batch + SGS_BATCH_HEADER_BYTES;
-    size_t section_size = batch_size - SGS_BATCH_HEADER_BYTES;
+    size_t section_size = (size_t)header.size_bytes - SGS_BATCH_HEADER_BYTES;
     if (header.records_count == 0) {
         section_size = 0; /* nothing behind the header is looked at [format.md 4.5] */
     } else if (sgs_batch_codec(&header) != SGS_CODEC_NONE) {

@@ -12,7 +12,9 @@
  *  before anything is sized by it [DUR-87]. */
 sgs_status sgs_record_section_open(const uint8_t *batch, size_t size, bool check_crc, const sgs_codec_table *codecs,
                                    sgs_buffer *scratch, sgs_record_reader *reader, sgs_error *err);
-/** The CRC alone, of the complete batch whose header is `header`. @return SGS_OK or SGS_CORRUPT_RECORD naming its offset */
-sgs_status sgs_record_section_check(const sgs_batch_header *header, const uint8_t *batch, sgs_error *err);
+/** What opening checks before it looks at the records: magic, CRC (when asked), and a header that makes sense [DUR-87,
+ *  DUR-89, DUR-95]. `header` is that of the complete `batch`.
+ *  @return SGS_UNSUPPORTED_FORMAT, SGS_CORRUPT_RECORD or SGS_INVALID_RECORD, naming the batch's offset */
+sgs_status sgs_record_section_check(const sgs_batch_header *header, const uint8_t *batch, bool check_crc, sgs_error *err);
 
 #endif
