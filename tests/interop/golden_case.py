@@ -72,6 +72,19 @@ class GoldenPartition:
         expected = self.description["expected_data"]["partitions"].get(self.name, {})
         return [start for _, start in expected.get("leader_epochs", [])]
 
+    @cached_property
+    def epoch_begun_after_the_answers(self) -> int | None:
+        """The epoch of a restart that came after ``records/`` was read, when the case says that there was one.
+
+        It begins at the log end; the directory knows it, the broker that was asked did not.
+        """
+        expected = self.description["expected_data"]["partitions"].get(self.name, {})
+        epochs = expected.get("leader_epochs", [])
+        restarted_later = "restarted once after records/ had been read" in self.description["description"]
+        if restarted_later and epochs and epochs[-1][1] == expected["log_end_offset"]:
+            return int(epochs[-1][0])
+        return None
+
     def __str__(self) -> str:
         return f"{self.case}/{self.name}"
 

@@ -82,7 +82,17 @@ def test_every_look_up_by_timestamp_is_answered_as_the_broker_did(
     with segstore.open(golden_partition.directory, read_only=True) as log:
         ours = [(answer, look_up(log, answer["target"])) for answer in answers]
 
-    wrong = [(answer, found) for answer, found in ours if found != expected_answer(answer)]
+    later_epoch = golden_partition.epoch_begun_after_the_answers
+    wrong = []
+    for answer, found in ours:
+        expected = expected_answer(answer)
+        if answer["target"] == "latest" and found.leader_epoch == later_epoch:
+            expected = expected._replace(leader_epoch=later_epoch)
+            golden_summary.name(
+                f"{golden_partition} latest: epoch {later_epoch} began after the broker was asked, without a record"
+            )
+        if found != expected:
+            wrong.append((answer, found))
     golden_summary.add("look-ups by timestamp", len(ours) - len(wrong), len(ours))
     assert wrong == []
 
