@@ -3,63 +3,64 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.golden import golden_root
-from tests.interop.golden_case import GoldenPartition, covered_partitions
+from tests.interop.golden_case import covered_partitions
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+EQUAL = "golden equal"
+OTHER = "golden other"
 
 
 class GoldenSummary:
-    """What the runner prints at the end."""
+    """What one test found; it travels in the test's report, so that workers of pytest-xdist can tell it too."""
 
-    def __init__(self) -> None:
-        self.equal: Counter[str] = Counter()
-        self.compared: Counter[str] = Counter()
-        self.others: list[str] = []
+    def __init__(self, node: pytest.Item) -> None:
+        self._properties = node.user_properties
 
     def add(self, what: str, equal: int, compared: int) -> None:
         """Count *equal* of *compared* things of the kind *what*."""
-        self.equal[what] += equal
-        self.compared[what] += compared
+        self._properties.append((EQUAL, [what, equal, compared]))
 
     def name(self, other: str) -> None:
         """Name something that was not compared for equality, with the reason."""
-        self.others.append(other)
-
-
-_summary = GoldenSummary()
+        self._properties.append((OTHER, other))
 
 
 @pytest.fixture
-def golden_summary() -> Iterator[GoldenSummary]:
+def golden_summary(request: pytest.FixtureRequest) -> GoldenSummary:
     """Counters that the runner prints at the end of the session."""
-    yield _summary
+    return GoldenSummary(request.node)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """One test a covered partition of ``--golden``."""
     if "golden_partition" in metafunc.fixturenames:
-        partitions, later = covered_partitions(golden_root(metafunc.config))
-        for line in later:
-            if f"not yet covered: {line}" not in _summary.others:
-                _summary.name(f"not yet covered: {line}")
+        partitions, _ = covered_partitions(golden_root(metafunc.config))
         metafunc.parametrize("golden_partition", partitions, ids=str)
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Print how many were equal, and name the others with the reason."""
-    if not _summary.compared:
+    equal: Counter[str] = Counter()
+    compared: Counter[str] = Counter()
+    others: set[str] = set()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            for key, found in getattr(report, "user_properties", ()):
+                if getattr(report, "when", None) != "call":
+                    continue
+                if key == EQUAL:
+                    equal[found[0]] += found[1]
+                    compared[found[0]] += found[2]
+                elif key == OTHER:
+                    others.add(found)
+    if not compared:
         return
+    _, later = covered_partitions(golden_root(config))
     terminalreporter.section("a real broker's directories")
-    for what in sorted(_summary.compared):
-        terminalreporter.write_line(f"{what}: {_summary.equal[what]} of {_summary.compared[what]} equal")
-    for other in sorted(_summary.others):
-        terminalreporter.write_line(f"  {other}")
-
-
-__all__ = ["GoldenPartition", "GoldenSummary"]
+    for what in sorted(compared):
+        terminalreporter.write_line(f"{what}: {equal[what]} of {compared[what]} equal")
+    for line in [*(f"not yet covered: {case}" for case in later), *sorted(others)]:
+        terminalreporter.write_line(f"  {line}")
