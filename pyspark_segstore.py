@@ -27,7 +27,7 @@ else:
             """Return the name for ``format()``."""
             return "segstore"
 
-        def schema(self) -> StructType:
+        def schema(self) -> StructType | str:
             """Return the schema of the source."""
             return self._source().schema()
 

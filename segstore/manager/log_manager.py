@@ -14,8 +14,6 @@ import threading
 import uuid
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from segstore.log.unified_log import open as open_log
-
 from segstore import _core
 from segstore._core import Directory
 from segstore.errors import (
@@ -25,6 +23,7 @@ from segstore.errors import (
     IllegalArgumentError,
     IllegalStateError,
     LogLockedError,
+    LogNotFoundError,
     LogReadOnlyError,
     UnknownTopicOrPartitionError,
 )
@@ -37,6 +36,7 @@ from segstore.log.checkpoints import (
     format_offset_checkpoint,
 )
 from segstore.log.partition_directory import check_topic, directory_name
+from segstore.log.unified_log import open as open_log
 from segstore.manager.partition_directories import (
     list_topic_partitions,
     refuse_partition_directory,
@@ -55,9 +55,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-    from segstore.log.unified_log import UnifiedLog
-
     from segstore._core import FileLock
+    from segstore.log.unified_log import UnifiedLog
 
 MAX_PARTITIONS_OF_A_TOPIC: Final = 100_000
 
@@ -104,7 +103,8 @@ class LogManager:
         self._lock: FileLock | None = None
         self._was_clean = False
         self._closed = False
-        self._directory = Directory(os.fspath(path), create=not read_only)
+        full_path = os.path.abspath(os.fsdecode(path))  # noqa: PTH100 - links stay as they are
+        self._directory = Directory(full_path) if read_only else _make_directory(full_path)
         try:
             refuse_partition_directory(self._directory)
             if not read_only:
@@ -384,6 +384,15 @@ class LogManager:
     def __repr__(self) -> str:
         state = "closed" if self._closed else "read-only" if self._read_only else "open"
         return f"<LogManager {self.path} {state}>"
+
+
+def _make_directory(path: str) -> Directory:
+    """Open the directory; make it, and those above it, when it is missing [DUR-11]."""
+    try:
+        return Directory(path, create=True)
+    except LogNotFoundError:
+        _make_directory(os.path.dirname(path)).close()  # noqa: PTH120
+        return Directory(path, create=True)
 
 
 def _new_topic_id() -> str:

@@ -5,10 +5,9 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from segstore.records.partitioner import partition_for_key
-
 from segstore._core import Record
 from segstore.errors import IllegalArgumentError, RecordTypeError
+from segstore.records.partitioner import partition_for_key
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -183,10 +182,13 @@ def _partitions_of(batch: pa.RecordBatch, partitioner: StickyPartitioner) -> Any
 def _is_bytes_or_text(kind: pa.DataType) -> bool:
     from pyarrow import types
 
-    return (
-        types.is_binary(kind)
-        or types.is_large_binary(kind)
-        or types.is_string(kind)
-        or types.is_large_string(kind)
-        or types.is_fixed_size_binary(kind)
+    return any(
+        is_kind(kind)
+        for is_kind in (
+            types.is_binary,
+            types.is_large_binary,
+            types.is_string,
+            types.is_large_string,
+            types.is_fixed_size_binary,
+        )
     )

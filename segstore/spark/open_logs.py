@@ -11,13 +11,11 @@ import os
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from segstore.log.unified_log import open as open_unified_log
-
 from segstore.log.partition_directory import directory_name
+from segstore.log.unified_log import open as open_log
 
 if TYPE_CHECKING:
     from segstore.log.unified_log import UnifiedLog
-
     from segstore.types import TopicPartition
 
 MAX_OPEN_LOGS: Final = 64
@@ -47,7 +45,7 @@ class OpenLogs:
         now = _signature(path, directory)
         cached = self._logs.pop(directory, None)
         if cached is None:
-            log = open_unified_log(directory, read_only=True)
+            log = open_log(directory, read_only=True)
         else:
             then, log = cached
             if now != then:
@@ -55,7 +53,7 @@ class OpenLogs:
                     log.refresh()
                 else:
                     log.close()
-                    log = open_unified_log(directory, read_only=True)
+                    log = open_log(directory, read_only=True)
         self._logs[directory] = (now, log)
         while len(self._logs) > self._limit:
             _, (_, oldest) = self._logs.popitem(last=False)

@@ -40,7 +40,7 @@ class OffsetRange:
         return self.until_offset - self.from_offset
 
     def cut(self, parts: int) -> list[OffsetRange]:
-        """Cut into *parts*; the i-th (from 0) takes what is left // (parts - i)."""
+        """Cut into *parts*, none empty; the i-th (from 0) takes what is left // (parts - i)."""
         if parts > MAX_PARTS:
             raise LimitExceededError(
                 f"offsets [{self.from_offset}, {self.until_offset}) of "
@@ -53,7 +53,8 @@ class OffsetRange:
         start = self.from_offset
         for index in range(parts):
             end = start + (self.until_offset - start) // (parts - index)
-            ranges.append(OffsetRange(self.topic, self.partition, start, end))
+            if end > start:  # fewer offsets than parts
+                ranges.append(OffsetRange(self.topic, self.partition, start, end))
             start = end
         return ranges
 

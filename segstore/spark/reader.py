@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
     from pyspark.sql.types import StructType
-    from segstore.log.unified_log import UnifiedLog
 
+    from segstore.log.unified_log import UnifiedLog
     from segstore.spark.ranges import OffsetRange
 
 ROWS_IN_A_BATCH: Final = 20_000

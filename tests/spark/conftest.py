@@ -23,7 +23,8 @@ def spark() -> Iterator[SparkSession]:
     import segstore.spark
 
     before = dict(os.environ)
-    session = segstore.spark.session("tests", **{"spark.sql.session.timeZone": "UTC"})
+    settings = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": 1}
+    session = segstore.spark.session("tests", **settings)
     yield session
     session.stop()
     os.environ.clear()

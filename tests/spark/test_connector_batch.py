@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
@@ -33,6 +34,8 @@ def no_log_stays_open():
     OPEN_LOGS.close()
 
 
+@pytest.mark.filterwarnings("ignore:option:UserWarning")
+@pytest.mark.filterwarnings("ignore:.* option ignored:UserWarning")
 @pytest.mark.parametrize("case", cases())
 def test_the_reader_answers_as_the_connector_did(case, golden, compared, left_out):
     """Every recorded read without SQL, in this process: what is planned, and what comes out."""
@@ -49,7 +52,7 @@ def test_the_reader_answers_as_the_connector_did(case, golden, compared, left_ou
         difference = compare(entry, entry.options_for(golden))
         if difference is not None:
             differences.append(f"{entry.id}: {difference}")
-        compared["reads"] += 1
+        compared["reads"] += difference is None
 
     assert differences == []
 
@@ -112,8 +115,13 @@ def compare_error(entry, options) -> str | None:
     elif name == "PatternSyntaxException":
         same = name in str(found)
     else:
-        same = recorded["message"].rstrip(".") in str(found)
+        same = unordered(recorded["message"]) in unordered(str(found))
     return None if same else f"{found!r}, the connector's {recorded}"
+
+
+def unordered(message: str) -> str:
+    """Which of several partitions is named first depends on the order of a Scala map."""
+    return re.sub(r"topic-partition [\w.-]+", "topic-partition", message).rstrip(".")
 
 
 def compare_condition(recorded, found) -> str | None:

@@ -63,7 +63,6 @@ def test_only_live_partition_directories_are_listed(tmp_path):
         "b-2." + "0" * 32 + "-future",
         "b-3." + "0" * 32 + "-stray",
         "b-01",
-        "b--1",
         "b",
         "-0",
         "b-2147483648",
