@@ -98,10 +98,10 @@ static plain_scan scan_plainly(const sgs_scan_options *options, const uint8_t *d
         if (!follows(options, &scan, at, batch_size))
             return scan;
         int64_t last_offset;
-        if (!last_offset_of(at, batch_size, &last_offset) || last_offset == INT64_MAX) /* saturated */
-            scan.next_offset = number(at + 23, 1) < 0 ? INT64_MIN + 1 : INT64_MAX;
+        if (!last_offset_of(at, batch_size, &last_offset)) /* saturated */
+            scan.next_offset = number(at + 23, 4) < 0 ? INT64_MIN + 1 : INT64_MAX;
         else
-            scan.next_offset = last_offset + 1;
+            scan.next_offset = last_offset == INT64_MAX ? INT64_MAX : last_offset + 1;
         if (number(at + 16, 1) >= 2 && batch_size >= 61 && number(at + 12, 4) >= 0)
             scan.last_epoch = number(at + 12, 4);
         scan.valid_bytes += batch_size;
