@@ -12,11 +12,39 @@ from tests.tidy.project_files import ROOT, core_files, name_of, project_files
 CODE = (".c", ".h", ".py", ".pyx", ".pxi", ".pxd")
 LIMIT_LINES = 400
 
-# A file that may be longer, and why. Add none lightly.
-LONG_FILES: dict[str, str] = {}
+# Longer files, and how long they may be: a ratchet, numbers go down and names go away.
+LONG_FILES = {
+    "segstore/_cython/directory.pxi": 460,
+    "segstore/_cython/encode.pxi": 410,
+    "segstore/_cython/segment.pxi": 580,
+    "segstore/log/unified_log.py": 520,
+    "segstore/manager/log_manager.py": 420,
+    "tests/c/test_columns.c": 470,
+    "tests/c/test_columns_encode.c": 470,
+    "tests/c/test_log_segment.c": 750,
+    "tests/c/test_recovery.c": 430,
+    "tests/c/test_segment_read.c": 600,
+}
 
-# A .c of the core without a test of its own stem, and where it is tested.
-TESTED_ELSEWHERE: dict[str, str] = {}
+# A .c of the core without a test of its own stem: the test that reaches it through its callers.
+TESTED_BY = {
+    "csrc/index/index_search.c": "tests/c/test_offset_index.c",
+    "csrc/record/arrow_source.c": "tests/c/test_columns_encode.c",
+    "csrc/record/binary_column.c": "tests/c/test_columns.c",
+    "csrc/record/codec.c": "tests/c/test_xerial_stream.c",
+    "csrc/record/columns_export.c": "tests/c/test_columns.c",
+    "csrc/record/columns_fill.c": "tests/c/test_columns.c",
+    "csrc/record/record_section.c": "tests/c/test_record.c",
+    "csrc/segment/index_builder.c": "tests/c/test_recovery.c",
+    "csrc/segment/segment_append.c": "tests/c/test_log_segment.c",
+    "csrc/segment/segment_files.c": "tests/c/test_log_segment.c",
+    "csrc/segment/segment_lifecycle.c": "tests/c/test_log_segment.c",
+    "csrc/segment/segment_names.c": "tests/c/test_log_segment.c",
+    "csrc/segment/segment_scan.c": "tests/c/test_recovery.c",
+    "csrc/segment/segment_timestamps.c": "tests/c/test_segment_read.c",
+    "csrc/segment/segment_truncate.c": "tests/c/test_log_segment.c",
+    "csrc/segment/segment_walk.c": "tests/c/test_segment_read.c",
+}
 
 TEXT = (*CODE, ".pyi", ".md", ".toml", ".json", ".java", ".xml", ".in", ".mk", ".sh", "")
 
@@ -41,9 +69,12 @@ def test_files_stay_short():
     """A file that needs a table of contents wants to be two."""
     lengths = {name_of(path): len(path.read_bytes().splitlines()) for path in project_files(*CODE)}
 
-    too_long = {name for name, lines in lengths.items() if lines > LIMIT_LINES}
-    assert too_long - set(LONG_FILES) == set()
-    assert set(LONG_FILES) - too_long == set(), "short again: take it out of the list"
+    too_long = {
+        name for name, lines in lengths.items() if lines > LONG_FILES.get(name, LIMIT_LINES)
+    }
+    assert too_long == set()
+    short_again = {name for name in LONG_FILES if lengths.get(name, 0) <= LIMIT_LINES}
+    assert short_again == set(), "take it out of the list"
 
 
 @pytest.mark.parametrize(
@@ -71,8 +102,9 @@ def test_every_source_of_the_core_has_a_test():
     tests = {path.stem.removeprefix("test_") for path in (ROOT / "tests" / "c").rglob("test_*.c")}
 
     untested = {name_of(path) for path in core_files(".c") if path.stem not in tests}
-    assert untested - set(TESTED_ELSEWHERE) == set()
-    assert set(TESTED_ELSEWHERE) - untested == set(), "has a test now: take it out of the list"
+    assert untested - set(TESTED_BY) == set()
+    assert set(TESTED_BY) - untested == set(), "has a test of its own now: take it out of the list"
+    assert {name for name in TESTED_BY.values() if not (ROOT / name).is_file()} == set()
 
 
 def test_every_fuzz_target_has_a_corpus():
