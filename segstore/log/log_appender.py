@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Buffer
 
-    from segstore._core import BatchHeaders, Directory, EncodedBatches
+    from segstore._core import BatchHeaders, BatchOptions, Directory, EncodedBatches
     from segstore.config import LogConfig
     from segstore.log.flusher import Flusher
     from segstore.log.producer_input import ProducerInput
@@ -40,9 +40,12 @@ class LogAppender(LogReader):
 
     path: str
     _append_lock: threading.Lock
+    _batch_bytes: int
+    _batch_options: BatchOptions
     _builder_config: LogConfig
     _directory: Directory
     _flusher: Flusher
+    _has_window: bool
     _input: ProducerInput
     _keys_required: bool
     _stamps_append_time: bool
@@ -90,11 +93,15 @@ class LogAppender(LogReader):
         """
         self._require_writable()
         now_ms = _core.wall_clock_ms()
-        batches = build_batches(
-            records,
-            config=self._builder_config,
-            default_timestamp=now_ms if timestamp is None else timestamp,
-        )
+        default_timestamp = now_ms if timestamp is None else timestamp
+        if type(records) is list:  # the common case, by the shortest way [D11]
+            batches = _core.encode_records(
+                records, self._batch_options, self._codecs, default_timestamp, self._batch_bytes
+            )
+        else:
+            batches = build_batches(
+                records, config=self._builder_config, default_timestamp=default_timestamp
+            )
         return self._append(batches, batches.headers, batches.size_bytes, None, now_ms, trusted=True)
 
     def append_as_leader(
@@ -203,11 +210,17 @@ class LogAppender(LogReader):
         config = self.config
         if size > config.max_message_bytes:
             self._check_sizes(headers)
+        flusher = self._flusher
         with self._append_lock:
-            self._require_writable()  # it may have been closed, or failed, while we waited
-            self._flusher.check_window()
+            if self._is_closed or flusher.failure is not None:  # while we waited
+                self._require_writable()
+            if self._has_window:
+                flusher.check_window()
             first = self._local_log.log_end.message_offset
-            epoch = self._epoch_to_stamp(leader_epoch)
+            latest_epoch = self._epochs.latest_epoch
+            epoch = latest_epoch
+            if leader_epoch is not None or epoch is None:
+                epoch = _epoch_to_stamp(leader_epoch, latest_epoch)
             validation = _core.validate_and_assign_offsets(
                 data,
                 headers,
@@ -222,12 +235,12 @@ class LogAppender(LogReader):
                 timestamp_after_max_ms=config.message_timestamp_after_max_ms,
             )
             end, max_timestamp, count = validation
-            if epoch != self._epochs.latest_epoch:
+            if epoch != latest_epoch:
                 self._note_epoch(epoch, first)
             self._write_rows(data, headers, size, max_timestamp, now_ms, first)
             generation = self._local_log.generation
         if self._syncs_on_append:
-            self._flusher.sync_if_due(end, generation)
+            flusher.sync_if_due(end, generation)
         return LogAppendInfo(
             first,
             end - 1,
@@ -236,7 +249,7 @@ class LogAppender(LogReader):
             self._log_start_offset,
             count,
             size,
-            self._flusher.durable.message_offset,
+            flusher.durable.message_offset,
         )
 
     def _check_sizes(self, headers: BatchHeaders) -> None:
@@ -248,20 +261,6 @@ class LogAppender(LogReader):
                 found=f"{largest} bytes",
                 expected=f"at most {limit} bytes",
             )
-
-    def _epoch_to_stamp(self, leader_epoch: int | None) -> int:
-        latest = self._epochs.latest_epoch
-        if leader_epoch is None:
-            return 0 if latest is None else latest
-        if leader_epoch < 0:
-            raise IllegalArgumentError(f"leader epoch {leader_epoch} is negative")
-        if latest is not None and leader_epoch < latest:
-            raise InvalidEpochError(
-                f"leader epoch {leader_epoch} is older than {latest}, the latest of the log",
-                found=str(leader_epoch),
-                expected=f"{latest} or newer",
-            )
-        return leader_epoch
 
     def _note_epoch(self, epoch: int, start_offset: int) -> None:
         """Write the epoch's start before its first batch is acknowledged [DUR-12]."""
@@ -340,3 +339,17 @@ class LogAppender(LogReader):
             if local_log.is_poisoned:
                 self._flusher.poison(error)
             raise
+
+
+def _epoch_to_stamp(leader_epoch: int | None, latest: int | None) -> int:
+    if leader_epoch is None:
+        return 0 if latest is None else latest
+    if leader_epoch < 0:
+        raise IllegalArgumentError(f"leader epoch {leader_epoch} is negative")
+    if latest is not None and leader_epoch < latest:
+        raise InvalidEpochError(
+            f"leader epoch {leader_epoch} is older than {latest}, the latest of the log",
+            found=str(leader_epoch),
+            expected=f"{latest} or newer",
+        )
+    return leader_epoch

@@ -252,7 +252,7 @@ class LogLoader:
         else:
             end, position = self._readable_end(segments, found, epochs)
             recovery_point = min(found.recovery_point or 0, end)
-        epochs.truncate_from_end(end)
+        epochs.truncate_from_end(end + 1)  # an epoch without records yet is the leader's latest
         epochs.truncate_from_start(found.log_start_offset)
         end = max(end, found.log_start_offset)
         log_end = LogOffsetMetadata(end, segments[-1].base_offset, position)

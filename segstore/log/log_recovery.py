@@ -156,6 +156,9 @@ class LogRecovery:
                 raise _damage(
                     segment, f"reaches offset {next_offset - 1}, into the next segment"
                 )
+            if segment.size_bytes > 0 and not segment.can_hold(segment.max_timestamp().offset):
+                segment.recover(cut=False, expected_offset=segment.base_offset)
+                self._report.rebuilt.append(file_name(segment.base_offset, "timeindex"))
 
     def _is_behind_gap(
         self, segment: Segment, next_offset: int, safe_below: int, *, is_first: bool

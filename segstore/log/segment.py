@@ -75,12 +75,13 @@ class Segment(LogSegment):
     def largest_record_timestamp(self) -> int:
         """Return the largest timestamp of the records, -1 when none has one.
 
-        An empty time index may also be one that was lost [DUR-8]; then the batch headers tell.
+        A time index that is empty may be one that was lost, and one that names an offset outside the
+        segment is damaged [DUR-8, DUR-53]: then the batch headers tell.
         """
-        largest = self.max_timestamp().timestamp
-        if largest < 0 and self.size_bytes > 0:
+        largest, offset = self.max_timestamp()
+        if (largest < 0 or not self.can_hold(offset)) and self.size_bytes > 0:
             _, result = self.scan(check_crc=False, table=False)
-            largest = result.max_timestamp
+            return result.max_timestamp
         return largest
 
 

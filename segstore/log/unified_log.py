@@ -33,7 +33,8 @@ from segstore.log.partition_path import (
 )
 from segstore.log.producer_input import ProducerInput
 from segstore.log.recovery_report import RecoveryReport
-from segstore.records.compression import codec_table
+from segstore.records.compression import codec_table, compression_level
+from segstore.records.record_builder import codec_of
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
@@ -105,6 +106,11 @@ class UnifiedLog(LogAppender):
         self._builder_config = config.with_changes(
             max_message_bytes=min(config.max_message_bytes, config.roll_bytes)
         )
+        self._batch_bytes = self._builder_config.max_message_bytes
+        codec = codec_of(config)
+        self._batch_options = _core.BatchOptions(
+            codec=int(codec), level=compression_level(codec, config)
+        )
         self._keys_required = "compact" in config.cleanup_policy
         self._stamps_append_time = config.message_timestamp_type == "LogAppendTime"
         self._input = ProducerInput(config, codecs)
@@ -117,6 +123,7 @@ class UnifiedLog(LogAppender):
             loaded.recovery_point,
         )
         self._syncs_on_append = durability.sync or durability.messages != MAX_LONG
+        self._has_window = durability.seconds is not None
 
     # ---- state -----------------------------------------------------------------------------------
 
