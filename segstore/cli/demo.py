@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from segstore.cli.output import UsageError, human_bytes, human_time, print_table, write_line
+from segstore.cli.output import UsageError, human_bytes, human_time, write_line
+from segstore.errors import IllegalStateError
 
 if TYPE_CHECKING:
     import argparse
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
 
 MEGABYTE = 1_000_000
 SHOWN_RECORDS = 3
+KILL_WITHIN_SECONDS = 0.01
 SHOWN_CHARACTERS = 72
 
 
@@ -69,7 +73,7 @@ class Demo:
     source: str
     limit: int | None
     checks: dict[str, bool] = field(default_factory=dict)
-    figures: list[tuple[str, str]] = field(default_factory=list)
+    figures: dict[str, str] = field(default_factory=dict)
     started: float = field(default_factory=perf_counter)
 
     def tell(self, text: str) -> None:
@@ -153,10 +157,12 @@ class Demo:
             self.check("every acknowledged record is there", acknowledged <= there)
             appended = append_events(manager, data, lambda _: None)
         self.tell(f"finished: {there} records were there, {appended.records} appended")
-        self.figure("records", f"{there + appended.records}")
-        self.figure("append", f"{rate(appended.size_bytes, appended.seconds)}, each append synced")
-        self.figure(
-            "recovery", f"{rate(scanned_bytes, seconds)}, {human_bytes(scanned_bytes)} checked"
+        self.figures["records"] = f"{there + appended.records}"
+        self.figures["append"] = (
+            f"{rate(appended.size_bytes, appended.seconds)}, each append synced"
+        )
+        self.figures["recovery"] = (
+            f"{rate(scanned_bytes, seconds)}, {human_bytes(scanned_bytes)} checked"
         )
 
     def scan_all(self, directory: Path, data: DemoData) -> None:
@@ -176,8 +182,8 @@ class Demo:
                 found = [(record.timestamp, record.key, record.value) for record in log]
                 equal = equal and found == events
         self.check("no record lost, doubled or out of order", equal and rows == len(data.events))
-        self.figure("bytes", human_bytes(size_bytes))
-        self.figure("scan", f"{rate(size_bytes, seconds)} into Arrow columns")
+        self.figures["bytes"] = human_bytes(size_bytes)
+        self.figures["scan"] = f"{rate(size_bytes, seconds)} into Arrow columns"
 
     def query(self, directory: Path, data: DemoData) -> None:
         """Ask Spark."""
@@ -192,6 +198,7 @@ class Demo:
         self.tell("starting Spark")
         spark = session()
         try:
+            spark.sparkContext.setLogLevel("ERROR")
             self.tell(f"Spark {spark.version}")
             for answer in ask_spark(spark, directory, data):
                 self.tell(f"{answer.question}: {answer.shown}")
@@ -208,21 +215,17 @@ class Demo:
         with segstore.open(path, read_only=True) as log:
             self.tell(f"a directory that an Apache Kafka 4.3.1 broker wrote: {log.topic_partition}")
             for record in log.scan(0, SHOWN_RECORDS):
-                value = (record.value or b"").decode("utf-8", "replace")
-                text = value if len(value) <= SHOWN_CHARACTERS else f"{value[:SHOWN_CHARACTERS]}..."
-                self.tell(f"  {record.offset} {human_time(record.timestamp)} {record.key!r} {text}")
-
-    def figure(self, name: str, text: str) -> None:
-        """Note a line of the final table."""
-        self.figures.append((name, text))
+                key, value = (printable(part or b"") for part in (record.key, record.value))
+                self.tell(f"  {record.offset} {human_time(record.timestamp)} {key} {value}")
 
     def summary(self) -> None:
         """Print the final table."""
         passed = sum(self.checks.values())
-        self.figure("answers", f"{passed} of {len(self.checks)} as computed from the source")
-        self.figure("time", f"{perf_counter() - self.started:.1f} s")
+        self.figures["answers"] = f"{passed} of {len(self.checks)} as computed from the source"
+        self.figures["time"] = f"{perf_counter() - self.started:.1f} s"
         write_line("")
-        print_table(("", ""), self.figures)
+        for name in ("records", "bytes", "append", "recovery", "scan", "answers", "time"):
+            write_line(f"{name:<10}{self.figures[name]}")
 
 
 def kill_in_the_middle(writer: subprocess.Popen[str], events: int) -> int:
@@ -230,7 +233,7 @@ def kill_in_the_middle(writer: subprocess.Popen[str], events: int) -> int:
 
     Raises
     ------
-    RuntimeError
+    IllegalStateError
         The writer ended by itself: there was nothing to recover from.
     """
     acknowledged = 0
@@ -238,11 +241,22 @@ def kill_in_the_middle(writer: subprocess.Popen[str], events: int) -> int:
     for line in writer.stdout:
         acknowledged = int(line)
         if acknowledged >= events // 2:
-            writer.kill()  # what it wrote to the pipe before is still read: all of it was acked
+            break
+    time.sleep(random.uniform(0, KILL_WITHIN_SECONDS))  # noqa: S311 - anywhere in an append
+    writer.kill()
+    for line in writer.stdout:  # what it had still told before: all of it was acknowledged
+        acknowledged = int(line) if line.endswith("\n") else acknowledged
     code = writer.wait()
     if code != -signal.SIGKILL:
-        raise RuntimeError(f"the writing process ended by itself with code {code}")
+        raise IllegalStateError(f"the writing process ended by itself with code {code}")
     return acknowledged
+
+
+def printable(data: bytes) -> str:
+    """Return the beginning of a key or value as text that a terminal can take."""
+    text = data.decode("utf-8", "replace")
+    shown = "".join(character if character.isprintable() else "." for character in text)
+    return shown if len(shown) <= SHOWN_CHARACTERS else f"{shown[:SHOWN_CHARACTERS]}..."
 
 
 def rate(size_bytes: int, seconds: float) -> str:

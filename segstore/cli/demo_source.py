@@ -159,8 +159,11 @@ def flights(archive: Path, limit: int | None = None) -> DemoData:
         value = f"{{{pattern % tuple(fields)}}}".encode()
         events.append((start + int(row[minute]) * MINUTE_MS, row[carrier].encode(), value))
     events.sort(key=lambda event: event[0])  # stable: flights of one minute keep the file's order
+    events = events[:limit]
     july = int(FOURTH_OF_JULY.timestamp()) * 1000
-    return DemoData("flights", "carrier", events[:limit], (july, july + DAY_MS))
+    day = july, july + DAY_MS
+    covered = events[0][0] <= day[0] and day[1] <= events[-1][0]
+    return DemoData("flights", "carrier", events, day if covered else middle_times(events))
 
 
 def broker_records(directory: Path, limit: int | None = None) -> DemoData:
@@ -175,6 +178,10 @@ def broker_records(directory: Path, limit: int | None = None) -> DemoData:
                 for record in log
             ]
     events.sort(key=lambda event: event[0])
-    times = [event[0] for event in events]
-    middle = times[len(times) // 3], times[len(times) // 2]
-    return DemoData("orders", "key", events[:limit], middle)
+    events = events[:limit]
+    return DemoData("orders", "key", events, middle_times(events))
+
+
+def middle_times(events: list[Event]) -> tuple[int, int]:
+    """Return two times between which lies about a sixth of *events*, which are in order of time."""
+    return events[len(events) // 3][0], events[len(events) // 2][0] + 1

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import segstore
 from segstore.cli.demo_source import DemoData, broker_records, flights
+from segstore.errors import IllegalStateError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,10 +32,6 @@ SETTINGS: dict[str, Any] = {
 }
 MAX_APPEND_RECORDS = 1000
 APPENDS_AT_LEAST = 100
-
-
-class WrongLogError(Exception):
-    """What the log holds is not the beginning of what was to be written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +83,7 @@ def append_events(
 
     Raises
     ------
-    WrongLogError
+    IllegalStateError
         The log holds something else than a beginning of *data*.
     """
     if data.topic not in manager.topics():
@@ -124,7 +121,7 @@ def _records_there(manager: LogManager, data: DemoData, partition: int) -> int:
     expected = events_by_partition(data)[partition]
     last = next(iter(log.scan(count - 1, count)))
     if count > len(expected) or (last.timestamp, last.key, last.value) != expected[count - 1]:
-        raise WrongLogError(f"{data.topic}-{partition} holds other records than this demo's")
+        raise IllegalStateError(f"{data.topic}-{partition} holds other records than this demo's")
     return count
 
 

@@ -25,13 +25,18 @@ def register(parser: argparse.ArgumentParser) -> None:
         "Print .log, .checkpoint, .index, .timeindex, .snapshot and .txnindex files "
         "with the options and the text of kafka-dump-log. The files are only read."
     )
-    flag = {"action": "store_true"}
     parser.add_argument("--files", required=True, metavar="A,B,...", help="files to dump, in order")
-    parser.add_argument("--print-data-log", help="print keys and payloads", **flag)
-    parser.add_argument("--deep-iteration", help="print a line per record", **flag)
-    parser.add_argument("--verify-index-only", help="check indexes, print no entries", **flag)
-    parser.add_argument("--index-sanity-check", help="only the indexes' sanity check", **flag)
-    parser.add_argument("--skip-record-metadata", help="print keys and payloads only", **flag)
+    parser.add_argument("--print-data-log", help="print keys and payloads", action="store_true")
+    parser.add_argument("--deep-iteration", help="print a line per record", action="store_true")
+    parser.add_argument(
+        "--verify-index-only", help="check indexes, print no entries", action="store_true"
+    )
+    parser.add_argument(
+        "--index-sanity-check", help="only the indexes' sanity check", action="store_true"
+    )
+    parser.add_argument(
+        "--skip-record-metadata", help="print keys and payloads only", action="store_true"
+    )
     parser.add_argument(
         "--max-message-size",
         type=_int32,
@@ -51,7 +56,9 @@ def register(parser: argparse.ArgumentParser) -> None:
             name, nargs="?", const=STRING_DECODER, metavar="CLASS", help=argparse.SUPPRESS
         )
     for name in LATER_DECODERS:
-        parser.add_argument(f"--{name.replace('_', '-')}", help=argparse.SUPPRESS, **flag)
+        parser.add_argument(
+            f"--{name.replace('_', '-')}", help=argparse.SUPPRESS, action="store_true"
+        )
 
 
 def run(arguments: argparse.Namespace) -> int:

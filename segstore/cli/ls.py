@@ -84,7 +84,7 @@ def summarise(log: UnifiedLog, path: str) -> PartitionSummary:
         log_start_offset=log.log_start_offset,
         log_end_offset=log.log_end_offset,
         first_timestamp=None if first is None else first.timestamp,
-        last_timestamp=None if latest is None or latest.offset < 0 else latest.timestamp,
+        last_timestamp=None if latest.offset < 0 else latest.timestamp,
         size_bytes=sum(segment.size_bytes for segment in segments),
         segments=len(segments),
         path=path,
