@@ -7,11 +7,9 @@ looks for. Retention, compaction and schedules are not here.
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import threading
-import uuid
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from segstore import _core
@@ -23,7 +21,6 @@ from segstore.errors import (
     IllegalArgumentError,
     IllegalStateError,
     LogLockedError,
-    LogNotFoundError,
     LogReadOnlyError,
     UnknownTopicOrPartitionError,
 )
@@ -31,7 +28,6 @@ from segstore.log.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
     LOCK,
     LOG_START_OFFSET_CHECKPOINT,
-    PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     format_offset_checkpoint,
 )
@@ -48,6 +44,11 @@ from segstore.manager.partition_records import (
     is_arrow_data,
     split_batch,
     split_records,
+)
+from segstore.manager.topic_directories import (
+    create_partition_directory,
+    make_log_directory,
+    new_topic_id,
 )
 from segstore.types import LogAppendInfo, TopicPartition
 
@@ -104,7 +105,7 @@ class LogManager:
         self._was_clean = False
         self._closed = False
         full_path = os.path.abspath(os.fsdecode(path))  # noqa: PTH100 - links stay as they are
-        self._directory = Directory(full_path) if read_only else _make_directory(full_path)
+        self._directory = Directory(full_path) if read_only else make_log_directory(full_path)
         try:
             refuse_partition_directory(self._directory)
             if not read_only:
@@ -168,23 +169,12 @@ class LogManager:
                     file=self.path,
                     found=f"partitions {existing}",
                 )
-            metadata = f"version: 0\ntopic_id: {_new_topic_id()}".encode()
+            topic_id = new_topic_id()
             created = [TopicPartition(name, number) for number in range(partitions)]
             for topic_partition in created:
-                self._create_partition(topic_partition, metadata)
+                create_partition_directory(self._directory, topic_partition, topic_id)
                 self.log(*topic_partition)
         return created
-
-    def _create_partition(self, topic_partition: TopicPartition, metadata: bytes) -> None:
-        """The id is on stable storage before the first batch can be [DUR-23]."""
-        name = directory_name(topic_partition)
-        self._directory.make_directory(name)
-        self._directory.sync()
-        directory = Directory(os.path.join(self.path, name))  # noqa: PTH118
-        try:
-            directory.write_file_atomically(PARTITION_METADATA, metadata)
-        finally:
-            directory.close()
 
     # ---- logs ------------------------------------------------------------------------------------
 
@@ -244,7 +234,8 @@ class LogManager:
         Raises
         ------
         RecordTypeError
-            Something is no record; of a list, nothing was appended then.
+            Something is no record; of a list, nothing was appended then. Any other error of one
+            partition leaves what the partitions before it got.
         UnknownTopicOrPartitionError
             No such topic or partition.
         """
@@ -384,23 +375,6 @@ class LogManager:
     def __repr__(self) -> str:
         state = "closed" if self._closed else "read-only" if self._read_only else "open"
         return f"<LogManager {self.path} {state}>"
-
-
-def _make_directory(path: str) -> Directory:
-    """Open the directory; make it, and those above it, when it is missing [DUR-11]."""
-    try:
-        return Directory(path, create=True)
-    except LogNotFoundError:
-        _make_directory(os.path.dirname(path)).close()  # noqa: PTH120
-        return Directory(path, create=True)
-
-
-def _new_topic_id() -> str:
-    """Return a random uuid as Kafka writes it: 22 characters, not beginning with a dash."""
-    while True:
-        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode("ascii")
-        if not text.startswith("-"):
-            return text
 
 
 def _joined(first: LogAppendInfo, second: LogAppendInfo) -> LogAppendInfo:

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 RECORDS_IN_A_CHUNK: Final = 65536
 """How many records of an iterator are held at once; a list is taken whole."""
 
+PAIR: Final = 2
+TUPLE_LENGTHS: Final = frozenset({PAIR, 3})
+"""(key, value) and (timestamp, key, value)."""
+
 STICKY_BYTES: Final = 16384
 """Records without a key stay with one partition for so many bytes (the client's ``batch.size``)."""
 
@@ -34,13 +38,6 @@ class StickyPartitioner:
         self._sticky = -1
         self._bytes_left = 0
 
-    def for_record(self, record: object, index: int) -> int:
-        """Return the partition of *record*, the *index*-th of its append."""
-        key, value = _key_and_value(record, index)
-        if key is not None:
-            return partition_for_key(key, self.partitions_count)
-        return self.without_key(len(value) if value is not None else 0)
-
     def without_key(self, size_bytes: int) -> int:
         """Return the partition whose turn it is for a record of *size_bytes* without a key."""
         if self._bytes_left <= 0:
@@ -52,27 +49,6 @@ class StickyPartitioner:
     def begin_append(self) -> None:
         """Small appends, each of a record or two, are spread as well: a new one moves on."""
         self._bytes_left = 0
-
-
-def _key_and_value(record: object, index: int) -> tuple[Any, Any]:
-    if isinstance(record, Record):
-        return record.key, record.value
-    if isinstance(record, tuple) and len(record) in {2, 3}:
-        key, value = record[-2:]
-        for name, part in (("key", key), ("value", value)):
-            if part is not None and not isinstance(part, bytes | bytearray | memoryview):
-                raise RecordTypeError(
-                    f"record {index}: the {name} is a {type(part).__name__}, not bytes"
-                    f"{': encode it' if isinstance(part, str) else ''}",
-                    found=type(part).__name__,
-                    expected="bytes or None",
-                )
-        return key, value
-    raise RecordTypeError(
-        f"record {index} is a {type(record).__name__}, not a record",
-        found=type(record).__name__,
-        expected="(key, value), (timestamp, key, value) or Record",
-    )
 
 
 def chunks_of_records(records: object) -> Iterator[list[object]]:
@@ -100,9 +76,54 @@ def split_records(
 ) -> dict[int, list[object]]:
     """Return *records* by partition, in their order; nothing is returned when one is no record."""
     by_partition: dict[int, list[object]] = {}
+    known: dict[bytes, list[object]] = {}  # keys repeat: each is hashed by murmur2 once
     for index, record in enumerate(records):
-        by_partition.setdefault(partitioner.for_record(record, index), []).append(record)
+        key, value = _key_and_value(record, index)
+        if key is None:
+            number = partitioner.without_key(0 if value is None else len(value))
+            by_partition.setdefault(number, []).append(record)
+            continue
+        part = known.get(key)
+        if part is None:
+            number = partition_for_key(key, partitioner.partitions_count)
+            part = known[key] = by_partition.setdefault(number, [])
+        part.append(record)
     return by_partition
+
+
+def _key_and_value(record: object, index: int) -> tuple[bytes | None, bytes | None]:
+    if type(record) is tuple and len(record) in TUPLE_LENGTHS:
+        key, value = record[-2], record[-1]
+        if type(key) is not bytes:
+            key = _as_bytes(key, "key", index)
+        if type(value) is not bytes:
+            value = _as_bytes(value, "value", index)
+        if len(record) > PAIR and not isinstance(record[0], int | None):
+            raise _wrong_part(record[0], "timestamp", index, "milliseconds as an int, or None")
+        return key, value
+    if isinstance(record, Record):
+        return record.key, record.value
+    raise RecordTypeError(
+        f"record {index} is a {type(record).__name__}, not a record",
+        found=type(record).__name__,
+        expected="(key, value), (timestamp, key, value) or Record",
+    )
+
+
+def _as_bytes(part: object, name: str, index: int) -> bytes | None:
+    if part is None:
+        return None
+    if not isinstance(part, bytes | bytearray | memoryview):
+        hint = ": encode it" if isinstance(part, str) else ""
+        raise _wrong_part(part, name, index, f"bytes or None{hint}")
+    return bytes(part)
+
+
+def _wrong_part(part: object, name: str, index: int, expected: str) -> RecordTypeError:
+    found = type(part).__name__
+    return RecordTypeError(
+        f"record {index}: the {name} is a {found}, not {expected}", found=found, expected=expected
+    )
 
 
 # ---- Arrow ---------------------------------------------------------------------------------------
@@ -135,11 +156,11 @@ def split_batch(batch: pa.RecordBatch, partitioner: StickyPartitioner) -> dict[i
     partitions = _partitions_of(batch, partitioner)
     order = np.argsort(partitions, kind="stable")
     rows = batch.take(pa.array(order))
-    numbers, starts = np.unique(partitions[order], return_index=True)
-    ends = [*starts[1:], batch.num_rows]
+    counts = np.bincount(partitions)
+    ends = np.cumsum(counts)
     return {
-        int(number): rows.slice(start, end - start)
-        for number, start, end in zip(numbers, starts, ends, strict=True)
+        int(number): rows.slice(int(ends[number] - counts[number]), int(counts[number]))
+        for number in np.flatnonzero(counts)
     }
 
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from segstore.errors import LimitExceededError
 from segstore.spark.ranges import OffsetRange, split, wants_splitting
 
-RANGES = st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 9) | st.integers(0, 10**6)), max_size=8).map(
+SIZES = st.integers(0, 9) | st.integers(0, 10**6)
+RANGES = st.lists(st.tuples(st.integers(0, 10**6), SIZES), max_size=8).map(
     lambda pairs: [
         OffsetRange("t", partition, start, start + size)
         for partition, (start, size) in enumerate(pairs)

@@ -11,7 +11,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from segstore.records.partitioner import partition_for_key
 
 import segstore
 from segstore.errors import (
@@ -30,6 +29,7 @@ from segstore.errors import (
 )
 from segstore.log.checkpoints import parse_offset_checkpoint, read_topic_id
 from segstore.manager.partition_records import StickyPartitioner, split_batch, split_records
+from segstore.records.partitioner import partition_for_key
 
 KEYS = [None, b"", b"a", b"kafka", b"\x00\xff" * 9, b"carrier-AA"]
 
@@ -208,7 +208,9 @@ def test_an_iterator_may_be_long_and_the_answer_counts_all_of_it(manager):
 
 
 @pytest.mark.parametrize(
-    "bad", [("a", b"v"), (b"k", "v"), (b"k",), b"kv", None, 7, {"key": b"k"}], ids=repr
+    "bad",
+    [("a", b"v"), ("0", b"k", b"v"), (b"k", "v"), (b"k",), b"kv", None, 7, {"key": b"k"}],
+    ids=repr,
 )
 def test_a_list_with_one_wrong_record_appends_nothing(manager, bad):
     good = [(str(n).encode(), b"v") for n in range(20)]

@@ -1,0 +1,48 @@
+"""Making directories: the log directory, and those of a new topic's partitions [DUR-11, DUR-23]."""
+
+from __future__ import annotations
+
+import base64
+import os
+import uuid
+from typing import TYPE_CHECKING
+
+from segstore._core import Directory
+from segstore.errors import LogNotFoundError
+from segstore.log.checkpoints import PARTITION_METADATA
+from segstore.log.partition_directory import directory_name
+
+if TYPE_CHECKING:
+    from segstore.types import TopicPartition
+
+
+def make_log_directory(path: str) -> Directory:
+    """Open the directory *path*; make it, and those above it, when it is missing."""
+    try:
+        return Directory(path, create=True)
+    except LogNotFoundError:
+        make_log_directory(os.path.dirname(path)).close()  # noqa: PTH120 - the caller's spelling
+        return Directory(path, create=True)
+
+
+def create_partition_directory(
+    log_directory: Directory, topic_partition: TopicPartition, topic_id: str
+) -> None:
+    """Make a partition's directory; its topic id is on stable storage before any batch can be."""
+    name = directory_name(topic_partition)
+    log_directory.make_directory(name)
+    log_directory.sync()
+    directory = Directory(f"{log_directory.path}/{name}")
+    try:
+        metadata = f"version: 0\ntopic_id: {topic_id}".encode()
+        directory.write_file_atomically(PARTITION_METADATA, metadata)
+    finally:
+        directory.close()
+
+
+def new_topic_id() -> str:
+    """Return a random uuid as Kafka writes it: 22 characters, not beginning with a dash."""
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode("ascii")
+        if not text.startswith("-"):
+            return text
