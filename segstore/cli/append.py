@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from segstore.cli.output import UsageError, human_bytes, say
+from segstore.cli.output import UsageError, count_of, human_bytes, say
 from segstore.cli.partition_paths import partition_number
 from segstore.cli.record_format import unescape
 
@@ -239,10 +239,9 @@ class Totals:
 
     def text(self) -> str:
         """Return the summary: ``appended 2 records, 90 B: notes-0 offsets 0 to 1``."""
-        plural = "" if self.records == 1 else "s"
         where = ", ".join(
             f"{name} offsets {first} to {last}"
             for name, (first, last) in sorted(self.offsets.items())
         )
-        summary = f"appended {self.records} record{plural}, {human_bytes(self.size_bytes)}"
+        summary = f"appended {count_of(self.records, 'record')}, {human_bytes(self.size_bytes)}"
         return f"{summary}: {where}" if where else summary

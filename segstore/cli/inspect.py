@@ -6,7 +6,7 @@ import json
 from collections import Counter
 from typing import TYPE_CHECKING, Any
 
-from segstore.cli.output import Progress, human_bytes, human_time, print_table, write_line
+from segstore.cli.output import Progress, count_of, human_bytes, human_time, print_table, write_line
 from segstore.cli.partition_paths import add_partition_arguments, selected_partitions
 
 if TYPE_CHECKING:
@@ -178,10 +178,11 @@ def _print(facts: dict[str, Any]) -> None:
         f"{name} {codec['batches']} ({human_bytes(codec['size_bytes'])})"
         for name, codec in facts["codecs"].items()
     )
+    segments = count_of(len(facts["segments"]), "segment")
     lines = {
         "topic id": facts["topic_id"],
-        "size": f"{human_bytes(facts['size_bytes'])} in {len(facts['segments'])} segments",
-        "records": f"{facts['records']} in {facts['batches']} batches",
+        "size": f"{human_bytes(facts['size_bytes'])} in {segments}",
+        "records": f"{facts['records']} in {count_of(facts['batches'], 'batch', 'batches')}",
         "batches by codec": codecs,
         "transactional": facts["transactional_batches"] or None,
         "control batches": facts["control_batches"] or None,

@@ -37,6 +37,11 @@ def write_line(text: str) -> None:
     write(f"{text}\n".encode("utf-8", "backslashreplace"))
 
 
+def count_of(count: int, noun: str, plural: str | None = None) -> str:
+    """Return ``1 record``, ``2 records``."""
+    return f"{count} {noun if count == 1 else plural or noun + 's'}"
+
+
 def human_bytes(size_bytes: int) -> str:
     """Return a size as a short text: ``17 B``, ``4.0 KiB``, ``1.2 GiB``."""
     if size_bytes < KIBIBYTE:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from segstore.cli.output import Progress, human_bytes, write_line
+from segstore.cli.output import Progress, count_of, human_bytes, write_line
 from segstore.cli.partition_paths import all_partitions
 
 if TYPE_CHECKING:
@@ -47,12 +47,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def check_text(check: PartitionCheck) -> str:
     """Return what a person reads about one partition."""
-    count = len(check.findings)
-    verdict = "clean" if count == 0 else f"{count} finding{'' if count == 1 else 's'}"
+    verdict = count_of(len(check.findings), "finding") if check.findings else "clean"
     summary = (
         f"{check.path}: {verdict}; offsets {check.log_start_offset} to {check.log_end_offset}, "
-        f"{check.segments} segment{'' if check.segments == 1 else 's'}, {check.batches} batches, "
-        f"{check.records} records, {human_bytes(check.size_bytes)}"
+        f"{count_of(check.segments, 'segment')}, {count_of(check.batches, 'batch', 'batches')}, "
+        f"{count_of(check.records, 'record')}, {human_bytes(check.size_bytes)}"
     )
     lines = [summary, *(f"  {finding}" for finding in check.findings)]
     lines += [f"  note: {note}" for note in check.notes]
