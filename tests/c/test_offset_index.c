@@ -271,6 +271,27 @@ TEST(the_warm_section_changes_no_answer)
     close_fixture(&f);
 }
 
+/* T-3: 2000 entries have their first warm one at slot 975. Kafka's search cannot see behind a wild key there, and finds the
+ * entry when the wild key is one slot away. */
+TEST(the_warm_section_begins_where_kafka_has_it)
+{
+    enum { ENTRIES = 2000, TARGET = 1500 };
+    static uint8_t file[ENTRIES * 8];
+    for (int wild = 974; wild <= 976; ++wild) {
+        for (uint32_t i = 0; i < ENTRIES; ++i) {
+            sgs_store_be32(file + 8 * i, (int)i == wild ? INT32_MAX : i);
+            sgs_store_be32(file + 8 * i + 4, i);
+        }
+        fixture f = { .directory = temporary_open() };
+        memory_env_init(&f.memory, sgs_env_posix());
+        temporary_write(&f.directory, NAME, file, sizeof file);
+        REQUIRE_OK(reopen(&f, 0, options_of(sizeof file, true)), &f.err);
+        const int32_t answer = wild == 975 ? 974 : TARGET;
+        looks_up(&f, TARGET, answer, answer);
+        close_fixture(&f);
+    }
+}
+
 /* [DUR-80] the tail that a crash leaves; Kafka counts it as entries [IDX-2]. */
 TEST(zero_padding_is_no_entry_unless_kafka_says_so)
 {

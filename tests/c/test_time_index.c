@@ -110,6 +110,18 @@ TEST(truncation_is_by_offset)
     close_fixture(&f);
 }
 
+/* [IDX-7] among equal offsets the bisection answers the slot that it meets first: of five entries the middle one */
+TEST(equal_offsets_are_cut_where_the_bisection_meets_them)
+{
+    fixture f;
+    open_fixture(&f, false);
+    for (int i = 0; i < 5; ++i)
+        EXPECT_OK(append(&f, i, BASE + (i == 0 ? 1 : 5), false), &f.err);
+    sgs_time_index_truncate_to(&f.index, BASE + 5);
+    EXPECT_EQ_I64(entries(&f), 2);
+    close_fixture(&f);
+}
+
 /* TimeIndexTest.testIsFull [TMX-4] */
 TEST(the_last_slot_is_kept_for_the_seal)
 {
