@@ -15,6 +15,7 @@ from segstore.errors import (
     CorruptRecordError,
     LimitExceededError,
     LogNotFoundError,
+    LogPermissionError,
     UnsupportedFormatError,
 )
 from segstore.types import Codec
@@ -233,8 +234,8 @@ def open_for_reading(path: str) -> int:
 
     Raises
     ------
-    LogNotFoundError
-        There is no such file.
+    LogNotFoundError, LogPermissionError
+        There is no such file, or it may not be read.
     UnsupportedFormatError
         It is a directory, a pipe or a device.
     """
@@ -244,6 +245,10 @@ def open_for_reading(path: str) -> int:
         descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
     except FileNotFoundError as error:
         raise LogNotFoundError("there is no such file", file=path) from error
+    except PermissionError as error:
+        raise LogPermissionError(
+            "permission to read it is denied", file=path, os_error=error.errno
+        ) from error
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise UnsupportedFormatError("this is no regular file", file=path)
