@@ -7,7 +7,8 @@
 #include "base/bytes.h"
 #include "record/record_batch.h"
 
-/* Give `data` the length, magic and CRC of one batch. A negative length is what a size below 61 makes: nothing is done. */
+/* Give `data` the length, magic and CRC of one batch. A negative length is what a size below 61 makes: nothing is
+ * done. */
 static inline void fuzz_mend_batch(uint8_t *data, size_t size)
 {
     if (size < SGS_BATCH_HEADER_BYTES)

@@ -1,5 +1,6 @@
-/* After a crash the end of a .log may hold any bytes at all, and so may what a client sends. A scan must stop at the first
- * thing that is not a good batch, say how far it got, and never read outside the bytes. [format.md 9.1, 9.2; DUR-50, DUR-86]
+/* After a crash the end of a .log may hold any bytes at all, and so may what a client sends. A scan must stop at the
+ * first thing that is not a good batch, say how far it got, and never read outside the bytes. [format.md 9.1, 9.2;
+ * DUR-50, DUR-86]
  * INPUT   flags, limits, the sizes of pieces, then the run of batches.
  * ORACLE  the scanners written out plainly below, a byte at a time; and the same scan fed in pieces. */
 #include "record/batch_scan.h"
@@ -136,7 +137,8 @@ static sgs_scan_options take_options(fuzz_input *input)
 }
 
 /* Each feed gets what is asked for in memory of exactly that size, so that a byte beyond it is caught. */
-static void check_pieces(const sgs_scan_options *options, const uint8_t *data, size_t size, const sgs_scan_result *whole)
+static void check_pieces(const sgs_scan_options *options, const uint8_t *data, size_t size,
+                         const sgs_scan_result *whole)
 {
     sgs_batch_scan scan;
     sgs_error err;

@@ -1,5 +1,5 @@
-/* A batch decoded into columns has the rows that the record reader finds, or neither finds any; a bad batch leaves no trace
- * among good ones; and columns encoded again hold the same records. [DESIGN D7, DUR-79, format.md 18.2]
+/* A batch decoded into columns has the rows that the record reader finds, or neither finds any; a bad batch leaves no
+ * trace among good ones; and columns encoded again hold the same records. [DESIGN D7, DUR-79, format.md 18.2]
  * INPUT   flags, a mask of columns, bounds, then the batch.
  * ORACLE  sgs_record_reader_next, and utf8_java for header keys. */
 #include "record/columns.h"
@@ -55,7 +55,8 @@ static void check_headers(const struct ArrowArray *column, int64_t row, sgs_reco
         const sgs_bytes key = arrow_bytes(column->children[0]->children[0], i);
         uint8_t *const repaired = malloc(3 * (size_t)header.key.size + 1);
         FUZZ_CHECK(repaired != NULL);
-        const size_t size = (size_t)(sgs_utf8_java_replace(repaired, header.key.data, (size_t)header.key.size) - repaired);
+        const size_t size =
+            (size_t)(sgs_utf8_java_replace(repaired, header.key.data, (size_t)header.key.size) - repaired);
         FUZZ_CHECK((size_t)key.size == size && (size == 0 || memcmp(key.data, repaired, size) == 0));
         FUZZ_CHECK(sgs_utf8_is_valid(key.data, (size_t)key.size));
         FUZZ_CHECK(same_bytes(arrow_bytes(column->children[0]->children[1], i), header.value));
@@ -151,8 +152,8 @@ static void check_encoded(const struct ArrowSchema *schema, const struct ArrowAr
     const sgs_batch_header *const headers = (const sgs_batch_header *)(const void *)rows.data;
     for (size_t i = 0; i < rows.size / sizeof *headers; ++i) {
         sgs_record_reader reader;
-        FUZZ_CHECK(sgs_record_section_open(out.data + headers[i].position, (size_t)headers[i].size_bytes, true, kit_codecs(),
-                                           &scratch, &reader, &err) == SGS_OK);
+        FUZZ_CHECK(sgs_record_section_open(out.data + headers[i].position, (size_t)headers[i].size_bytes, true,
+                                           kit_codecs(), &scratch, &reader, &err) == SGS_OK);
         for (bool found = true;; ++row) {
             sgs_record record;
             FUZZ_CHECK(sgs_record_reader_next(&reader, &record, &found, &err) == SGS_OK);
@@ -162,7 +163,8 @@ static void check_encoded(const struct ArrowSchema *schema, const struct ArrowAr
             FUZZ_CHECK(same_bytes(arrow_bytes(arrow_child(schema, array, "key"), row), record.key));
             FUZZ_CHECK(same_bytes(arrow_bytes(arrow_child(schema, array, "value"), row), record.value));
             FUZZ_CHECK(arrow_int64(arrow_child(schema, array, "timestamp"), row) == record.timestamp);
-            check_headers(arrow_child(schema, array, "headers"), row, record, arrow_is_null(arrow_child(schema, array, "headers"), row));
+            check_headers(arrow_child(schema, array, "headers"), row, record,
+                          arrow_is_null(arrow_child(schema, array, "headers"), row));
         }
     }
     FUZZ_CHECK(status != SGS_OK || row == array->length);

@@ -1,6 +1,6 @@
-/* A batch may be right by its CRC and still hold any bytes as its records. Opening it and reading its records must work or
- * say why, agree with the format written out plainly, and never read outside the batch. What was read, written again by the
- * builder, reads the same. [format.md 5, DUR-85..DUR-95]
+/* A batch may be right by its CRC and still hold any bytes as its records. Opening it and reading its records must work
+ * or say why, agree with the format written out plainly, and never read outside the batch. What was read, written again
+ * by the builder, reads the same. [format.md 5, DUR-85..DUR-95]
  * INPUT   one byte of flags, then the batch.   ORACLE  the parser below; the builder. */
 #include "record/record_section.h"
 
@@ -42,8 +42,8 @@ static bool plain_bytes(const uint8_t **at, const uint8_t *end, bool may_be_null
 }
 
 /* One record at *at by the text of format.md 5, without a thought for speed. */
-static bool plain_record(const sgs_batch_header *batch, const uint8_t **at, const uint8_t *section_end, int64_t *previous,
-                         sgs_record *record)
+static bool plain_record(const sgs_batch_header *batch, const uint8_t **at, const uint8_t *section_end,
+                         int64_t *previous, sgs_record *record)
 {
     const uint8_t *const start = *at;
     int64_t size, timestamp_delta, offset_delta, headers_count;

@@ -6,7 +6,10 @@
 #define BINARY_TYPES "binary, string, large_binary, large_string or null"
 #define HEADERS_TYPES "list or large_list of struct<key: string, value: binary>, or null"
 
-static bool is_format(const struct ArrowSchema *schema, const char *format) { return strcmp(schema->format, format) == 0; }
+static bool is_format(const struct ArrowSchema *schema, const char *format)
+{
+    return strcmp(schema->format, format) == 0;
+}
 
 static sgs_status refuse(sgs_error *err, const char *name, const struct ArrowSchema *schema, const char *accepted)
 {
@@ -21,13 +24,13 @@ static sgs_status check_layout(const char *name, const struct ArrowArray *array,
     if (array->release == NULL)
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "column %s is a released Arrow array", name);
     if (array->n_buffers != buffers || array->n_children != children)
-        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "column %s has %lld Arrow buffers and %lld children, expected %lld and %lld",
-                        name, (long long)array->n_buffers, (long long)array->n_children, (long long)buffers,
-                        (long long)children);
+        return sgs_fail(
+            err, SGS_ILLEGAL_ARGUMENT, "column %s has %lld Arrow buffers and %lld children, expected %lld and %lld",
+            name, (long long)array->n_buffers, (long long)array->n_children, (long long)buffers, (long long)children);
     if (array->length < 0 || array->offset < 0 || parent_offset < 0 || rows < 0 || array->length < parent_offset ||
         array->length - parent_offset < rows)
-        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "column %s has %lld cells for %lld rows", name, (long long)array->length,
-                        (long long)rows);
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "column %s has %lld cells for %lld rows", name,
+                        (long long)array->length, (long long)rows);
     return SGS_OK;
 }
 

@@ -1,5 +1,5 @@
-/* arrow_source.h - reading cells of an Arrow column that somebody else made: binary and string in both offset widths, null
- * columns, timestamps of any unit, and the lists of headers. Slices are honoured at every level. */
+/* arrow_source.h - reading cells of an Arrow column that somebody else made: binary and string in both offset widths,
+ * null columns, timestamps of any unit, and the lists of headers. Slices are honoured at every level. */
 #ifndef SGS_RECORD_ARROW_SOURCE_H
 #define SGS_RECORD_ARROW_SOURCE_H
 
@@ -10,16 +10,16 @@
 typedef struct sgs_arrow_binary {
     const uint8_t *validity; /* NULL = no nulls */
     const uint8_t *data;
-    const int32_t *offsets;       /* one of the two, or neither: then every cell is null */
+    const int32_t *offsets; /* one of the two, or neither: then every cell is null */
     const int64_t *large_offsets;
-    int64_t first;                /* index of cell 0 */
+    int64_t first; /* index of cell 0 */
 } sgs_arrow_binary;
 
 typedef struct sgs_arrow_times {
     const uint8_t *validity;
     const int64_t *values; /* NULL = every cell is null */
     int64_t first;
-    int64_t per_ms;        /* units in a millisecond; 0: the unit is the second */
+    int64_t per_ms; /* units in a millisecond; 0: the unit is the second */
 } sgs_arrow_times;
 
 typedef struct sgs_arrow_headers {

@@ -9,8 +9,8 @@
 
 enum {
     NOT_STARTED = -1,
-    RECORD_MAX_OVERHEAD = 21,  /* size, deltas and attributes at their longest [format.md 17] */
-    LENGTH_MAX_OVERHEAD = 5,   /* a key, value or header size at its longest */
+    RECORD_MAX_OVERHEAD = 21, /* size, deltas and attributes at their longest [format.md 17] */
+    LENGTH_MAX_OVERHEAD = 5,  /* a key, value or header size at its longest */
     SECTION_MAX_BYTES = INT32_MAX - SGS_BATCH_HEADER_BYTES,
     END_TRANSACTION_BATCH_BYTES = 78,
 };
@@ -45,8 +45,9 @@ void sgs_batch_builder_deinit(sgs_batch_builder *builder)
 /* What Kafka checks in the constructor and at close [format.md 10], here before any work is done. */
 static sgs_status check_options(const sgs_batch_options *options, const sgs_codec_table *codecs, sgs_error *err)
 {
-    if (options->base_offset < 0)
-        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "base offset %" PRId64 " is negative", options->base_offset);
+    if (options->base_offset < 0 || options->base_offset == INT64_MAX) /* the offset behind the last must exist */
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "base offset %" PRId64 ", expected 0 to 2^63-2",
+                        options->base_offset);
     if (options->codec < 0 || options->codec >= SGS_CODEC_COUNT)
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "codec id %d, expected 0 to 4", options->codec);
     if (options->codec != SGS_CODEC_NONE && (codecs == NULL || codecs->providers[options->codec].name == NULL))
@@ -90,14 +91,26 @@ static sgs_status check_append(const sgs_batch_builder *builder, int64_t offset,
     if (offset <= builder->last_offset)
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "offset %" PRId64 " is not above %" PRId64, offset,
                         builder->last_offset);
-    if (offset - base_offset > INT32_MAX)
-        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "offset %" PRId64 " is more than 2^31-1 above base offset %" PRId64,
+    if (offset - base_offset > INT32_MAX || offset == INT64_MAX)
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "offset %" PRId64 " is 2^63-1 or more than 2^31-1 above %" PRId64,
                         offset, base_offset);
     if (timestamp < SGS_NO_TIMESTAMP)
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "timestamp %" PRId64 " of offset %" PRId64, timestamp, offset);
     if (builder->records_count == INT32_MAX)
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "a batch cannot hold more than 2^31-1 records");
     return SGS_OK;
+}
+
+/* Kafka parses the key of each control record that it appends. */
+static sgs_status check_control_key(int64_t offset, sgs_bytes key, sgs_error *err)
+{
+    const sgs_record record = { .offset = offset, .key = key };
+    sgs_control_type type;
+    const sgs_status status = sgs_control_record_type(&record, &type, NULL, err);
+    if (status == SGS_OK)
+        return SGS_OK;
+    return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "the record of offset %" PRId64 " in a control batch has no control key",
+                    offset);
 }
 
 /* An upper bound of the record's bytes, or -1 when a header key is null. */
@@ -121,13 +134,19 @@ sgs_status sgs_batch_builder_append(sgs_batch_builder *builder, int64_t offset, 
     sgs_status status = check_append(builder, offset, timestamp, err);
     if (status != SGS_OK)
         return status;
+    if (builder->options.control) {
+        status = check_control_key(offset, key, err);
+        if (status != SGS_OK)
+            return status;
+    }
     const bool is_first = builder->records_count == 0;
     const int64_t base_timestamp =
         is_first && builder->options.delete_horizon_ms == SGS_NO_TIMESTAMP ? timestamp : builder->base_timestamp;
     int64_t timestamp_delta;
     if (__builtin_sub_overflow(timestamp, base_timestamp, &timestamp_delta))
-        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "timestamp %" PRId64 " of offset %" PRId64 " is too far from %" PRId64,
-                        timestamp, offset, base_timestamp);
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT,
+                        "timestamp %" PRId64 " of offset %" PRId64 " is too far from %" PRId64, timestamp, offset,
+                        base_timestamp);
     const int64_t bound = bound_size(key, value, headers, headers_count);
     if (bound < 0 || headers_count < 0)
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "a null header key in the record of offset %" PRId64, offset);
@@ -171,7 +190,8 @@ sgs_status sgs_batch_builder_seal(sgs_batch_builder *builder, sgs_buffer *out, s
     const sgs_batch_options *const options = &builder->options;
     const size_t size = out->size - start;
     if (size > INT32_MAX)
-        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "a batch of %zu bytes at offset %" PRId64, size, options->base_offset);
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "a batch of %zu bytes at offset %" PRId64, size,
+                        options->base_offset);
     sgs_batch_header row = {
         .position = (int64_t)start,
         .base_offset = options->base_offset,

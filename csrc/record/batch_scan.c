@@ -1,4 +1,5 @@
-/* batch_scan.c - Kafka's FileLogInputStream and ByteBufferLogInputStream, with the checks of recovery in the same pass. */
+/* batch_scan.c - Kafka's FileLogInputStream and ByteBufferLogInputStream, with the checks of recovery in the same
+ * pass. */
 #include "record/batch_scan.h"
 
 #include <inttypes.h>
@@ -53,8 +54,8 @@ static verdict stop(sgs_batch_scan *scan, sgs_scan_stop why)
     return STOPPED;
 }
 
-#define CORRUPT_AT(scan, expected, ...)                                                                               \
-    ((void)sgs_fail_at(&(scan)->result.why, SGS_CORRUPT_RECORD, (scan)->result.valid_bytes, expected, __VA_ARGS__),   \
+#define CORRUPT_AT(scan, expected, ...)                                                                             \
+    ((void)sgs_fail_at(&(scan)->result.why, SGS_CORRUPT_RECORD, (scan)->result.valid_bytes, expected, __VA_ARGS__), \
      stop(scan, SGS_SCAN_CORRUPT))
 
 /* Bounds and magic, in the order of each of Kafka's scanners; `left` > 0 bytes remain in the run, `size` are present.

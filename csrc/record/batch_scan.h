@@ -1,8 +1,9 @@
 /* batch_scan.h - one pass over a run of batches: bounds, CRC, order; the result is the batch-header table.
  *
  * The two scanners of Kafka differ at the tail [format.md 9.1]: SCAN_FILE (FileLogInputStream) and SCAN_MEMORY
- * (ByteBufferLogInputStream). A scan stops at the first thing that is not a good batch and says what it was; whether that
- * is a torn tail or damage is the caller's decision [DUR-50, DUR-51]. Works on bytes; segment/ does the reading. */
+ * (ByteBufferLogInputStream). A scan stops at the first thing that is not a good batch and says what it was; whether
+ * that is a torn tail or damage is the caller's decision [DUR-50, DUR-51]. Works on bytes; segment/ does the
+ * reading. */
 #ifndef SGS_RECORD_BATCH_SCAN_H
 #define SGS_RECORD_BATCH_SCAN_H
 
@@ -22,33 +23,33 @@ typedef enum sgs_scan_stop {
 typedef struct sgs_scan_options {
     sgs_scan_rules rules;
     bool check_crc;
-    bool check_order;          /* base_offset >= expected_offset, last >= base, and the bounds below */
-    bool contiguous;           /* with check_order: base_offset == expected_offset */
-    bool check_epochs;         /* leader epoch >= the one before, where both are >= 0 */
-    bool kafka_limits;         /* accept what Kafka accepts: with file rules any magic; base_offset < 0, length < 49 at magic 2:
-                                * the row of such a batch has offset, size and magic, the rest is as in a legacy one [DUR-62] */
-    int64_t segment_base_offset; /* last_offset - this must be 0..INT32_MAX when check_order */
-    int64_t expected_offset;   /* of the first batch */
+    bool check_order;  /* base_offset >= expected_offset, last >= base, and the bounds below */
+    bool contiguous;   /* with check_order: base_offset == expected_offset */
+    bool check_epochs; /* leader epoch >= the one before, where both are >= 0 */
+    bool kafka_limits; /* accept what Kafka accepts [DUR-62]: with file rules any magic; base_offset < 0; length < 49 at
+                        * magic 2: such a batch's row has offset, size and magic, the rest is as in a legacy one */
+    int64_t segment_base_offset;      /* last_offset - this must be 0..INT32_MAX when check_order */
+    int64_t expected_offset;          /* of the first batch */
     int64_t next_segment_base_offset; /* last_offset must stay below; INT64_MAX = none */
-    int32_t previous_epoch;    /* -1 = unknown */
-    int32_t max_batch_bytes;   /* largest length field [DUR-86]; INT32_MAX by default */
-    uint32_t max_batches;      /* UINT32_MAX by default */
+    int32_t previous_epoch;           /* -1 = unknown */
+    int32_t max_batch_bytes;          /* largest length field [DUR-86]; INT32_MAX by default */
+    uint32_t max_batches;             /* UINT32_MAX by default */
 } sgs_scan_options;
 
 typedef struct sgs_batch_table { /* rows grow; read them as an array */
-    sgs_buffer rows; /* sgs_batch_header each */
+    sgs_buffer rows;             /* sgs_batch_header each */
 } sgs_batch_table;
 
 typedef struct sgs_scan_result {
     sgs_scan_stop stop;
-    int64_t valid_bytes;     /* position behind the last good batch */
-    int64_t next_offset;     /* last_offset + 1 of the last good batch, expected_offset when there is none */
-    int64_t max_timestamp;   /* of the batches seen, -1 when none */
+    int64_t valid_bytes;             /* position behind the last good batch */
+    int64_t next_offset;             /* last_offset + 1 of the last good batch, expected_offset when there is none */
+    int64_t max_timestamp;           /* of the batches seen, -1 when none */
     int64_t offset_of_max_timestamp; /* last_offset of the earliest batch that has it */
-    int32_t last_epoch;      /* of the last batch that has one, previous_epoch when none has */
+    int32_t last_epoch;              /* of the last batch that has one, previous_epoch when none has */
     uint32_t batches_count;
-    sgs_error why;           /* filled for CORRUPT and ORDER: SGS_CORRUPT_RECORD; SGS_INVALID_OFFSET, SGS_SEGMENT_OFFSET_OVERFLOW
-                              * or SGS_INVALID_RECORD (epoch) */
+    sgs_error why; /* CORRUPT: SGS_CORRUPT_RECORD; ORDER: SGS_INVALID_OFFSET, SGS_SEGMENT_OFFSET_OVERFLOW, or
+                    * SGS_INVALID_RECORD for an epoch */
 } sgs_scan_result;
 
 void sgs_scan_options_default(sgs_scan_options *options, sgs_scan_rules rules);
@@ -71,9 +72,10 @@ typedef struct sgs_batch_scan {
 } sgs_batch_scan;
 
 void sgs_batch_scan_start(sgs_batch_scan *scan, const sgs_scan_options *options, int64_t start_position);
-/** Scan batches of `data`, whose first byte is at result.valid_bytes of a run that ends at `end_position`. Consumes whole
- *  batches only. Afterwards `*needed` is 0 when the scan is over (result.stop says why), else the number of bytes that
- *  must be present from result.valid_bytes on for the next batch (or header) to be judged: feed again with at least those.
+/** Scan batches of `data`, whose first byte is at result.valid_bytes of a run that ends at `end_position`. Consumes
+ *  whole batches only. Afterwards `*needed` is 0 when the scan is over (result.stop says why), else the number of bytes
+ *  that must be present from result.valid_bytes on for the next batch (or header) to be judged: feed again with at
+ *  least those.
  *  @param table  rows are appended; may be NULL
  *  @return SGS_OK also when the scan stopped at bad bytes; SGS_RESOURCE when the table cannot grow */
 sgs_status sgs_batch_scan_feed(sgs_batch_scan *scan, const uint8_t *data, size_t size, int64_t end_position,

@@ -3,11 +3,11 @@
 
 #include <stdbool.h>
 
-#define TRY(call)                                                                                                     \
-    do {                                                                                                              \
-        const sgs_status status_ = (call);                                                                            \
-        if (status_ != SGS_OK)                                                                                        \
-            return status_;                                                                                           \
+#define TRY(call)                          \
+    do {                                   \
+        const sgs_status status_ = (call); \
+        if (status_ != SGS_OK)             \
+            return status_;                \
     } while (0)
 
 void sgs_validity_init(sgs_validity *validity, sgs_memory memory)
@@ -24,7 +24,8 @@ static void write_bit(uint8_t *bits, int64_t row, bool set)
     bits[row / 8] = (uint8_t)((bits[row / 8] & ~mask) | (set ? mask : 0U));
 }
 
-/* Write the same bit for rows [row, end). What lies behind `end` in the last byte becomes the same; later rows overwrite it. */
+/* Write the same bit for rows [row, end). What lies behind `end` in the last byte becomes the same; later rows
+ * overwrite it. */
 static void fill_bits(uint8_t *bits, int64_t row, int64_t end, bool set)
 {
     for (; row < end && row % 8 != 0; ++row)

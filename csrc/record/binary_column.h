@@ -1,5 +1,5 @@
-/* binary_column.h - one variable-size Arrow column while it grows: int32 offsets, bytes, and a validity bitmap that exists
- * only from the first null on. Key, value, header key and header value are such columns. */
+/* binary_column.h - one variable-size Arrow column while it grows: int32 offsets, bytes, and a validity bitmap that
+ * exists only from the first null on. Key, value, header key and header value are such columns. */
 #ifndef SGS_RECORD_BINARY_COLUMN_H
 #define SGS_RECORD_BINARY_COLUMN_H
 
@@ -8,7 +8,7 @@
 #include "base/buffer.h"
 
 enum {
-    SGS_COPY_STEP_BYTES = 32,   /* what one step of sgs_copy_wide moves */
+    SGS_COPY_STEP_BYTES = 32,      /* what one step of sgs_copy_wide moves */
     SGS_COPY_WIDE_MAX_BYTES = 512, /* beyond this memcpy is faster */
 };
 
@@ -39,16 +39,16 @@ void sgs_binary_column_deinit(sgs_binary_column *column);
 /** Make room for `rows` more rows and `bytes` more bytes (and the overhang of sgs_copy_wide).
  *  @return SGS_LIMIT_EXCEEDED when the offsets would pass 2^31-1; SGS_RESOURCE */
 sgs_status sgs_binary_column_reserve(sgs_binary_column *column, int64_t rows, size_t bytes, sgs_error *err);
-/** Append `count` (at least 1) values, `total` bytes in all, `nulls` of them null: their size is negative. Sources may be
- *  read up to `readable_end`. */
+/** Append `count` (at least 1) values, `total` bytes in all, `nulls` of them null: their size is negative. Sources may
+ *  be read up to `readable_end`. */
 sgs_status sgs_binary_column_append(sgs_binary_column *column, int64_t row, const uint8_t *const *values,
                                     const int32_t *sizes, int64_t count, size_t total, int64_t nulls,
                                     const uint8_t *readable_end, sgs_error *err);
 sgs_binary_mark sgs_binary_column_mark(const sgs_binary_column *column);
 void sgs_binary_column_rewind(sgs_binary_column *column, sgs_binary_mark mark);
 
-/* Copy `size` bytes in steps of 32 without a tail loop: reads and writes up to 31 bytes too many, so `out` has that room,
- * and a source near `readable_end` takes the exact way. */
+/* Copy `size` bytes in steps of 32 without a tail loop: reads and writes up to 31 bytes too many, so `out` has that
+ * room, and a source near `readable_end` takes the exact way. */
 static inline void sgs_copy_wide(uint8_t *out, const uint8_t *from, size_t size, const uint8_t *readable_end)
 {
     if (size > SGS_COPY_WIDE_MAX_BYTES || (size_t)(readable_end - from) < size + SGS_COPY_STEP_BYTES) {

@@ -11,15 +11,12 @@ static const struct {
     const char *name;
     int least_level, greatest_level, default_level;
 } codec_facts[SGS_CODEC_COUNT] = {
-    [SGS_CODEC_NONE] = { "none", 0, 0, 0 },     [SGS_CODEC_GZIP] = { "gzip", 1, 9, -1 },
-    [SGS_CODEC_SNAPPY] = { "snappy", 0, 0, 0 }, [SGS_CODEC_LZ4] = { "lz4", 1, 17, 9 },
+    [SGS_CODEC_NONE] = { "none", 0, 0, 0 },        [SGS_CODEC_GZIP] = { "gzip", 1, 9, -1 },
+    [SGS_CODEC_SNAPPY] = { "snappy", 0, 0, 0 },    [SGS_CODEC_LZ4] = { "lz4", 1, 17, 9 },
     [SGS_CODEC_ZSTD] = { "zstd", -131072, 22, 3 },
 };
 
-const char *sgs_codec_name(int codec)
-{
-    return codec >= 0 && codec < SGS_CODEC_COUNT ? codec_facts[codec].name : "?";
-}
+const char *sgs_codec_name(int codec) { return codec >= 0 && codec < SGS_CODEC_COUNT ? codec_facts[codec].name : "?"; }
 
 /* codec is one of gzip, snappy, lz4, zstd. @return NULL and `err` when there is none */
 static const sgs_codec_provider *find_provider(const sgs_codec_table *codecs, int codec, sgs_error *err)

@@ -81,8 +81,12 @@ void sgs_columns_close(sgs_columns *columns)
 {
     if (columns == NULL)
         return;
-    sgs_buffer *const plain[] = { &columns->scratch,        &columns->offset,          &columns->timestamp,
-                                  &columns->timestamp_type, &columns->leader_epoch,    &columns->headers.offsets,
+    sgs_buffer *const plain[] = { &columns->scratch,
+                                  &columns->offset,
+                                  &columns->timestamp,
+                                  &columns->timestamp_type,
+                                  &columns->leader_epoch,
+                                  &columns->headers.offsets,
                                   &columns->headers.validity.bits };
     for (size_t i = 0; i < sizeof plain / sizeof plain[0]; ++i)
         sgs_buffer_deinit(plain[i]);

@@ -7,13 +7,13 @@
  * key, value       binary (z)                                   yes
  * topic            string (u), a constant                       yes
  * partition        int32 (i), a constant                        yes
- * offset           int64 (l)                                    yes   flags are Spark's: its Kafka schema is all nullable
+ * offset           int64 (l)                                    yes
  * timestamp        timestamp[ms, UTC] (tsm:UTC) or [us] (tsu:UTC) yes
  * timestampType    int32 (i): -1, 0 CreateTime, 1 LogAppendTime yes
  * headers          list<element: struct<key: string, value: binary>>, null when the record has none   yes
  * leaderEpoch      int32 (i), -1 unknown                        yes
- * The names are those of Spark's Kafka connector. Control records have offsets but no rows. Header keys that are not valid
- * UTF-8 are repaired as Java decodes them. A timestamp that does not fit microseconds is SGS_INVALID_RECORD. */
+ * Names and nullability are those of Spark's Kafka connector. Control records have offsets but no rows. Header keys that
+ * are not valid UTF-8 are repaired as Java decodes them. A timestamp that does not fit microseconds is SGS_INVALID_RECORD. */
 #ifndef SGS_RECORD_COLUMNS_H
 #define SGS_RECORD_COLUMNS_H
 
@@ -40,10 +40,10 @@ enum { SGS_TOPIC_MAX_BYTES = 249 };
 typedef struct sgs_columns_options {
     uint8_t columns[SGS_COLUMN_COUNT]; /* the projection: sgs_column values in output order, none twice */
     uint8_t columns_count;
-    bool timestamp_in_microseconds;    /* else milliseconds */
-    bool null_headers_when_empty;      /* Spark's convention; else an empty list */
-    bool check_crc;                    /* [DUR-79] */
-    int64_t start_offset, end_offset;  /* rows with start <= offset < end */
+    bool timestamp_in_microseconds;         /* else milliseconds */
+    bool null_headers_when_empty;           /* Spark's convention; else an empty list */
+    bool check_crc;                         /* [DUR-79] */
+    int64_t start_offset, end_offset;       /* rows with start <= offset < end */
     int64_t start_timestamp, end_timestamp; /* rows with start <= timestamp < end; INT64_MIN, INT64_MAX = no bound */
     char topic[SGS_TOPIC_MAX_BYTES + 1];
     int32_t partition;
@@ -59,10 +59,10 @@ sgs_status sgs_columns_open(sgs_memory memory, const sgs_columns_options *option
                             sgs_columns **columns, sgs_error *err);
 void sgs_columns_close(sgs_columns *columns);
 /** Decode one complete batch and append its rows. On failure nothing of the batch is kept.
- *  @return SGS_OK, SGS_CORRUPT_RECORD, SGS_INVALID_RECORD, SGS_UNSUPPORTED_FORMAT, a codec status, or SGS_LIMIT_EXCEEDED
- *          when the batch would carry a variable-size column past 2 GiB (finish first, then again; with no rows before it,
- *          the batch is too large for one array). With check_crc the CRC counts also for batches that the bounds leave out;
- *          these are not decompressed */
+ *  With check_crc the CRC counts also for a batch that the bounds leave out; such a batch is not decompressed.
+ *  @return SGS_OK, SGS_CORRUPT_RECORD, SGS_INVALID_RECORD, SGS_UNSUPPORTED_FORMAT, a codec status, or
+ *          SGS_LIMIT_EXCEEDED when the batch would carry a variable-size column past 2 GiB (finish first, then again;
+ *          with no rows before it, the batch is too large for one array) */
 sgs_status sgs_columns_append_batch(sgs_columns *columns, const uint8_t *batch, size_t size, sgs_error *err);
 int64_t sgs_columns_rows_count(const sgs_columns *columns);
 int64_t sgs_columns_bytes_count(const sgs_columns *columns); /* of the variable-size columns */
@@ -87,9 +87,9 @@ typedef struct sgs_columns_source {
  *  @return SGS_OK; SGS_ILLEGAL_ARGUMENT naming the column, its type and what is accepted */
 sgs_status sgs_columns_source_init(sgs_columns_source *source, const struct ArrowSchema *schema,
                                    const struct ArrowArray *array, sgs_error *err);
-/** Build batches of rows [start, end) of the source, each at most `max_batch_bytes` uncompressed (one larger record makes
- *  a batch of its own), appended to `out` with a row each in `table`. Offsets count from options->base_offset per batch as
- *  a producer sends them; a record without timestamp (null or no column) gets `default_timestamp`. */
+/** Build batches of rows [start, end) of the source, each at most `max_batch_bytes` uncompressed (one larger record
+ *  makes a batch of its own), appended to `out` with a row each in `table`. Offsets count from options->base_offset per
+ *  batch as a producer sends them; a record without timestamp (null or no column) gets `default_timestamp`. */
 sgs_status sgs_columns_encode(const sgs_columns_source *source, int64_t start, int64_t end,
                               const sgs_batch_options *options, int64_t max_batch_bytes, int64_t default_timestamp,
                               sgs_batch_builder *builder, sgs_buffer *out, sgs_buffer *table_rows, sgs_error *err);

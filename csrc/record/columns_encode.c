@@ -7,11 +7,11 @@
 #include "record/binary_column.h"
 #include "record/columns.h"
 
-#define TRY(call)                                                                                                     \
-    do {                                                                                                              \
-        const sgs_status status_ = (call);                                                                            \
-        if (status_ != SGS_OK)                                                                                        \
-            return status_;                                                                                           \
+#define TRY(call)                          \
+    do {                                   \
+        const sgs_status status_ = (call); \
+        if (status_ != SGS_OK)             \
+            return status_;                \
     } while (0)
 
 enum {
@@ -106,7 +106,8 @@ static sgs_status bound_headers(const cells *all, int64_t row, row_cells *cell, 
     return SGS_OK;
 }
 
-static inline sgs_status load_row(const cells *all, int64_t row, int64_t default_timestamp, row_cells *cell, sgs_error *err)
+static inline sgs_status load_row(const cells *all, int64_t row, int64_t default_timestamp, row_cells *cell,
+                                  sgs_error *err)
 {
     if (!sgs_arrow_binary_cell(&all->key, row, &cell->key) || !sgs_arrow_binary_cell(&all->value, row, &cell->value))
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": broken offsets in column key or value", row);
@@ -218,32 +219,38 @@ static sgs_status fill_batch(const fill *fill_, int64_t *row, sgs_error *err)
             base_timestamp = cell.timestamp;
         int64_t timestamp_delta;
         if (__builtin_sub_overflow(cell.timestamp, base_timestamp, &timestamp_delta))
-            return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": timestamp %" PRId64 " is too far from %" PRId64, at,
-                            cell.timestamp, base_timestamp);
+            return sgs_fail(err, SGS_ILLEGAL_ARGUMENT,
+                            "row %" PRId64 ": timestamp %" PRId64 " is too far from %" PRId64, at, cell.timestamp,
+                            base_timestamp);
         const int64_t body = body_size(fill_->all, &cell, timestamp_delta, count);
-        const int64_t batch_bytes = SGS_BATCH_HEADER_BYTES + (int64_t)(used - fill_->start) + SGS_VARINT_MAX_BYTES + body;
+        const int64_t batch_bytes =
+            SGS_BATCH_HEADER_BYTES + (int64_t)(used - fill_->start) + SGS_VARINT_MAX_BYTES + body;
         if (batch_bytes > INT32_MAX && count == 0)
             return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": a record of more than 2^31-1 bytes", at);
         if (count > 0) { /* the first record goes in whatever its size */
-            const int64_t exact = body > INT32_MAX ? batch_bytes
-                                                   : batch_bytes - SGS_VARINT_MAX_BYTES + sgs_varint_size((int32_t)body);
+            const int64_t exact =
+                body > INT32_MAX ? batch_bytes : batch_bytes - SGS_VARINT_MAX_BYTES + sgs_varint_size((int32_t)body);
             if (exact > fill_->max_batch_bytes)
                 break;
         }
         if ((int64_t)(target->capacity - used) < cell.bound)
             TRY(make_room(fill_, at, used, cell.bound, err));
-        const uint8_t *const behind =
-            put_record(target->data + used, fill_->all, &cell, body, timestamp_delta, count);
+        const uint8_t *const behind = put_record(target->data + used, fill_->all, &cell, body, timestamp_delta, count);
         used = (size_t)(behind - target->data);
         if (!log_append_time && cell.timestamp > max_timestamp)
             max_timestamp = cell.timestamp;
         ++count;
     }
+    int64_t next_offset; /* the offset behind the last must exist too */
+    if (__builtin_add_overflow(builder->options.base_offset, count, &next_offset))
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT,
+                        "no offsets are left for %" PRId32 " records from base offset %" PRId64, count,
+                        builder->options.base_offset);
     target->size = used;
     builder->base_timestamp = base_timestamp;
     builder->max_timestamp = max_timestamp;
     builder->records_count = count;
-    builder->last_offset = builder->options.base_offset + count - 1;
+    builder->last_offset = next_offset - 1;
     *row = at;
     return SGS_OK;
 }

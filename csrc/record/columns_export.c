@@ -1,16 +1,17 @@
 /* columns_export.c - handing columns over by the Arrow C data interface.
  *
- * OWNERSHIP  each exported struct has a node of its own, which owns the struct's buffers and holds its children. A consumer
- * may move a child out (copy it and clear its release); what is left then releases the rest, in any order and thread. */
+ * OWNERSHIP  each exported struct has a node of its own, which owns the struct's buffers and holds its children. A
+ * consumer may move a child out (copy it and clear its release); what is left then releases the rest, in any order and
+ * thread. */
 #include <stddef.h>
 
 #include "record/columns_state.h"
 
-#define TRY(call)                                                                                                     \
-    do {                                                                                                              \
-        const sgs_status status_ = (call);                                                                            \
-        if (status_ != SGS_OK)                                                                                        \
-            return status_;                                                                                           \
+#define TRY(call)                          \
+    do {                                   \
+        const sgs_status status_ = (call); \
+        if (status_ != SGS_OK)             \
+            return status_;                \
     } while (0)
 
 enum { BUFFERS_MAX = 3 };
@@ -245,6 +246,11 @@ static sgs_status export_columns(sgs_columns *columns, struct ArrowArray *array,
 
 sgs_status sgs_columns_finish(sgs_columns *columns, struct ArrowArray *array, sgs_error *err)
 {
+    const size_t key_bytes = columns->key.data.size;
+    const size_t value_bytes = columns->value.data.size;
+    columns->expected_rows = columns->rows_count;
+    columns->expected_key_bytes = key_bytes + key_bytes / 8;
+    columns->expected_value_bytes = value_bytes + value_bytes / 8;
     const sgs_status status = export_columns(columns, array, err);
     sgs_columns_clear(columns); /* after a failure too: some columns may be gone, and what is left is no table */
     return status;
@@ -339,10 +345,10 @@ sgs_status sgs_columns_export_schema(sgs_memory memory, const sgs_columns_option
     root.flags = 0; /* the rows of a record batch are not null */
     for (unsigned i = 0; i < options->columns_count; ++i) {
         const sgs_column column = (sgs_column)options->columns[i];
-        const sgs_status status =
-            column == SGS_COLUMN_HEADERS
-                ? make_headers_schema(memory, root.children[i], err)
-                : make_schema(memory, column_format(options, column), sgs_column_name((int)column), 0, root.children[i], err);
+        const sgs_status status = column == SGS_COLUMN_HEADERS
+                                      ? make_headers_schema(memory, root.children[i], err)
+                                      : make_schema(memory, column_format(options, column),
+                                                    sgs_column_name((int)column), 0, root.children[i], err);
         if (status != SGS_OK) {
             root.release(&root);
             return status;

@@ -4,11 +4,11 @@
 #include "record/columns_state.h"
 #include "record/utf8_java.h"
 
-#define TRY(call)                                                                                                     \
-    do {                                                                                                              \
-        const sgs_status status_ = (call);                                                                            \
-        if (status_ != SGS_OK)                                                                                        \
-            return status_;                                                                                           \
+#define TRY(call)                          \
+    do {                                   \
+        const sgs_status status_ = (call); \
+        if (status_ != SGS_OK)             \
+            return status_;                \
     } while (0)
 
 static sgs_status fill_int32(sgs_buffer *column, int32_t value, int64_t count, sgs_error *err)
@@ -30,14 +30,16 @@ static sgs_status fill_timestamps(sgs_columns *columns, const sgs_chunk *chunk, 
     int64_t *const cells = (int64_t *)(void *)(column->data + column->size);
     for (int64_t i = 0; i < chunk->rows; ++i)
         if (__builtin_mul_overflow(chunk->timestamps[i], 1000, &cells[i]))
-            return sgs_fail(err, SGS_INVALID_RECORD, "timestamp %" PRId64 " ms of offset %" PRId64 " does not fit microseconds",
+            return sgs_fail(err, SGS_INVALID_RECORD,
+                            "timestamp %" PRId64 " ms of offset %" PRId64 " does not fit microseconds",
                             chunk->timestamps[i], chunk->offsets[i]);
     column->size += (size_t)chunk->rows * sizeof(int64_t);
     return SGS_OK;
 }
 
 /* Header keys become Arrow strings, which must be valid UTF-8; Kafka's are whatever the producer wrote. */
-static sgs_status append_header_key(sgs_headers_column *headers, sgs_bytes key, const uint8_t *readable_end, sgs_error *err)
+static sgs_status append_header_key(sgs_headers_column *headers, sgs_bytes key, const uint8_t *readable_end,
+                                    sgs_error *err)
 {
     sgs_binary_column *const column = &headers->key;
     const bool is_valid = sgs_utf8_is_valid(key.data, (size_t)key.size);
@@ -85,7 +87,8 @@ static sgs_status fill_headers(sgs_columns *columns, const sgs_chunk *chunk, sgs
         int32_t signs[SGS_CHUNK_ROWS]; /* negative = null, as sgs_validity_append wants it */
         for (int64_t i = 0; i < chunk->rows; ++i)
             signs[i] = chunk->header_counts[i] - 1;
-        TRY(sgs_validity_append(&headers->validity, columns->rows_count, signs, chunk->rows, chunk->headerless_rows, err));
+        TRY(sgs_validity_append(&headers->validity, columns->rows_count, signs, chunk->rows, chunk->headerless_rows,
+                                err));
     }
     int32_t *const offsets = (int32_t *)(void *)(headers->offsets.data + headers->offsets.size);
     for (int64_t i = 0; i < chunk->rows; ++i) {
@@ -98,11 +101,38 @@ static sgs_status fill_headers(sgs_columns *columns, const sgs_chunk *chunk, sgs
     return SGS_OK;
 }
 
+/* Room for a table as large as the last one, so that columns do not move while they grow. Where there is no memory for
+ * that, they grow as they need: nothing is lost. */
+static void reserve_expected(sgs_columns *columns)
+{
+    const bool *const wanted = columns->wanted;
+    const int64_t rows = columns->expected_rows + columns->expected_rows / 8;
+    const size_t long_cells = (size_t)rows * sizeof(int64_t);
+    const size_t int_cells = (size_t)rows * sizeof(int32_t);
+    sgs_error ignored;
+    if (wanted[SGS_COLUMN_KEY])
+        (void)sgs_binary_column_reserve(&columns->key, rows, columns->expected_key_bytes, &ignored);
+    if (wanted[SGS_COLUMN_VALUE])
+        (void)sgs_binary_column_reserve(&columns->value, rows, columns->expected_value_bytes, &ignored);
+    if (wanted[SGS_COLUMN_OFFSET])
+        (void)sgs_buffer_reserve(&columns->offset, long_cells, &ignored);
+    if (wanted[SGS_COLUMN_TIMESTAMP])
+        (void)sgs_buffer_reserve(&columns->timestamp, long_cells, &ignored);
+    if (wanted[SGS_COLUMN_TIMESTAMP_TYPE])
+        (void)sgs_buffer_reserve(&columns->timestamp_type, int_cells, &ignored);
+    if (wanted[SGS_COLUMN_LEADER_EPOCH])
+        (void)sgs_buffer_reserve(&columns->leader_epoch, int_cells, &ignored);
+    if (wanted[SGS_COLUMN_HEADERS])
+        (void)sgs_buffer_reserve(&columns->headers.offsets, int_cells, &ignored);
+}
+
 sgs_status sgs_columns_fill(sgs_columns *columns, const sgs_batch_header *batch, sgs_error *err)
 {
     const sgs_chunk *const chunk = &columns->chunk;
     const bool *const wanted = columns->wanted;
     const int64_t row = columns->rows_count;
+    if (row == 0 && columns->expected_rows > 0)
+        reserve_expected(columns);
     if (wanted[SGS_COLUMN_KEY])
         TRY(sgs_binary_column_append(&columns->key, row, chunk->keys, chunk->key_sizes, chunk->rows, chunk->key_bytes,
                                      chunk->key_nulls, chunk->readable_end, err));

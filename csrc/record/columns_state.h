@@ -33,14 +33,16 @@ struct sgs_columns {
     sgs_columns_options options;
     const sgs_codec_table *codecs; /* borrowed */
     bool wanted[SGS_COLUMN_COUNT];
-    bool times_are_bounded;        /* start_timestamp or end_timestamp is set */
+    bool times_are_bounded; /* start_timestamp or end_timestamp is set */
     size_t topic_size;
-    sgs_buffer scratch;            /* a decompressed section */
+    sgs_buffer scratch; /* a decompressed section */
     int64_t rows_count;
+    int64_t expected_rows; /* what the last table had: the next is likely to have as much */
+    size_t expected_key_bytes, expected_value_bytes;
     sgs_binary_column key, value;
     sgs_headers_column headers;
-    sgs_buffer offset, timestamp;              /* int64 */
-    sgs_buffer timestamp_type, leader_epoch;   /* int32; topic and partition are made at the end */
+    sgs_buffer offset, timestamp;            /* int64 */
+    sgs_buffer timestamp_type, leader_epoch; /* int32; topic and partition are made at the end */
     sgs_chunk chunk;
 };
 

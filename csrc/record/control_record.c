@@ -25,8 +25,9 @@ const char *sgs_control_type_name(sgs_control_type type)
 sgs_status sgs_control_record_type(const sgs_record *record, sgs_control_type *type, int16_t *id, sgs_error *err)
 {
     if (record->key.size < SGS_CONTROL_KEY_BYTES)
-        return sgs_fail(err, SGS_INVALID_RECORD, "control record at offset %" PRId64 ": a key of %" PRId32 " bytes, expected 4",
-                        record->offset, record->key.size);
+        return sgs_fail(err, SGS_INVALID_RECORD,
+                        "control record at offset %" PRId64 ": a key of %" PRId32 " bytes, expected 4", record->offset,
+                        record->key.size);
     const int16_t version = sgs_load_be_i16(record->key.data);
     if (version < CURRENT_VERSION)
         return sgs_fail(err, SGS_INVALID_RECORD, "control record at offset %" PRId64 ": a key of version %d",
@@ -47,15 +48,16 @@ sgs_status sgs_control_record_end_transaction(const sgs_record *record, sgs_end_
     if (status != SGS_OK)
         return status;
     if (type != SGS_CONTROL_ABORT && type != SGS_CONTROL_COMMIT) /* before the value is looked at, as in Kafka */
-        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "control record at offset %" PRId64 ": %s is not a transaction marker",
-                        record->offset, sgs_control_type_name(type));
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT,
+                        "control record at offset %" PRId64 ": %s is not a transaction marker", record->offset,
+                        sgs_control_type_name(type));
     if (record->value.size >= 2 && sgs_load_be_i16(record->value.data) < CURRENT_VERSION)
         return sgs_fail(err, SGS_INVALID_RECORD, "transaction marker at offset %" PRId64 ": version %d", record->offset,
                         sgs_load_be_i16(record->value.data));
     if (record->value.size < SGS_END_TRANSACTION_VALUE_BYTES)
         return sgs_fail(err, SGS_INVALID_RECORD,
-                        "transaction marker at offset %" PRId64 ": a value of %" PRId32 " bytes, expected 6", record->offset,
-                        record->value.size);
+                        "transaction marker at offset %" PRId64 ": a value of %" PRId32 " bytes, expected 6",
+                        record->offset, record->value.size);
     *marker = (sgs_end_transaction_marker){
         .type = type,
         .coordinator_epoch = sgs_load_be_i32(record->value.data + COORDINATOR_EPOCH_AT),

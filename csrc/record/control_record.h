@@ -31,8 +31,8 @@ typedef struct sgs_end_transaction_marker {
 sgs_status sgs_control_record_type(const sgs_record *record, sgs_control_type *type, int16_t *id, sgs_error *err);
 /** "ABORT", "COMMIT", ... and "UNKNOWN", as Kafka names them. */
 const char *sgs_control_type_name(sgs_control_type type);
-/** @return SGS_ILLEGAL_ARGUMENT when the record is another kind of control record; SGS_INVALID_RECORD: no or a short value,
- *          a negative version. Kafka EndTransactionMarker.deserialize */
+/** @return SGS_ILLEGAL_ARGUMENT when the record is another kind of control record; SGS_INVALID_RECORD: no or a short
+ *          value, a negative version. Kafka EndTransactionMarker.deserialize */
 sgs_status sgs_control_record_end_transaction(const sgs_record *record, sgs_end_transaction_marker *marker,
                                               sgs_error *err);
 

@@ -30,7 +30,8 @@ sgs_record_fault sgs_record_check_headers(const uint8_t *at, const uint8_t *end,
     return at == end ? NULL : "a record does not end at its declared size";
 }
 
-void sgs_record_reader_init(sgs_record_reader *reader, const sgs_batch_header *batch, const uint8_t *section, size_t size)
+void sgs_record_reader_init(sgs_record_reader *reader, const sgs_batch_header *batch, const uint8_t *section,
+                            size_t size)
 {
     *reader = (sgs_record_reader){
         .batch = *batch,

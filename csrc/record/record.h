@@ -1,7 +1,8 @@
-/* record.h - one record, magic 2: reading and writing of the record section of a batch [format.md 5], Kafka DefaultRecord.
+/* record.h - one record of magic 2: reading and writing of a batch's record section [format.md 5], Kafka DefaultRecord.
  *
- *     size varint | attributes i8 | timestamp_delta varlong | offset_delta varint | key varint+bytes | value varint+bytes
- *     | header count varint | per header: key varint+bytes, value varint+bytes        (-1 = null, not for header keys)
+ *     size varint | attributes i8 | timestamp_delta varlong | offset_delta varint | key varint+bytes
+ *     | value varint+bytes | header count varint | per header: key varint+bytes, value varint+bytes
+ * A size of -1 is null; header keys are never null.
  * Input is hostile: each length is compared with what remains before it is used [DUR-85..DUR-91]. Nothing is copied: a
  * record points into the bytes it was read from and lives as long as they do. */
 #ifndef SGS_RECORD_RECORD_H
@@ -19,9 +20,9 @@ typedef struct sgs_record_header {
 } sgs_record_header;
 
 typedef struct sgs_record {
-    int64_t offset;    /* absolute */
-    int64_t timestamp; /* by the batch's timestamp type: max_timestamp for LogAppendTime */
-    int32_t sequence;  /* -1 when the batch has none */
+    int64_t offset;     /* absolute */
+    int64_t timestamp;  /* by the batch's timestamp type: max_timestamp for LogAppendTime */
+    int32_t sequence;   /* -1 when the batch has none */
     int32_t size_bytes; /* size varint included */
     sgs_bytes key, value;
     int32_t headers_count;
@@ -37,7 +38,8 @@ typedef struct sgs_record_reader {
 } sgs_record_reader;
 
 /** Start reading `section`: the record section of `batch`, decompressed when the batch has a codec. Borrowed. */
-void sgs_record_reader_init(sgs_record_reader *reader, const sgs_batch_header *batch, const uint8_t *section, size_t size);
+void sgs_record_reader_init(sgs_record_reader *reader, const sgs_batch_header *batch, const uint8_t *section,
+                            size_t size);
 /** @param found  false after the last record
  *  @return SGS_OK; SGS_INVALID_RECORD naming the batch's offset: a record that does not end at its declared size, a
  *          negative header key size, bytes left behind the last record, too few records [format.md 5, Reader rules] */

@@ -39,7 +39,8 @@ enum {
     LEGACY_ATTRIBUTES_AT = MAGIC_AT + 1,
     LEGACY_TIMESTAMP_AT = LEGACY_ATTRIBUTES_AT + 1, /* magic 1 only */
 };
-_Static_assert(LEGACY_TIMESTAMP_AT + 8 == SGS_LOG_OVERHEAD + SGS_LEGACY_MESSAGE_MIN_BYTES, "the smallest message has it");
+_Static_assert(LEGACY_TIMESTAMP_AT + 8 == SGS_LOG_OVERHEAD + SGS_LEGACY_MESSAGE_MIN_BYTES,
+               "the smallest message has it");
 
 static int64_t add_saturating(int64_t value, int64_t delta)
 {
@@ -86,8 +87,7 @@ sgs_status sgs_batch_header_peek(const uint8_t *batch, size_t size, int64_t posi
         return sgs_fail_at(err, SGS_CORRUPT_RECORD, position, "a batch header of at least 17 bytes", "%zu bytes", size);
     const int32_t length = sgs_load_be_i32(batch + LENGTH_AT);
     const bool legacy = (int8_t)batch[MAGIC_AT] < 2;
-    const int32_t least =
-        legacy ? SGS_LEGACY_MESSAGE_MIN_BYTES : SGS_BATCH_HEADER_BYTES - SGS_LOG_OVERHEAD;
+    const int32_t least = legacy ? SGS_LEGACY_MESSAGE_MIN_BYTES : SGS_BATCH_HEADER_BYTES - SGS_LOG_OVERHEAD;
     if (length < least || length > INT32_MAX - SGS_LOG_OVERHEAD)
         return sgs_fail_at(err, SGS_CORRUPT_RECORD, position,
                            legacy ? "a message length from 14" : "a batch length from 49", "%" PRId32, length);

@@ -16,20 +16,20 @@
 
 /* field positions are previous + length; record_batch.c pins them with _Static_assert */
 enum {
-    SGS_LOG_OVERHEAD = 12,         /* base_offset + length */
-    SGS_BATCH_PREFIX_BYTES = 17,   /* what every magic shares */
-    SGS_BATCH_HEADER_BYTES = 61,   /* Kafka RECORD_BATCH_OVERHEAD */
+    SGS_LOG_OVERHEAD = 12,       /* base_offset + length */
+    SGS_BATCH_PREFIX_BYTES = 17, /* what every magic shares */
+    SGS_BATCH_HEADER_BYTES = 61, /* Kafka RECORD_BATCH_OVERHEAD */
     SGS_BATCH_CRC_START = 21,
     SGS_LEGACY_MESSAGE_MIN_BYTES = 14, /* smallest magic 0 message without the 12 byte prefix */
 };
 
 enum { /* attributes */
-    SGS_ATTRIBUTE_CODEC_MASK = 0x07,
-    SGS_ATTRIBUTE_LOG_APPEND_TIME = 0x08,
-    SGS_ATTRIBUTE_TRANSACTIONAL = 0x10,
-    SGS_ATTRIBUTE_CONTROL = 0x20,
-    SGS_ATTRIBUTE_DELETE_HORIZON = 0x40,
-    SGS_ATTRIBUTE_KNOWN_MASK = 0x7f,
+       SGS_ATTRIBUTE_CODEC_MASK = 0x07,
+       SGS_ATTRIBUTE_LOG_APPEND_TIME = 0x08,
+       SGS_ATTRIBUTE_TRANSACTIONAL = 0x10,
+       SGS_ATTRIBUTE_CONTROL = 0x20,
+       SGS_ATTRIBUTE_DELETE_HORIZON = 0x40,
+       SGS_ATTRIBUTE_KNOWN_MASK = 0x7f,
 };
 
 #define SGS_NO_TIMESTAMP INT64_C(-1)
@@ -40,24 +40,25 @@ enum { /* attributes */
 
 /* One row of the batch-header table: what every later step reads instead of parsing again. Python sees the rows as a
  * NumPy structured array with the same fields and offsets (segstore/_core.pyx, BATCH_HEADER_DTYPE); 80 bytes, no holes.
- * For magic 0 and 1 base_offset == last_offset == the stored offset, the producer fields are -1, both timestamps are the
- * message's (-1 at magic 0), and records_count is 1, or -1 for a compressed wrapper: nobody knows before it is opened. */
+ * For magic 0 and 1 base_offset == last_offset == the stored offset, the producer fields are -1, both timestamps are
+ * the message's (-1 at magic 0), and records_count is 1, or -1 for a compressed wrapper: nobody knows before it is
+ * opened. */
 typedef struct sgs_batch_header {
-    int64_t position;    /* byte of the batch's start in the file or buffer that was scanned */
+    int64_t position; /* byte of the batch's start in the file or buffer that was scanned */
     int64_t base_offset;
-    int64_t last_offset; /* base_offset + last_offset_delta, also after compaction */
+    int64_t last_offset;    /* base_offset + last_offset_delta, also after compaction */
     int64_t base_timestamp; /* the delete horizon when SGS_ATTRIBUTE_DELETE_HORIZON is set */
     int64_t max_timestamp;
     int64_t producer_id;
-    int32_t size_bytes;  /* whole batch, prefix included */
+    int32_t size_bytes; /* whole batch, prefix included */
     int32_t partition_leader_epoch;
     int32_t base_sequence;
     int32_t records_count;
-    uint32_t crc;        /* as stored */
+    uint32_t crc; /* as stored */
     int16_t attributes;
     int16_t producer_epoch;
     int8_t magic;
-    uint8_t padding[7];  /* zero */
+    uint8_t padding[7]; /* zero */
 } sgs_batch_header;
 
 /** Read the header of a complete magic 2 batch (size >= 61) or the prefix of a legacy one. No CRC, no sums that could
@@ -79,7 +80,8 @@ uint32_t sgs_batch_compute_crc(const uint8_t *batch, size_t size);
  *  @return SGS_OK or SGS_CORRUPT_RECORD with position, found and expected */
 sgs_status sgs_batch_check(const uint8_t *batch, size_t size, int64_t position, sgs_error *err);
 
-/* in-place edits [format.md 4.6]; none needs a new CRC but set_max_timestamp, which recomputes it when it changes bytes */
+/* in-place edits [format.md 4.6]; none needs a new CRC but set_max_timestamp, which recomputes it when it changes
+ * bytes */
 void sgs_batch_set_last_offset(uint8_t *batch, int64_t last_offset);
 void sgs_batch_set_leader_epoch(uint8_t *batch, int32_t epoch);
 void sgs_batch_set_max_timestamp(uint8_t *batch, size_t size, bool log_append_time, int64_t timestamp);
@@ -89,6 +91,9 @@ static inline bool sgs_batch_is_control(const sgs_batch_header *header)
 {
     return header->magic >= 2 && (header->attributes & SGS_ATTRIBUTE_CONTROL) != 0;
 }
-static inline int sgs_batch_codec(const sgs_batch_header *header) { return header->attributes & SGS_ATTRIBUTE_CODEC_MASK; }
+static inline int sgs_batch_codec(const sgs_batch_header *header)
+{
+    return header->attributes & SGS_ATTRIBUTE_CODEC_MASK;
+}
 
 #endif

@@ -1,8 +1,9 @@
-/* record_parse.h - the one parser of magic 2 records, inlined into the record reader and the column decoder [format.md 5].
+/* record_parse.h - the one parser of magic 2 records, inlined into the record reader and the column decoder [format.md
+ * 5].
  *
- * Every varint read is bounded by the section's end, every length by the record's own end. A record's varints are short and
- * of the same size as its neighbour's, so the branches below are predicted; the next record begins at a place that only the
- * size field decides, so records do not wait for each other. */
+ * Every varint read is bounded by the section's end, every length by the record's own end. A record's varints are short
+ * and of the same size as its neighbour's, so the branches below are predicted; the next record begins at a place that
+ * only the size field decides, so records do not wait for each other. */
 #ifndef SGS_RECORD_RECORD_PARSE_H
 #define SGS_RECORD_RECORD_PARSE_H
 
@@ -31,8 +32,8 @@ sgs_status sgs_record_fail(const sgs_batch_header *batch, int32_t index, sgs_rec
 /** Check `count` headers that must end exactly at `end`. @return NULL when they are good */
 sgs_record_fault sgs_record_check_headers(const uint8_t *at, const uint8_t *end, int32_t count);
 
-/* As the readers of base/varint.h, but the slow call gets a copy of the position, so that the position itself can live in
- * a register. */
+/* As the readers of base/varint.h, but the slow call gets a copy of the position, so that the position itself can live
+ * in a register. */
 static inline bool sgs_parse_varint(const uint8_t **next, const uint8_t *end, int32_t *value)
 {
     const uint8_t *at = *next;
@@ -90,7 +91,8 @@ static inline bool sgs_parse_varlong(const uint8_t **next, const uint8_t *end, i
 }
 
 /** Parse the record at `at`. @return NULL and `*fields`, or what is wrong */
-static inline sgs_record_fault sgs_record_parse(const uint8_t *at, const uint8_t *section_end, sgs_record_fields *fields)
+static inline sgs_record_fault sgs_record_parse(const uint8_t *at, const uint8_t *section_end,
+                                                sgs_record_fields *fields)
 {
     int32_t size;
     if (!sgs_parse_varint(&at, section_end, &size))

@@ -20,7 +20,8 @@ static sgs_status check_header(const sgs_batch_header *batch, sgs_error *err)
     return SGS_OK;
 }
 
-sgs_status sgs_record_section_check(const sgs_batch_header *header, const uint8_t *batch, bool check_crc, sgs_error *err)
+sgs_status sgs_record_section_check(const sgs_batch_header *header, const uint8_t *batch, bool check_crc,
+                                    sgs_error *err)
 {
     if (header->magic != 2)
         return sgs_fail(err, SGS_UNSUPPORTED_FORMAT, "batch at offset %" PRId64 ": magic %d, expected 2",

@@ -1,5 +1,6 @@
-/* record_section.h - the bytes of a batch's records, whatever its codec: borrowed when plain, decompressed into a scratch
- * buffer otherwise. The one place where a batch is opened for its records [DUR-85: bounds, magic, CRC, then structure]. */
+/* record_section.h - the bytes of a batch's records, whatever its codec: borrowed when plain, decompressed into a
+ * scratch buffer otherwise. The one place where a batch is opened for its records [DUR-85: bounds, magic, CRC, then
+ * structure]. */
 #ifndef SGS_RECORD_RECORD_SECTION_H
 #define SGS_RECORD_RECORD_SECTION_H
 
@@ -15,6 +16,7 @@ sgs_status sgs_record_section_open(const uint8_t *batch, size_t size, bool check
 /** What opening checks before it looks at the records: magic, CRC (when asked), and a header that makes sense [DUR-87,
  *  DUR-89, DUR-95]. `header` is that of the complete `batch`.
  *  @return SGS_UNSUPPORTED_FORMAT, SGS_CORRUPT_RECORD or SGS_INVALID_RECORD, naming the batch's offset */
-sgs_status sgs_record_section_check(const sgs_batch_header *header, const uint8_t *batch, bool check_crc, sgs_error *err);
+sgs_status sgs_record_section_check(const sgs_batch_header *header, const uint8_t *batch, bool check_crc,
+                                    sgs_error *err);
 
 #endif

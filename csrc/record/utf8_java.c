@@ -21,8 +21,7 @@ static size_t step_four(const uint8_t *at, size_t left, bool *valid)
 {
     if (at[0] > 0xF4)
         return 1;
-    if (left > 1 &&
-        (!is_continuation(at[1]) || (at[0] == 0xF0 && at[1] < 0x90) || (at[0] == 0xF4 && at[1] > 0x8F)))
+    if (left > 1 && (!is_continuation(at[1]) || (at[0] == 0xF0 && at[1] < 0x90) || (at[0] == 0xF4 && at[1] > 0x8F)))
         return 1;
     if (left > 2 && !is_continuation(at[2]))
         return 2;

@@ -68,7 +68,7 @@ sgs_status sgs_xerial_decompress(const sgs_codec_provider *snappy, const uint8_t
         return sgs_fail(err, SGS_CODEC, "an empty snappy payload");
     if (!is_header(data, size))
         return decompress_block(snappy, data, size, start, limit, out, err);
-    size_t at = SGS_XERIAL_HEADER_BYTES; /* the first header's versions are not checked, as in snappy-java */
+    size_t at = SGS_XERIAL_HEADER_BYTES;    /* the first header's versions are not checked, as in snappy-java */
     while (size - at >= CHUNK_SIZE_BYTES) { /* one to three bytes more are ignored */
         if (memcmp(data + at, magic, CHUNK_SIZE_BYTES) == 0) {
             if (!is_header(data + at, size - at) || sgs_load_be_i32(data + at + VERSION_AT) < VERSION)
@@ -79,7 +79,8 @@ sgs_status sgs_xerial_decompress(const sgs_codec_provider *snappy, const uint8_t
         const int32_t chunk = sgs_load_be_i32(data + at);
         at += CHUNK_SIZE_BYTES;
         if (chunk <= 0 || chunk > GREATEST_CHUNK_BYTES || (size_t)chunk > size - at)
-            return sgs_fail(err, SGS_CODEC, "byte %zu of a snappy stream: a chunk of %" PRId32 " bytes where %zu are left",
+            return sgs_fail(err, SGS_CODEC,
+                            "byte %zu of a snappy stream: a chunk of %" PRId32 " bytes where %zu are left",
                             at - CHUNK_SIZE_BYTES, chunk, size - at);
         const sgs_status status = decompress_block(snappy, data + at, (size_t)chunk, start, limit, out, err);
         if (status != SGS_OK)

@@ -1,9 +1,10 @@
-/* xerial_stream.h - the block stream that snappy-java wraps around raw snappy blocks, which Kafka stores [format.md 8.2].
+/* xerial_stream.h - the block stream that snappy-java wraps around raw snappy blocks, which Kafka stores [format.md
+ * 8.2].
  *
  *     82 53 4e 41 50 50 59 00 | i32 version | i32 compatible version      16 bytes, big-endian
  *     { i32 size | one raw snappy block } ...                             blocks of up to 32768 plain bytes
- * Streams may be concatenated: a header in the place of a chunk size begins the next. A payload without the header is one
- * raw block, as some clients write. */
+ * Streams may be concatenated: a header in the place of a chunk size begins the next. A payload without the header is
+ * one raw block, as some clients write. */
 #ifndef SGS_RECORD_XERIAL_STREAM_H
 #define SGS_RECORD_XERIAL_STREAM_H
 

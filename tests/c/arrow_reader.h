@@ -1,4 +1,5 @@
-/* arrow_reader.h - reading exported Arrow arrays cell by cell in tests: slow, and checking what the C data interface asks. */
+/* arrow_reader.h - reading exported Arrow arrays cell by cell in tests: slow, and checking what the C data interface
+ * asks. */
 #ifndef SGS_TEST_ARROW_READER_H
 #define SGS_TEST_ARROW_READER_H
 
@@ -14,6 +15,7 @@ int32_t arrow_int32(const struct ArrowArray *array, int64_t row);
 /** The entries of a list cell: [*start, *end). */
 void arrow_list(const struct ArrowArray *array, int64_t row, int64_t *start, int64_t *end);
 /** The child of that name; NULL when there is none. */
-const struct ArrowArray *arrow_child(const struct ArrowSchema *schema, const struct ArrowArray *array, const char *name);
+const struct ArrowArray *arrow_child(const struct ArrowSchema *schema, const struct ArrowArray *array,
+                                     const char *name);
 
 #endif

@@ -147,7 +147,8 @@ static sgs_status unsnap(void *context, const uint8_t *data, size_t size, size_t
     if (total > limit)
         return sgs_fail(err, SGS_LIMIT_EXCEEDED, "a snappy block of %llu bytes", (unsigned long long)total);
     if (total > 64 * size) /* an element of 3 bytes makes at most 64: no memory for a claim that cannot be met */
-        return sgs_fail(err, SGS_CODEC, "a snappy block of %zu bytes that claims %llu", size, (unsigned long long)total);
+        return sgs_fail(err, SGS_CODEC, "a snappy block of %zu bytes that claims %llu", size,
+                        (unsigned long long)total);
     const sgs_status status = sgs_buffer_reserve(out, (size_t)total + 1, err);
     if (status != SGS_OK)
         return status;

@@ -1,5 +1,5 @@
-/* test_batch_builder.c - [format.md 10, 6.2, 4.5], Kafka MemoryRecordsBuilderTest, DefaultRecordBatchTest, MemoryRecordsTest
- * where named. */
+/* test_batch_builder.c - [format.md 10, 6.2, 4.5], Kafka MemoryRecordsBuilderTest, DefaultRecordBatchTest,
+ * MemoryRecordsTest where named. */
 #include "record/batch_builder.h"
 
 #include <errno.h>
@@ -64,9 +64,11 @@ TEST(the_worked_examples_come_out_byte_for_byte)
     const sgs_record_header first[] = { { kit_text("h1"), kit_text("x") } };
     const sgs_record_header second[] = { { kit_text("trace"), kit_text(NULL) }, { kit_text("ü"), kit_text("") } };
     REQUIRE_OK(start(&f), &err);
-    REQUIRE_OK(sgs_batch_builder_append(&f.builder, 100, EXAMPLE_T, kit_text("k1"), kit_text("v1"), first, 1, &err), &err);
-    REQUIRE_OK(sgs_batch_builder_append(&f.builder, 101, EXAMPLE_T + 5, kit_text(NULL), kit_text("hello"), second, 2, &err),
+    REQUIRE_OK(sgs_batch_builder_append(&f.builder, 100, EXAMPLE_T, kit_text("k1"), kit_text("v1"), first, 1, &err),
                &err);
+    REQUIRE_OK(
+        sgs_batch_builder_append(&f.builder, 101, EXAMPLE_T + 5, kit_text(NULL), kit_text("hello"), second, 2, &err),
+        &err);
     EXPECT_EQ_I64(sgs_batch_builder_uncompressed_size(&f.builder), 100); /* DefaultRecordBatchTest.testSizeInBytes */
     expect_batch(&f, EXAMPLE_TWO_RECORDS);
 
@@ -188,6 +190,12 @@ TEST(combinations_that_kafka_refuses_are_refused_at_the_start)
     f.options = good;
     f.options.base_offset = -1;
     EXPECT_STATUS(start(&f), SGS_ILLEGAL_ARGUMENT);
+    f.options.base_offset = INT64_MAX; /* there would be no next offset */
+    EXPECT_STATUS(start(&f), SGS_ILLEGAL_ARGUMENT);
+    f.options.base_offset = INT64_MAX - 1;
+    REQUIRE_OK(start(&f), &err);
+    EXPECT_OK(append(&f, INT64_MAX - 1, 0, "a", "b"), &err);
+    EXPECT_STATUS(append(&f, INT64_MAX, 0, "a", "b"), SGS_ILLEGAL_ARGUMENT);
     f.options = good;
     f.options.codec = SGS_CODEC_ZSTD;
     f.builder.codecs = NULL;
@@ -217,6 +225,27 @@ TEST(records_that_kafka_refuses_are_refused)
     REQUIRE_OK(sgs_batch_builder_finish(&f.builder, &f.out, NULL, &err), &err);
     EXPECT_STATUS(append(&f, 12, 0, "a", "b"), SGS_ILLEGAL_STATE);
     EXPECT_STATUS(sgs_batch_builder_finish(&f.builder, &f.out, NULL, &err), SGS_ILLEGAL_STATE);
+    fixture_deinit(&f);
+}
+
+/* [format.md 6.1] DefaultRecordBatchTest.testReadAndWriteControlBatch */
+TEST(control_batches_take_control_records_only)
+{
+    fixture f;
+    fixture_init(&f);
+    f.options.base_offset = 102;
+    f.options.partition_leader_epoch = 5;
+    f.options.producer_id = 4001;
+    f.options.producer_epoch = 3;
+    f.options.transactional = f.options.control = true;
+    REQUIRE_OK(start(&f), &err);
+    EXPECT_STATUS(append(&f, 102, 0, NULL, "value"), SGS_ILLEGAL_ARGUMENT);
+    EXPECT_STATUS(append(&f, 102, 0, "key", "value"), SGS_ILLEGAL_ARGUMENT);
+    const kit_bytes key = kit_hex("00000001"), value = kit_hex("000000000007");
+    REQUIRE_OK(sgs_batch_builder_append(&f.builder, 102, EXAMPLE_T + 10, (sgs_bytes){ key.data, 4 },
+                                        (sgs_bytes){ value.data, 6 }, NULL, 0, &err),
+               &err);
+    expect_batch(&f, EXAMPLE_COMMIT);
     fixture_deinit(&f);
 }
 

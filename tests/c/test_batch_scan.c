@@ -1,5 +1,5 @@
-/* test_batch_scan.c - [format.md 9.1, 9.2, DUR-50, DUR-86], Kafka ByteBufferLogInputStreamTest, FileLogInputStreamTest where
- * named. */
+/* test_batch_scan.c - [format.md 9.1, 9.2, DUR-50, DUR-86], Kafka ByteBufferLogInputStreamTest, FileLogInputStreamTest
+ * where named. */
 #include "record/batch_scan.h"
 
 #include <errno.h>
@@ -163,7 +163,8 @@ TEST(the_table_and_the_result_describe_what_was_seen)
     int64_t position = 0;
     for (int i = 0; i < 4; ++i) {
         sgs_batch_header loaded;
-        REQUIRE_OK(sgs_batch_header_load(bytes.data + position, bytes.size - (size_t)position, position, &loaded, &err), &err);
+        REQUIRE_OK(sgs_batch_header_load(bytes.data + position, bytes.size - (size_t)position, position, &loaded, &err),
+                   &err);
         EXPECT_MEM(&rows[i], &loaded, sizeof loaded);
         position += loaded.size_bytes;
     }
@@ -303,8 +304,9 @@ TEST(a_scan_in_pieces_sees_the_same)
             do {
                 const size_t at = (size_t)pieces.result.valid_bytes - 1000;
                 REQUIRE_TRUE(needed <= size - at);
-                REQUIRE_OK(sgs_batch_scan_feed(&pieces, cut.data + at, needed, 1000 + (int64_t)size, NULL, &needed, &err),
-                           &err);
+                REQUIRE_OK(
+                    sgs_batch_scan_feed(&pieces, cut.data + at, needed, 1000 + (int64_t)size, NULL, &needed, &err),
+                    &err);
             } while (needed > 0);
             EXPECT_TRUE(pieces.over);
             EXPECT_EQ_I64(pieces.result.stop, whole.stop);
@@ -333,8 +335,9 @@ TEST(a_table_that_cannot_grow_loses_nothing)
                   SGS_RESOURCE);
     memory_env_heal(&memory);
     const size_t at = (size_t)pieces.result.valid_bytes;
-    REQUIRE_OK(sgs_batch_scan_feed(&pieces, bytes.data + at, bytes.size - at, (int64_t)bytes.size, &table, &needed, &err),
-               &err);
+    REQUIRE_OK(
+        sgs_batch_scan_feed(&pieces, bytes.data + at, bytes.size - at, (int64_t)bytes.size, &table, &needed, &err),
+        &err);
     EXPECT_EQ_I64(pieces.result.stop, SGS_SCAN_COMPLETE);
     EXPECT_EQ_I64(sgs_batch_table_count(&table), 2);
     sgs_batch_table_deinit(&table);

@@ -82,9 +82,9 @@ TEST(the_schema_is_that_of_sparks_kafka_source)
     decode(&f, NULL, 0);
     const struct {
         const char *name, *format;
-    } expected[] = { { "key", "z" },    { "value", "z" },           { "topic", "u" },         { "partition", "i" },
-                     { "offset", "l" }, { "timestamp", "tsu:UTC" }, { "timestampType", "i" }, { "headers", "+l" },
-                     { "leaderEpoch", "i" } };
+    } expected[] = { { "key", "z" },           { "value", "z" },    { "topic", "u" },
+                     { "partition", "i" },     { "offset", "l" },   { "timestamp", "tsu:UTC" },
+                     { "timestampType", "i" }, { "headers", "+l" }, { "leaderEpoch", "i" } };
     EXPECT_TEXT(f.schema.format, "+s");
     REQUIRE_EQ_I64(f.schema.n_children, 9);
     for (int i = 0; i < 9; ++i) {
@@ -329,13 +329,16 @@ TEST(a_timestamp_beyond_microseconds_is_an_error)
     sgs_batch_options_default(&options);
     sgs_buffer_init(&out, kit_memory());
     REQUIRE_OK(sgs_batch_builder_start(&builder, &options, &err), &err);
-    REQUIRE_OK(sgs_batch_builder_append(&builder, 0, INT64_MAX / 1000 + 1, kit_text(NULL), kit_text(NULL), NULL, 0, &err), &err);
+    REQUIRE_OK(
+        sgs_batch_builder_append(&builder, 0, INT64_MAX / 1000 + 1, kit_text(NULL), kit_text(NULL), NULL, 0, &err),
+        &err);
     REQUIRE_OK(sgs_batch_builder_finish(&builder, &out, NULL, &err), &err);
     for (int in_us = 0; in_us <= 1; ++in_us) {
         fixture f = fixture_of(NULL, 0);
         f.options.timestamp_in_microseconds = in_us != 0;
         open_columns(&f);
-        EXPECT_STATUS(sgs_columns_append_batch(f.columns, out.data, out.size, &err), in_us ? SGS_INVALID_RECORD : SGS_OK);
+        EXPECT_STATUS(sgs_columns_append_batch(f.columns, out.data, out.size, &err),
+                      in_us ? SGS_INVALID_RECORD : SGS_OK);
         EXPECT_EQ_I64(sgs_columns_rows_count(f.columns), !in_us);
         close_columns(&f);
     }
@@ -444,7 +447,10 @@ TEST(a_column_stops_before_its_offsets_overflow)
     uint8_t *end = batch.data + SGS_BATCH_HEADER_BYTES;
     for (int32_t i = 0; i < COUNT; ++i)
         end = sgs_record_write(end, 0, i, kit_text(NULL), kit_text(NULL), NULL, 0);
-    const sgs_batch_header header = { .base_offset = 0, .last_offset = COUNT - 1, .records_count = COUNT, .magic = 2,
+    const sgs_batch_header header = { .base_offset = 0,
+                                      .last_offset = COUNT - 1,
+                                      .records_count = COUNT,
+                                      .magic = 2,
                                       .size_bytes = (int32_t)(end - batch.data) };
     sgs_batch_header_store(&header, batch.data);
     sgs_batch_seal(batch.data, (size_t)header.size_bytes);

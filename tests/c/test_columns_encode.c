@@ -28,14 +28,16 @@ typedef struct table {
 
 static struct ArrowSchema type_of(const char *format, const char *name)
 {
-    return (struct ArrowSchema){ .format = format, .name = name, .flags = ARROW_FLAG_NULLABLE,
-                                 .release = release_nothing_schema };
+    return (struct ArrowSchema){
+        .format = format, .name = name, .flags = ARROW_FLAG_NULLABLE, .release = release_nothing_schema
+    };
 }
 
 static struct ArrowArray array_of(int64_t length, const void **buffers, int64_t buffers_count)
 {
-    return (struct ArrowArray){ .length = length, .null_count = -1, .n_buffers = buffers_count, .buffers = buffers,
-                                .release = release_nothing };
+    return (struct ArrowArray){
+        .length = length, .null_count = -1, .n_buffers = buffers_count, .buffers = buffers, .release = release_nothing
+    };
 }
 
 /* Five rows: key "a" null "ccc" "" "ee", value "v0".."v4", timestamp 1..5 s, headers [] [x=1] null [y=null, z=3] []. */
@@ -149,7 +151,8 @@ static sgs_status find(fixture *f) { return sgs_columns_source_init(&f->source, 
 
 static sgs_status encode(fixture *f, int64_t start, int64_t end, int64_t max_batch_bytes)
 {
-    return sgs_columns_encode(&f->source, start, end, &f->options, max_batch_bytes, 99, &f->builder, &f->out, &f->rows, &err);
+    return sgs_columns_encode(&f->source, start, end, &f->options, max_batch_bytes, 99, &f->builder, &f->out, &f->rows,
+                              &err);
 }
 
 /* The records of all batches of `out` are rows first, first + 1, ... of make_table. @return how many there are */
@@ -400,6 +403,10 @@ TEST(what_cannot_be_read_is_refused_by_name)
     EXPECT_STATUS(encode(&f, 0, 6, 1000), SGS_ILLEGAL_ARGUMENT);
     EXPECT_STATUS(encode(&f, -1, 2, 1000), SGS_ILLEGAL_ARGUMENT);
     EXPECT_STATUS(encode(&f, 3, 2, 1000), SGS_ILLEGAL_ARGUMENT);
+    f.options.base_offset = INT64_MAX - 4;
+    EXPECT_STATUS(encode(&f, 0, 5, 1000), SGS_ILLEGAL_ARGUMENT); /* five rows have no next offset, four have */
+    EXPECT_OK(encode(&f, 0, 4, 1000), &err);
+    f.options.base_offset = 0;
     f.options.producer_id = 5; /* without an epoch */
     EXPECT_STATUS(encode(&f, 0, 5, 1000), SGS_ILLEGAL_ARGUMENT);
     fixture_deinit(&f);

@@ -19,8 +19,8 @@ static sgs_record control_record(const kit_bytes *key, const kit_bytes *value)
 /* ControlRecordTypeTest.testRoundTrip */
 TEST(every_type_reads_back)
 {
-    const char *const names[] = { "ABORT", "COMMIT", "LEADER_CHANGE", "SNAPSHOT_HEADER", "SNAPSHOT_FOOTER",
-                                  "KRAFT_VERSION", "KRAFT_VOTERS" };
+    const char *const names[] = { "ABORT",           "COMMIT",        "LEADER_CHANGE", "SNAPSHOT_HEADER",
+                                  "SNAPSHOT_FOOTER", "KRAFT_VERSION", "KRAFT_VOTERS" };
     for (int i = SGS_CONTROL_ABORT; i <= SGS_CONTROL_KRAFT_VOTERS; ++i) {
         kit_bytes key = { .size = SGS_CONTROL_KEY_BYTES };
         sgs_control_record_store_key((sgs_control_type)i, key.data);

@@ -121,17 +121,21 @@ TEST(offsets_timestamps_and_sequences_follow_the_batch)
     /* [format.md 4.4, 19.4] the delete horizon; MemoryRecordsBuilderTest.testRecordTimestampsWithDeleteHorizon */
     expect_times_and_sequences(EXAMPLE_DELETE_HORIZON,
                                (const sgs_record[]){ { .offset = 200, .timestamp = EXAMPLE_T, .sequence = -1 },
-                                                     { .offset = 202, .timestamp = EXAMPLE_T + 9, .sequence = -1 } }, 2);
+                                                     { .offset = 202, .timestamp = EXAMPLE_T + 9, .sequence = -1 } },
+                               2);
     /* DefaultRecordBatchTest.buildDefaultRecordBatchWithSequenceWrapAround */
     expect_times_and_sequences(EXAMPLE_SEQUENCE_WRAP,
                                (const sgs_record[]){ { .offset = 0, .timestamp = 1, .sequence = 2147483646 },
                                                      { .offset = 1, .timestamp = 2, .sequence = 2147483647 },
-                                                     { .offset = 2, .timestamp = 3, .sequence = 0 } }, 3);
+                                                     { .offset = 2, .timestamp = 3, .sequence = 0 } },
+                               3);
     expect_times_and_sequences(EXAMPLE_LOG_APPEND_TIME,
                                (const sgs_record[]){ { .offset = 0, .timestamp = 15, .sequence = -1 },
-                                                     { .offset = 1, .timestamp = 15, .sequence = -1 } }, 2);
+                                                     { .offset = 1, .timestamp = 15, .sequence = -1 } },
+                               2);
     expect_times_and_sequences(EXAMPLE_EMPTY, NULL, 0);
-    expect_times_and_sequences(EXAMPLE_SNAPPY, (const sgs_record[]){ { .offset = 0, .timestamp = EXAMPLE_T, .sequence = -1 } }, 1);
+    expect_times_and_sequences(EXAMPLE_SNAPPY,
+                               (const sgs_record[]){ { .offset = 0, .timestamp = EXAMPLE_T, .sequence = -1 } }, 1);
 }
 
 /* [format.md 4.5] nothing behind the header of an empty batch is looked at, whatever its codec */
@@ -158,18 +162,18 @@ TEST(an_empty_batch_is_not_looked_into)
 TEST(lengths_beyond_the_record_are_invalid)
 {
     const char *const bodies[] = {
-        "00 04 02 d201",          /* key of 105 bytes */
-        "00 04 02 01 d201",       /* value of 105 bytes */
-        "00 04 02 01 01 01",      /* header count -1 */
-        "00 04 02 01 01 02 d201", /* header key of 105 bytes */
+        "00 04 02 d201",                /* key of 105 bytes */
+        "00 04 02 01 d201",             /* value of 105 bytes */
+        "00 04 02 01 01 01",            /* header count -1 */
+        "00 04 02 01 01 02 d201",       /* header key of 105 bytes */
         "00 04 02 01 01 02 02 01 d201", /* header value of 105 bytes */
-        "00 04 02 01 01 02 01",   /* null header key */
-        "00 04 02 01 01 fe01",    /* 127 headers */
-        "00 04 02 0d 01 00",      /* key size -7: only -1 is null here [DUR-91] */
+        "00 04 02 01 01 02 01",         /* null header key */
+        "00 04 02 01 01 fe01",          /* 127 headers */
+        "00 04 02 0d 01 00",            /* key size -7: only -1 is null here [DUR-91] */
         "00 04 02 01 0d 00",
         "00 04 02 01 01 02 02 01 0d",
         "00 feffffffffffffffff80", /* an over-long varlong */
-        "00 04 8080808080",       /* an over-long varint */
+        "00 04 8080808080",        /* an over-long varint */
     };
     for (size_t i = 0; i < sizeof bodies / sizeof bodies[0]; ++i) {
         kit_bytes body = kit_hex(bodies[i]);
@@ -182,17 +186,17 @@ TEST(lengths_beyond_the_record_are_invalid)
     expect_invalid("14", 1);
     expect_invalid("", 1);
     expect_invalid("8080808080", 1);
-    expect_invalid("01", 1);             /* size -1 */
+    expect_invalid("01", 1);                /* size -1 */
     expect_invalid("0a 00 00 00 01 01", 1); /* smaller than its fields */
-    expect_invalid("feffffff0f", 1);     /* size INT32_MAX */
+    expect_invalid("feffffff0f", 1);        /* size INT32_MAX */
 }
 
 TEST(a_record_ends_at_its_declared_size)
 {
     EXPECT_OK(read_all("0c 00 00 00 01 01 00", 1, NULL), &err);
     EXPECT_OK(read_all("8c 80 80 80 00 00 00 00 01 01 00", 1, NULL), &err); /* longer forms are read [DUR-88] */
-    expect_invalid("0e 00 00 00 01 01 00 00", 1); /* one byte too many inside */
-    expect_invalid("0e 00 00 00 01 01 00", 1);    /* one too few */
+    expect_invalid("0e 00 00 00 01 01 00 00", 1);                           /* one byte too many inside */
+    expect_invalid("0e 00 00 00 01 01 00", 1);                              /* one too few */
     expect_invalid("0c 00 00 00 01 02 00", 1);    /* the value takes the header count's byte */
     expect_invalid("0c 00 00 00 01 01 00 00", 1); /* bytes are left behind the last record */
     expect_invalid("0e 00 00 80 00 01 01 00", 2);
@@ -214,10 +218,17 @@ TEST(the_records_count_must_be_right)
 TEST(offset_deltas_increase_and_stay_in_the_batch)
 {
     sgs_record last;
-    EXPECT_OK(read_all("0c 00 00 04 01 01 00" "0c 00 00 14 01 01 00", 2, &last), &err);
+    EXPECT_OK(read_all("0c 00 00 04 01 01 00"
+                       "0c 00 00 14 01 01 00",
+                       2, &last),
+              &err);
     EXPECT_EQ_I64(last.offset, 47);
-    expect_invalid("0c 00 00 02 01 01 00" "0c 00 00 02 01 01 00", 2);
-    expect_invalid("0c 00 00 02 01 01 00" "0c 00 00 00 01 01 00", 2);
+    expect_invalid("0c 00 00 02 01 01 00"
+                   "0c 00 00 02 01 01 00",
+                   2);
+    expect_invalid("0c 00 00 02 01 01 00"
+                   "0c 00 00 00 01 01 00",
+                   2);
     expect_invalid("0c 00 00 01 01 01 00", 1); /* -1 */
     expect_invalid("0c 00 00 16 01 01 00", 1); /* 11 of 10 */
 }
@@ -242,9 +253,11 @@ TEST(timestamps_that_overflow_are_invalid)
 /* DefaultRecordTest.testBasicSerde, testSerdeNoSequence */
 TEST(what_is_written_reads_back)
 {
-    const sgs_record_header headers[] = { { kit_text("foo"), kit_text("value") }, { kit_text("bar"), kit_text(NULL) },
+    const sgs_record_header headers[] = { { kit_text("foo"), kit_text("value") },
+                                          { kit_text("bar"), kit_text(NULL) },
                                           { kit_text("\"A\\u00ea\\u00f1\\u00fcC\""), kit_text("") } };
-    const char *const texts[] = { NULL, "", "hi", "a text that is longer than sixty-three bytes, so that its size takes two" };
+    const char *const texts[] = { NULL, "", "hi",
+                                  "a text that is longer than sixty-three bytes, so that its size takes two" };
     const int64_t deltas[] = { 0, 323, -1, -86400000, INT64_MAX - EXAMPLE_T };
     for (size_t k = 0; k < 4; ++k) {
         for (size_t v = 0; v < 4; ++v) {
@@ -293,15 +306,15 @@ TEST(a_section_is_opened_only_when_its_header_makes_sense)
         uint8_t byte;
         sgs_status expected;
     } edits[] = {
-        { 16, 3, SGS_UNSUPPORTED_FORMAT },  /* magic */
-        { 0, 0x80, SGS_INVALID_RECORD },    /* base offset */
-        { 23, 0x80, SGS_INVALID_RECORD },   /* last offset delta */
-        { 57, 0x80, SGS_INVALID_RECORD },   /* records count */
-        { 60, 6, SGS_INVALID_RECORD },      /* six records in 39 bytes */
-        { 22, 5, SGS_UNSUPPORTED_FORMAT },  /* codec */
+        { 16, 3, SGS_UNSUPPORTED_FORMAT },    /* magic */
+        { 0, 0x80, SGS_INVALID_RECORD },      /* base offset */
+        { 23, 0x80, SGS_INVALID_RECORD },     /* last offset delta */
+        { 57, 0x80, SGS_INVALID_RECORD },     /* records count */
+        { 60, 6, SGS_INVALID_RECORD },        /* six records in 39 bytes */
+        { 22, 5, SGS_UNSUPPORTED_FORMAT },    /* codec */
         { 22, 0x22, SGS_UNSUPPORTED_FORMAT }, /* compressed control records */
-        { 22, 1, SGS_CODEC },               /* not a stream of that codec */
-        { 11, 0x59, SGS_CORRUPT_RECORD },   /* length */
+        { 22, 1, SGS_CODEC },                 /* not a stream of that codec */
+        { 11, 0x59, SGS_CORRUPT_RECORD },     /* length */
     };
     for (size_t i = 0; i < sizeof edits / sizeof edits[0]; ++i) {
         kit_bytes batch = kit_hex(EXAMPLE_TWO_RECORDS);

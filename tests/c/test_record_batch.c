@@ -34,8 +34,9 @@ TEST(a_header_is_loaded_field_by_field)
 
 TEST(storing_a_loaded_header_gives_the_same_bytes)
 {
-    const char *const examples[] = { EXAMPLE_TWO_RECORDS, EXAMPLE_COMMIT,          EXAMPLE_ABORT,  EXAMPLE_EMPTY,
-                                     EXAMPLE_SEQUENCE_WRAP, EXAMPLE_DELETE_HORIZON, EXAMPLE_SNAPPY, EXAMPLE_LEADER_CHANGE };
+    const char *const examples[] = { EXAMPLE_TWO_RECORDS, EXAMPLE_COMMIT,        EXAMPLE_ABORT,
+                                     EXAMPLE_EMPTY,       EXAMPLE_SEQUENCE_WRAP, EXAMPLE_DELETE_HORIZON,
+                                     EXAMPLE_SNAPPY,      EXAMPLE_LEADER_CHANGE };
     for (size_t i = 0; i < sizeof examples / sizeof examples[0]; ++i) {
         const kit_bytes batch = kit_hex(examples[i]);
         sgs_batch_header header;
@@ -58,7 +59,9 @@ TEST(a_header_needs_its_bytes_and_the_declared_length)
         EXPECT_STATUS(sgs_batch_header_peek(batch.data, size, 7, &header, &err),
                       size < SGS_BATCH_HEADER_BYTES ? SGS_CORRUPT_RECORD : SGS_OK);
     }
-    const uint8_t lengths[][4] = { { 0, 0, 0, 48 }, { 0xFF, 0xFF, 0xFF, 0xFF }, { 0x80, 0, 0, 0 }, { 0x7F, 0xFF, 0xFF, 0xFF } };
+    const uint8_t lengths[][4] = {
+        { 0, 0, 0, 48 }, { 0xFF, 0xFF, 0xFF, 0xFF }, { 0x80, 0, 0, 0 }, { 0x7F, 0xFF, 0xFF, 0xFF }
+    };
     for (size_t i = 0; i < 4; ++i) {
         memcpy(batch.data + 8, lengths[i], 4);
         EXPECT_STATUS(sgs_batch_header_peek(batch.data, batch.size, 0, &header, &err), SGS_CORRUPT_RECORD);

@@ -23,8 +23,9 @@ TEST(well_formed_text_stays)
 {
     expect("", "");
     expect("6162", "ab");
-    expect("c3bc e282ac f09f9880 7f c280 e0a080 ed9fbf ee8080 f0908080 f48fbfbf", "ü€😀\x7f\xc2\x80\xe0\xa0\x80\xed\x9f\xbf"
-                                                                             "\xee\x80\x80\xf0\x90\x80\x80\xf4\x8f\xbf\xbf");
+    expect("c3bc e282ac f09f9880 7f c280 e0a080 ed9fbf ee8080 f0908080 f48fbfbf",
+           "ü€😀\x7f\xc2\x80\xe0\xa0\x80\xed\x9f\xbf"
+           "\xee\x80\x80\xf0\x90\x80\x80\xf4\x8f\xbf\xbf");
     expect("616161616161616161616161616161c3bc", "aaaaaaaaaaaaaaaü");
 }
 
@@ -32,7 +33,7 @@ TEST(each_malformed_sequence_is_one_replacement_of_java_length)
 {
     expect("80", R);
     expect("61 ff 62", "a" R "b");
-    expect("c041", R "A");       /* C0 and C1 lead nothing */
+    expect("c041", R "A"); /* C0 and C1 lead nothing */
     expect("c1bf", R R);
     expect("f8808080", R R R R); /* F8 to FF: one byte each */
     expect("c241", R "A");       /* two-byte lead, bad second byte */

@@ -12,7 +12,8 @@ static sgs_status decompress(const char *hex, size_t limit, sgs_buffer *out)
 {
     const kit_bytes stream = kit_hex(hex);
     sgs_buffer_init(out, kit_memory());
-    return sgs_xerial_decompress(&kit_codecs()->providers[SGS_CODEC_SNAPPY], stream.data, stream.size, limit, out, &err);
+    return sgs_xerial_decompress(&kit_codecs()->providers[SGS_CODEC_SNAPPY], stream.data, stream.size, limit, out,
+                                 &err);
 }
 
 static void expect_status(const char *hex, sgs_status expected)
@@ -39,7 +40,7 @@ TEST(chunks_are_decompressed_one_after_the_other)
     expect_text(HEADER, "");
     expect_text(HEADER CHUNK_AB, "ab");
     expect_text(HEADER CHUNK_AB CHUNK_AB, "abab");
-    expect_text(HEADER CHUNK_AB "000000", "ab"); /* one to three bytes more are ignored */
+    expect_text(HEADER CHUNK_AB "000000", "ab");                      /* one to three bytes more are ignored */
     expect_text("82534e4150505900 00000000 00000000" CHUNK_AB, "ab"); /* the first versions are not checked */
 }
 
