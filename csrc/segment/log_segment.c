@@ -48,6 +48,14 @@ void sgs_segment_note_damage(sgs_log_segment *segment)
         atomic_store_explicit(&segment->index_damaged, true, memory_order_relaxed);
 }
 
+bool sgs_segment_goes_without_index(sgs_log_segment *segment, sgs_status status)
+{
+    if (status == SGS_CORRUPT_INDEX || status == SGS_LIMIT_EXCEEDED)
+        sgs_segment_note_damage(segment);
+    return status == SGS_CORRUPT_INDEX || status == SGS_LIMIT_EXCEEDED || status == SGS_DISK_FULL ||
+           status == SGS_PERMISSION;
+}
+
 static sgs_status create_log(const sgs_segment_context *context, const char *name, int *fd, sgs_error *err)
 {
     const sgs_env *env = context->env;

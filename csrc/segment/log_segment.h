@@ -57,10 +57,12 @@ sgs_status sgs_log_segment_open(const sgs_segment_context *context, int64_t base
 
 /** [SEG-5, DUR-12] Write whole batches with one pwritev and move both indexes. `rows` are the batches' headers in order;
  *  sum of size_bytes must equal the slices' bytes. Index entries stop silently when an index is full or stale (SEG-27 port).
- *  Unflushed records and bytes are counted. On a failed write the file is cut back to its old end [DUR-32]; when that fails
+ *  Unflushed records are counted. On a failed write the file is cut back to its old end [DUR-32]; when that fails
  *  too, *poisoned is true and the segment refuses further appends.
- *  @return SGS_OK; SGS_SEGMENT_OFFSET_OVERFLOW, SGS_ILLEGAL_ARGUMENT (size above 2^31 - 1) before anything is written;
- *          SGS_DISK_FULL, SGS_WRITE_IO */
+ *  @return SGS_OK; before anything is written: SGS_SEGMENT_OFFSET_OVERFLOW, SGS_INVALID_OFFSET (last offsets that do not
+ *          increase, also against the last index entry), SGS_ILLEGAL_ARGUMENT (size above 2^31 - 1), SGS_ILLEGAL_STATE
+ *          (sealed, read-only, poisoned), and what loading the indexes failed with; then SGS_DISK_FULL, SGS_WRITE_IO.
+ *          `*poisoned` is written in every case */
 sgs_status sgs_log_segment_append(sgs_log_segment *segment, const sgs_slice *slices, size_t slices_count,
                                   const sgs_batch_header *rows, size_t rows_count, bool *poisoned, sgs_error *err);
 
@@ -135,6 +137,10 @@ sgs_status sgs_log_segment_on_become_inactive(sgs_log_segment *segment, sgs_erro
 sgs_status sgs_log_segment_prepare_for_appends(sgs_log_segment *segment, sgs_error *err);
 /** fdatasync of the .log; with `indexes`, both index files too [SEG-53]. Unflushed counters go to what came meanwhile. */
 sgs_status sgs_log_segment_flush(sgs_log_segment *segment, bool indexes, sgs_error *err);
+/** Give descriptor and indexes of a segment back, so that a log may have more segments than a process has descriptors; the
+ *  next use opens them again. Not for the active segment, and with nobody inside.
+ *  @return SGS_ILLEGAL_STATE, and everything stays, when something is still to be written */
+sgs_status sgs_log_segment_release(sgs_log_segment *segment, sgs_error *err);
 /** [SEG-51] final time-index entry when the maximum is known, trim, sync, close; all steps are tried, the first error is
  *  returned. Frees the segment in every case. NULL is fine. */
 sgs_status sgs_log_segment_close(sgs_log_segment *segment, sgs_error *err);

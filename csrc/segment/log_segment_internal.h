@@ -30,7 +30,8 @@ struct sgs_log_segment {
     _Atomic bool needs_sync;    /* bytes may not be on disk: so it is until the first sync by this handle */
     _Atomic bool index_damaged; /* a look-up met an impossible entry [DUR-53]: rebuild at seal or close */
     _Atomic bool poisoned;      /* a cut or a sync failed [DUR-32, DUR-35] */
-    bool sealed, deleted;
+    _Atomic bool deleted;
+    bool sealed;
     _Atomic uint8_t suffix; /* sgs_segment_suffix; changed under the guard */
 };
 _Static_assert(sizeof(struct sgs_log_segment) <= 256, "10,000 segments are 10,000 small objects");
@@ -49,6 +50,9 @@ sgs_status sgs_segment_load_indexes(sgs_log_segment *segment, sgs_error *err);
 sgs_status sgs_segment_check_writable(const sgs_log_segment *segment, sgs_error *err);
 /** Note the segment's .log in `err`. @return err->status */
 sgs_status sgs_segment_fail_in_log(const sgs_log_segment *segment, sgs_error *err);
+/** Whether a look-up that failed to load or search an index may go on without it: it is damaged, which is noted, or it would
+ *  have to be created where nothing can be [DUR-30: reads are unaffected by a full disk]. */
+bool sgs_segment_goes_without_index(sgs_log_segment *segment, sgs_status status);
 /** Note that an index is damaged: look-ups go around it, seal or close makes it anew. */
 void sgs_segment_note_damage(sgs_log_segment *segment);
 void sgs_segment_set_max_timestamp(sgs_log_segment *segment, sgs_timestamp_offset max_timestamp);

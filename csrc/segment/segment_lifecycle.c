@@ -167,6 +167,33 @@ sgs_status sgs_log_segment_flush(sgs_log_segment *segment, bool indexes, sgs_err
 
 /* ---- the end ---- */
 
+sgs_status sgs_log_segment_release(sgs_log_segment *segment, sgs_error *err)
+{
+    const sgs_env *env = segment->context->env;
+    char name[SGS_SEGMENT_NAME_BYTES];
+    sgs_error later;
+    if ((segment->context->writable && indexes_need_rebuild(segment)) ||
+        sgs_log_segment_unflushed_records(segment) > 0 ||
+        atomic_load_explicit(&segment->poisoned, memory_order_relaxed)) {
+        sgs_fail(err, SGS_ILLEGAL_STATE, "the segment has something to write yet");
+        return sgs_segment_fail_in_log(segment, err);
+    }
+    sgs_status first = SGS_OK;
+    sgs_segment_lock_guard(segment);
+    sgs_segment_name(segment, SGS_FILE_INDEX, name);
+    note_first(&first, err, sgs_abstract_index_close(&segment->offset_index.base, env, name, &later), &later);
+    atomic_store_explicit(&segment->offset_index_loaded, false, memory_order_release);
+    sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
+    note_first(&first, err, sgs_abstract_index_close(&segment->time_index.base, env, name, &later), &later);
+    atomic_store_explicit(&segment->time_index_loaded, false, memory_order_release);
+    sgs_segment_name(segment, SGS_FILE_LOG, name);
+    const int fd = atomic_exchange_explicit(&segment->fd, -1, memory_order_acq_rel);
+    if (fd >= 0)
+        note_first(&first, err, env->close(env, fd, name, &later), &later);
+    sgs_segment_unlock_guard(segment);
+    return first;
+}
+
 void sgs_log_segment_close_quietly(sgs_log_segment *segment)
 {
     if (segment == NULL)

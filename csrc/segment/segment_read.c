@@ -23,24 +23,16 @@ static size_t margin(const sgs_log_segment *segment)
     return interval < MAX_MARGIN_BYTES - MARGIN_BYTES ? interval + MARGIN_BYTES : MAX_MARGIN_BYTES;
 }
 
-static bool is_damage(sgs_status status)
-{
-    return status == SGS_CORRUPT_INDEX || status == SGS_LIMIT_EXCEEDED || status == SGS_CORRUPT_RECORD;
-}
-
 static sgs_status index_floor(sgs_log_segment *segment, int64_t offset, sgs_offset_position *entry, sgs_error *err)
 {
     sgs_offset_index *index;
-    const sgs_offset_position start = { .offset = segment->base_offset, .position = 0 };
     sgs_status status = sgs_log_segment_offset_index(segment, &index, err);
     if (status == SGS_OK)
         status = sgs_offset_index_lookup(index, offset, entry, err);
-    if (is_damage(status)) {
-        sgs_segment_note_damage(segment);
-        status = SGS_OK;
-        *entry = start;
-    }
-    return status;
+    if (status == SGS_OK || !sgs_segment_goes_without_index(segment, status))
+        return status;
+    *entry = (sgs_offset_position){ .offset = segment->base_offset, .position = 0 };
+    return SGS_OK;
 }
 
 sgs_status sgs_segment_walk_from(sgs_segment_walk *walk, sgs_log_segment *segment, int64_t offset, sgs_buffer *window,
@@ -59,7 +51,7 @@ sgs_status sgs_segment_walk_from(sgs_segment_walk *walk, sgs_log_segment *segmen
             status = sgs_segment_walk_next(walk, header, found, err);
         if (status == SGS_OK && *found && header->base_offset <= entry.offset && header->last_offset <= entry.offset)
             return SGS_OK;
-        if (status != SGS_OK && !is_damage(status))
+        if (status != SGS_OK && status != SGS_CORRUPT_RECORD && status != SGS_LIMIT_EXCEEDED)
             return status;
         sgs_segment_note_damage(segment);
         window->size = window_start;

@@ -75,12 +75,10 @@ static sgs_status time_floor(sgs_log_segment *segment, int64_t timestamp, sgs_ti
     sgs_status status = sgs_log_segment_time_index(segment, &index, err);
     if (status == SGS_OK)
         status = sgs_time_index_lookup(index, timestamp, entry, err);
-    if (status == SGS_CORRUPT_INDEX || status == SGS_LIMIT_EXCEEDED) { /* then from the start [DUR-53] */
-        sgs_segment_note_damage(segment);
-        *entry = (sgs_timestamp_offset){ .timestamp = -1, .offset = segment->base_offset };
-        status = SGS_OK;
-    }
-    return status;
+    if (status == SGS_OK || !sgs_segment_goes_without_index(segment, status))
+        return status;
+    *entry = (sgs_timestamp_offset){ .timestamp = -1, .offset = segment->base_offset };
+    return SGS_OK;
 }
 
 sgs_status sgs_log_segment_find_offset_by_timestamp(sgs_log_segment *segment, int64_t timestamp,

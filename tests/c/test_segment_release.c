@@ -1,0 +1,78 @@
+/* What a segment holds, and how it does without: descriptors given back, indexes that cannot be created. */
+#include <errno.h>
+
+#include "segment_kit.h"
+#include "test.h"
+
+static int64_t max_timestamp(segment_kit *kit)
+{
+    sgs_timestamp_offset found = { -7, -7 };
+    EXPECT_OK(sgs_log_segment_max_timestamp(kit->segment, &found, &kit->err), &kit->err);
+    return found.timestamp;
+}
+
+static uint32_t offset_entries(segment_kit *kit)
+{
+    sgs_offset_index *index;
+    EXPECT_OK(sgs_log_segment_offset_index(kit->segment, &index, &kit->err), &kit->err);
+    return sgs_abstract_index_entries(&index->base);
+}
+
+static int32_t truncate_to(segment_kit *kit, int64_t offset)
+{
+    int32_t bytes_cut = -1;
+    EXPECT_OK(sgs_log_segment_truncate_to(kit->segment, offset, &bytes_cut, &kit->err), &kit->err);
+    return bytes_cut;
+}
+
+/* More segments than descriptors: what is given back comes again at the next use. */
+TEST(a_released_segment_holds_nothing_and_opens_again)
+{
+    segment_kit kit;
+    segment_kit_open(&kit);
+    REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
+    for (int i = 0; i < 100; ++i)
+        EXPECT_OK(segment_kit_append(&kit, i, 1, i, 100), &kit.err);
+    EXPECT_STATUS(sgs_log_segment_release(kit.segment, &kit.err), SGS_ILLEGAL_STATE);
+    EXPECT_OK(sgs_log_segment_on_become_inactive(kit.segment, &kit.err), &kit.err);
+    EXPECT_OK(sgs_log_segment_flush(kit.segment, true, &kit.err), &kit.err);
+    EXPECT_EQ_I64(kit.memory.live_descriptors, 3);
+    EXPECT_OK(sgs_log_segment_release(kit.segment, &kit.err), &kit.err);
+    EXPECT_EQ_I64(kit.memory.live_descriptors, 0);
+    EXPECT_EQ_I64(kit.memory.live_mappings, 0);
+    EXPECT_EQ_I64(max_timestamp(&kit), 99);
+    EXPECT_EQ_I64(kit.memory.live_descriptors, 0);
+    EXPECT_EQ_I64(segment_kit_read_offset(&kit, 77), 77);
+    EXPECT_EQ_I64(offset_entries(&kit), 2);
+    EXPECT_OK(sgs_log_segment_release(kit.segment, &kit.err), &kit.err);
+    EXPECT_EQ_I64(truncate_to(&kit, 50), 5000);
+    EXPECT_OK(segment_kit_append(&kit, 50, 1, 500, 100), &kit.err);
+    segment_kit_close(&kit);
+}
+
+/* [DUR-30] an index that would have to be created where nothing can be */
+TEST(a_full_disk_keeps_no_reader_from_a_segment_without_indexes)
+{
+    segment_kit kit;
+    sgs_found_timestamp found;
+    segment_kit_open(&kit);
+    REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
+    for (int i = 0; i < 100; ++i)
+        EXPECT_OK(segment_kit_append(&kit, i, 1, i, 100), &kit.err);
+    sgs_log_segment_close_quietly(kit.segment);
+    const char *const names[] = { "00000000000000000000.index", "00000000000000000000.timeindex" };
+    for (int i = 0; i < 2; ++i)
+        EXPECT_OK(sgs_env_posix()->unlink(sgs_env_posix(), kit.directory.fd, names[i], &kit.err), &kit.err);
+    REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
+    EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_LOG), 10000);
+    memory_env_fail_always(&kit.memory, "open_file", 2, ENOSPC); /* the first is the .log's */
+    int64_t created = sgs_log_segment_created_ms(kit.segment);
+    EXPECT_OK(sgs_log_segment_first_batch_timestamp(kit.segment, &created, &kit.err), &kit.err);
+    EXPECT_EQ_I64(segment_kit_read_offset(&kit, 77), 77);
+    EXPECT_OK(sgs_log_segment_find_offset_by_timestamp(kit.segment, 33, 0, &found, &kit.err), &kit.err);
+    EXPECT_EQ_I64(found.offset, 33);
+    memory_env_heal(&kit.memory);
+    segment_kit_close(&kit);
+}
+
+TEST_MAIN()
