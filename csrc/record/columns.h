@@ -12,8 +12,9 @@
  * timestampType    int32 (i): -1, 0 CreateTime, 1 LogAppendTime yes
  * headers          list<element: struct<key: string, value: binary>>, null when the record has none   yes
  * leaderEpoch      int32 (i), -1 unknown                        yes
- * Names and nullability are those of Spark's Kafka connector. Control records have offsets but no rows. Header keys that
- * are not valid UTF-8 are repaired as Java decodes them. A timestamp that does not fit microseconds is SGS_INVALID_RECORD. */
+ * Names and nullability are those of Spark's Kafka connector. Control records have offsets but no rows. Header keys
+ * that are not valid UTF-8 are repaired as Java decodes them. A timestamp that does not fit microseconds is
+ * SGS_INVALID_RECORD. */
 #ifndef SGS_RECORD_COLUMNS_H
 #define SGS_RECORD_COLUMNS_H
 

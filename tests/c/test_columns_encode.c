@@ -4,102 +4,13 @@
 #include <errno.h>
 #include <string.h>
 
+#include "arrow_table.h"
 #include "memory_env.h"
 #include "record/record_section.h"
 #include "record_kit.h"
 #include "test.h"
 
 static sgs_error err;
-
-/* ---- Arrow columns on the stack, as another library may hand them over ---- */
-
-static void release_nothing_schema(struct ArrowSchema *schema) { schema->release = NULL; }
-static void release_nothing(struct ArrowArray *array) { array->release = NULL; }
-
-enum { COLUMNS = 4 };
-
-typedef struct table {
-    struct ArrowSchema schema, columns[COLUMNS], element, element_columns[2];
-    struct ArrowSchema *column_pointers[COLUMNS], *element_pointer, *element_column_pointers[2];
-    struct ArrowArray array, arrays[COLUMNS], entries, entry_arrays[2];
-    struct ArrowArray *array_pointers[COLUMNS], *entries_pointer, *entry_array_pointers[2];
-    const void *root_buffers[1], *buffers[COLUMNS][3], *entries_buffers[1], *entry_buffers[2][3];
-} table;
-
-static struct ArrowSchema type_of(const char *format, const char *name)
-{
-    return (struct ArrowSchema){
-        .format = format, .name = name, .flags = ARROW_FLAG_NULLABLE, .release = release_nothing_schema
-    };
-}
-
-static struct ArrowArray array_of(int64_t length, const void **buffers, int64_t buffers_count)
-{
-    return (struct ArrowArray){
-        .length = length, .null_count = -1, .n_buffers = buffers_count, .buffers = buffers, .release = release_nothing
-    };
-}
-
-/* Five rows: key "a" null "ccc" "" "ee", value "v0".."v4", timestamp 1..5 s, headers [] [x=1] null [y=null, z=3] []. */
-static void make_table(table *t)
-{
-    static const uint8_t key_bits[] = { 0x1D }, header_bits[] = { 0x1B }, value_bits[] = { 0x05 };
-    static const int32_t key_offsets[] = { 0, 1, 1, 4, 4, 6 }, value_offsets[] = { 0, 2, 4, 6, 8, 10 };
-    static const int32_t list_offsets[] = { 0, 0, 1, 1, 3, 3 }, entry_offsets[] = { 0, 1, 2, 3 };
-    static const int32_t entry_value_offsets[] = { 0, 1, 1, 2 };
-    static const int64_t timestamps[] = { 1000000, 2000000, 3000000, 4000000, 5000000 };
-    memset(t, 0, sizeof *t);
-    t->schema = type_of("+s", "");
-    t->columns[0] = type_of("z", "key");
-    t->columns[1] = type_of("u", "value");
-    t->columns[2] = type_of("tsu:UTC", "timestamp");
-    t->columns[3] = type_of("+l", "headers");
-    t->element = type_of("+s", "element");
-    t->element_columns[0] = type_of("u", "key");
-    t->element_columns[1] = type_of("z", "value");
-    t->array = array_of(5, t->root_buffers, 1);
-    for (int i = 0; i < COLUMNS; ++i) {
-        t->column_pointers[i] = &t->columns[i];
-        t->array_pointers[i] = &t->arrays[i];
-        t->arrays[i] = array_of(5, t->buffers[i], i < 2 ? 3 : 2);
-    }
-    for (int i = 0; i < 2; ++i) {
-        t->element_column_pointers[i] = &t->element_columns[i];
-        t->entry_array_pointers[i] = &t->entry_arrays[i];
-        t->entry_arrays[i] = array_of(3, t->entry_buffers[i], 3);
-    }
-    t->schema.n_children = t->array.n_children = COLUMNS;
-    t->schema.children = t->column_pointers;
-    t->array.children = t->array_pointers;
-    t->element_pointer = &t->element;
-    t->columns[3].n_children = t->arrays[3].n_children = 1;
-    t->columns[3].children = &t->element_pointer;
-    t->entries_pointer = &t->entries;
-    t->arrays[3].children = &t->entries_pointer;
-    t->element.n_children = 2;
-    t->element.children = t->element_column_pointers;
-    t->entries = array_of(3, t->entries_buffers, 1);
-    t->entries.n_children = 2;
-    t->entries.children = t->entry_array_pointers;
-    t->buffers[0][0] = key_bits;
-    t->buffers[0][1] = key_offsets;
-    t->buffers[0][2] = "acccee";
-    t->buffers[1][1] = value_offsets;
-    t->buffers[1][2] = "v0v1v2v3v4";
-    t->buffers[2][1] = timestamps;
-    t->buffers[3][0] = header_bits;
-    t->buffers[3][1] = list_offsets;
-    t->entry_buffers[0][1] = entry_offsets;
-    t->entry_buffers[0][2] = "xyz";
-    t->entry_buffers[1][0] = value_bits;
-    t->entry_buffers[1][1] = entry_value_offsets;
-    t->entry_buffers[1][2] = "13";
-}
-
-/* What make_table says, in other words. */
-static const char *const expected_keys[] = { "a", NULL, "ccc", "", "ee" };
-static const char *const expected_values[] = { "v0", "v1", "v2", "v3", "v4" };
-static const char *const expected_headers[5][3] = { { "" }, { "x=1" }, { "" }, { "y", "z=3" }, { "" } };
 
 static void expect_bytes(sgs_bytes found, const char *expected)
 {
@@ -122,7 +33,7 @@ static void expect_headers(sgs_record record, const char *const expected[3])
 }
 
 typedef struct fixture {
-    table t;
+    arrow_table t;
     sgs_columns_source source;
     sgs_batch_builder builder;
     sgs_batch_options options;
@@ -131,7 +42,7 @@ typedef struct fixture {
 
 static void fixture_init(fixture *f)
 {
-    make_table(&f->t);
+    arrow_table_make(&f->t);
     sgs_batch_builder_init(&f->builder, kit_memory(), kit_codecs());
     sgs_batch_options_default(&f->options);
     sgs_buffer_init(&f->out, kit_memory());
@@ -155,7 +66,7 @@ static sgs_status encode(fixture *f, int64_t start, int64_t end, int64_t max_bat
                               &err);
 }
 
-/* The records of all batches of `out` are rows first, first + 1, ... of make_table. @return how many there are */
+/* The records of all batches of `out` are rows first, first + 1, ... of the table. @return how many there are */
 static int64_t expect_rows(fixture *f, int64_t first)
 {
     int64_t row = first;
@@ -177,9 +88,9 @@ static int64_t expect_rows(fixture *f, int64_t first)
                 break;
             EXPECT_EQ_I64(record.offset, offset);
             EXPECT_EQ_I64(record.timestamp, 1000 * (row + 1));
-            expect_bytes(record.key, expected_keys[row]);
-            expect_bytes(record.value, expected_values[row]);
-            expect_headers(record, expected_headers[row]);
+            expect_bytes(record.key, arrow_table_keys[row]);
+            expect_bytes(record.value, arrow_table_values[row]);
+            expect_headers(record, arrow_table_headers[row]);
         }
     }
     return row - first;
@@ -284,7 +195,7 @@ TEST(slices_are_honoured_at_every_level)
     REQUIRE_OK(find(&f), &err);
     REQUIRE_OK(encode(&f, 0, 2, 1000000), &err);
     EXPECT_EQ_I64(expect_rows(&f, 1), 2);
-    for (int i = 0; i < COLUMNS; ++i) {
+    for (int i = 0; i < ARROW_TABLE_COLUMNS; ++i) {
         f.t.arrays[i].offset = 2;
         f.t.arrays[i].length = 3;
     }
@@ -294,7 +205,7 @@ TEST(slices_are_honoured_at_every_level)
     EXPECT_EQ_I64(expect_rows(&f, 3), 2);
 
     static const int32_t shifted[] = { 0, 0, 0, 0, 2, 2 }; /* entries begin at 1, their columns too */
-    make_table(&f.t);
+    arrow_table_make(&f.t);
     f.t.buffers[3][1] = shifted;
     f.t.entries.offset = 1;
     f.t.entries.length = 2;
@@ -340,7 +251,7 @@ static void expect_refused(fixture *f, const char *why)
         printf("    '%s' in '%s'\n", why, err.message);
     EXPECT_EQ_I64(f->out.size, 0);
     EXPECT_EQ_I64(f->rows.size, 0);
-    make_table(&f->t);
+    arrow_table_make(&f->t);
 }
 
 TEST(what_cannot_be_read_is_refused_by_name)
