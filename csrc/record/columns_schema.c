@@ -1,5 +1,5 @@
-/* columns_schema.c - the schema of a projection, by the Arrow C data interface. Ownership is as in columns_export.c: each
- * struct has a node of its own, and a child may be moved out of its parent. */
+/* columns_schema.c - the schema of a projection, by the Arrow C data interface. Ownership is as in columns_export.c:
+ * each struct has a node of its own, and a child may be moved out of its parent. */
 #include <stddef.h>
 #include <string.h>
 
