@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from segstore.cli.demo_writer import events_by_partition
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from segstore.cli.demo_source import DemoData
@@ -33,13 +34,10 @@ class Answer:
         return bool(self.by_spark == self.from_source)
 
 
-def ask_spark(spark: Any, directory: Path, data: DemoData) -> list[Answer]:
-    """Ask all questions through ``format("segstore")``."""
-    return [
-        per_key(spark, directory, data),
-        by_offset_range(spark, directory, data),
-        by_time_range(spark, directory, data),
-    ]
+def ask_spark(spark: Any, directory: Path, data: DemoData) -> Iterator[Answer]:
+    """Ask all questions through ``format("segstore")``, one after the other."""
+    for ask in (per_key, by_offset_range, by_time_range):
+        yield ask(spark, directory, data)
 
 
 def _reader(spark: Any, directory: Path, data: DemoData) -> Any:

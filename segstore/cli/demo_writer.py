@@ -30,7 +30,7 @@ SETTINGS: dict[str, Any] = {
     "retention_ms": None,
     "retention_bytes": -1,
 }
-MAX_APPEND_RECORDS = 1000
+MAX_APPEND_RECORDS = 4000
 APPENDS_AT_LEAST = 100
 
 

@@ -165,7 +165,7 @@ def values(path: Path) -> list[bytes | None]:
     try:
         with segstore.open(path, read_only=True) as log:
             return [record.value for record in log]
-    except segstore.LogNotFoundError:
+    except (segstore.LogNotFoundError, segstore.NotALogError):  # not made yet
         return []
 
 
