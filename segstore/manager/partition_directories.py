@@ -63,3 +63,19 @@ def refuse_partition_directory(directory: Directory) -> None:
             found="segment files (.log)",
             expected="directories <topic>-<partition>",
         )
+
+
+def partitions_with_logs(path: str) -> list[TopicPartition]:
+    """Return the partitions in the log directory *path* that hold a log, sorted.
+
+    Raises
+    ------
+    LogNotFoundError, NotALogError
+        There is no directory, or it is one partition's.
+    """
+    directory = Directory(path)
+    try:
+        refuse_partition_directory(directory)
+        return [key for key in list_topic_partitions(directory) if holds_a_log(directory, key)]
+    finally:
+        directory.close()

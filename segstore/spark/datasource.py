@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from segstore._core import Directory
+from segstore.manager.partition_directories import partitions_with_logs
 from segstore.spark.options import parse_options
 from segstore.spark.reader import SegstoreReader
 from segstore.spark.schema import connector_schema
@@ -34,7 +34,7 @@ class SegstoreDataSource(DataSource):
     def schema(self) -> StructType:
         """Check options and path; ``load()`` calls this unless the user gave a schema."""
         options = parse_options(self.options)
-        Directory(options.path).close()
+        partitions_with_logs(options.path)
         return connector_schema(include_headers=options.include_headers)
 
     def reader(self, schema: StructType) -> SegstoreReader:

@@ -13,12 +13,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from segstore._core import Directory
-from segstore.manager.partition_directories import (
-    holds_a_log,
-    list_topic_partitions,
-    refuse_partition_directory,
-)
+from segstore.manager.partition_directories import partitions_with_logs
 from segstore.spark.conditions import ConnectorOptionError
 from segstore.spark.offsets import check_no_data_loss, plan_ranges
 from segstore.spark.open_logs import OPEN_LOGS
@@ -37,6 +32,9 @@ if TYPE_CHECKING:
 ROWS_IN_A_BATCH: Final = 20_000
 BYTES_IN_A_BATCH: Final = 4 * 1024 * 1024
 """Whichever comes first. Measured: 10,000 to 50,000 rows and 1 to 8 MB are best."""
+MOST_ROWS: Final = 50_000
+MOST_BYTES: Final = 8 * 1024 * 1024
+"""What is larger, since a batch of the log is decoded whole, is handed on in slices."""
 
 
 class OffsetRangePartition(InputPartition):
@@ -76,16 +74,7 @@ class SegstoreReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         """Fix the offsets to read, once for the whole query; one Spark partition for each range."""
         path = self._options.path
-        directory = Directory(path)
-        try:
-            refuse_partition_directory(directory)
-            existing = [
-                partition
-                for partition in list_topic_partitions(directory)
-                if holds_a_log(directory, partition)
-            ]
-        finally:
-            directory.close()
+        existing = partitions_with_logs(path)
         ranges = plan_ranges(
             self._options, existing, lambda partition: OPEN_LOGS.get(path, partition)
         )
@@ -132,4 +121,12 @@ class SegstoreReader(DataSourceReader):
                         found="null",
                         expected=f"a schema that lets {name!r} be null",
                     )
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            yield from _slices(pa.RecordBatch.from_arrays(arrays, schema=schema))
+
+
+def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    rows = min(MOST_ROWS, batch.num_rows)
+    if batch.nbytes > MOST_BYTES:
+        rows = max(1, min(rows, batch.num_rows * MOST_BYTES // batch.nbytes))
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)

@@ -13,8 +13,16 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-_compared: Counter[str] = Counter()
-_left_out: set[str] = set()
+
+class Summary:
+    """What was compared with the connector, and what was not, by name."""
+
+    def __init__(self) -> None:
+        self.equal: Counter[str] = Counter()
+        self.left_out: set[str] = set()
+
+
+_summary = Summary()
 
 
 @pytest.fixture(scope="session")
@@ -32,23 +40,23 @@ def spark() -> Iterator[SparkSession]:
 
 
 @pytest.fixture
-def compared() -> Counter[str]:
-    """Counts what was compared with the connector, for the summary."""
-    return _compared
+def summary() -> Summary:
+    """What the end of the run says."""
+    return _summary
 
 
 @pytest.fixture
-def left_out() -> set[str]:
-    """Names what was not compared, for the summary."""
-    return _left_out
+def every_query(few_or_many, pytestconfig) -> bool:
+    """Whether to ask Spark every recorded query, in CI and with --slow; else each sort once."""
+    return bool(few_or_many(0, 1)) or pytestconfig.getoption("--slow")
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print how many answers were equal, and name the others with the reason."""
-    if not _compared:
+    if not _summary.equal:
         return
     terminalreporter.section("Spark's own Kafka connector")
-    for what, count in sorted(_compared.items()):
+    for what, count in sorted(_summary.equal.items()):
         terminalreporter.write_line(f"{what}: {count} equal")
-    for line in sorted(_left_out):
+    for line in sorted(_summary.left_out):
         terminalreporter.write_line(f"  {line}")

@@ -10,6 +10,7 @@ import base64
 import gzip
 import hashlib
 import json
+import re
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -69,6 +70,16 @@ def entries() -> tuple[Entry, ...]:
     """Every recorded entry."""
     with gzip.open(RECORDED, "rt", encoding="utf-8") as lines:
         return tuple(Entry(**json.loads(line)) for line in lines)
+
+
+@cache
+def representative_queries() -> frozenset[str]:
+    """The ids of the first entry of each query: numbers aside, most were asked of many cases."""
+    first: dict[str, str] = {}
+    for entry in entries():
+        if entry.sql is not None and entry.left_out is None:
+            first.setdefault(re.sub(r"\d+", "0", entry.sql), entry.id)
+    return frozenset(first.values())
 
 
 def cases() -> list[str]:

@@ -37,7 +37,7 @@ def no_log_stays_open():
 @pytest.mark.filterwarnings("ignore:option:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* option ignored:UserWarning")
 @pytest.mark.parametrize("case", cases())
-def test_the_reader_answers_as_the_connector_did(case, golden, compared, left_out):
+def test_the_reader_answers_as_the_connector_did(case, golden, summary):
     """Every recorded read without SQL, in this process: what is planned, and what comes out."""
     if not (golden / case).is_dir():
         pytest.skip(f"{case} is not among the golden cases here")
@@ -46,13 +46,13 @@ def test_the_reader_answers_as_the_connector_did(case, golden, compared, left_ou
         if entry.case != case or entry.sql is not None:
             continue
         if entry.left_out is not None:
-            left_out.add(f"{entry.id}: {entry.left_out}")
+            summary.left_out.add(f"{entry.id}: {entry.left_out}")
             continue
         compare = compare_result if entry.error is None else compare_error
         difference = compare(entry, entry.options_for(golden))
         if difference is not None:
             differences.append(f"{entry.id}: {difference}")
-        compared["reads"] += difference is None
+        summary.equal["reads"] += difference is None
 
     assert differences == []
 

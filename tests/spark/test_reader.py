@@ -1,0 +1,185 @@
+"""The reader in one process: what travels, what stays open, what changes between plan and read."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import shutil
+
+import pyarrow as pa
+import pytest
+
+pytest.importorskip("pyspark")
+
+import segstore
+from segstore.errors import CorruptRecordError, LogNotFoundError, NotALogError
+from segstore.spark.conditions import ConnectorConditionError
+from segstore.spark.datasource import SegstoreDataSource
+from segstore.spark.open_logs import OPEN_LOGS, OpenLogs
+from segstore.types import TopicPartition
+
+ORDERS = TopicPartition("orders", 0)
+
+
+@pytest.fixture(autouse=True)
+def no_log_stays_open():
+    yield
+    OPEN_LOGS.close()
+
+
+@pytest.fixture
+def writer(tmp_path):
+    """An open log ``orders-0`` of some records, and its writer."""
+    with segstore.open(tmp_path / "orders-0", durability="none") as log:
+        log.append([(b"k", str(n).encode()) for n in range(100)])
+        yield log
+
+
+def reader_of(path, **options):
+    source = SegstoreDataSource({"path": str(path), "subscribe": "orders", **options})
+    return source.reader(source.schema())
+
+
+def offsets(reader, partitions=None):
+    return [
+        offset
+        for partition in (reader.partitions() if partitions is None else partitions)
+        for batch in reader.read(partition)
+        for offset in batch.column("offset").to_pylist()
+    ]
+
+
+@pytest.mark.usefixtures("writer")
+def test_a_reader_and_its_partitions_travel_without_a_log(tmp_path):
+    """Spark pickles both; a handle in them would be an error."""
+    reader = reader_of(tmp_path)
+    travelled, partitions = pickle.loads(pickle.dumps((reader, reader.partitions())))
+
+    assert len(pickle.dumps(reader)) < 2000
+    assert offsets(travelled, partitions) == list(range(100))
+
+
+def test_a_query_sees_what_was_there_when_it_was_planned(writer, tmp_path):
+    """Bounds are fixed once; what a writer appends meanwhile belongs to the next query."""
+    reader = reader_of(tmp_path)
+    partitions = reader.partitions()
+    writer.append([(b"k", b"later")] * 50)
+
+    assert offsets(reader, partitions) == list(range(100))
+    assert offsets(reader_of(tmp_path)) == list(range(150))
+
+
+def test_records_that_vanish_between_plan_and_read_are_data_loss(writer, tmp_path):
+    strict, lenient = reader_of(tmp_path), reader_of(tmp_path, failOnDataLoss="false")
+    partitions = strict.partitions()
+    writer.delete_records(40)
+
+    with pytest.raises(ConnectorConditionError, match=r"COULD_NOT_READ.*\[0, 100\).*\[40, 100\)"):
+        offsets(strict, partitions)
+    assert offsets(lenient, partitions) == list(range(40, 100))
+
+
+def test_batches_have_a_size_that_spark_likes(tmp_path):
+    """10,000 to 50,000 rows or 1 to 8 MB, whichever comes first."""
+    with segstore.open(tmp_path / "orders-0", durability="none") as log:
+        log.append([(b"k", b"v")] * 100_000)
+        log.append([(b"k", bytes(100_000))] * 100)
+    reader = reader_of(tmp_path)
+    batches = [batch for p in reader.partitions() for batch in reader.read(p)]
+
+    assert sum(batch.num_rows for batch in batches) == 100_100
+    assert max(batch.num_rows for batch in batches) <= 50_000
+    assert max(batch.nbytes for batch in batches) <= 8 * 1024 * 1024
+    assert len(batches) < 20
+    assert {batch.schema for batch in batches} == {batches[0].schema}
+    assert batches[0].schema.field("timestamp").type == pa.timestamp("us", tz="UTC")
+
+
+def test_a_damaged_batch_is_an_error_also_when_data_loss_is_allowed(tmp_path):
+    """[DUR-79] Lost records are named by offsets that are gone; these are there, and wrong."""
+    with segstore.open(tmp_path / "orders-0", durability="none") as log:
+        for n in range(5):
+            log.append([(b"k", str(n).encode() * 50)])
+    file = tmp_path / "orders-0" / f"{0:020d}.log"
+    data = bytearray(file.read_bytes())
+    data[100] ^= 1
+    file.write_bytes(data)
+
+    with pytest.raises(CorruptRecordError):
+        offsets(reader_of(tmp_path, failOnDataLoss="false"))
+
+
+@pytest.mark.usefixtures("writer")
+def test_a_directory_that_only_looks_like_a_partition_is_left_out(tmp_path):
+    (tmp_path / "orders-2024").mkdir()
+    (tmp_path / "backup-0").mkdir()
+
+    assert offsets(reader_of(tmp_path)) == list(range(100))
+    source = SegstoreDataSource({"path": str(tmp_path), "subscribePattern": "."})
+    assert len(source.reader(source.schema()).partitions()) == 1
+
+
+@pytest.mark.usefixtures("writer")
+def test_a_wrong_path_is_told_in_load(tmp_path):
+    with pytest.raises(LogNotFoundError, match="nowhere"):
+        reader_of(tmp_path / "nowhere")
+    with pytest.raises(NotALogError, match="one above"):
+        reader_of(tmp_path / "orders-0")
+
+
+# ---- logs that stay open -------------------------------------------------------------------------
+
+
+def test_a_log_stays_open_and_follows_its_writer(writer, tmp_path):
+    logs = OpenLogs()
+    first = logs.get(str(tmp_path), ORDERS)
+    again = logs.get(str(tmp_path), ORDERS)
+    writer.append([(b"k", b"v")] * 10)
+    writer.roll()
+    writer.append([(b"k", b"v")] * 10)
+    grown = logs.get(str(tmp_path), ORDERS)
+
+    assert again is first
+    assert grown is first
+    assert grown.log_end_offset == 120
+    logs.close()
+    assert first.closed
+
+
+def test_another_log_under_the_same_path_is_opened_anew(tmp_path):
+    """Inode and size tell that the directory was replaced."""
+    logs = OpenLogs()
+    for count in (100, 30):
+        with segstore.open(tmp_path / "orders-0", durability="none") as log:
+            log.append([(b"k", b"v")] * count)
+        assert logs.get(str(tmp_path), ORDERS).log_end_offset == count
+        shutil.rmtree(tmp_path / "orders-0")
+    logs.close()
+
+
+def test_only_so_many_logs_stay_open(tmp_path):
+    logs = OpenLogs(limit=2)
+    opened = []
+    for number in range(4):
+        with segstore.open(tmp_path / f"orders-{number}", durability="none") as log:
+            log.append([(b"k", b"v")])
+        opened.append(logs.get(str(tmp_path), TopicPartition("orders", number)))
+
+    assert [log.closed for log in opened] == [True, True, False, False]
+    logs.close()
+
+
+@pytest.mark.usefixtures("writer")
+def test_a_forked_worker_begins_with_no_open_log(tmp_path):
+    """Spark forks its workers; a handle of the parent must not be used there [DUR-68]."""
+    parents = OPEN_LOGS.get(str(tmp_path), ORDERS)
+    child = os.fork()
+    if child == 0:
+        try:
+            own = OPEN_LOGS.get(str(tmp_path), ORDERS)
+            os._exit(7 if own is not parents and own.log_end_offset == 100 else 1)
+        finally:
+            os._exit(2)
+
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    assert OPEN_LOGS.get(str(tmp_path), ORDERS) is parents
