@@ -8,6 +8,7 @@ Offsets and timestamps are narrowed down by options instead.
 
 from __future__ import annotations
 
+import os
 import warnings
 from typing import TYPE_CHECKING, Final, cast
 
@@ -68,12 +69,14 @@ class SegstoreReader(DataSourceReader):
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options: ConnectorOptions = parse_options(options)
         self._columns: tuple[Column, ...] = columns_of(schema)
+        # an executor's working directory is not that of who asked
+        self._path = os.path.abspath(self._options.path)  # noqa: PTH100 - links stay as they are
         for text in self._options.warnings:
             warnings.warn(text, stacklevel=2)
 
     def partitions(self) -> list[InputPartition]:
         """Fix the offsets to read, once for the whole query; one Spark partition for each range."""
-        path = self._options.path
+        path = self._path
         existing = partitions_with_logs(path)
         ranges = plan_ranges(
             self._options, existing, lambda partition: OPEN_LOGS.get(path, partition)
@@ -91,7 +94,7 @@ class SegstoreReader(DataSourceReader):
         if not isinstance(partition, OffsetRangePartition):
             return  # Spark makes one empty partition of a plan that has none
         offsets = partition.offsets
-        log = OPEN_LOGS.get(self._options.path, offsets.topic_partition)
+        log = OPEN_LOGS.get(self._path, offsets.topic_partition)
         if self._options.fail_on_data_loss:
             check_no_data_loss(offsets, log)
         start = max(offsets.from_offset, log.log_start_offset)

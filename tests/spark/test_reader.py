@@ -59,6 +59,17 @@ def test_a_reader_and_its_partitions_travel_without_a_log(tmp_path):
     assert offsets(travelled, partitions) == list(range(100))
 
 
+@pytest.mark.usefixtures("writer")
+def test_a_relative_path_is_that_of_who_plans(tmp_path, monkeypatch):
+    """An executor runs somewhere else."""
+    monkeypatch.chdir(tmp_path)
+    reader = reader_of(".")
+    partitions = reader.partitions()
+    monkeypatch.chdir("/")
+
+    assert offsets(reader, partitions) == list(range(100))
+
+
 def test_a_query_sees_what_was_there_when_it_was_planned(writer, tmp_path):
     """Bounds are fixed once; what a writer appends meanwhile belongs to the next query."""
     reader = reader_of(tmp_path)
