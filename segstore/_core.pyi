@@ -174,6 +174,7 @@ class BatchOptions(NamedTuple):
 class EncodedBatches:
     """Batches built by the core: bytes that it owns and their header table. Exports the buffer protocol (writable)."""
 
+    def __buffer__(self, flags: int, /) -> memoryview: ...
     @property
     def headers(self) -> BatchHeaders: ...
     @property
@@ -335,6 +336,7 @@ class SegmentContext:
 class FetchedBytes:
     """Bytes of a fetch, owned; read-only buffer of shape (n,), format B, alive after the log is closed."""
 
+    def __buffer__(self, flags: int, /) -> memoryview: ...
     @property
     def base_offset(self) -> int: ...
     @property

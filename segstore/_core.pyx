@@ -4,10 +4,12 @@
 cimport cython
 cimport numpy as cnp
 from cpython.buffer cimport (
+    PyBUF_FORMAT,
+    PyBUF_ND,
     PyBUF_READ,
     PyBUF_SIMPLE,
+    PyBUF_STRIDES,
     PyBUF_WRITABLE,
-    PyBuffer_FillInfo,
     PyBuffer_Release,
     PyObject_GetBuffer,
 )

@@ -34,8 +34,8 @@ cdef class EncodedBatches:
         sgs_buffer_deinit(&self.content)
 
     def __getbuffer__(self, Py_buffer *buffer, int flags):
-        cdef void *start = self.content.data if self.content.data != NULL else <void *>b""
-        PyBuffer_FillInfo(buffer, self, start, <Py_ssize_t>self.content.size, self.content.data == NULL, flags)
+        describe_bytes(&self.content, False, buffer, flags)
+        buffer.obj = self
 
     @property
     def headers(self):

@@ -62,6 +62,7 @@ cdef class OffsetIndex(_Handle):
 
     def __cinit__(self, Directory directory not None, str name, int64_t base_offset):
         cdef sgs_index_options options = read_only_options()
+        cdef sgs_file_info info
         cdef sgs_error err
         cdef sgs_status status
         cdef const char *text
@@ -71,9 +72,11 @@ cdef class OffsetIndex(_Handle):
         directory.enter()
         try:
             with nogil:
-                status = sgs_offset_index_open(
-                    &self.index, environment, directory.fd, text, base_offset, &options, &err
-                )
+                status = environment.file_info_at(environment, directory.fd, text, &info, &err)  # must be there
+                if status == SGS_OK:
+                    status = sgs_offset_index_open(
+                        &self.index, environment, directory.fd, text, base_offset, &options, &err
+                    )
             check(status, &err, directory.path)
             self.is_open = True
             self.is_closed = False
@@ -159,6 +162,7 @@ cdef class TimeIndex(_Handle):
 
     def __cinit__(self, Directory directory not None, str name, int64_t base_offset):
         cdef sgs_index_options options = read_only_options()
+        cdef sgs_file_info info
         cdef sgs_error err
         cdef sgs_status status
         cdef const char *text
@@ -168,9 +172,11 @@ cdef class TimeIndex(_Handle):
         directory.enter()
         try:
             with nogil:
-                status = sgs_time_index_open(
-                    &self.index, environment, directory.fd, text, base_offset, &options, &err
-                )
+                status = environment.file_info_at(environment, directory.fd, text, &info, &err)  # must be there
+                if status == SGS_OK:
+                    status = sgs_time_index_open(
+                        &self.index, environment, directory.fd, text, base_offset, &options, &err
+                    )
             check(status, &err, directory.path)
             self.is_open = True
             self.is_closed = False

@@ -37,6 +37,26 @@ cdef inline bytes bytes_or_none(sgs_bytes data):
     return PyBytes_FromStringAndSize(<const char *>data.data, data.size)
 
 
+cdef uint8_t nothing = 0  # where an empty buffer begins
+
+
+cdef int describe_bytes(sgs_buffer *content, bint readonly, Py_buffer *buffer, int flags) except -1:
+    """Fill in all but the owner. (PyBuffer_FillInfo would lose the reference that Cython puts there.)"""
+    if readonly and flags & PyBUF_WRITABLE:
+        raise BufferError("the bytes are read-only")
+    buffer.buf = content.data if content.data != NULL else &nothing
+    buffer.len = <Py_ssize_t>content.size
+    buffer.readonly = readonly or content.data == NULL
+    buffer.itemsize = 1
+    buffer.format = b"B" if flags & PyBUF_FORMAT else NULL
+    buffer.ndim = 1
+    buffer.shape = &buffer.len if flags & PyBUF_ND else NULL
+    buffer.strides = &buffer.itemsize if flags & PyBUF_STRIDES == PyBUF_STRIDES else NULL
+    buffer.suboffsets = NULL
+    buffer.internal = NULL
+    return 0
+
+
 cdef str header_key_of(sgs_bytes key):
     """A header's key as text; what is no UTF-8 is replaced as Java does, so that both clients show the same."""
     cdef bytes replaced

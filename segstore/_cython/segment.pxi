@@ -71,8 +71,8 @@ cdef class FetchedBytes:
         sgs_buffer_deinit(&self.content)
 
     def __getbuffer__(self, Py_buffer *buffer, int flags):
-        cdef void *start = self.content.data if self.content.data != NULL else <void *>b""
-        PyBuffer_FillInfo(buffer, self, start, <Py_ssize_t>self.content.size, True, flags)
+        describe_bytes(&self.content, True, buffer, flags)
+        buffer.obj = self
 
     @property
     def base_offset(self):

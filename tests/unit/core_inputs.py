@@ -1,0 +1,31 @@
+"""Small inputs for tests of the wrapped core."""
+
+from __future__ import annotations
+
+from segstore._core import BatchOptions, EncodedBatches, encode_records
+from segstore.records.compression import codec_table
+
+TIME = 1_700_000_000_000
+MEGABYTE = 1024 * 1024
+
+
+def encoded(records, *, limit: int = MEGABYTE, timestamp: int = TIME, **options) -> EncodedBatches:
+    """Records as batches with their header table."""
+    return encode_records(records, BatchOptions(**options), codec_table(), timestamp, limit)
+
+
+def batch(records, **options) -> bytes:
+    """The same as bytes."""
+    return bytes(encoded(records, **options))
+
+
+def run_of_batches(count: int, records_per_batch: int = 3, **options) -> bytes:
+    """Batches with ascending offsets, as they are in a log."""
+    return b"".join(
+        batch(
+            [(b"k%d" % i, b"v%d" % i) for i in range(start, start + records_per_batch)],
+            base_offset=start,
+            **options,
+        )
+        for start in range(0, count * records_per_batch, records_per_batch)
+    )

@@ -1,0 +1,317 @@
+"""A directory held by its descriptor, files in it, and locks [DUR-10, DUR-21, DUR-65]."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from segstore._core import Directory
+from segstore.errors import (
+    AlreadyExistsError,
+    ClosedError,
+    ForkedHandleError,
+    IllegalArgumentError,
+    IllegalStateError,
+    LimitExceededError,
+    LogLockedError,
+    LogNotFoundError,
+    NotALogError,
+)
+
+
+@pytest.fixture
+def directory(tmp_path):
+    opened = Directory(str(tmp_path))
+    yield opened
+    opened.close()
+
+
+def test_a_missing_directory_is_made_only_when_asked_for(tmp_path):
+    path = tmp_path / "new"
+    with pytest.raises(LogNotFoundError) as caught:
+        Directory(str(path))
+    assert caught.value.file == str(path)
+
+    made = Directory(str(path), create=True)
+
+    assert made.created
+    assert path.is_dir()
+    assert stat.S_IMODE(path.stat().st_mode) & ~0o750 == 0  # [DUR-100]
+    assert not Directory(str(path), create=True).created
+
+
+def test_only_the_last_component_is_made(tmp_path):
+    with pytest.raises(LogNotFoundError):
+        Directory(str(tmp_path / "a" / "b"), create=True)
+    assert not (tmp_path / "a").exists()
+
+
+def test_a_file_is_no_directory(tmp_path):
+    (tmp_path / "file").write_bytes(b"x")
+    with pytest.raises(NotALogError):
+        Directory(str(tmp_path / "file"))
+
+
+@pytest.mark.parametrize("path", ["", "a\0b"])
+def test_what_is_no_path_is_refused(path):
+    with pytest.raises(IllegalArgumentError):
+        Directory(path)
+
+
+@pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/etc/passwd", "../x", "a\0b"])
+def test_names_stay_inside_the_directory(directory, name):
+    """[DUR-101]"""
+    for call in (
+        directory.info,
+        directory.exists,
+        directory.read_file,
+        directory.unlink,
+        directory.make_directory,
+    ):
+        with pytest.raises(IllegalArgumentError):
+            call(name)
+    with pytest.raises(IllegalArgumentError):
+        directory.rename("a", name)
+    with pytest.raises(IllegalArgumentError):
+        directory.lock(name, exclusive=True)
+
+
+def test_names_are_sorted_and_odd_bytes_come_through(directory, tmp_path):
+    for name in (b"b", b"a", b"\xff\xfe", "ü".encode()):
+        (tmp_path / os.fsdecode(name)).touch()
+
+    names = directory.names()
+
+    assert names == sorted(names)
+    assert {"a", "b", "ü", os.fsdecode(b"\xff\xfe")} == set(names)
+    assert directory.info(os.fsdecode(b"\xff\xfe")).size == 0
+
+
+def test_info_tells_size_kind_and_time(directory, tmp_path):
+    (tmp_path / "f").write_bytes(b"12345")
+    os.utime(tmp_path / "f", ns=(0, 1_600_000_000_123_000_000))
+    (tmp_path / "d").mkdir()
+    (tmp_path / "link").symlink_to("f")
+
+    assert directory.info("f") == (5, 1_600_000_000_123, False, True)
+    assert directory.info("d").is_directory
+    assert not directory.info("link").is_regular  # links are not followed [DUR-99]
+    assert directory.exists("f")
+    assert not directory.exists("g")
+    with pytest.raises(LogNotFoundError):
+        directory.info("g")
+
+
+def test_small_files_are_read_whole_and_large_ones_refused(directory, tmp_path):
+    (tmp_path / "f").write_bytes(b"x" * 100)
+    (tmp_path / "empty").touch()
+
+    assert directory.read_file("f") == b"x" * 100
+    assert directory.read_file("f", 100) == b"x" * 100
+    assert directory.read_file("empty") == b""
+    with pytest.raises(LimitExceededError) as caught:
+        directory.read_file("f", 99)
+    assert caught.value.file == str(tmp_path / "f")
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("target")])
+def test_only_regular_files_are_opened(directory, tmp_path, make):
+    """[DUR-99]: a pipe would hang the reader, a link would leave the directory."""
+    (tmp_path / "target").write_bytes(b"x")
+    make(tmp_path / "odd")
+    with pytest.raises(OSError):
+        directory.read_file("odd")
+
+
+def test_a_file_is_replaced_as_a_whole(directory, tmp_path):
+    """[DUR-21]"""
+    directory.write_file_atomically("checkpoint", b"old, and longer")
+    directory.write_file_atomically("checkpoint", memoryview(b"new"))
+
+    assert (tmp_path / "checkpoint").read_bytes() == b"new"
+    assert directory.names() == ["checkpoint"]
+
+
+def test_a_failed_replacement_leaves_the_old_content(directory, tmp_path):
+    directory.write_file_atomically("checkpoint", b"old")
+    (tmp_path / "checkpoint.tmp").mkdir()
+
+    with pytest.raises(OSError):
+        directory.write_file_atomically("checkpoint", b"new")
+
+    assert (tmp_path / "checkpoint").read_bytes() == b"old"
+
+
+def test_create_file_rewrites_in_place(directory, tmp_path):
+    directory.create_file("marker", b"longer content")
+    directory.create_file("marker", b"v1")
+    directory.create_file("empty")
+
+    assert (tmp_path / "marker").read_bytes() == b"v1"
+    assert (tmp_path / "empty").read_bytes() == b""
+
+
+def test_rename_unlink_and_directories(directory, tmp_path):
+    directory.create_file("a")
+    directory.rename("a", "b")
+    assert directory.names() == ["b"]
+    directory.unlink("b")
+    directory.unlink("b", missing_ok=True)
+    with pytest.raises(LogNotFoundError):
+        directory.unlink("b")
+    directory.make_directory("d")
+    with pytest.raises(AlreadyExistsError):
+        directory.make_directory("d")
+    directory.remove_directory("d")
+    assert directory.names() == []
+    directory.sync()
+    assert directory.identity == (tmp_path.stat().st_dev, tmp_path.stat().st_ino)
+    assert isinstance(directory.is_network_file_system(), bool)
+
+
+def test_it_is_held_by_its_descriptor_through_a_rename(tmp_path):
+    (tmp_path / "old").mkdir()
+    directory = Directory(str(tmp_path / "old"))
+    (tmp_path / "old").rename(tmp_path / "new")
+
+    directory.create_file("f")
+
+    assert (tmp_path / "new" / "f").exists()
+
+
+def test_a_closed_directory_says_so(directory):
+    directory.close()
+    directory.close()
+    assert directory.closed
+    with pytest.raises(ClosedError):
+        directory.names()
+    with pytest.raises(ClosedError):
+        directory.lock(".lock", exclusive=True)
+
+
+def test_the_second_lock_is_refused_at_once_in_the_same_process_and_in_another(directory, tmp_path):
+    """[DUR-65, DUR-67]: OFD locks exclude each other within a process too."""
+    lock = directory.lock(".lock", exclusive=True)
+    assert lock.held
+    for exclusive in (True, False):
+        with pytest.raises(LogLockedError):
+            directory.lock(".lock", exclusive=exclusive)
+    script = (
+        "import sys\n"
+        "from segstore._core import Directory\n"
+        "from segstore.errors import LogLockedError\n"
+        "try: Directory(sys.argv[1]).lock('.lock', exclusive=True)\n"
+        "except LogLockedError: sys.exit(7)\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    assert subprocess.run(command, check=False).returncode == 7
+
+    lock.release()
+    lock.release()
+
+    assert not lock.held
+    assert subprocess.run(command, check=False).returncode == 0
+    assert (tmp_path / ".lock").exists()  # never removed [DUR-66]
+
+
+def test_readers_share_a_lock_and_keep_writers_out(directory):
+    directory.create_file(".lock")
+    first = directory.lock(".lock", exclusive=False)
+    second = directory.lock(".lock", exclusive=False)
+    with pytest.raises(LogLockedError):
+        directory.lock(".lock", exclusive=True)
+    first.release()
+    second.release()
+    directory.lock(".lock", exclusive=True).release()
+
+
+def test_a_shared_lock_makes_no_file(directory):
+    with pytest.raises(LogNotFoundError):
+        directory.lock("absent", exclusive=False)
+
+
+def test_a_lock_that_is_dropped_is_free(directory):
+    lock = directory.lock(".lock", exclusive=True)
+    del lock
+    directory.lock(".lock", exclusive=True).release()
+
+
+def in_child(action) -> int:
+    """Run *action* in a forked child; its exit status is 0 when it returned true."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            status = 0 if action() else 2
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_can_use_neither_directory_nor_lock_and_takes_nothing_away(directory):
+    """[DUR-68]"""
+    lock = directory.lock(".lock", exclusive=True)
+
+    def use() -> bool:
+        nonlocal lock
+        refused = 0
+        for call in (directory.names, directory.close, lock.release):
+            try:
+                call()
+            except ForkedHandleError:
+                refused += 1
+        held = lock.held
+        lock = None  # the destructor closes, and must not unlock what the parent shares
+        return refused == 3 and not held
+
+    assert in_child(use) == 0
+    assert lock.held
+    with pytest.raises(LogLockedError):
+        directory.lock(".lock", exclusive=True)
+    assert directory.names() == [".lock"]
+
+
+def test_closing_while_others_are_inside_lets_them_finish(tmp_path):
+    """The descriptor's number could otherwise be somebody else's file by then."""
+    for number in range(200):
+        (tmp_path / f"file-{number}").touch()
+    failures: list[BaseException] = []
+    counts: set[int] = set()
+
+    def list_names(directory: Directory) -> None:
+        try:
+            while True:
+                counts.add(len(directory.names()))
+        except ClosedError:
+            pass
+        except BaseException as error:  # noqa: BLE001 - shown below
+            failures.append(error)
+
+    for _ in range(10):
+        directory = Directory(str(tmp_path))
+        threads = [threading.Thread(target=list_names, args=(directory,)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        directory.names()
+        directory.close()
+        for thread in threads:
+            thread.join()
+
+    assert failures == []
+    assert counts == {200}
+
+
+def test_errno_of_the_system_is_kept(directory, tmp_path):
+    (tmp_path / "d").mkdir()
+    (tmp_path / "d" / "f").touch()
+    with pytest.raises(IllegalStateError) as caught:
+        directory.remove_directory("d")
+    assert caught.value.file == str(tmp_path / "d")
+    assert caught.value.os_error in {errno.ENOTEMPTY, errno.EEXIST}
