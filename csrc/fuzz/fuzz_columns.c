@@ -88,10 +88,14 @@ static void check_row(const struct ArrowSchema *schema, const struct ArrowArray 
         FUZZ_CHECK(arrow_int32(column, row) == batch->partition_leader_epoch);
 }
 
-static bool is_wanted(const sgs_columns_options *options, const sgs_record *record)
+static bool has_wanted_offset(const sgs_columns_options *options, const sgs_record *record)
 {
-    return record->offset >= options->start_offset && record->offset < options->end_offset &&
-           record->timestamp >= options->start_timestamp &&
+    return record->offset >= options->start_offset && record->offset < options->end_offset;
+}
+
+static bool has_wanted_timestamp(const sgs_columns_options *options, const sgs_record *record)
+{
+    return record->timestamp >= options->start_timestamp &&
            (options->end_timestamp == INT64_MAX || record->timestamp < options->end_timestamp);
 }
 
@@ -112,10 +116,14 @@ static sgs_status check_rows(const uint8_t *batch, size_t size, const sgs_column
         return sgs_record_section_check(&header, batch, true, &err);
     sgs_buffer_init(&scratch, kit_memory());
     status = sgs_record_section_open(batch, size, true, kit_codecs(), &scratch, &reader, &err);
+    int64_t latest = -1; /* each offset is shown once, in order */
     for (bool found = true; status == SGS_OK && found;) {
         sgs_record record;
         status = sgs_record_reader_next(&reader, &record, &found, &err);
-        if (status != SGS_OK || !found || !is_wanted(options, &record))
+        if (status != SGS_OK || !found || record.offset <= latest || !has_wanted_offset(options, &record))
+            continue;
+        latest = record.offset;
+        if (!has_wanted_timestamp(options, &record))
             continue;
         int64_t microseconds;
         if (options->timestamp_in_microseconds && arrow_child(schema, array, "timestamp") != NULL &&

@@ -43,7 +43,7 @@ static bool plain_bytes(const uint8_t **at, const uint8_t *end, bool may_be_null
 
 /* One record at *at by the text of format.md 5, without a thought for speed. */
 static bool plain_record(const sgs_batch_header *batch, const uint8_t **at, const uint8_t *section_end,
-                         int64_t *previous, sgs_record *record)
+                         sgs_record *record)
 {
     const uint8_t *const start = *at;
     int64_t size, timestamp_delta, offset_delta, headers_count;
@@ -62,10 +62,8 @@ static bool plain_record(const sgs_batch_header *batch, const uint8_t **at, cons
         if (!plain_bytes(at, end, false, &key) || !plain_bytes(at, end, true, &value))
             return false;
     }
-    if (*at != end || offset_delta <= *previous || offset_delta > batch->last_offset - batch->base_offset)
+    if (*at != end || __builtin_add_overflow(batch->base_offset, offset_delta, &record->offset) || record->offset < 0)
         return false;
-    *previous = offset_delta;
-    record->offset = batch->base_offset + offset_delta;
     record->timestamp = batch->max_timestamp;
     if ((batch->attributes & SGS_ATTRIBUTE_LOG_APPEND_TIME) == 0 &&
         __builtin_add_overflow(batch->base_timestamp, timestamp_delta, &record->timestamp))
@@ -138,7 +136,7 @@ static void check_rebuilt(sgs_batch_builder *builder, sgs_record_reader original
 static bool read_all(sgs_record_reader *reader, sgs_batch_builder *builder, bool *is_good)
 {
     const uint8_t *at = reader->next;
-    int64_t previous = -1;
+    int64_t previous = reader->batch.base_offset - 1;
     bool is_rebuilt = true;
     sgs_error err;
     *is_good = true;
@@ -148,7 +146,7 @@ static bool read_all(sgs_record_reader *reader, sgs_batch_builder *builder, bool
         const int32_t remaining = reader->remaining_count;
         const sgs_status status = sgs_record_reader_next(reader, &record, &found, &err);
         FUZZ_CHECK(status == SGS_OK || status == SGS_INVALID_RECORD);
-        const bool expected = remaining > 0 && plain_record(&reader->batch, &at, reader->end, &previous, &plain) &&
+        const bool expected = remaining > 0 && plain_record(&reader->batch, &at, reader->end, &plain) &&
                               (remaining > 1 || at == reader->end);
         FUZZ_CHECK((status == SGS_OK && found) == expected);
         *is_good = status == SGS_OK;
@@ -162,7 +160,8 @@ static bool read_all(sgs_record_reader *reader, sgs_batch_builder *builder, bool
         sgs_end_transaction_marker marker;
         (void)sgs_control_record_type(&record, &type, NULL, &err);
         (void)sgs_control_record_end_transaction(&record, &marker, &err);
-        is_rebuilt = is_rebuilt && rebuild(builder, &record);
+        is_rebuilt = is_rebuilt && record.offset > previous && rebuild(builder, &record);
+        previous = record.offset;
     }
 }
 

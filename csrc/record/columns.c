@@ -160,13 +160,18 @@ void sgs_columns_clear(sgs_columns *columns)
 typedef struct walk {
     const sgs_batch_header *batch;
     const uint8_t *at, *end;
-    int64_t remaining_count, previous_delta, last_delta;
+    int64_t remaining_count, next_delta; /* a record below next_delta comes too late: consumers leave it out */
     bool log_append_time, is_bounded;
 } walk;
 
-static bool is_outside(const sgs_columns_options *options, int64_t offset, int64_t timestamp)
+static bool is_outside_offsets(const sgs_columns_options *options, int64_t offset)
 {
-    return offset < options->start_offset || offset >= options->end_offset || timestamp < options->start_timestamp ||
+    return offset < options->start_offset || offset >= options->end_offset;
+}
+
+static bool is_outside_timestamps(const sgs_columns_options *options, int64_t timestamp)
+{
+    return timestamp < options->start_timestamp ||
            (timestamp >= options->end_timestamp && options->end_timestamp != INT64_MAX);
 }
 
@@ -181,20 +186,20 @@ static sgs_record_fault walk_chunk(walk *walk_, const sgs_columns_options *optio
         const sgs_record_fault fault = sgs_record_parse(state.at, state.end, &fields);
         if (fault != NULL)
             return fault;
-        if (fields.offset_delta <= state.previous_delta)
-            return "its offset does not follow the one before";
-        if (fields.offset_delta > state.last_delta)
-            return "its offset is beyond the batch's last offset";
+        int64_t offset;
+        if (__builtin_add_overflow(state.batch->base_offset, fields.offset_delta, &offset) || offset < 0)
+            return "its offset is negative or does not fit 64 bits";
         int64_t timestamp = state.batch->max_timestamp;
         if (!state.log_append_time &&
             __builtin_add_overflow(state.batch->base_timestamp, fields.timestamp_delta, &timestamp))
             return "its timestamp does not fit 64 bits";
         state.at = fields.next;
-        state.previous_delta = fields.offset_delta;
         --state.remaining_count;
         walk_->remaining_count = state.remaining_count; /* for the message */
-        const int64_t offset = state.batch->base_offset + fields.offset_delta;
-        if (state.is_bounded && is_outside(options, offset, timestamp))
+        if (fields.offset_delta < state.next_delta || (state.is_bounded && is_outside_offsets(options, offset)))
+            continue;
+        state.next_delta = (int64_t)fields.offset_delta + 1;
+        if (state.is_bounded && is_outside_timestamps(options, timestamp))
             continue;
         chunk->offsets[rows] = offset;
         chunk->timestamps[rows] = timestamp;
@@ -234,8 +239,7 @@ static sgs_status append_records(sgs_columns *columns, const sgs_record_reader *
         .at = reader->next,
         .end = reader->end,
         .remaining_count = batch->records_count,
-        .previous_delta = -1,
-        .last_delta = batch->last_offset - batch->base_offset,
+        .next_delta = INT64_MIN,
         .log_append_time = (batch->attributes & SGS_ATTRIBUTE_LOG_APPEND_TIME) != 0,
         .is_bounded = is_bounded,
     };

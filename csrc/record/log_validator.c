@@ -60,6 +60,7 @@ static sgs_status check_records(const append_batch *subject, const uint8_t *data
 
     sgs_status first_failure = SGS_OK;
     sgs_error ignored;
+    int64_t previous_delta = -1;
     *max_timestamp = SGS_NO_TIMESTAMP;
     for (int64_t index = 0;; ++index) {
         sgs_record record;
@@ -70,8 +71,10 @@ static sgs_status check_records(const append_batch *subject, const uint8_t *data
         if (!found)
             return first_failure;
         sgs_error *const reason = first_failure == SGS_OK ? err : &ignored;
-        /* offsets inside a compressed batch cannot be put right in place; Kafka rebuilds what fits none [format.md 12.7] */
-        if (compressed && record.offset != index)
+        /* compressed: 0, 1, 2 ... [format.md 12.7]; not compressed: gaps are fine, and Kafka takes any order, but a
+         * reader could not tell such records apart [DUR-89] */
+        const int64_t delta = record.offset - subject->batch.base_offset;
+        if (compressed ? record.offset != index : delta <= previous_delta || record.offset > subject->batch.last_offset)
             status = sgs_fail(reason, SGS_INVALID_RECORD, "batch %zu, record %" PRId64 ": its offset is %" PRId64,
                               subject->index, index, record.offset);
         else if (validation->keys_required && record.key.size < 0)
@@ -85,6 +88,7 @@ static sgs_status check_records(const append_batch *subject, const uint8_t *data
         }
         if (first_failure == SGS_OK)
             first_failure = status;
+        previous_delta = delta;
         if (record.timestamp > *max_timestamp)
             *max_timestamp = record.timestamp;
     }

@@ -10,15 +10,16 @@
 #include "record/record.h"
 
 typedef struct sgs_validation {
-    int64_t next_offset;      /* in: offset of the first record; out: the offset behind the last */
+    int64_t next_offset; /* in: offset of the first record; out: the offset behind the last */
     int64_t now_ms;
     int32_t partition_leader_epoch;
-    bool log_append_time;     /* message.timestamp.type */
-    bool keys_required;       /* compacted topic */
-    bool records_are_trusted; /* built by our own builder in this call: headers are right, records need no second walk */
+    bool log_append_time; /* message.timestamp.type */
+    bool keys_required;   /* compacted topic */
+    bool
+        records_are_trusted; /* built by our own builder in this call: headers are right, records need no second walk */
     int64_t timestamp_before_max_ms, timestamp_after_max_ms;
-    int64_t max_timestamp;    /* out: -1 when no record has one */
-    int64_t records_count;    /* out */
+    int64_t max_timestamp;            /* out: -1 when no record has one */
+    int64_t records_count;            /* out */
     int64_t invalid_timestamps_count; /* out on failure: > 0 makes it Kafka's InvalidTimestampException */
 } sgs_validation;
 

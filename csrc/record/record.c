@@ -38,7 +38,6 @@ void sgs_record_reader_init(sgs_record_reader *reader, const sgs_batch_header *b
         .next = section,
         .end = size > 0 ? section + size : section,
         .remaining_count = batch->records_count,
-        .previous_offset = batch->base_offset > 0 ? batch->base_offset - 1 : -1, /* no offset is negative [DUR-89] */
     };
 }
 
@@ -74,11 +73,8 @@ sgs_status sgs_record_reader_next(sgs_record_reader *reader, sgs_record *record,
         return fail(reader, fault, err);
 
     int64_t offset;
-    if (__builtin_add_overflow(reader->batch.base_offset, fields.offset_delta, &offset) ||
-        offset <= reader->previous_offset)
-        return fail(reader, "its offset does not follow the one before", err);
-    if (offset > reader->batch.last_offset)
-        return fail(reader, "its offset is beyond the batch's last offset", err);
+    if (__builtin_add_overflow(reader->batch.base_offset, fields.offset_delta, &offset) || offset < 0)
+        return fail(reader, "its offset is negative or does not fit 64 bits", err); /* [DUR-89] */
     int64_t timestamp = reader->batch.max_timestamp;
     if ((reader->batch.attributes & SGS_ATTRIBUTE_LOG_APPEND_TIME) == 0 &&
         __builtin_add_overflow(reader->batch.base_timestamp, fields.timestamp_delta, &timestamp)) /* [DUR-90] */
@@ -99,7 +95,6 @@ sgs_status sgs_record_reader_next(sgs_record_reader *reader, sgs_record *record,
         .attributes = fields.attributes,
     };
     reader->next = fields.next;
-    reader->previous_offset = offset;
     --reader->remaining_count;
     *found = true;
     return SGS_OK;

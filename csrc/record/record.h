@@ -34,13 +34,15 @@ typedef struct sgs_record_reader {
     sgs_batch_header batch;
     const uint8_t *next, *end;
     int32_t remaining_count;
-    int64_t previous_offset;
 } sgs_record_reader;
 
 /** Start reading `section`: the record section of `batch`, decompressed when the batch has a codec. Borrowed. */
 void sgs_record_reader_init(sgs_record_reader *reader, const sgs_batch_header *batch, const uint8_t *section,
                             size_t size);
-/** @param found  false after the last record
+/** Neither the order of offsets nor the batch's last offset is checked: brokers accept such batches, and what is in a
+ *  Kafka file can be read [format.md 5, 12.5]. Who hands records out leaves out those whose offset is not above that of
+ *  a record before in the batch, as Kafka's consumer does; the validator of appends refuses them [DUR-89].
+ *  @param found  false after the last record
  *  @return SGS_OK; SGS_INVALID_RECORD naming the batch's offset: a record that does not end at its declared size, a
  *          negative header key size, bytes left behind the last record, too few records [format.md 5, Reader rules] */
 sgs_status sgs_record_reader_next(sgs_record_reader *reader, sgs_record *record, bool *found, sgs_error *err);

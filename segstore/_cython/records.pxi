@@ -38,6 +38,7 @@ cdef inline bytes bytes_or_none(sgs_bytes data):
 
 
 cdef uint8_t nothing = 0  # where an empty buffer begins
+cdef char *format_of_bytes = b"B"
 
 
 cdef int describe_bytes(sgs_buffer *content, bint readonly, Py_buffer *buffer, int flags) except -1:
@@ -48,7 +49,7 @@ cdef int describe_bytes(sgs_buffer *content, bint readonly, Py_buffer *buffer, i
     buffer.len = <Py_ssize_t>content.size
     buffer.readonly = readonly or content.data == NULL
     buffer.itemsize = 1
-    buffer.format = b"B" if flags & PyBUF_FORMAT else NULL
+    buffer.format = format_of_bytes if flags & PyBUF_FORMAT else NULL
     buffer.ndim = 1
     buffer.shape = &buffer.len if flags & PyBUF_ND else NULL
     buffer.strides = &buffer.itemsize if flags & PyBUF_STRIDES == PyBUF_STRIDES else NULL

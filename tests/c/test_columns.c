@@ -107,6 +107,36 @@ TEST(bounds_let_through_exactly_the_rows_between_them)
     }
 }
 
+/* Brokers accept such a batch [format.md 12.5]; a consumer shows each offset once, in order, and so do columns. */
+TEST(a_record_that_does_not_follow_the_one_before_is_left_out)
+{
+    enum { DELTAS_COUNT = 3 };
+    const struct {
+        uint8_t zigzag[DELTAS_COUNT];
+        int64_t start_offset, rows_count, offsets[DELTAS_COUNT];
+    } cases[] = { { { 0, 4, 4 }, 0, 2, { 0, 2 } },
+                  { { 4, 0, 2 }, 0, 1, { 2 } },
+                  { { 4, 0, 2 }, 1, 1, { 2 } },
+                  { { 0, 8, 10 }, 1, 2, { 4, 5 } } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        sgs_buffer batch = columns_kit_batch(0, DELTAS_COUNT, SGS_CODEC_NONE);
+        uint8_t *record = batch.data + 61;
+        for (int k = 0; k < DELTAS_COUNT; record += 1 + record[0] / 2, ++k)
+            record[3] = cases[i].zigzag[k];
+        sgs_batch_seal(batch.data, batch.size);
+        columns_kit f = columns_kit_of(NULL, 0);
+        f.options.start_offset = cases[i].start_offset;
+        columns_kit_open(&f);
+        REQUIRE_OK(sgs_columns_append_batch(f.columns, batch.data, batch.size, &err), &err);
+        REQUIRE_OK(sgs_columns_finish(f.columns, &f.array, &err), &err);
+        REQUIRE_EQ_I64(f.array.length, cases[i].rows_count);
+        for (int64_t row = 0; row < f.array.length; ++row)
+            EXPECT_EQ_I64(arrow_int64(columns_kit_column(&f, "offset"), row), cases[i].offsets[row]);
+        columns_kit_close(&f);
+        sgs_buffer_deinit(&batch);
+    }
+}
+
 /* [DUR-79] a batch whose header alone excludes it is still checked, but not opened */
 TEST(batches_outside_the_bounds_are_checked_but_not_opened)
 {

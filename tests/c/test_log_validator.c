@@ -214,6 +214,32 @@ TEST(fewer_or_more_records_than_declared_are_refused)
     }
 }
 
+/* [DUR-89] stricter than Kafka, which takes any offsets inside an uncompressed batch [format.md 12.5] */
+TEST(offsets_that_do_not_increase_inside_a_batch_are_refused)
+{
+    enum { DELTA_OF_FIRST = 61 + 3, RECORD_BYTES = 12 }; /* behind size, attributes and timestamp delta */
+    const struct {
+        uint8_t first, second; /* zigzag */
+        sgs_status expected;
+    } cases[] = { { 0, 2, SGS_OK },
+                  { 0, 0, SGS_INVALID_RECORD },
+                  { 2, 0, SGS_INVALID_RECORD },
+                  { 1, 2, SGS_INVALID_RECORD },   /* -1, 1 */
+                  { 0, 4, SGS_INVALID_RECORD } }; /* 2 of 1 */
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        fixture f;
+        fixture_init(&f);
+        add_batch(&f, 2, (int64_t[]){ CREATED, CREATED });
+        uint8_t *const first = batch(&f, 0) + DELTA_OF_FIRST;
+        REQUIRE_EQ_I64(first[RECORD_BYTES], 2);
+        first[0] = cases[i].first;
+        first[RECORD_BYTES] = cases[i].second;
+        reseal(&f, 0);
+        EXPECT_STATUS(validate(&f), cases[i].expected);
+        fixture_deinit(&f);
+    }
+}
+
 TEST(clients_write_no_control_batches_and_producers_need_a_sequence) /* APP-32 */
 {
     fixture f;
