@@ -1,7 +1,9 @@
-"""Apache Kafka's partition log as a library: durable, append-only, offset-addressed logs in Kafka's own files.
+"""Apache Kafka's partition log as a library.
 
-``segstore.open`` gives the log of one partition, ``segstore.open_dir`` all of a directory. Everything is
-loaded when it is first asked for.
+Durable, append-only, offset-addressed logs in Kafka's own files.
+
+``segstore.open`` gives the log of one partition, ``segstore.open_dir`` all of a directory.
+Everything is loaded when it is first asked for.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
     from segstore.config import LogConfig
     from segstore.errors import *  # noqa: F403
     from segstore.log.recovery_report import RecoveryReport
-    from segstore.log.unified_log import UnifiedLog, open  # noqa: A004 - the name a user expects
+    from segstore.log.unified_log import UnifiedLog, open
     from segstore.manager.log_manager import LogManager, open_dir
     from segstore.records.fetch_data_info import FetchDataInfo
     from segstore.records.memory_records import MemoryRecords

@@ -1,4 +1,7 @@
-"""Settings of one log, in Kafka's keys: ``segment.bytes`` is the field ``segment_bytes``, with the same default."""
+"""Settings of one log, in Kafka's keys.
+
+``segment.bytes`` is the field ``segment_bytes``, with the same default.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +41,13 @@ _BOUNDS: Final[dict[str, tuple[int, int]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogConfig:
-    """Settings of one log (Kafka ``LogConfig``); names, defaults and bounds are Kafka's topic configuration.
+    """Settings of one log (Kafka ``LogConfig``).
 
-    ``segment_bytes`` has Kafka's lower bound of 1 MiB; ``internal_segment_bytes``, when set, replaces it and has none
-    (Kafka's hidden key of that name). ``segment_ms`` and ``retention_ms`` of None mean "never" (Kafka: 2^63-1, -1).
+    Names, defaults and bounds are Kafka's topic configuration.
+
+    ``segment_bytes`` has Kafka's lower bound of 1 MiB; ``internal_segment_bytes``, when set,
+    replaces it and has none (Kafka's hidden key of that name). ``segment_ms`` and ``retention_ms``
+    of None mean "never" (Kafka: 2^63-1, -1).
     """
 
     segment_bytes: int = 1024 * 1024 * 1024
@@ -93,8 +99,15 @@ class LogConfig:
 
     @property
     def roll_bytes(self) -> int:
-        """Size in bytes at which a segment is full: ``internal_segment_bytes`` where set, else ``segment_bytes``."""
-        return self.segment_bytes if self.internal_segment_bytes is None else self.internal_segment_bytes
+        """Size in bytes at which a segment is full.
+
+        ``internal_segment_bytes`` where set, else ``segment_bytes``.
+        """
+        return (
+            self.segment_bytes
+            if self.internal_segment_bytes is None
+            else self.internal_segment_bytes
+        )
 
     @property
     def roll_ms(self) -> int:
@@ -113,13 +126,18 @@ class LogConfig:
         unknown = sorted(set(changes) - known)
         if unknown:
             raise IllegalArgumentError(
-                f"no such setting: {', '.join(unknown)}", found=", ".join(unknown), expected=", ".join(sorted(known))
+                f"no such setting: {', '.join(unknown)}",
+                found=", ".join(unknown),
+                expected=", ".join(sorted(known)),
             )
         return replace(self, **changes)
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> LogConfig:
-        """Read Kafka's topic properties (``segment.bytes`` = ``"1048576"``); keys that are not ours are left out."""
+        """Read Kafka's topic properties (``segment.bytes`` = ``"1048576"``).
+
+        Keys that are not ours are left out.
+        """
         kinds = {field.name: str(field.type) for field in fields(cls)}
         changes: dict[str, Any] = {}
         for key, text in properties.items():

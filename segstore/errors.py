@@ -1,8 +1,9 @@
 """The exceptions of segstore: one class per status of the C core, and those of the Python floors.
 
-Each class also inherits the fitting built-in, so ``except OSError`` or ``except ValueError`` works for who does not know
-segstore. Kafka's ``XException`` is ``XError`` here. ``_cython/status.pxi`` looks the class of a failed call up by the
-name of its status in ``STATUS_ERRORS``; nothing else turns a status into an exception.
+Each class also inherits the fitting built-in, so ``except OSError`` or ``except ValueError`` works
+for who does not know segstore. Kafka's ``XException`` is ``XError`` here. ``_cython/status.pxi``
+looks the class of a failed call up by the name of its status in ``STATUS_ERRORS``; nothing else
+turns a status into an exception.
 """
 
 from __future__ import annotations
@@ -12,8 +13,8 @@ from typing import Any
 __all__ = [
     "STATUS_ERRORS",
     "AlreadyExistsError",
-    "ClosedError",
     "CloseError",
+    "ClosedError",
     "CodecError",
     "CodecMissingError",
     "CorruptCheckpointError",
@@ -165,7 +166,7 @@ class LogSegmentOffsetOverflowError(SegstoreError, OverflowError):
 
 
 class OffsetOutOfRangeError(SegstoreError, LookupError):
-    """The offset is below the log start or above the log end (Kafka ``OffsetOutOfRangeException``)."""
+    """The offset is below the log start or above its end (Kafka ``OffsetOutOfRangeException``)."""
 
 
 class LogTruncatedError(SegstoreError, LookupError):
@@ -205,7 +206,10 @@ class ForkedHandleError(SegstoreError, RuntimeError):
 
 
 class LogReadOnlyError(SegstoreError, OSError):
-    """The log takes no changes: opened read-only, or after a failed sync [DUR-38]. ``__cause__`` is the first error."""
+    """The log takes no changes.
+
+    Opened read-only, or after a failed sync [DUR-38]. ``__cause__`` is the first error.
+    """
 
 
 class LogLockedError(SegstoreError, BlockingIOError):

@@ -1,4 +1,4 @@
-"""Small values and enums that every floor speaks; no behaviour, nothing imported from the engine."""
+"""Small values and enums that every floor speaks; nothing is imported from the engine."""
 
 from __future__ import annotations
 
@@ -75,7 +75,10 @@ class TimestampOffset(NamedTuple):
 
 
 class FileTimestampAndOffset(NamedTuple):
-    """The answer to a look-up by timestamp; ``offset`` -1 = nothing found (Kafka ``FileRecords.TimestampAndOffset``)."""
+    """The answer to a look-up by timestamp.
+
+    ``offset`` -1 = nothing found (Kafka ``FileRecords.TimestampAndOffset``).
+    """
 
     timestamp: int
     offset: int
@@ -105,7 +108,7 @@ class LogOffsetMetadata(NamedTuple):
         return self.segment_base_offset == -1 and self.relative_position_in_segment == -1
 
     def on_older_segment(self, that: LogOffsetMetadata) -> bool:
-        """Whether this lies in a segment before that of *that*; False when either place is unknown."""
+        """Whether this lies in an older segment than *that*; False when a place is unknown."""
         if self.message_offset_only or that.message_offset_only:
             return False
         return self.segment_base_offset < that.segment_base_offset

@@ -1,4 +1,4 @@
-"""One daemon thread for what a log does later: syncs on a timer, after a roll, unlinking old files."""
+"""One daemon thread for what a log does later: syncs on a timer or after a roll, unlinking."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def _run_tasks(queue: _Queue) -> None:
     while (task := queue.next_task()) is not None:
         try:
             task.run()
-        except Exception:  # the thread survives whatever a task does [DUR-39]
+        except Exception:  # noqa: BLE001 - the thread survives whatever a task does [DUR-39]
             _log.exception("background task failed")
         del task
 

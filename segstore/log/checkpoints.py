@@ -1,4 +1,6 @@
-"""The small text files beside a log: checkpoints, clean marker, ``.segstore`` [format.md 15, DUR-21].
+"""The small text files beside a log: checkpoints, clean marker, ``.segstore``.
+
+Source: [format.md 15, DUR-21].
 
 Reading is strict and bounded [DUR-97]; what cannot be read raises `CorruptCheckpointError`, and the
 caller decides what a missing value means. Writing is always name, ``.tmp``, fsync, rename, fsync.
@@ -55,7 +57,7 @@ _BLANKS = re.compile(r"[ \t\x0b\f]+")
 _METADATA_LINE = re.compile(r"(.*?):\s+(.*)")
 
 
-# ---- checkpoints: version, count, one entry a line ------------------------------------------------
+# ---- checkpoints: version, count, one entry a line -----------------------------------------------
 
 
 def parse_checkpoint(data: bytes, fields: int, name: str) -> list[list[str]]:
@@ -114,7 +116,7 @@ def _malformed(name: str, line: int, found: str, expected: str) -> CorruptCheckp
 def parse_offset_checkpoint(
     data: bytes, name: str = RECOVERY_POINT_CHECKPOINT
 ) -> dict[TopicPartition, int]:
-    """Return the offsets of a checkpoint with lines ``topic partition offset``; the last line wins."""
+    """Return the offsets of a checkpoint with lines ``topic partition offset``; the last wins."""
     offsets = {}
     for number, (topic, partition, offset) in enumerate(parse_checkpoint(data, 3, name), start=3):
         topic_partition = TopicPartition(topic, _integer(partition, name, number, MAX_INT))
@@ -144,7 +146,9 @@ def format_leader_epoch_checkpoint(entries: Iterable[EpochEntry]) -> bytes:
 
 
 def read_offset(directory: Directory, name: str, topic_partition: TopicPartition) -> int | None:
-    """Return the offset that checkpoint *name* of *directory* has for a partition, None without one.
+    """Return the offset that checkpoint *name* of *directory* has for a partition.
+
+    None without one.
 
     Raises
     ------
@@ -198,13 +202,13 @@ def parse_partition_metadata(data: bytes) -> uuid.UUID:
 
 
 def read_topic_id(directory: Directory) -> uuid.UUID | None:
-    """Return the topic id of a partition directory, None where there is no ``partition.metadata``."""
+    """Return the topic id of a partition directory, None without ``partition.metadata``."""
     if not directory.exists(PARTITION_METADATA):
         return None
     return parse_partition_metadata(directory.read_file(PARTITION_METADATA, MAX_MARKER_BYTES))
 
 
-# ---- clean marker of a partition that was opened alone [DUR-24, DUR-65] ---------------------------
+# ---- clean marker of a partition that was opened alone [DUR-24, DUR-65] --------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,7 +253,7 @@ class CleanShutdownMarker:
             return None
 
 
-# ---- .segstore: what recovery may count on [DUR-64] ------------------------------------------------
+# ---- .segstore: what recovery may count on [DUR-64] ----------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -61,7 +61,7 @@ class Durability:
         raise _refused(text)
 
     def with_flush_settings(self, config: LogConfig) -> Durability:
-        """Return the stricter of this and Kafka's ``flush.messages`` and ``flush.ms`` in *config*."""
+        """Return the stricter of this and ``flush.messages``, ``flush.ms`` in *config*."""
         seconds = self.seconds
         if config.flush_ms != MAX_LONG:
             wanted = max(config.flush_ms, 1) / 1000

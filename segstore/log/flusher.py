@@ -1,4 +1,6 @@
-"""Bringing a log to stable storage: group commit, syncs on a timer and after a roll [DUR-3, DUR-13..15].
+"""Bringing a log to stable storage: group commit, syncs on a timer and after a roll.
+
+Source: [DUR-3, DUR-13..15].
 
 One sync runs at a time, outside the append lock. Who needs one that began after his write waits for
 the next round; the first to wait leads it, so many writers share one ``fdatasync``.
@@ -14,6 +16,7 @@ from segstore import _core
 from segstore.errors import (
     ClosedError,
     FsyncFailedError,
+    IllegalStateError,
     LogNotFoundError,
     SegstoreError,
     WriteError,
@@ -87,8 +90,8 @@ class Flusher:
         oldest = self._oldest_in_round_ns or self._oldest_unsynced_ns
         if now - oldest > 2 * seconds * _NS:
             raise WriteError(
-                f"the sync that should run every {seconds:g} s is {(now - oldest) / _NS:.1f} s late;"
-                " the append was refused, it can be tried again",
+                f"the sync that should run every {seconds:g} s is {(now - oldest) / _NS:.1f} s"
+                " behind; the append was refused, it can be tried again",
                 file=self._local_log.directory.path,
             )
 
@@ -107,7 +110,10 @@ class Flusher:
             self.wait_until_durable(offset, generation)
 
     def flush(self) -> int:
-        """Bring everything appended so far to stable storage; returns the durable offset [FLU-1, FLU-2]."""
+        """Bring everything appended so far to stable storage; returns the durable offset.
+
+        Source: [FLU-1, FLU-2].
+        """
         with self._append_lock:
             offset = self._local_log.log_end.message_offset
             generation = self._local_log.generation
@@ -148,7 +154,9 @@ class Flusher:
             generation = log.generation
             target = log.log_end
             if up_to_offset is not None:
-                target = LogOffsetMetadata(up_to_offset, up_to_offset, 0)
+                if up_to_offset not in log.segments:
+                    return  # the log was truncated before this round began
+                target = min(target, LogOffsetMetadata(up_to_offset, up_to_offset, 0))
             segments = log.segments.values(
                 min(self.durable.message_offset, target.message_offset), target.message_offset
             )
@@ -176,9 +184,9 @@ class Flusher:
     def _sync_segment(self, segment: Segment, *, indexes: bool) -> None:
         try:
             segment.flush(indexes=indexes)
-        except (ClosedError, LogNotFoundError):
+        except (ClosedError, IllegalStateError, LogNotFoundError):
             if segment in self._local_log.segments.as_tuple:
-                raise  # deleted meanwhile: nothing of it needs to be durable
+                raise  # else it was deleted meanwhile: nothing of it needs to be durable
 
     # ---- behind the scenes -----------------------------------------------------------------------
 
@@ -229,7 +237,7 @@ class Flusher:
             self._write_recovery_point(self.durable.message_offset)
 
     def lower_recovery_point(self, offset: int) -> None:
-        """Before a truncation: neither the durable offset nor the checkpoint may lie above *offset*.
+        """Lower durable offset and checkpoint to *offset*, before a truncation.
 
         Called under the append lock; the checkpoint is on stable storage at return [DUR-16].
         """

@@ -109,7 +109,10 @@ class LeaderEpochFileCache:
         return True
 
     def truncate_from_end(self, end_offset: int) -> bool:
-        """Drop the entries that begin at or above *end_offset* [EPC-6]; a negative one does nothing."""
+        """Drop the entries that begin at or above *end_offset* [EPC-6].
+
+        A negative one does nothing.
+        """
         keep = bisect_left(self._entries, end_offset, key=_start_offset)
         if end_offset < 0 or keep == len(self._entries):
             return False
@@ -118,7 +121,9 @@ class LeaderEpochFileCache:
         return True
 
     def truncate_from_start(self, start_offset: int) -> bool:
-        """Drop the entries that begin at or below *start_offset*, but keep the last of them [EPC-6].
+        """Drop the entries that begin at or below *start_offset*, but keep the last of them.
+
+        Source: [EPC-6].
 
         That one is given *start_offset* as its start.
         """
@@ -215,6 +220,8 @@ def _with_entry(
     if entries and entries[-1].epoch == epoch and start_offset >= entries[-1].start_offset:
         return None
     keep = len(entries)
-    while keep and (entries[keep - 1].epoch >= epoch or entries[keep - 1].start_offset >= start_offset):
+    while keep and (
+        entries[keep - 1].epoch >= epoch or entries[keep - 1].start_offset >= start_offset
+    ):
         keep -= 1
     return (*entries[:keep], EpochEntry(epoch, start_offset))

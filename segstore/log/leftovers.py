@@ -1,4 +1,6 @@
-"""What interrupted operations left in a directory, finished or undone at open [LDR-1..LDR-6, DUR-55].
+"""What interrupted operations left in a directory, finished or undone at open.
+
+Source: [LDR-1..LDR-6, DUR-55].
 
 ``.deleted`` and ``.cleaned`` files are worthless. ``.swap`` files are the complete result of a
 compaction or split whose last renames are missing, unless a ``.cleaned`` file shows that the set is
@@ -76,7 +78,10 @@ class Leftovers:
     def _swap_in(
         self, files: list[SegmentFile], swaps: set[SegmentFile], quarantine: Quarantine
     ) -> None:
-        """Put complete ``.swap`` segments in the place of those that they replace [LDR-4..LDR-6]."""
+        """Put complete ``.swap`` segments in the place of those that they replace.
+
+        Source: [LDR-4..LDR-6].
+        """
         ranges = {}
         for base in sorted(file.offset for file in swaps if file.kind == "log"):
             end = self._checked_end(base)
@@ -96,7 +101,7 @@ class Leftovers:
             self._directory.rename(file.name, file._replace(suffix="").name)
 
     def _checked_end(self, base_offset: int) -> int | None:
-        """Return the next offset of a ``.swap`` segment, None when it is not good to its last byte."""
+        """Return the next offset of a ``.swap`` segment, None when it is not wholly good."""
         segment = Segment(self._context, base_offset, suffix=SWAP_FILE_SUFFIX)
         try:
             _, result = segment.scan(check_order=True, expected_offset=base_offset, table=False)
@@ -136,7 +141,10 @@ class Leftovers:
 
 
 def _complete_swaps(files: list[SegmentFile]) -> set[SegmentFile]:
-    """Return the ``.swap`` files whose set is complete: those below every ``.cleaned`` one [LDR-3]."""
+    """Return the ``.swap`` files whose set is complete: those below every ``.cleaned`` one.
+
+    Source: [LDR-3].
+    """
     cleaned = [file.offset for file in files if file.suffix == CLEANED_FILE_SUFFIX]
     return {
         file

@@ -24,7 +24,9 @@ from segstore.log.transaction_index import (
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer, Iterable
+    from collections.abc import Iterable
+
+    from typing_extensions import Buffer
 
     from segstore._core import BatchHeaders, Directory, FetchedBytes, SegmentContext
     from segstore.config import LogConfig
@@ -91,10 +93,12 @@ class LocalLog:
         """A failed write could not be undone: nothing may be written any more [DUR-32]."""
         return self._active.poisoned
 
-    def roll_if_needed(  # noqa: PLR0913, PLR0917 - Kafka's RollParams
+    def roll_if_needed(
         self, max_timestamp: int, max_offset: int, size_bytes: int, now_ms: int, first_offset: int
     ) -> Segment | None:
-        """Begin a new segment at *first_offset* when the active one cannot take what comes [APP-12].
+        """Begin a new segment at *first_offset* when the active one cannot take what comes.
+
+        Source: [APP-12].
 
         Returns the segment that was sealed, None when there was no need.
         """
@@ -292,7 +296,10 @@ class LocalLog:
         return removed
 
     def delete_segments(self, segments: list[Segment]) -> None:
-        """Take out *segments*, the oldest ones; their files go after ``file.delete.delay.ms`` [DUR-19]."""
+        """Take out *segments*, the oldest ones; their files go after ``file.delete.delay.ms``.
+
+        Source: [DUR-19].
+        """
         self.segments = self.segments.without(segments)
         self._take_out(segments)
         self.directory.sync()
@@ -311,7 +318,10 @@ class LocalLog:
         self._background.submit(partial(self._unlink, segment), delay)
 
     def _unlink(self, segment: Segment) -> None:
-        """Unlink a segment's files; readers that hold it keep reading, it closes with the last [CON-7]."""
+        """Unlink a segment's files; readers that hold it keep reading, it closes with the last.
+
+        Source: [CON-7].
+        """
         if self._awaiting_deletion.pop(id(segment), None) is not None:
             try:
                 segment.delete_files()
@@ -321,7 +331,10 @@ class LocalLog:
     # ---- close -----------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Close all segments and remove what awaited that; the first error is raised at the end [MAP-8]."""
+        """Close all segments and remove what awaited that; the first error is raised at the end.
+
+        Source: [MAP-8].
+        """
         first_error: SegstoreError | None = None
         for segment in self.segments:
             try:

@@ -23,7 +23,8 @@ from segstore.types import LogAppendInfo
 
 if TYPE_CHECKING:
     import threading
-    from collections.abc import Buffer
+
+    from typing_extensions import Buffer
 
     from segstore._core import BatchHeaders, BatchOptions, Directory, EncodedBatches
     from segstore.config import LogConfig
@@ -71,8 +72,8 @@ class LogAppender(LogReader):
         Parameters
         ----------
         records : iterable, Record or Arrow data
-            ``(key, value)`` or ``(timestamp, key, value)`` tuples of bytes or None, `Record` objects,
-            or anything with ``__arrow_c_stream__`` (columns key, value, timestamp, headers).
+            ``(key, value)`` or ``(timestamp, key, value)`` tuples of bytes or None, `Record`
+            objects, or anything with ``__arrow_c_stream__`` (key, value, timestamp, headers).
         timestamp : int or None
             In ms, for records without one; None = now.
 
@@ -102,12 +103,16 @@ class LogAppender(LogReader):
             batches = build_batches(
                 records, config=self._builder_config, default_timestamp=default_timestamp
             )
-        return self._append(batches, batches.headers, batches.size_bytes, None, now_ms, trusted=True)
+        return self._append(
+            batches, batches.headers, batches.size_bytes, None, now_ms, trusted=True
+        )
 
     def append_as_leader(
         self, batches: Buffer | MemoryRecords | EncodedBatches, leader_epoch: int | None = None
     ) -> LogAppendInfo:
-        """Append prebuilt batches; offsets, leader epoch and largest timestamp are stamped in a copy.
+        """Append prebuilt batches.
+
+        Offsets, leader epoch and largest timestamp are stamped in a copy.
 
         Parameters
         ----------
@@ -188,7 +193,14 @@ class LogAppender(LogReader):
             self._flusher.sync_if_due(end, generation)
         count = int(np.maximum(headers["records_count"], 0).sum())
         return LogAppendInfo(
-            first, end - 1, max_timestamp, -1, self._log_start_offset, count, size, self.durable_offset
+            first,
+            end - 1,
+            max_timestamp,
+            -1,
+            self._log_start_offset,
+            count,
+            size,
+            self.durable_offset,
         )
 
     def _nothing_appended(self) -> LogAppendInfo:
@@ -279,7 +291,7 @@ class LogAppender(LogReader):
         write_state(self._directory, changed)
         self._state = changed
 
-    def _write_rows(  # noqa: PLR0913, PLR0917 - the tail of an append
+    def _write_rows(  # noqa: PLR0913 - the tail of an append
         self,
         data: Buffer,
         headers: BatchHeaders,
@@ -318,7 +330,7 @@ class LogAppender(LogReader):
                 raise
             begin = end
 
-    def _write(  # noqa: PLR0913, PLR0917 - what a roll decision and a write need
+    def _write(  # noqa: PLR0913 - what a roll decision and a write need
         self,
         data: Buffer,
         headers: BatchHeaders,

@@ -1,4 +1,7 @@
-"""A reader's view of a log that another process writes: looking again [DUR-71, DUR-75..DUR-78, DUR-81]."""
+"""A reader's view of a log that another process writes: looking again.
+
+Source: [DUR-71, DUR-75..DUR-78, DUR-81].
+"""
 
 from __future__ import annotations
 
@@ -80,7 +83,7 @@ class LogFollower:
         )
         if end.message_offset < seen.message_offset:
             raise LogTruncatedError(
-                f"the log ends at {end.message_offset} now; it was read up to {seen.message_offset}",
+                f"the log ends at {end.message_offset} now, it was read to {seen.message_offset}",
                 file=log.path,
                 found=str(end.message_offset),
                 expected=f"at least {seen.message_offset}",
@@ -103,7 +106,11 @@ class LogFollower:
             expected, position = base, 0
             if base == seen.segment_base_offset:
                 expected, position = self._where_to_go_on(segment, seen)
-            elif segments and base < end.message_offset and end.segment_base_offset == segments[-1].base_offset:
+            elif (
+                segments
+                and base < end.message_offset
+                and end.segment_base_offset == segments[-1].base_offset
+            ):
                 break  # a writer is in the middle of a truncation
             _, scan = segment.scan(
                 start_position=position,
@@ -119,15 +126,18 @@ class LogFollower:
         return Segments(segments), end
 
     def _where_to_go_on(self, segment: Segment, seen: LogOffsetMetadata) -> tuple[int, int]:
-        """Return offset and byte behind which bytes are new; 0 when the segment was cut meanwhile [DUR-77]."""
+        """Return offset and byte behind which bytes are new; 0 when the segment was cut meanwhile.
+
+        Source: [DUR-77].
+        """
         position = seen.relative_position_in_segment
-        if position == segment.size_bytes or position == 0:
+        if position in {0, segment.size_bytes}:
             return seen.message_offset, position
         if position < segment.size_bytes:
             try:
                 rows, _ = segment.scan(start_position=position, max_batches=1)
             except (CorruptRecordError, CorruptLogError):
-                rows = ()
-            if not len(rows) or int(rows["base_offset"][0]) >= seen.message_offset:
+                return seen.message_offset, position
+            if len(rows) == 0 or int(rows["base_offset"][0]) >= seen.message_offset:
                 return seen.message_offset, position
         return segment.base_offset, 0

@@ -1,4 +1,7 @@
-"""Opening a log: from the names in a directory to segments, offsets and epochs [LDR-*, DUR-50..DUR-58]."""
+"""Opening a log: from the names in a directory to segments, offsets and epochs.
+
+Source: [LDR-*, DUR-50..DUR-58].
+"""
 
 from __future__ import annotations
 
@@ -121,11 +124,19 @@ class LogLoader:
         log_end = LogOffsetMetadata(log_end_offset, active.base_offset, active.size_bytes)
         self._fill_report(segments, found, log_end_offset)
         return LoadedLog(
-            Segments(segments), self._report.log_start_offset, log_end, log_end_offset, epochs, state
+            Segments(segments),
+            self._report.log_start_offset,
+            log_end,
+            log_end_offset,
+            epochs,
+            state,
         )
 
     def _without_deleted_records(self, segments: list[Segment], log_start: int) -> list[Segment]:
-        """Drop segments that end at or below the log start: they were deleted and acked [DUR-18]."""
+        """Drop segments that end at or below the log start: they were deleted and acked.
+
+        Source: [DUR-18].
+        """
         keep = 0
         while keep + 1 < len(segments) and segments[keep + 1].base_offset <= log_start:
             keep += 1
@@ -140,7 +151,10 @@ class LogLoader:
     def _clean_end(
         self, found: FoundState, segments: list[Segment], epochs: LeaderEpochFileCache
     ) -> int | None:
-        """Return the log end after a clean stop, None when it was none or does not look it [DUR-51]."""
+        """Return the log end after a clean stop, None when it was none or does not look it.
+
+        Source: [DUR-51].
+        """
         report = self._report
         report.clean = False
         marker = found.own_marker
@@ -184,10 +198,11 @@ class LogLoader:
         _note_epochs(epochs, recovered.epochs)
         return recovered.next_offset
 
-    def _start_anew(
-        self, segments: list[Segment], offset: int, quarantine: Quarantine
-    ) -> None:
-        """All records lie below the log start, or there are none: one empty segment [LDR-25, LDR-26]."""
+    def _start_anew(self, segments: list[Segment], offset: int, quarantine: Quarantine) -> None:
+        """All records lie below the log start, or there are none: one empty segment.
+
+        Source: [LDR-25, LDR-26].
+        """
         for segment in reversed(segments):
             if segment.size_bytes > 0:
                 quarantine.set_aside(segment.base_offset)
@@ -199,7 +214,10 @@ class LogLoader:
         self._directory.sync()
 
     def _rebuild_missing_indexes(self, segments: list[Segment], names: Iterable[str]) -> None:
-        """Make anew what may be lost at any time [DUR-8]; Kafka does so for ``.index`` only [LDR-15]."""
+        """Make anew what may be lost at any time [DUR-8]; Kafka does so for ``.index`` only.
+
+        Source: [LDR-15].
+        """
         present = set(names)
         for segment, following in zip(segments, [*segments[1:], None], strict=True):
             base = segment.base_offset
@@ -285,13 +303,15 @@ class LogLoader:
             _note_epochs(epochs, epoch_changes(headers, _latest(epochs)))
             end, position = max(scan.next_offset, segment.base_offset), scan.valid_bytes
             if scan.stop != "complete":
-                self._note_bad_end(segment, scan, end < safe_below, segments[index + 1 :])
+                self._note_bad_end(
+                    segment, scan, segments[index + 1 :], was_synced=end < safe_below
+                )
                 del segments[index + 1 :]
                 break
         return end, position
 
     def _note_bad_end(
-        self, segment: Segment, scan: ScanResult, was_synced: bool, later: list[Segment]
+        self, segment: Segment, scan: ScanResult, later: list[Segment], *, was_synced: bool
     ) -> None:
         why = scan.why or f"{segment.name}: an incomplete batch at position {scan.valid_bytes}"
         self._report.reason = str(why)
@@ -321,9 +341,7 @@ class LogLoader:
             self._report.rebuilt.append(LEADER_EPOCH_CHECKPOINT)
         return cache
 
-    def _fill_report(
-        self, segments: list[Segment], found: FoundState, log_end_offset: int
-    ) -> None:
+    def _fill_report(self, segments: list[Segment], found: FoundState, log_end_offset: int) -> None:
         report = self._report
         report.log_start_offset = max(found.log_start_offset, segments[0].base_offset)
         report.log_end_offset = log_end_offset

@@ -1,7 +1,10 @@
-"""What is known about a log besides its segments, in two places: its directory and the one above [DUR-65].
+"""What is known about a log besides its segments, in two places: its directory and the one above.
 
-A broker keeps log start, recovery point and clean marker of all its partitions in the log directory.
-A partition that is opened alone keeps its own beside the segments. Either may have written last.
+Source: [DUR-65].
+
+A broker keeps log start, recovery point and clean marker of all its partitions in the log
+directory. A partition that is opened alone keeps its own beside the segments. Either may have
+written last.
 """
 
 from __future__ import annotations
@@ -132,7 +135,9 @@ class LogPlaces:
         write_offset(self.directory, RECOVERY_POINT_CHECKPOINT, self.topic_partition, offset)
 
     def mark_clean(self, log_start_offset: int, marker: CleanShutdownMarker) -> None:
-        """Write the checkpoints, merge them into the log directory's, then the marker, last [DUR-24].
+        """Write the checkpoints, merge them into the log directory's, then the marker, last.
+
+        Source: [DUR-24].
 
         Everything else is closed and on stable storage.
         """

@@ -1,12 +1,15 @@
-"""The reading side of a log: fetches, scans, look-ups by timestamp, following the tail [RD-*, TS-*]."""
+"""The reading side of a log: fetches, scans, look-ups by timestamp, following the tail.
+
+Source: [RD-*, TS-*].
+"""
 
 from __future__ import annotations
 
 import time
 from typing import TYPE_CHECKING, Any
 
-from segstore.errors import ClosedError, ForkedHandleError, IllegalArgumentError
 from segstore._core import process_id
+from segstore.errors import ClosedError, ForkedHandleError, IllegalArgumentError
 from segstore.log.local_log import out_of_range
 from segstore.log.log_scan import LogScan, check_range
 from segstore.records.fetch_data_info import FetchDataInfo
@@ -89,7 +92,9 @@ class LogReader:
             raise ClosedError(f"the log {self.topic_partition} is closed")
 
     def _bound(self, isolation: Isolation | str) -> LogOffsetMetadata:
-        return self._durable if Isolation(isolation) is Isolation.DURABLE else self._local_log.log_end
+        return (
+            self._durable if Isolation(isolation) is Isolation.DURABLE else self._local_log.log_end
+        )
 
     # ---- records ---------------------------------------------------------------------------------
 
@@ -284,7 +289,9 @@ class LogReader:
     # ---- timestamps ------------------------------------------------------------------------------
 
     def offset_for_timestamp(self, timestamp: int) -> int | None:
-        """Return the offset of the first record with that timestamp or a later one, None without one.
+        """Return the offset of the first record with that timestamp or a later one.
+
+        None without one.
 
         Parameters
         ----------
@@ -301,7 +308,7 @@ class LogReader:
         Parameters
         ----------
         timestamp : int
-            In ms, or one of `SpecialTimestamp`: latest, earliest, max, earliest local, latest tiered.
+            In ms, or one of `SpecialTimestamp`: latest, earliest, max, and so on.
 
         Returns
         -------

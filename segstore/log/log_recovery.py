@@ -1,4 +1,6 @@
-"""Finding the end of a log that was not closed cleanly, and making it good [DUR-50..DUR-63, LDR-20..LDR-28].
+"""Finding the end of a log that was not closed cleanly, and making it good.
+
+Source: [DUR-50..DUR-63, LDR-20..LDR-28].
 
 Everything from the recovery point's segment on is read and checked. The first bad batch at or above
 the recovery point ends the log: what follows was never promised. The same below it is damage, and
@@ -7,6 +9,7 @@ damage is never repaired by dropping data.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -145,7 +148,7 @@ class LogRecovery:
 
     def _check_sealed(self, segments: list[Segment]) -> None:
         """Compare ends and beginnings of the segments below the recovery point [DUR-51, DUR-54]."""
-        for segment, following in zip(segments, segments[1:], strict=False):
+        for segment, following in pairwise(segments):
             try:
                 next_offset, ends_clean = segment.read_next_offset()
             except SegstoreError as error:
@@ -153,9 +156,7 @@ class LogRecovery:
             if not ends_clean:
                 raise _damage(segment, f"ends in bytes that are no batch, behind {next_offset - 1}")
             if next_offset > following.base_offset:
-                raise _damage(
-                    segment, f"reaches offset {next_offset - 1}, into the next segment"
-                )
+                raise _damage(segment, f"reaches offset {next_offset - 1}, into the next segment")
             if segment.size_bytes > 0 and not segment.can_hold(segment.max_timestamp().offset):
                 segment.recover(cut=False, expected_offset=segment.base_offset)
                 self._report.rebuilt.append(file_name(segment.base_offset, "timeindex"))
@@ -175,7 +176,10 @@ class LogRecovery:
     def _end_at_overlap(
         self, headers: BatchHeaders, following: Segment, later: list[Segment], safe_below: int
     ) -> None:
-        """A segment reaches into the next: its batches are newer, or the log is damaged [DUR-54]."""
+        """A segment reaches into the next: its batches are newer, or the log is damaged.
+
+        Source: [DUR-54].
+        """
         overlapping = headers[headers["last_offset"] >= following.base_offset]
         their_headers, _ = following.scan(check_crc=False, max_batches=1)
         lower_epoch = int(overlapping["partition_leader_epoch"][0])
@@ -225,9 +229,7 @@ class LogRecovery:
             for earlier in same["position"]
         )
 
-    def _cut(
-        self, segment: Segment, scan: ScanResult, how: _Scan, later: list[Segment]
-    ) -> None:
+    def _cut(self, segment: Segment, scan: ScanResult, how: _Scan, later: list[Segment]) -> None:
         """Take later segments out, highest first, then cut the file; may be repeated [DUR-56]."""
         reason = str(scan.why or f"{segment.name}: an incomplete batch at {scan.valid_bytes}")
         size = segment.size_bytes
@@ -273,9 +275,7 @@ def epoch_changes(headers: BatchHeaders, previous_epoch: int = -1) -> list[Epoch
     highest = np.maximum.accumulate(np.maximum(epochs, previous_epoch))
     before = np.concatenate(([previous_epoch], highest[:-1]))
     rows = np.flatnonzero(epochs > before)
-    return [
-        EpochEntry(int(epochs[row]), int(headers["base_offset"][row])) for row in rows
-    ]
+    return [EpochEntry(int(epochs[row]), int(headers["base_offset"][row])) for row in rows]
 
 
 def floor_index(segments: list[Segment], offset: int) -> int:
@@ -291,5 +291,3 @@ def _damage(segment: Segment, what: str) -> CorruptLogError:
         f"{what}. Nothing was changed; read_only=True opens the log as it is",
         file=segment.name,
     )
-
-

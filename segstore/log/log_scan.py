@@ -15,7 +15,6 @@ from segstore.records.columns import (
     to_table,
 )
 from segstore.records.memory_records import batches_of
-from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
     from segstore.log.local_log import LocalLog
     from segstore.log.segment import Segment
     from segstore.records.record_batch import RecordBatch
-    from segstore.types import TopicPartition
+    from segstore.types import LogOffsetMetadata, TopicPartition
 
 CHUNK_BYTES: Final = 1024 * 1024
 MIN_LONG: Final = -(2**63)
@@ -45,7 +44,7 @@ class Chunk(NamedTuple):
 class LogScan:
     """Offsets ``[start_offset, end_offset)`` of a log; reads nothing before it is asked for.
 
-    It can be iterated any number of times, while the log is open; each time it reads the same range.
+    It can be iterated any number of times, while the log is open, and gives the same range.
     What was appended after the scan was made is not in it.
 
     Attributes
@@ -122,7 +121,7 @@ class LogScan:
             if everything:
                 yield from records
             else:
-                yield from (record for record in records if low <= record.timestamp < high)
+                yield from (record for record in records if low <= (record.timestamp or 0) < high)
 
     def tuples(self) -> list[tuple[int, int, bytes | None, bytes | None]]:
         """Return (offset, timestamp, key, value) of all records."""
@@ -165,7 +164,10 @@ class LogScan:
         return total
 
     def batches(self) -> Iterator[RecordBatch]:
-        """Yield the batches that reach into the range, control batches too; positions are the file's."""
+        """Yield the batches that reach into the range, control batches too.
+
+        Positions are the file's.
+        """
         topic, partition = self._topic_partition
         for chunk in self._chunks():
             yield from batches_of(

@@ -1,4 +1,7 @@
-"""Reading a log from end to end: every batch, every index entry; writes nothing [DUR-50, DUR-53, DUR-54]."""
+"""Reading a log from end to end: every batch, every index entry; writes nothing.
+
+Source: [DUR-50, DUR-53, DUR-54].
+"""
 
 from __future__ import annotations
 
@@ -135,7 +138,10 @@ def _check_segment(segment: Segment, expected_offset: int) -> SegmentCheck:
 
 
 def _check_offset_index(segment: Segment, headers: BatchHeaders, check: SegmentCheck) -> None:
-    """Each entry is the position of a batch, and no lower offset than that batch's last [OFX-1, DUR-53]."""
+    """Each entry is the position of a batch, and no lower offset than that batch's last.
+
+    Source: [OFX-1, DUR-53].
+    """
     batches = {
         int(position): int(last)
         for position, last in zip(headers["position"], headers["last_offset"], strict=True)

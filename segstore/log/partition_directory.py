@@ -72,9 +72,10 @@ def directory_name(topic_partition: TopicPartition) -> str:
 
 
 def parse_directory_name(name: str) -> TopicPartition:
-    """Return the topic and partition that a directory's *name* says (Kafka ``parseTopicPartitionName``).
+    """Return the topic and partition that a directory's *name* says.
 
-    Names with ``.<unique id>-delete``, ``-stray`` and ``-future`` are parsed too.
+    Kafka ``parseTopicPartitionName``. Names with ``.<unique id>-delete``, ``-stray`` and
+    ``-future`` are parsed too.
 
     Raises
     ------

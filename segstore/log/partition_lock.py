@@ -41,7 +41,10 @@ _registry: Final = _Registry()
 
 
 def is_log_directory(directory: Directory) -> bool:
-    """Whether *directory* is one that a broker or a ``LogManager`` uses: only there is anything locked."""
+    """Whether *directory* is one that a broker or a ``LogManager`` uses.
+
+    Only there is anything locked.
+    """
     return directory.exists(LOCK) or directory.exists(META_PROPERTIES)
 
 

@@ -49,7 +49,7 @@ def open_partition_directory(
     path: str, *, read_only: bool
 ) -> tuple[_core.Directory, TopicPartition]:
     """Open the partition's directory, or make it; say what is wrong with it otherwise."""
-    name = os.path.basename(path)
+    name = os.path.basename(path)  # noqa: PTH119 - the path as it was given
     try:
         directory = _core.Directory(path)
     except LogNotFoundError as error:
@@ -71,11 +71,7 @@ def open_partition_directory(
         topic_partition = _parse_name(name, path, names)
         if not read_only:
             _check_may_become_a_log(path, names)
-            if has_unique_id(name):
-                raise NotALogError(
-                    f"{name} is a directory that a broker deletes or moves: only read_only=True opens it",
-                    file=path,
-                )
+            _check_is_live(name, path)
     except BaseException:
         directory.close()
         raise
@@ -99,7 +95,7 @@ def _parse_name(name: str, path: str, names: list[str] | None = None) -> TopicPa
 
 
 def _check_may_become_a_log(path: str, names: list[str]) -> None:
-    """Refuse a directory that holds something else: nothing is ever written beside foreign files."""
+    """Refuse a directory that holds something else: nothing is written beside foreign files."""
     files = segment_files(names)
     if any(file.kind == "log" for file in files):
         return
@@ -115,10 +111,18 @@ def _check_may_become_a_log(path: str, names: list[str]) -> None:
         )
 
 
+def _check_is_live(name: str, path: str) -> None:
+    if has_unique_id(name):
+        raise NotALogError(
+            f"{name} is being deleted or moved by a broker: only read_only=True opens it",
+            file=path,
+        )
+
+
 def _hint_beside(path: str) -> str:
     """Name what is beside a path that does not exist."""
     try:
-        parent = _core.Directory(os.path.dirname(path))
+        parent = _core.Directory(_above(path))
     except (LogNotFoundError, NotALogError, LogPermissionError):
         return ", nor the one above it"
     try:
@@ -133,24 +137,29 @@ def _some(names: list[str], count: int = 5) -> str:
     return f"{shown} and {len(names) - count} more" if len(names) > count else shown
 
 
+def _above(path: str) -> str:
+    return os.path.dirname(path)  # noqa: PTH120 - as the name: links are not resolved
+
+
 def _make_directory(path: str) -> _core.Directory:
     """Make the directory and those above it, each on stable storage before the next [DUR-11]."""
     try:
         return _core.Directory(path, create=True)
     except LogNotFoundError:
-        _make_directory(os.path.dirname(path)).close()
+        _make_directory(_above(path)).close()
         return _core.Directory(path, create=True)
 
 
 def open_parent_directory(path: str) -> _core.Directory | None:
-    """Open the directory above, where that is permitted: only a log directory has anything to say."""
+    """Open the directory above, where that is permitted."""
     try:
-        return _core.Directory(os.path.dirname(path))
+        return _core.Directory(_above(path))
     except LogPermissionError:
         return None
 
 
 def check_file_system(directory: _core.Directory, *, allowed: bool) -> None:
+    """Refuse to write on a network file system unless that is *allowed* [DUR-72]."""
     if not allowed and directory.is_network_file_system():
         raise IllegalArgumentError(
             f"{directory.path} is on a network file system, where locks and syncs may not hold:"

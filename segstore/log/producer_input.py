@@ -1,4 +1,7 @@
-"""Batches that somebody else built: what is looked at before the append lock is taken [APP-4..APP-6, APP-30..33]."""
+"""Batches that somebody else built: what is looked at before the append lock is taken.
+
+Source: [APP-4..APP-6, APP-30..33].
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from segstore.records.record_builder import build_batches
 from segstore.types import Codec
 
 if TYPE_CHECKING:
-    from collections.abc import Buffer
+    from typing_extensions import Buffer
 
     from segstore._core import BatchHeaders, CodecTable
     from segstore.config import LogConfig
@@ -51,7 +54,7 @@ class ProducerInput:
     def analyse(
         self, batches: Buffer | MemoryRecords | EncodedBatches, now_ms: int
     ) -> tuple[Buffer, BatchHeaders]:
-        """Check batches of a client and return a copy that can be stamped, with its header table."""
+        """Check batches of a client; return a copy that can be stamped, and its header table."""
         is_request = not isinstance(batches, (MemoryRecords, EncodedBatches))
         data, headers = _scan(batches)
         if not len(headers):
@@ -108,12 +111,12 @@ class ProducerInput:
     def analyse_for_follower(
         self, batches: Buffer | MemoryRecords, leader_epoch: int
     ) -> tuple[Buffer, BatchHeaders]:
-        """Check batches whose offsets are kept; those of a newer epoch and all behind are left out."""
+        """Check batches whose offsets are kept; those from a newer epoch on are left out."""
         data, headers = _scan(batches)
         newer = np.flatnonzero(headers["partition_leader_epoch"] > leader_epoch)
         if len(newer):
             headers = headers[: newer[0]].copy()
-            data = memoryview(data)[: int(headers["size_bytes"].sum())]
+            del data[int(headers["size_bytes"].sum()) :]
         if len(headers):
             _check_plain(headers)
             if (headers["base_offset"][1:] <= headers["last_offset"][:-1]).any():
@@ -164,11 +167,13 @@ def _scan(batches: Buffer | MemoryRecords | EncodedBatches) -> tuple[bytearray, 
 def _check_plain(headers: BatchHeaders) -> None:
     if (headers["magic"] < 2).any():  # noqa: PLR2004 - the current format
         raise UnsupportedFormatError("batches of magic 0 and 1 are read, but not appended")
-    special = (headers["producer_id"] >= 0) | (headers["attributes"] & CONTROL_OR_TRANSACTIONAL != 0)
+    special = (headers["producer_id"] >= 0) | (
+        headers["attributes"] & CONTROL_OR_TRANSACTIONAL != 0
+    )
     if special.any():
         raise UnsupportedFormatError(
-            "batches of idempotent or transactional producers, and control batches, cannot be appended"
-            " yet",
+            "batches of idempotent or transactional producers, and control batches, cannot be"
+            " appended yet",
             found=f"producer id {int(headers['producer_id'][special.argmax()])}",
             expected="batches without a producer id",
         )

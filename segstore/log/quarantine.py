@@ -1,4 +1,7 @@
-"""Bytes that recovery takes out of a log are kept beside it, under names that nobody reads [DUR-59]."""
+"""Bytes that recovery takes out of a log are kept beside it, under names that nobody reads.
+
+Source: [DUR-59].
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,10 @@ class Quarantine:
         self._bytes_left = MAX_QUARANTINE_BYTES
 
     def keep_tail(self, base_offset: int, position: int, size_bytes: int) -> None:
-        """Copy bytes ``[position, size_bytes)`` of a ``.log`` before they are cut, zeros at the end left out."""
+        """Copy bytes ``[position, size_bytes)`` of a ``.log`` before they are cut.
+
+        Zeros at the end left out.
+        """
         log_name = file_name(base_offset, "log")
         kept = bytearray()
         end_of_content = 0
@@ -47,7 +53,7 @@ class Quarantine:
             return
         if end_of_content > self._bytes_left:
             self._report.warnings.append(
-                f"more than {self._bytes_left} bytes were cut from {log_name}: only that many are kept"
+                f"only the first {self._bytes_left} bytes that were cut from {log_name} are kept"
             )
             end_of_content = self._bytes_left
         self._write(base_offset, bytes(kept[:end_of_content]))
@@ -64,7 +70,7 @@ class Quarantine:
         self._report.quarantined.append(name)
 
     def set_aside(self, base_offset: int, suffix: str = "") -> str:
-        """Rename a whole ``.log``; its index files go, they can be rebuilt. Returns the new name."""
+        """Rename a whole ``.log``; its index files go. Returns the new name."""
         name = self._free_name(base_offset)
         self._directory.rename(f"{file_name(base_offset, 'log')}{suffix}", name)
         for kind in INDEX_FILE_SUFFIXES:

@@ -71,13 +71,14 @@ class RecoveryReport:
 
     def __str__(self) -> str:
         how = "new log" if self.created else "clean" if self.clean else "not closed cleanly"
-        lines = [
+        first_line = (
             f"{how}; offsets {self.log_start_offset} to {self.log_end_offset} in {self.segments}"
             f" segment{'' if self.segments == 1 else 's'}; opened in {self.seconds:.3f} s"
-        ]
+        )
+        lines = [first_line]
         if self.scanned_bytes:
             lines.append(
-                f"checked {self.scanned_bytes} bytes from the recovery point {self.recovery_point} on"
+                f"checked {self.scanned_bytes} bytes, from the recovery point {self.recovery_point}"
             )
         if self.rewritten_bytes:
             lines.append(f"wrote {self.rewritten_bytes} bytes again and synced them")

@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 
 
 class Segment(LogSegment):
-    """A ``.log`` file with its indexes (Kafka ``LogSegment``); 10,000 of them are 10,000 small objects."""
+    """A ``.log`` file with its indexes (Kafka ``LogSegment``).
+
+    10,000 of them are 10,000 small objects.
+    """
 
     __slots__ = ()
 
@@ -36,11 +39,14 @@ class Segment(LogSegment):
         return message_timestamp - first if first >= 0 else now_ms - self.created_ms
 
     def rolling_timestamp(self) -> int:
-        """Return the first batch's timestamp, 2^63-1 without one (Kafka ``getFirstBatchTimestamp``) [SEG-16]."""
+        """Return the first batch's timestamp.
+
+        2^63-1 without one (Kafka ``getFirstBatchTimestamp``). [SEG-16].
+        """
         first = self.first_batch_timestamp()
         return first if first >= 0 else MAX_LONG
 
-    def should_roll(  # noqa: PLR0913, PLR0917 - Kafka's RollParams
+    def should_roll(  # noqa: PLR0913 - Kafka's RollParams
         self,
         max_segment_ms: int,
         max_segment_bytes: int,
@@ -68,15 +74,18 @@ class Segment(LogSegment):
         return self.indexes_full() or not self.can_hold(max_offset)
 
     def largest_timestamp(self) -> int:
-        """Return the largest timestamp of the records, or the file's time when none has one [SEG-4]."""
+        """Return the largest timestamp of the records, or the file's time when none has one.
+
+        Source: [SEG-4].
+        """
         largest = self.largest_record_timestamp()
         return self.modified_ms() if largest < 0 else largest
 
     def largest_record_timestamp(self) -> int:
         """Return the largest timestamp of the records, -1 when none has one.
 
-        A time index that is empty may be one that was lost, and one that names an offset outside the
-        segment is damaged [DUR-8, DUR-53]: then the batch headers tell.
+        A time index that is empty may be one that was lost, and one that names an offset outside
+        the segment is damaged [DUR-8, DUR-53]: then the batch headers tell.
         """
         largest, offset = self.max_timestamp()
         if (largest < 0 or not self.can_hold(offset)) and self.size_bytes > 0:
@@ -86,6 +95,9 @@ class Segment(LogSegment):
 
 
 def roll_jitter_ms(config: LogConfig) -> int:
-    """Draw what is taken off ``segment.ms`` for one segment, so that logs do not roll together [SEG-15]."""
+    """Draw what is taken off ``segment.ms`` for one segment, so that logs do not roll together.
+
+    Source: [SEG-15].
+    """
     bound = min(config.segment_jitter_ms, config.roll_ms)
     return random.randrange(bound) if bound > 0 else 0  # noqa: S311 - spreads load, no secret

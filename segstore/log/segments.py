@@ -1,4 +1,7 @@
-"""The segments of a log: an immutable sorted snapshot that is replaced, never changed [MAP-*, D6]."""
+"""The segments of a log: an immutable sorted snapshot that is replaced, never changed.
+
+Source: [MAP-*, D6].
+"""
 
 from __future__ import annotations
 
@@ -106,7 +109,10 @@ class Segments:
         return self._segments[start : bisect_left(self._base_offsets, to_offset)]
 
     def non_active_segments_from(self, from_offset: int) -> tuple[Segment, ...]:
-        """Return the segments from the floor of *from_offset* on, without the active one [MAP-5]."""
+        """Return the segments from the floor of *from_offset* on, without the active one.
+
+        Source: [MAP-5].
+        """
         active = self.active_segment.base_offset
         return () if from_offset > active else self.values(from_offset, active)
 

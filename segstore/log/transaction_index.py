@@ -1,4 +1,7 @@
-"""Files of transactions that a broker left in a log: kept true when the log is cut [TXX-5, PSM-*]."""
+"""Files of transactions that a broker left in a log: kept true when the log is cut.
+
+Source: [TXX-5, PSM-*].
+"""
 
 from __future__ import annotations
 
@@ -17,7 +20,7 @@ _ENTRY: Final = struct.Struct(">hqqqq")
 
 
 def truncate_transaction_index(directory: Directory, base_offset: int, offset: int) -> bool:
-    """Drop the aborted transactions whose marker is at or above *offset*; returns whether any went."""
+    """Drop aborted transactions whose marker is at or above *offset*; says whether any went."""
     name = file_name(base_offset, "txnindex")
     if not directory.exists(name):
         return False

@@ -1,4 +1,7 @@
-"""The log of one partition as a user sees it: open, append, read, truncate, close (Kafka ``UnifiedLog``)."""
+"""The log of one partition as a user sees it.
+
+Open, append, read, truncate, close (Kafka ``UnifiedLog``).
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,7 @@ import logging
 import os
 import threading
 import warnings
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 from segstore import _core
@@ -35,7 +39,7 @@ from segstore.log.producer_input import ProducerInput
 from segstore.log.recovery_report import RecoveryReport
 from segstore.records.compression import codec_table, compression_level
 from segstore.records.record_builder import codec_of
-from segstore.types import LogOffsetMetadata
+from segstore.types import Codec
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +49,7 @@ if TYPE_CHECKING:
     from segstore._core import CodecTable, Directory, SegmentContext
     from segstore.log.log_loader import LoadedLog
     from segstore.log.segment import Segment
+    from segstore.types import LogOffsetMetadata
 
 RECOVERIES = ("safe",)
 
@@ -103,11 +108,9 @@ class UnifiedLog(LogAppender):
         if self.read_only:
             self._follower = LogFollower(self, places, context, loaded)
             return
-        self._builder_config = config.with_changes(
-            max_message_bytes=min(config.max_message_bytes, config.roll_bytes)
-        )
-        self._batch_bytes = self._builder_config.max_message_bytes
         codec = codec_of(config)
+        self._batch_bytes = _uncompressed_batch_bytes(config, codec)
+        self._builder_config = config.with_changes(max_message_bytes=self._batch_bytes)
         self._batch_options = _core.BatchOptions(
             codec=int(codec), level=compression_level(codec, config)
         )
@@ -129,7 +132,10 @@ class UnifiedLog(LogAppender):
 
     @property
     def recovery_point(self) -> int:
-        """What the next open will not check again: the checkpoint on disk, at or below the durable offset."""
+        """What the next open will not check again.
+
+        The checkpoint on disk, at or below the durable offset.
+        """
         follower = self._follower
         return self._flusher.recovery_point if follower is None else follower.recovery_point
 
@@ -191,7 +197,9 @@ class UnifiedLog(LogAppender):
     # ---- truncate, delete ------------------------------------------------------------------------
 
     def truncate_to(self, offset: int) -> bool:
-        """Remove the records from *offset* on, durably; returns whether there were any [TRU-1..TRU-3].
+        """Remove the records from *offset* on, durably; returns whether there were any.
+
+        Source: [TRU-1..TRU-3].
 
         A batch that holds *offset* goes whole; the next append gets *offset* all the same [TRU-5].
         """
@@ -284,9 +292,7 @@ class UnifiedLog(LogAppender):
         """Delete the segments that end at or below the log start; the active one stays [RET-5]."""
         segments = self._local_log.segments.as_tuple
         goes = [
-            segment
-            for segment, following in zip(segments, segments[1:], strict=False)
-            if following.base_offset <= offset
+            segment for segment, following in pairwise(segments) if following.base_offset <= offset
         ]
         if goes:
             try:
@@ -298,7 +304,9 @@ class UnifiedLog(LogAppender):
     # ---- reading what others write ---------------------------------------------------------------
 
     def refresh(self) -> int:
-        """Look for what another process wrote since; returns the log end. Nothing to do for a writer.
+        """Look for what another process wrote since.
+
+        Returns the log end. Nothing to do for a writer.
 
         Raises
         ------
@@ -314,14 +322,16 @@ class UnifiedLog(LogAppender):
     # ---- the end ---------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Sync, trim, write checkpoints and the clean marker, let go of everything; twice is harmless.
+        """Sync, trim, write checkpoints and the clean marker, let go of everything.
+
+        Twice is harmless.
 
         Raises
         ------
         SegstoreError
             A step failed: what was synced is safe, the next open recovers the rest [DUR-24].
         """
-        if self._is_closed:
+        if self.closed:
             return
         self._require_open()
         with self._append_lock:
@@ -351,7 +361,10 @@ class UnifiedLog(LogAppender):
         self._places.mark_clean(self._log_start_offset, marker)
 
     def close_quietly(self) -> None:
-        """Let go of everything and write nothing, as if the process had died (Kafka ``closeQuietly``)."""
+        """Let go of everything and write nothing.
+
+        As if the process had died (Kafka ``closeQuietly``).
+        """
         if self._is_closed:
             return
         self._require_open()
@@ -382,7 +395,9 @@ class UnifiedLog(LogAppender):
         if getattr(self, "_is_closed", True) or self._process_id != _core.process_id():
             return
         if not self.read_only:
-            message = f"the log {self.path} was dropped without close(): the next open will recover it"
+            message = (
+                f"the log {self.path} was dropped without close(): the next open will recover it"
+            )
             warn(message, ResourceWarning, source=self)
 
     def __repr__(self) -> str:
@@ -394,8 +409,17 @@ class UnifiedLog(LogAppender):
         )
 
 
+def _uncompressed_batch_bytes(config: LogConfig, codec: Codec) -> int:
+    """Return how large a batch may become before it is compressed: a codec may also expand it."""
+    limit = min(config.max_message_bytes, config.roll_bytes)
+    return limit if codec is Codec.NONE else max(limit - limit // 8 - 64, 1)
+
+
 class _PoisonOnError:
-    """What fails half-way through a truncation leaves memory and disk apart: no more writes [DUR-38]."""
+    """What fails half-way through a truncation leaves memory and disk apart: no more writes.
+
+    Source: [DUR-38].
+    """
 
     def __init__(self, flusher: Flusher) -> None:
         self._flusher = flusher
@@ -467,7 +491,7 @@ def open(  # noqa: PLR0913 - the front door
         A setting that does not exist, or is out of range.
     """
     began = _core.monotonic_ns()
-    full_path = os.path.abspath(os.fsdecode(path))
+    full_path = os.path.abspath(os.fsdecode(path))  # noqa: PTH100 - links are not resolved
     if recovery not in RECOVERIES:
         raise IllegalArgumentError(
             f"recovery {recovery!r} does not exist yet: use 'safe'",
