@@ -88,10 +88,12 @@ class CodecTable:
 
     def __new__(
         cls,
-        providers: dict[int, tuple[str, Callable[[bytes, int], Buffer], Callable[[memoryview, int], Buffer]]],
+        providers: dict[
+            int, tuple[str, Callable[[bytes, int], Buffer], Callable[[memoryview, int], Buffer]]
+        ],
         max_decompressed_batch_bytes: int = 268435456,
     ) -> CodecTable:
-        """codec id -> (name, compress(data, level), decompress(data, limit)).
+        """Codec id -> (name, compress(data, level), decompress(data, limit)).
 
         decompress returns at most *limit* bytes or raises LimitExceededError; snappy works on one raw block. The level is
         Kafka's numbering; -2147483648 = the codec's default.
@@ -196,12 +198,23 @@ def encode_records(
     """
 
 def encode_columns(
-    data: object, options: BatchOptions, codecs: CodecTable, default_timestamp: int, max_batch_bytes: int
+    data: object,
+    options: BatchOptions,
+    codecs: CodecTable,
+    default_timestamp: int,
+    max_batch_bytes: int,
 ) -> EncodedBatches:
     """The same from anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``; columns key, value, timestamp, headers."""
 
 def encode_end_transaction_marker(
-    offset: int, timestamp: int, leader_epoch: int, producer_id: int, producer_epoch: int, *, commit: bool, coordinator_epoch: int
+    offset: int,
+    timestamp: int,
+    leader_epoch: int,
+    producer_id: int,
+    producer_epoch: int,
+    *,
+    commit: bool,
+    coordinator_epoch: int,
 ) -> bytes: ...
 def encode_empty_batch(header: np.void) -> bytes: ...
 
@@ -240,12 +253,22 @@ def iterate_records(
     """Records of whole batches, lazily; an incomplete batch at the end is left out. ``control`` yields control records too."""
 
 def decode_tuples(
-    data: Buffer, codecs: CodecTable, *, start_offset: int = 0, end_offset: int = 9223372036854775807, check_crc: bool = True
+    data: Buffer,
+    codecs: CodecTable,
+    *,
+    start_offset: int = 0,
+    end_offset: int = 9223372036854775807,
+    check_crc: bool = True,
 ) -> list[tuple[int, int, bytes | None, bytes | None]]:
     """(offset, timestamp, key, value) of all data records, in one pass."""
 
 def decode_values(
-    data: Buffer, codecs: CodecTable, *, start_offset: int = 0, end_offset: int = 9223372036854775807, check_crc: bool = True
+    data: Buffer,
+    codecs: CodecTable,
+    *,
+    start_offset: int = 0,
+    end_offset: int = 9223372036854775807,
+    check_crc: bool = True,
 ) -> list[bytes | None]: ...
 
 class RawRecord(NamedTuple):
@@ -258,7 +281,9 @@ class RawRecord(NamedTuple):
     value: bytes | None
     headers: tuple[tuple[bytes, bytes | None], ...]
 
-def iterate_raw_records(batch: Buffer, codecs: CodecTable, *, check_crc: bool = False) -> Iterator[RawRecord]:
+def iterate_raw_records(
+    batch: Buffer, codecs: CodecTable, *, check_crc: bool = False
+) -> Iterator[RawRecord]:
     """Records of one complete batch, control records included, keys of headers as bytes."""
 
 # ---- _cython/columns.pxi ---------------------------------------------------------------------------------------------
@@ -269,7 +294,9 @@ class ArrowBatch:
 
     @property
     def rows_count(self) -> int: ...
-    def __arrow_c_array__(self, requested_schema: object | None = None) -> tuple[object, object]: ...
+    def __arrow_c_array__(
+        self, requested_schema: object | None = None
+    ) -> tuple[object, object]: ...
     def __arrow_c_schema__(self) -> object: ...
 
 @final
@@ -359,19 +386,28 @@ class LogSegment:
     Callers inside are counted: close waits for nobody but lets the last one out close the files.
     """
 
-    def __new__(cls, context: SegmentContext, base_offset: int, *, create: bool = False, suffix: str = "") -> LogSegment: ...
+    def __new__(
+        cls, context: SegmentContext, base_offset: int, *, create: bool = False, suffix: str = ""
+    ) -> LogSegment: ...
     def append(self, batches: Buffer, headers: BatchHeaders) -> None:
         """*headers* are the rows of *batches*; positions are ignored. WriteError/DiskFullError after a roll-back;
-        ``poisoned`` is true when that failed."""
+        ``poisoned`` is true when that failed.
+        """
     @property
     def poisoned(self) -> bool: ...
-    def read(self, start_offset: int, max_size: int, max_position: int, min_one_message: bool) -> FetchedBytes | None:
+    def read(
+        self, start_offset: int, max_size: int, max_position: int, min_one_message: bool
+    ) -> FetchedBytes | None:
         """None: nothing at or above *start_offset* here. max_position -1 = no bytes are visible."""
-    def translate_offset(self, offset: int, max_position: int = 9223372036854775807) -> FetchedBytes | None:
+    def translate_offset(
+        self, offset: int, max_position: int = 9223372036854775807
+    ) -> FetchedBytes | None:
         """As read, without bytes (size_bytes 0)."""
     def read_next_offset(self) -> tuple[int, bool]:
         """(last offset + 1, ends clean)."""
-    def find_offset_by_timestamp(self, timestamp: int, starting_offset: int) -> FileTimestampAndOffset | None: ...
+    def find_offset_by_timestamp(
+        self, timestamp: int, starting_offset: int
+    ) -> FileTimestampAndOffset | None: ...
     def find_max_timestamp(self) -> FileTimestampAndOffset | None: ...
     def scan(
         self,

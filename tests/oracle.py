@@ -30,15 +30,21 @@ class OracleLog:
         """Append batches of (timestamp, key, value)."""
         for batch in batches:
             first = self.log_end_offset
-            self.batches.append([OracleRecord(first + i, *record) for i, record in enumerate(batch)])
+            self.batches.append(
+                [OracleRecord(first + i, *record) for i, record in enumerate(batch)]
+            )
             self.log_end_offset += len(batch)
 
-    def records(self, start_offset: int | None = None, end_offset: int | None = None) -> list[OracleRecord]:
+    def records(
+        self, start_offset: int | None = None, end_offset: int | None = None
+    ) -> list[OracleRecord]:
         """What a reader sees of a range."""
         start = self.log_start_offset if start_offset is None else start_offset
         end = self.log_end_offset if end_offset is None else end_offset
         visible = max(start, self.log_start_offset)
-        return [record for batch in self.batches for record in batch if visible <= record.offset < end]
+        return [
+            record for batch in self.batches for record in batch if visible <= record.offset < end
+        ]
 
     @property
     def data_end(self) -> int:
@@ -65,7 +71,9 @@ class OracleLog:
     def offset_for_timestamp(self, timestamp: int, segment_bases: list[int]) -> int | None:
         """The first segment that has a late enough record answers, alone [TS-2]."""
         every = [record for batch in self.batches for record in batch]
-        for base, following in zip(segment_bases, [*segment_bases[1:], self.log_end_offset], strict=True):
+        for base, following in zip(
+            segment_bases, [*segment_bases[1:], self.log_end_offset], strict=True
+        ):
             inside = [record for record in every if base <= record.offset < following]
             late = [record for record in inside if record.timestamp >= timestamp]
             if late:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 
-import segstore
 from aiokafka.record.default_records import DefaultRecordBatchBuilder as AiokafkaBuilder
 from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPythonBuilder
+
+import segstore
 
 from .common import PROFILE, ScratchDirectory, speed_ratio
 from .datasets import FIRST_TIMESTAMP, batches, key_values, records_in_log
@@ -54,7 +55,8 @@ class LeaderAppendOfPrebuiltBatches(ScratchDirectory):
 
 class AppendOfTuples(ScratchDirectory):
     """``log.append`` of a list of (key, value), encoding, validation and write included, against encoding alone by the
-    Python clients."""
+    Python clients.
+    """
 
     params = ([100, 1000],)
     param_names = ("value_bytes",)
@@ -66,10 +68,14 @@ class AppendOfTuples(ScratchDirectory):
         self.log = segstore.open(self.path / "bench-0", **NO_SYNC)
 
     def track_speed_against_aiokafka_encoding(self, value_bytes: int) -> float:
-        return speed_ratio(self._append, lambda: self._encode_with(AiokafkaBuilder, len(self.records)))
+        return speed_ratio(
+            self._append, lambda: self._encode_with(AiokafkaBuilder, len(self.records))
+        )
 
     def track_speed_against_kafka_python_encoding(self, value_bytes: int) -> float:
-        return speed_ratio(self._append, lambda: self._encode_with(KafkaPythonBuilder, PROFILE.slow_peer_records))
+        return speed_ratio(
+            self._append, lambda: self._encode_with(KafkaPythonBuilder, PROFILE.slow_peer_records)
+        )
 
     def _append(self) -> float:
         self.log.append(self.records, timestamp=FIRST_TIMESTAMP)

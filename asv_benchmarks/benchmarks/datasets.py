@@ -17,10 +17,13 @@ _WORDS = [f"word{i:03}" for i in range(500)]
 @cache
 def key_values(value_bytes: int, count: int) -> list[tuple[bytes, bytes]]:
     """*count* pairs of an 8-byte key and a value of *value_bytes* bytes."""
-    chooser = random.Random(SEED)  # noqa: S311 - the same text in every run is the point
+    chooser = random.Random(SEED)
     text = " ".join(chooser.choice(_WORDS) for _ in range(50_000)).encode()
     starts = [chooser.randrange(len(text) - value_bytes) for _ in range(count)]
-    return [(f"{i % 10_000:08}".encode(), text[start : start + value_bytes]) for i, start in enumerate(starts)]
+    return [
+        (f"{i % 10_000:08}".encode(), text[start : start + value_bytes])
+        for i, start in enumerate(starts)
+    ]
 
 
 def records_in_log(value_bytes: int) -> int:
@@ -35,6 +38,10 @@ def batches(value_bytes: int, batch_bytes: int, codec: str = "uncompressed") -> 
     records = key_values(value_bytes, records_in_log(value_bytes))
     per_batch = max(1, batch_bytes // (value_bytes + 20))
     return tuple(
-        bytes(build_batches(records[i : i + per_batch], config=config, default_timestamp=FIRST_TIMESTAMP + i))
+        bytes(
+            build_batches(
+                records[i : i + per_batch], config=config, default_timestamp=FIRST_TIMESTAMP + i
+            )
+        )
         for i in range(0, len(records), per_batch)
     )

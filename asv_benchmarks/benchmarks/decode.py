@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aiokafka.record.default_records import DefaultRecordBatch as AiokafkaBatch
 from kafka.record.default_records import DefaultRecordBatch as KafkaPythonBatch
+
 from segstore import _core
 from segstore.records.compression import codec_table
 
@@ -33,7 +34,9 @@ class DecodeBatches:
         return speed_ratio(self._tuples, lambda: self._decode_with(AiokafkaBatch, self.count))
 
     def track_tuples_against_kafka_python_tuples(self, value_bytes: int, batch_bytes: int) -> float:
-        return speed_ratio(self._tuples, lambda: self._decode_with(KafkaPythonBatch, PROFILE.slow_peer_records))
+        return speed_ratio(
+            self._tuples, lambda: self._decode_with(KafkaPythonBatch, PROFILE.slow_peer_records)
+        )
 
     def track_values_against_aiokafka_tuples(self, value_bytes: int, batch_bytes: int) -> float:
         return speed_ratio(self._values, lambda: self._decode_with(AiokafkaBatch, self.count))
@@ -43,7 +46,7 @@ class DecodeBatches:
         rows = 0
         for batch in self.batches:
             decoder.append(batch)
-            if decoder.rows_count >= 20_000:  # noqa: PLR2004 - the size that Spark likes
+            if decoder.rows_count >= 20_000:
                 rows += decoder.finish().rows_count
         return rows + decoder.finish().rows_count
 
@@ -58,7 +61,9 @@ class DecodeBatches:
         for data in self.batches:
             batch = batch_class(data)
             assert batch.validate_crc()
-            decoded += len([(record.offset, record.timestamp, record.key, record.value) for record in batch])
+            decoded += len(
+                [(record.offset, record.timestamp, record.key, record.value) for record in batch]
+            )
             if decoded >= count:
                 break
         return decoded

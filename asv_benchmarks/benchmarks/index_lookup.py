@@ -6,6 +6,7 @@ import random
 import struct
 
 import numpy as np
+
 from segstore import _core
 
 from .common import PROFILE, SEED, ScratchDirectory, speed_ratio
@@ -21,12 +22,14 @@ class OffsetIndexLookup(ScratchDirectory):
     def setup(self, entries: int, access: str) -> None:
         self.make_scratch()
         name = f"{0:020}.index"
-        (self.path / name).write_bytes(b"".join(struct.pack(">ii", 10 * i, i * 1024 % 2**31) for i in range(entries)))
+        (self.path / name).write_bytes(
+            b"".join(struct.pack(">ii", 10 * i, i * 1024 % 2**31) for i in range(entries))
+        )
         self.directory = _core.Directory(str(self.path))
         self.index = _core.OffsetIndex(self.directory, name, 0)
         self.offsets = np.arange(0, 10 * entries, 10, dtype=np.int64)
         first = max(0, entries - 1_000) if access == "tail" else 0
-        chooser = random.Random(SEED)  # noqa: S311 - the same targets in every run
+        chooser = random.Random(SEED)
         self.targets = [10 * chooser.randrange(first, entries) + 5 for _ in range(PROFILE.lookups)]
         for target in self.targets[:100]:  # never time a wrong answer
             assert self.index.lookup(target).offset == target - 5

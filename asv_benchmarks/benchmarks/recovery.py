@@ -27,7 +27,10 @@ class RecoveryScan(ScratchDirectory):
         directory = _core.Directory(str(self.path))
         config = LogConfig()
         self.context = _core.SegmentContext(
-            directory, codec_table(), writable=True, index_interval_bytes=config.index_interval_bytes
+            directory,
+            codec_table(),
+            writable=True,
+            index_interval_bytes=config.index_interval_bytes,
         )
         self.segment = Segment(self.context, 0, create=True)
         next_offset = 0

@@ -19,7 +19,12 @@ import pytest
 import segstore
 
 MODES = ["none", "messages=10", "seconds=0.01", "sync"]
-SETTINGS = {"internal_segment_bytes": 4000, "index_interval_bytes": 300, "segment_ms": None, "file_delete_delay_ms": 5}
+SETTINGS = {
+    "internal_segment_bytes": 4000,
+    "index_interval_bytes": 300,
+    "segment_ms": None,
+    "file_delete_delay_ms": 5,
+}
 ACK_BYTES = 8
 KILLS_FEW, KILLS_MANY = 5, 50  # for each mode
 
@@ -76,7 +81,9 @@ def append_numbers(path: Path, durability: str, seed: int) -> Callable[[int], No
 def check_numbers(path: Path, durability: str, acked: int) -> int:
     """Open the log again; each record is its own offset. Returns the log end."""
     with segstore.open(path, durability=durability, **SETTINGS) as log:
-        assert log.log_end_offset >= acked, f"acked {acked}, found {log.log_end_offset}: {log.report}"
+        assert log.log_end_offset >= acked, (
+            f"acked {acked}, found {log.log_end_offset}: {log.report}"
+        )
         values = [int(value) for _, _, _, value in log.scan().tuples()]
         assert values == list(range(log.log_end_offset))
         assert log.verify().ok
@@ -84,7 +91,9 @@ def check_numbers(path: Path, durability: str, acked: int) -> int:
 
 
 @pytest.mark.parametrize("durability", MODES)
-def test_every_acked_record_survives_kills(durability: str, tmp_path: Path, few_or_many: Callable[[int, int], int]):
+def test_every_acked_record_survives_kills(
+    durability: str, tmp_path: Path, few_or_many: Callable[[int, int], int]
+):
     """[DUR-3] 200 kills in CI, 50 a mode: while appending, rolling, opening and recovering."""
     chooser = random.Random(durability)
     path = tmp_path / "numbers-0"
@@ -100,7 +109,9 @@ def test_every_acked_record_survives_kills(durability: str, tmp_path: Path, few_
     assert check_numbers(path, durability, acked) > 0
 
 
-def test_acked_records_of_many_threads_survive(tmp_path: Path, few_or_many: Callable[[int, int], int]):
+def test_acked_records_of_many_threads_survive(
+    tmp_path: Path, few_or_many: Callable[[int, int], int]
+):
     """[DUR-15] Group commit: threads share syncs, and each one's acked records are there in its order."""
     path = tmp_path / "threads-0"
     threads_count = 4
@@ -114,7 +125,9 @@ def test_acked_records_of_many_threads_survive(tmp_path: Path, few_or_many: Call
                 log.append([(bytes([thread]), number.to_bytes(ACK_BYTES - 1))])
                 os.write(acks, bytes([thread]) + number.to_bytes(ACK_BYTES - 1))
 
-        threads = [threading.Thread(target=append, args=(thread,)) for thread in range(threads_count)]
+        threads = [
+            threading.Thread(target=append, args=(thread,)) for thread in range(threads_count)
+        ]
         for thread in threads:
             thread.start()
         for thread in threads:
@@ -134,7 +147,9 @@ def test_acked_records_of_many_threads_survive(tmp_path: Path, few_or_many: Call
             assert numbers == sorted(numbers)
 
 
-def test_truncations_and_deletions_stay_done(tmp_path: Path, few_or_many: Callable[[int, int], int]):
+def test_truncations_and_deletions_stay_done(
+    tmp_path: Path, few_or_many: Callable[[int, int], int]
+):
     """[DUR-5] What was cut or deleted, and acked as such, never comes back."""
     path = tmp_path / "cuts-0"
 
@@ -155,5 +170,7 @@ def test_truncations_and_deletions_stay_done(tmp_path: Path, few_or_many: Callab
             rows = log.scan().tuples()
             assert [row[0] for row in rows] == list(range(log.log_start_offset, log.log_end_offset))
             values = [row[3] for row in rows]
-            assert all(value == b"kept" * 20 for value in values[:-25])  # the last cut may be to come
+            assert all(
+                value == b"kept" * 20 for value in values[:-25]
+            )  # the last cut may be to come
             start = log.log_start_offset

@@ -53,7 +53,9 @@ class GoldenPartition:
     def setting(self, topic_key: str, broker_key: str, default: int) -> int:
         """A topic setting as the broker used it: the topic's own, else the broker's, else Kafka's default."""
         topic = self.description["topics"].get(self.topic, {}).get("configs", {})
-        return int(topic.get(topic_key, self.description["broker_configs"].get(broker_key, default)))
+        return int(
+            topic.get(topic_key, self.description["broker_configs"].get(broker_key, default))
+        )
 
     @property
     def records_file(self) -> Path:
@@ -80,7 +82,9 @@ class GoldenPartition:
         """
         expected = self.description["expected_data"]["partitions"].get(self.name, {})
         epochs = expected.get("leader_epochs", [])
-        restarted_later = "restarted once after records/ had been read" in self.description["description"]
+        restarted_later = (
+            "restarted once after records/ had been read" in self.description["description"]
+        )
         if restarted_later and epochs and epochs[-1][1] == expected["log_end_offset"]:
             return int(epochs[-1][0])
         return None
@@ -96,7 +100,9 @@ def covered_partitions(root: Path) -> tuple[list[GoldenPartition], list[str]]:
     for case_file in sorted(root.glob("*/case.json")):
         directory = case_file.parent
         case = json.loads(case_file.read_text())
-        reason = NOT_YET_COVERED_CASES.get(directory.name) or NOT_YET_COVERED_FAMILIES.get(case["family"])
+        reason = NOT_YET_COVERED_CASES.get(directory.name) or NOT_YET_COVERED_FAMILIES.get(
+            case["family"]
+        )
         if reason is None and case["stop"] != CLEAN_STOP:
             reason = NOT_YET_COVERED_FAMILIES["unclean"]
         if reason is not None:

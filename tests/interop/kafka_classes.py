@@ -24,7 +24,15 @@ def kafka_libraries() -> Path:
     if not (folder / "complete").exists():
         folder.mkdir(parents=True, exist_ok=True)
         subprocess.run(
-            ["mvn", "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", f"-DoutputDirectory={folder}"],
+            [
+                "mvn",
+                "-q",
+                "-B",
+                "-f",
+                str(pom),
+                "dependency:copy-dependencies",
+                f"-DoutputDirectory={folder}",
+            ],
             check=True,
             capture_output=True,
             timeout=600,
@@ -35,7 +43,9 @@ def kafka_libraries() -> Path:
 
 def read_with_kafka(directory: Path) -> list[str]:
     """Every record and index of the partition as ReadWithKafka.java prints it, a line each."""
-    return _java(str(JAVA_SOURCES / "ReadWithKafka.java"), str(directory)).stdout.decode().splitlines()
+    return (
+        _java(str(JAVA_SOURCES / "ReadWithKafka.java"), str(directory)).stdout.decode().splitlines()
+    )
 
 
 def dump_with_kafka(directory: Path, *arguments: str) -> bytes:
@@ -44,7 +54,14 @@ def dump_with_kafka(directory: Path, *arguments: str) -> bytes:
 
 
 def _java(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
-    command = ["java", "-Dfile.encoding=UTF-8", "-Dstdout.encoding=UTF-8", "-cp", f"{kafka_libraries()}/*", *arguments]
+    command = [
+        "java",
+        "-Dfile.encoding=UTF-8",
+        "-Dstdout.encoding=UTF-8",
+        "-cp",
+        f"{kafka_libraries()}/*",
+        *arguments,
+    ]
     result = subprocess.run(command, cwd=cwd, capture_output=True, check=False, timeout=300)
     assert result.returncode == 0, result.stderr.decode(errors="replace")
     return result

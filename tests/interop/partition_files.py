@@ -34,7 +34,9 @@ def segment_bases(directory: Path) -> list[int]:
 
 def broker_indexes(directory: Path, base: int) -> tuple[bytes, bytes]:
     """Bytes of the broker's .index and .timeindex."""
-    return (directory / f"{base:020}.index").read_bytes(), (directory / f"{base:020}.timeindex").read_bytes()
+    return (directory / f"{base:020}.index").read_bytes(), (
+        directory / f"{base:020}.timeindex"
+    ).read_bytes()
 
 
 def rebuild_segment(partition: GoldenPartition, base: int, scratch: Path) -> Rebuilt:
@@ -48,13 +50,19 @@ def rebuild_segment(partition: GoldenPartition, base: int, scratch: Path) -> Reb
         directory,
         codec_table(),
         writable=True,
-        index_interval_bytes=partition.setting("index.interval.bytes", "log.index.interval.bytes", 4096),
-        max_index_bytes=partition.setting("segment.index.bytes", "log.index.size.max.bytes", 10485760),
+        index_interval_bytes=partition.setting(
+            "index.interval.bytes", "log.index.interval.bytes", 4096
+        ),
+        max_index_bytes=partition.setting(
+            "segment.index.bytes", "log.index.size.max.bytes", 10485760
+        ),
     )
     segment = Segment(context, base)
     headers, recovery = segment.recover(expected_offset=base)
     assert recovery.truncated_bytes == 0
     segment.close()
     index, timeindex = broker_indexes(target, base)
-    entries = [(base + relative, position) for relative, position in struct.iter_unpack(">ii", index)]
+    entries = [
+        (base + relative, position) for relative, position in struct.iter_unpack(">ii", index)
+    ]
     return Rebuilt(headers, index, timeindex, entries)

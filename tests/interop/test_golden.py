@@ -19,8 +19,8 @@ from tests.interop.partition_files import Rebuilt, broker_indexes, rebuild_segme
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.interop.golden_case import GoldenPartition
     from tests.interop.conftest import GoldenSummary
+    from tests.interop.golden_case import GoldenPartition
 
 NAMED_TARGETS = {
     "earliest": SpecialTimestamp.EARLIEST,
@@ -34,8 +34,12 @@ NOTHING_FOUND = FileTimestampAndOffset(-1, -1, None)
 
 def run_cli(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[bytes]:
     environment = os.environ | {"PYTHONIOENCODING": "utf-8"}
-    return subprocess.run(  # noqa: S603 - our own command line
-        [sys.executable, "-m", "segstore", *arguments], cwd=cwd, capture_output=True, check=False, env=environment
+    return subprocess.run(
+        [sys.executable, "-m", "segstore", *arguments],
+        cwd=cwd,
+        capture_output=True,
+        check=False,
+        env=environment,
     )
 
 
@@ -47,12 +51,16 @@ def test_every_record_is_what_a_consumer_of_the_broker_saw(
         pytest.skip("the broker's consumer did not read this topic")
     expected = golden_partition.records_file.read_bytes().splitlines()
 
-    printed = run_cli("cat", str(golden_partition.directory), "--format", "jsonl", cwd=golden_partition.data)
+    printed = run_cli(
+        "cat", str(golden_partition.directory), "--format", "jsonl", cwd=golden_partition.data
+    )
 
     assert printed.stderr == b""
     assert printed.returncode == 0
     lines = printed.stdout.splitlines()
-    golden_summary.add("records", sum(a == b for a, b in zip(lines, expected, strict=False)), len(expected))
+    golden_summary.add(
+        "records", sum(a == b for a, b in zip(lines, expected, strict=False)), len(expected)
+    )
     assert lines == expected
 
 
@@ -60,18 +68,26 @@ def test_columns_hold_the_same_records(golden_partition: GoldenPartition):
     """[D7] The Arrow columns against records/<topic>-<n>.jsonl."""
     if not golden_partition.records_file.exists():
         pytest.skip("the broker's consumer did not read this topic")
-    expected = [json.loads(line) for line in golden_partition.records_file.read_bytes().splitlines()]
+    expected = [
+        json.loads(line) for line in golden_partition.records_file.read_bytes().splitlines()
+    ]
 
     with segstore.open(golden_partition.directory, read_only=True) as log:
-        table = log.to_arrow(columns=["offset", "timestamp", "key", "value", "headers", "leaderEpoch"])
+        table = log.to_arrow(
+            columns=["offset", "timestamp", "key", "value", "headers", "leaderEpoch"]
+        )
 
     assert table["offset"].to_pylist() == [record["offset"] for record in expected]
-    assert table["timestamp"].cast("int64").to_pylist() == [record["timestamp"] for record in expected]
+    assert table["timestamp"].cast("int64").to_pylist() == [
+        record["timestamp"] for record in expected
+    ]
     assert table["leaderEpoch"].to_pylist() == [record["leaderEpoch"] for record in expected]
     assert [len(headers or ()) for headers in table["headers"].to_pylist()] == [
         len(record["headers"]) for record in expected
     ]
-    assert [key is None for key in table["key"].to_pylist()] == [record["key"] is None for record in expected]
+    assert [key is None for key in table["key"].to_pylist()] == [
+        record["key"] is None for record in expected
+    ]
 
 
 def test_every_look_up_by_timestamp_is_answered_as_the_broker_did(
@@ -98,7 +114,9 @@ def test_every_look_up_by_timestamp_is_answered_as_the_broker_did(
 
 
 def look_up(log: segstore.UnifiedLog, target: str | int) -> FileTimestampAndOffset:
-    found = log.fetch_offset_by_timestamp(NAMED_TARGETS[target] if isinstance(target, str) else target)
+    found = log.fetch_offset_by_timestamp(
+        NAMED_TARGETS[target] if isinstance(target, str) else target
+    )
     return NOTHING_FOUND if found is None or found.offset < 0 else found
 
 
@@ -125,16 +143,25 @@ def test_rebuilt_indexes_equal_the_brokers_files(
 ):
     """[SEG-40, DUR-52] Both indexes from the .log alone; [SEG-43] says where a live index may differ."""
     bases = segment_bases(golden_partition.directory)
-    ends = [*bases[1:], golden_partition.description["expected_data"]["partitions"][golden_partition.name]["log_end_offset"]]
+    ends = [
+        *bases[1:],
+        golden_partition.description["expected_data"]["partitions"][golden_partition.name][
+            "log_end_offset"
+        ],
+    ]
     for base, end in zip(bases, ends, strict=True):
         rebuilt = rebuild_segment(golden_partition, base, tmp_path)
         offsets, times = broker_indexes(golden_partition.directory, base)
         restarted = any(base < start <= end for start in golden_partition.leader_epoch_starts)
         if restarted:
             check_plausible(rebuilt, times)
-            golden_summary.name(f"{golden_partition} segment {base}: a restart fell into it, entries checked one by one")
+            golden_summary.name(
+                f"{golden_partition} segment {base}: a restart fell into it, entries checked one by one"
+            )
             continue
-        golden_summary.add("index files rebuilt", (rebuilt.index == offsets) + (rebuilt.timeindex == times), 2)
+        golden_summary.add(
+            "index files rebuilt", (rebuilt.index == offsets) + (rebuilt.timeindex == times), 2
+        )
         assert rebuilt.index == offsets
         assert rebuilt.timeindex == times
 
@@ -162,23 +189,34 @@ def test_dump_prints_kafkas_text(
         if kind not in {"log", "index", "timeindex"}:
             continue
         if kind == "log" and golden_partition.is_internal:
-            golden_summary.name(f"not yet covered: {golden_partition} {expected_file.stem}: decoders of internal topics")
+            golden_summary.name(
+                f"not yet covered: {golden_partition} {expected_file.stem}: decoders of internal topics"
+            )
             continue
         compared += 1
-        if dump_text(golden_partition, expected_file.stem, capfdbinary) != expected_file.read_bytes():
+        if (
+            dump_text(golden_partition, expected_file.stem, capfdbinary)
+            != expected_file.read_bytes()
+        ):
             wrong.append(expected_file.name)
 
     golden_summary.add("dumps", compared - len(wrong), compared)
     assert wrong == []
 
 
-def dump_text(partition: GoldenPartition, file_name: str, capture: pytest.CaptureFixture[bytes]) -> bytes:
+def dump_text(
+    partition: GoldenPartition, file_name: str, capture: pytest.CaptureFixture[bytes]
+) -> bytes:
     """What the command prints with ``data/`` as working directory, in the form of the case's dump files."""
-    cli.main(["dump", "--files", f"{partition.name}/{file_name}", "--deep-iteration", "--print-data-log"])
+    cli.main(
+        ["dump", "--files", f"{partition.name}/{file_name}", "--deep-iteration", "--print-data-log"]
+    )
     stdout, stderr = capture.readouterr()
     if not stderr:
         return stdout
-    return stdout + b"--- stderr ---\n" + stderr.replace(f"{partition.data.resolve()}/".encode(), b"")
+    return (
+        stdout + b"--- stderr ---\n" + stderr.replace(f"{partition.data.resolve()}/".encode(), b"")
+    )
 
 
 def test_reading_changes_nothing(golden_partition: GoldenPartition, tmp_path: Path):
@@ -192,4 +230,6 @@ def test_reading_changes_nothing(golden_partition: GoldenPartition, tmp_path: Pa
             break
         log.offset_for_timestamp(0)
 
-    assert {file.name: (file.stat().st_mtime_ns, file.read_bytes()) for file in copy.iterdir()} == before
+    assert {
+        file.name: (file.stat().st_mtime_ns, file.read_bytes()) for file in copy.iterdir()
+    } == before

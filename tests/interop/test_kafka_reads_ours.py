@@ -32,7 +32,9 @@ def as_kafka_prints(record: segstore.Record) -> dict[str, Any]:
         "leaderEpoch": record.leader_epoch,
         "key": base64_text(record.key),
         "value": base64_text(record.value),
-        "headers": [[base64_text(name.encode()), base64_text(value)] for name, value in record.headers],
+        "headers": [
+            [base64_text(name.encode()), base64_text(value)] for name, value in record.headers
+        ],
     }
 
 
@@ -50,7 +52,9 @@ def shapes(first: int, count: int) -> list[segstore.Record]:
 
 
 @pytest.fixture(params=CODECS)
-def written_by_us(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, list[segstore.Record]]:
+def written_by_us(
+    request: pytest.FixtureRequest, tmp_path: Path
+) -> tuple[Path, list[segstore.Record]]:
     """A log of several segments, rolled, truncated and reopened."""
     directory = tmp_path / "ours-0"
     settings: dict[str, Any] = {
@@ -75,7 +79,9 @@ def test_kafka_reads_what_we_wrote(written_by_us: tuple[Path, list[segstore.Reco
 
     lines = [json.loads(line) for line in read_with_kafka(directory)]
 
-    assert [line for line in lines if "offset" in line] == [as_kafka_prints(record) for record in records]
+    assert [line for line in lines if "offset" in line] == [
+        as_kafka_prints(record) for record in records
+    ]
     assert [line["index"] for line in lines if "index" in line] == sorted(
         int(file.stem) for file in directory.glob("*.log")
     )
@@ -85,12 +91,19 @@ def test_kafkas_dump_of_our_files_is_our_dump(written_by_us: tuple[Path, list[se
     """[format.md 18] DumpLogSegments and ``segstore dump`` print the same, indexes checked against the log."""
     directory, _ = written_by_us
     files = ",".join(
-        sorted(file.name for file in directory.iterdir() if file.suffix in {".log", ".index", ".timeindex"})
+        sorted(
+            file.name
+            for file in directory.iterdir()
+            if file.suffix in {".log", ".index", ".timeindex"}
+        )
     )
     arguments = ("--files", files, "--deep-iteration", "--print-data-log")
 
-    ours = subprocess.run(  # noqa: S603 - our own command line
-        [sys.executable, "-m", "segstore", "dump", *arguments], cwd=directory, capture_output=True, check=False
+    ours = subprocess.run(
+        [sys.executable, "-m", "segstore", "dump", *arguments],
+        cwd=directory,
+        capture_output=True,
+        check=False,
     )
 
     kafkas = dump_with_kafka(directory, *arguments)

@@ -27,7 +27,8 @@ def benchmark_classes(module: Any) -> list[type]:
     return [
         value
         for _, value in inspect.getmembers(module, inspect.isclass)
-        if value.__module__ == module.__name__ and any(name.startswith(METHOD_PREFIXES) for name in dir(value))
+        if value.__module__ == module.__name__
+        and any(name.startswith(METHOD_PREFIXES) for name in dir(value))
     ]
 
 

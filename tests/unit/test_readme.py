@@ -33,9 +33,17 @@ def broker_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(command: list[str], folder: Path) -> str:
-    environment = os.environ | {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"}
-    result = subprocess.run(  # noqa: S603 - README's own lines
-        command, cwd=folder, capture_output=True, text=True, check=False, env=environment, timeout=300
+    environment = os.environ | {
+        "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    }
+    result = subprocess.run(
+        command,
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        check=False,
+        env=environment,
+        timeout=300,
     )
     assert result.returncode == 0, result.stderr
     return result.stdout

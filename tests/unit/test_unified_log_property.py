@@ -7,11 +7,11 @@ import tempfile
 from pathlib import Path
 
 import pytest
-from hypothesis import note, settings, strategies as st
+from hypothesis import note, settings
+from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import segstore
-from tests.conftest import IN_CI
 from tests.oracle import OracleLog, OracleRecord
 
 FIRST_TIMESTAMP = 1_700_000_000_000
@@ -165,7 +165,9 @@ class UnifiedLogMachine(RuleBasedStateMachine):
         every = self.oracle.records(0)
         if any(record.timestamp == -1 for record in every):
             return  # a segment without timestamps counts with the time of its file [SEG-4]
-        assert self.log.offset_for_timestamp(timestamp) == self.oracle.offset_for_timestamp(timestamp, bases)
+        assert self.log.offset_for_timestamp(timestamp) == self.oracle.offset_for_timestamp(
+            timestamp, bases
+        )
 
     @rule()
     def read_beside_the_writer(self):
@@ -201,4 +203,6 @@ def as_oracle(record: segstore.Record) -> OracleRecord:
 
 
 TestUnifiedLog = pytest.mark.filterwarnings("ignore::ResourceWarning")(UnifiedLogMachine.TestCase)
-TestUnifiedLog.settings = settings(max_examples=int(__import__("os").environ.get("N", 50)), stateful_step_count=30, deadline=None)
+TestUnifiedLog.settings = settings(
+    max_examples=int(__import__("os").environ.get("N", 50)), stateful_step_count=30, deadline=None
+)
