@@ -261,7 +261,7 @@ static sgs_status append_records(sgs_columns *columns, const sgs_record_reader *
 static bool is_unwanted(const sgs_columns_options *options, const sgs_batch_header *batch)
 {
     return batch->records_count == 0 || sgs_batch_is_control(batch) || batch->last_offset < options->start_offset ||
-           batch->base_offset >= options->end_offset || batch->max_timestamp < options->start_timestamp;
+           sgs_batch_least_offset(batch) >= options->end_offset || batch->max_timestamp < options->start_timestamp;
 }
 
 sgs_status sgs_columns_append_batch(sgs_columns *columns, const uint8_t *batch, size_t size, sgs_error *err)
@@ -277,8 +277,8 @@ sgs_status sgs_columns_append_batch(sgs_columns *columns, const uint8_t *batch, 
     status = sgs_record_section_open(batch, size, options->check_crc, columns->codecs, &columns->scratch, &reader, err);
     if (status != SGS_OK)
         return status;
-    const bool is_bounded = columns->times_are_bounded || header.base_offset < options->start_offset ||
-                            header.last_offset >= options->end_offset;
+    const bool is_bounded = columns->times_are_bounded || reader.batch.base_offset < options->start_offset ||
+                            reader.batch.last_offset >= options->end_offset;
     const columns_mark before = mark(columns);
     status = append_records(columns, &reader, is_bounded, err);
     if (status != SGS_OK)

@@ -146,10 +146,8 @@ sgs_status sgs_columns_fill(sgs_columns *columns, const sgs_batch_header *batch,
         TRY(sgs_buffer_append(&columns->offset, chunk->offsets, (size_t)chunk->rows * sizeof(int64_t), err));
     if (wanted[SGS_COLUMN_TIMESTAMP])
         TRY(fill_timestamps(columns, chunk, err));
-    if (wanted[SGS_COLUMN_TIMESTAMP_TYPE]) {
-        const bool log_append_time = (batch->attributes & SGS_ATTRIBUTE_LOG_APPEND_TIME) != 0;
-        TRY(fill_int32(&columns->timestamp_type, log_append_time, chunk->rows, err));
-    }
+    if (wanted[SGS_COLUMN_TIMESTAMP_TYPE])
+        TRY(fill_int32(&columns->timestamp_type, sgs_batch_timestamp_type(batch), chunk->rows, err));
     if (wanted[SGS_COLUMN_HEADERS])
         TRY(fill_headers(columns, chunk, err));
     if (wanted[SGS_COLUMN_LEADER_EPOCH])

@@ -52,12 +52,6 @@ static sgs_status fail(const sgs_record_reader *reader, sgs_record_fault fault, 
     return sgs_record_fail(&reader->batch, reader->batch.records_count - reader->remaining_count, fault, err);
 }
 
-/* Kafka DefaultRecordBatch.incrementSequence: sequences wrap to 0 behind INT32_MAX [format.md 4.2]. */
-static int32_t add_sequence(int32_t sequence, int32_t increment)
-{
-    return sequence > INT32_MAX - increment ? increment - (INT32_MAX - sequence) - 1 : sequence + increment;
-}
-
 sgs_status sgs_record_reader_next(sgs_record_reader *reader, sgs_record *record, bool *found, sgs_error *err)
 {
     if (reader->remaining_count == 0) {
@@ -86,7 +80,7 @@ sgs_status sgs_record_reader_next(sgs_record_reader *reader, sgs_record *record,
     *record = (sgs_record){
         .offset = offset,
         .timestamp = timestamp,
-        .sequence = base_sequence < 0 ? SGS_NO_SEQUENCE : add_sequence(base_sequence, fields.offset_delta),
+        .sequence = base_sequence < 0 ? SGS_NO_SEQUENCE : sgs_sequence_add(base_sequence, fields.offset_delta),
         .size_bytes = (int32_t)(fields.next - reader->next),
         .key = { fields.key, fields.key_size },
         .value = { fields.value, fields.value_size },

@@ -91,6 +91,32 @@ static inline bool sgs_batch_is_control(const sgs_batch_header *header)
 {
     return header->magic >= 2 && (header->attributes & SGS_ATTRIBUTE_CONTROL) != 0;
 }
+/* What the timestamps mean: -1 nothing (magic 0), 0 CreateTime, 1 LogAppendTime. */
+static inline int sgs_batch_timestamp_type(const sgs_batch_header *header)
+{
+    if (header->magic == 0)
+        return -1;
+    return (header->attributes & SGS_ATTRIBUTE_LOG_APPEND_TIME) != 0;
+}
+/* The least offset that a record of the batch can have, as far as its row tells: that of a wrapper of magic 0 or 1 is
+ * known only after it is opened [format.md 7.2]. */
+static inline int64_t sgs_batch_least_offset(const sgs_batch_header *header)
+{
+    return header->magic < 2 && header->records_count < 0 ? INT64_MIN : header->base_offset;
+}
+/* Sequence numbers wrap to 0 behind INT32_MAX [format.md 4.2], Kafka DefaultRecordBatch.incrementSequence and
+ * decrementSequence; a negative `n` is nonsense that wraps as Java's does. */
+static inline int32_t sgs_sequence_add(int32_t sequence, int32_t n)
+{
+    const uint32_t sum = (uint32_t)sequence + (uint32_t)n;
+    const bool wraps = sequence > (int32_t)((uint32_t)INT32_MAX - (uint32_t)n);
+    return (int32_t)(wraps ? sum - ((uint32_t)INT32_MAX + 1) : sum);
+}
+static inline int32_t sgs_sequence_subtract(int32_t sequence, int32_t n)
+{
+    const uint32_t difference = (uint32_t)sequence - (uint32_t)n;
+    return (int32_t)(sequence < n ? difference + (uint32_t)INT32_MAX + 1 : difference);
+}
 static inline int sgs_batch_codec(const sgs_batch_header *header)
 {
     return header->attributes & SGS_ATTRIBUTE_CODEC_MASK;

@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 
+#include "record/legacy_records.h"
 #include "record/record_parse.h"
 
 /* What the header must hold before the records are looked at [DUR-87, DUR-89, DUR-95]. */
@@ -11,7 +12,7 @@ static sgs_status check_header(const sgs_batch_header *batch, sgs_error *err)
     if (batch->base_offset < 0 || batch->last_offset < batch->base_offset || batch->last_offset == INT64_MAX)
         return sgs_fail(err, SGS_INVALID_RECORD, "batch at offset %" PRId64 ": a last offset of %" PRId64,
                         batch->base_offset, batch->last_offset);
-    if (batch->records_count < 0)
+    if (batch->records_count < 0 && batch->magic == 2)
         return sgs_fail(err, SGS_INVALID_RECORD, "batch at offset %" PRId64 ": a records count of %" PRId32,
                         batch->base_offset, batch->records_count);
     if (batch->records_count > 0 && sgs_batch_is_control(batch) && sgs_batch_codec(batch) != SGS_CODEC_NONE)
@@ -23,8 +24,8 @@ static sgs_status check_header(const sgs_batch_header *batch, sgs_error *err)
 sgs_status sgs_record_section_check(const sgs_batch_header *header, const uint8_t *batch, bool check_crc,
                                     sgs_error *err)
 {
-    if (header->magic != 2)
-        return sgs_fail(err, SGS_UNSUPPORTED_FORMAT, "batch at offset %" PRId64 ": magic %d, expected 2",
+    if (header->magic < 0 || header->magic > 2)
+        return sgs_fail(err, SGS_UNSUPPORTED_FORMAT, "batch at offset %" PRId64 ": magic %d, expected 0 to 2",
                         header->base_offset, header->magic);
     if (check_crc) {
         const sgs_status status = sgs_batch_check(batch, (size_t)header->size_bytes, -1, err);
@@ -46,6 +47,8 @@ sgs_status sgs_record_section_open(const uint8_t *batch, size_t size, bool check
     if (status != SGS_OK)
         return status;
 
+    if (header.magic < 2)
+        return sgs_legacy_section_open(batch, size, codecs, scratch, reader, err);
     const uint8_t *section = batch + SGS_BATCH_HEADER_BYTES;
     size_t section_size = (size_t)header.size_bytes - SGS_BATCH_HEADER_BYTES;
     if (header.records_count == 0) {

@@ -168,8 +168,6 @@ TEST(a_bad_batch_leaves_no_trace)
     EXPECT_TRUE(strstr(err.message, "offset 1000, record 299") != NULL);
     EXPECT_EQ_I64(sgs_columns_rows_count(f.columns), 300);
     EXPECT_EQ_I64(sgs_columns_bytes_count(f.columns), bytes_count);
-    const kit_bytes legacy = kit_hex(EXAMPLE_V1);
-    EXPECT_STATUS(sgs_columns_append_batch(f.columns, legacy.data, legacy.size, &err), SGS_UNSUPPORTED_FORMAT);
     REQUIRE_OK(sgs_columns_append_batch(f.columns, good.data, good.size, &err), &err);
     REQUIRE_OK(sgs_columns_finish(f.columns, &f.array, &err), &err);
     EXPECT_TRUE(arrow_is_sound(&f.schema, &f.array));
@@ -272,6 +270,25 @@ TEST(a_column_stops_before_its_offsets_overflow)
     EXPECT_EQ_I64(sgs_columns_rows_count(f.columns), 8600000);
     columns_kit_close(&f);
     sgs_buffer_deinit(&batch);
+}
+
+/* [format.md 7.1] Magic 0 has no timestamps, and its records say so. */
+TEST(messages_of_magic_0_and_1_become_rows)
+{
+    columns_kit f = columns_kit_of(NULL, 0);
+    const char *const messages[] = { EXAMPLE_V0, EXAMPLE_V1, EXAMPLE_V1_LOG_APPEND_TIME };
+    columns_kit_decode(&f, messages, 3);
+    REQUIRE_EQ_I64(f.array.length, 3);
+    static const int64_t offsets[] = { 42, 42, 43 }, timestamps[] = { -1, EXAMPLE_T, EXAMPLE_T };
+    for (int64_t row = 0; row < 3; ++row) {
+        EXPECT_EQ_I64(arrow_int64(columns_kit_column(&f, "offset"), row), offsets[row]);
+        EXPECT_EQ_I64(arrow_int64(columns_kit_column(&f, "timestamp"), row), timestamps[row]);
+        EXPECT_EQ_I64(arrow_int32(columns_kit_column(&f, "timestampType"), row), row - 1);
+        EXPECT_EQ_I64(arrow_int32(columns_kit_column(&f, "leaderEpoch"), row), -1);
+        EXPECT_TRUE(columns_kit_cell_is(&f, "key", row, row < 2 ? "k" : NULL));
+        EXPECT_TRUE(columns_kit_cell_is(&f, "value", row, row < 2 ? "v" : NULL));
+    }
+    columns_kit_close(&f);
 }
 
 TEST_MAIN()

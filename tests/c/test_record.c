@@ -336,10 +336,12 @@ TEST(a_section_is_opened_only_when_its_header_makes_sense)
         EXPECT_STATUS(sgs_record_section_open(batch.data, batch.size, true, kit_codecs(), &scratch, &reader, &err),
                       edits[i].expected);
     }
-    const kit_bytes legacy = kit_hex(EXAMPLE_V1);
+    kit_bytes legacy = kit_hex(EXAMPLE_V1);
     sgs_record_reader reader;
+    EXPECT_OK(sgs_record_section_open(legacy.data, legacy.size, true, NULL, &scratch, &reader, &err), &err);
+    legacy.data[35] ^= 1;
     EXPECT_STATUS(sgs_record_section_open(legacy.data, legacy.size, true, NULL, &scratch, &reader, &err),
-                  SGS_UNSUPPORTED_FORMAT);
+                  SGS_CORRUPT_RECORD);
     kit_bytes damaged = kit_hex(EXAMPLE_TWO_RECORDS);
     damaged.data[70] ^= 1;
     EXPECT_STATUS(sgs_record_section_open(damaged.data, damaged.size, true, NULL, &scratch, &reader, &err),

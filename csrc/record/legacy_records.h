@@ -1,0 +1,39 @@
+/* legacy_records.h - the messages of one entry of magic 0 or 1: itself, or those inside a compressed wrapper [format.md
+ * 7.2], Kafka AbstractLegacyRecordBatch and its DeepRecordsIterator.
+ *
+ * A wrapper is opened whole before its first message is known: offsets inside a wrapper of magic 1 are relative to the
+ * last. sgs_legacy_section_open goes one step further and writes the messages again as a record section of magic 2, so
+ * that everything above the record reader - columns, tuples, look-ups by time - reads one format. */
+#ifndef SGS_RECORD_LEGACY_RECORDS_H
+#define SGS_RECORD_LEGACY_RECORDS_H
+
+#include "record/codec.h"
+#include "record/legacy_message.h"
+
+typedef struct sgs_legacy_reader {
+    sgs_batch_header batch;    /* of the entry; base_offset and records_count are those of the messages inside */
+    sgs_legacy_message outer;  /* the entry itself */
+    const uint8_t *next, *end; /* of the messages inside a wrapper */
+    int64_t offset_shift;      /* added to the offsets inside a wrapper of magic 1 */
+    int32_t remaining_count;
+    bool is_wrapper;
+} sgs_legacy_reader;
+
+/** Start on a complete entry; its CRC is not looked at. A wrapper is decompressed into `scratch` (cleared first), which
+ *  must outlive the reader, as must `batch`.
+ *  @return SGS_INVALID_RECORD: null value, codec zstd, no message inside, an offset below that of the last message
+ *          inside, a magic that is neither 0 nor 1 around compressed messages; SGS_CORRUPT_RECORD: a message size below
+ *          14 inside; SGS_UNSUPPORTED_FORMAT: codec ids 5 to 7; codec statuses */
+sgs_status sgs_legacy_reader_open(const uint8_t *batch, size_t size, const sgs_codec_table *codecs, sgs_buffer *scratch,
+                                  sgs_legacy_reader *reader, sgs_error *err);
+/** @param message  offset absolute, timestamp and its type by the rules of wrappers
+ *  @param found    false behind the last message
+ *  @return SGS_INVALID_RECORD: a compressed message in a wrapper, a key or value beyond its message */
+sgs_status sgs_legacy_reader_next(sgs_legacy_reader *reader, sgs_legacy_message *message, bool *found, sgs_error *err);
+/** Start a record reader on the messages of an entry, written again as a section of magic 2 in `scratch`.
+ *  reader->batch is the row of the entry with the base offset and the count of its messages; it keeps its magic.
+ *  @return as above; SGS_INVALID_RECORD also for offsets below 0 or more than 2^31-1 apart [DUR-89] */
+sgs_status sgs_legacy_section_open(const uint8_t *batch, size_t size, const sgs_codec_table *codecs,
+                                   sgs_buffer *scratch, sgs_record_reader *reader, sgs_error *err);
+
+#endif
