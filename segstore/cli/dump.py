@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import argparse
 import re
+from typing import TYPE_CHECKING
 
 from segstore.cli.dump_report import MAX_INT, DumpOptions, Findings, print_findings
 from segstore.cli.output import UsageError, say, write_line
 
+if TYPE_CHECKING:
+    from segstore.cli.decoders.record_decoder import RecordDecoder
+
 STRING_DECODER = "StringDecoder"
 
-LATER_DECODERS = {
+DECODER_TOPICS = {
     "offsets_decoder": "__consumer_offsets",
     "transaction_log_decoder": "__transaction_state",
     "cluster_metadata_decoder": "__cluster_metadata",
@@ -53,11 +57,15 @@ def register(parser: argparse.ArgumentParser) -> None:
     )
     for name in ("--value-decoder-class", "--key-decoder-class"):
         parser.add_argument(
-            name, nargs="?", const=STRING_DECODER, metavar="CLASS", help=argparse.SUPPRESS
+            name,
+            nargs="?",
+            const=STRING_DECODER,
+            metavar="CLASS",
+            help=f"print contents; only {STRING_DECODER} is there",
         )
-    for name in LATER_DECODERS:
+    for name, topic in DECODER_TOPICS.items():
         parser.add_argument(
-            f"--{name.replace('_', '-')}", help=argparse.SUPPRESS, action="store_true"
+            f"--{name.replace('_', '-')}", help=f"decode {topic}", action="store_true"
         )
 
 
@@ -77,30 +85,36 @@ def options_of(arguments: argparse.Namespace) -> DumpOptions:
     Raises
     ------
     UsageError
-        For a decoder that is not there.
+        For a decoder class that is not there.
     """
-    for name, topic in LATER_DECODERS.items():
-        if getattr(arguments, name):
-            raise UsageError(
-                f"--{name.replace('_', '-')}: the records of {topic} are not decoded yet; "
-                "leave the option out and --print-data-log prints their bytes as text"
-            )
-    decoders = (arguments.value_decoder_class, arguments.key_decoder_class)
-    for decoder in decoders:
-        if decoder is not None and decoder.rpartition(".")[2] != STRING_DECODER:
-            raise UsageError(
-                f"decoder class {decoder}: Java is not there, {STRING_DECODER} is built in"
-            )
-    print_contents = arguments.print_data_log or any(decoder is not None for decoder in decoders)
+    decoder = decoder_of(arguments)
     return DumpOptions(
-        print_contents=print_contents,
-        deep=arguments.deep_iteration or print_contents,
+        decoder=decoder,
+        deep=arguments.deep_iteration or decoder is not None,
         verify_index_only=arguments.verify_index_only,
         index_sanity_check=arguments.index_sanity_check,
         skip_record_metadata=arguments.skip_record_metadata,
         max_message_size=arguments.max_message_size,
         max_bytes=arguments.max_bytes,
     )
+
+
+def decoder_of(arguments: argparse.Namespace) -> RecordDecoder | None:
+    """Choose how keys and payloads are printed; None: not at all."""
+    from segstore.cli.decoders.record_decoder import DECODERS, StringDecoder
+
+    classes = (arguments.value_decoder_class, arguments.key_decoder_class)
+    for name in classes:
+        if name is not None and name.rpartition(".")[2] != STRING_DECODER:
+            raise UsageError(
+                f"decoder class {name}: Java is not there, {STRING_DECODER} is built in"
+            )
+    for option, decoder in DECODERS.items():
+        if getattr(arguments, option):
+            return decoder()
+    if arguments.print_data_log or any(name is not None for name in classes):
+        return StringDecoder()
+    return None
 
 
 def dump_file(path: str, options: DumpOptions, findings: Findings) -> None:

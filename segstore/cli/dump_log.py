@@ -137,12 +137,13 @@ def _record_line(batch: FileBatch, record: RawRecord, options: DumpOptions) -> s
     if not options.skip_record_metadata:
         parts.append(_record_metadata(batch, record))
         prefix = " "
-    if options.print_contents and not batch.is_control:
-        if record.key is not None:
-            parts.append(f"{prefix}key: {decode_utf8(record.key)}")
+    if options.decoder is not None and not batch.is_control:
+        key, payload = options.decoder.decode(record)
+        if key is not None:
+            parts.append(f"{prefix}key: {key}")
             prefix = " "
-        if record.value is not None:
-            parts.append(f"{prefix}payload: {decode_utf8(record.value)}")
+        if payload is not None:
+            parts.append(f"{prefix}payload: {payload}")
     parts.append("\n")
     return "".join(parts)
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from segstore.cli.java_text import hash_map_order
 from segstore.cli.output import say
+
+if TYPE_CHECKING:
+    from segstore.cli.decoders.record_decoder import RecordDecoder
 
 MAX_INT = 2**31 - 1
 
@@ -20,7 +24,8 @@ def absolute_path(path: str) -> str:
 class DumpOptions:
     """What to print of a file, in the words of kafka-dump-log's options [format.md 18.1]."""
 
-    print_contents: bool = False
+    decoder: RecordDecoder | None = None
+    """None: keys and payloads are not printed."""
     deep: bool = False
     verify_index_only: bool = False
     index_sanity_check: bool = False

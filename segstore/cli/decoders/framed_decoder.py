@@ -1,0 +1,103 @@
+"""Values with a frame in front, of ``__cluster_metadata`` and ``__remote_log_metadata`` [6.4].
+
+Frame version, kind and version as varints, then the message (Kafka ``AbstractApiMessageSerde``).
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from segstore.cli.decoders.json_text import json_text
+from segstore.cli.decoders.message_reader import MessageError, MessageReader, underflow
+from segstore.cli.decoders.message_schema import parse_schemas
+from segstore.cli.decoders.metadata_messages import METADATA_MESSAGES
+
+if TYPE_CHECKING:
+    from segstore._core import RawRecord
+    from segstore.cli.decoders.message_schema import Schema
+
+FRAME_VERSION = 1
+MAX_SHORT = 32767
+
+
+class FramedMessage(NamedTuple):
+    """A message, its version and its fields."""
+
+    schema: Schema
+    version: int
+    fields: dict[str, Any]
+
+
+class FramedMessages:
+    """Reads framed messages of one table."""
+
+    def __init__(self, table: str) -> None:
+        self._schemas = {schema.key: schema for schema in parse_schemas(table).values()}
+
+    def read(self, data: bytes | None) -> FramedMessage:
+        """Read one message, to the last byte.
+
+        Raises
+        ------
+        MessageError
+            With Kafka's text.
+        """
+        if data is None:
+            raise underflow()
+        reader = MessageReader(data)
+        frame = _short(reader, "frame version")
+        if frame == 0:
+            raise MessageError(
+                "Could not deserialize metadata record with frame version 0. Note that upgrades "
+                "from the preview release of KRaft in 2.8 to newer versions are not supported."
+            )
+        if frame != FRAME_VERSION:
+            raise MessageError(
+                f"Could not deserialize metadata record due to unknown frame version {frame}"
+                "(only frame version 1 is supported)"
+            )
+        kind = _short(reader, "type")
+        version = _short(reader, "version")
+        schema = self._schemas.get(kind)
+        if schema is None:
+            raise MessageError(
+                "org.apache.kafka.common.errors.UnsupportedVersionException: "
+                f"Unknown metadata id {kind}"
+            )
+        try:
+            fields = reader.message(schema, version)
+        except MessageError as error:
+            raise MessageError(f"Failed to deserialize record with type {kind}") from error
+        if reader.remaining > 0:
+            raise MessageError(
+                f"Found {reader.remaining} byte(s) of garbage after {kind}"
+            )
+        return FramedMessage(schema, version, fields)
+
+
+class ClusterMetadataDecoder:
+    """Payloads of ``__cluster_metadata`` as Kafka's ``ClusterMetadataLogMessageParser`` prints them."""
+
+    def __init__(self) -> None:
+        self._messages = FramedMessages(METADATA_MESSAGES)
+
+    def decode(self, record: RawRecord) -> tuple[str | None, str | None]:
+        """Return no key and the text of the payload."""
+        try:
+            message = self._messages.read(record.value)
+        except MessageError as error:
+            return None, f"Error at {record.offset}, skipping. {error}"
+        name = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", message.schema.name).upper()
+        tree = {"type": name, "version": message.version, "data": message.fields}
+        return None, json_text(tree)
+
+
+def _short(reader: MessageReader, what: str) -> int:
+    try:
+        value = reader.unsigned_varint()
+    except MessageError as error:
+        raise MessageError(f"Error while reading {what}") from error
+    if value > MAX_SHORT:
+        raise MessageError(f"Value for {what} was too large.")
+    return (value + MAX_SHORT + 1) % (2 * MAX_SHORT + 2) - MAX_SHORT - 1
