@@ -2,23 +2,34 @@
 
 from __future__ import annotations
 
-import base64
-import json
 import struct
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Final
 
-from segstore.cli.java_text import decode_utf8
+from segstore.cli.decoders.json_text import json_text
+from segstore.cli.decoders.message_reader import MessageError, MessageReader
+from segstore.cli.decoders.message_schema import ZERO_UUID, parse_schemas
+from segstore.cli.decoders.metadata_messages import CONTROL_MESSAGES
 from segstore.errors import InvalidRecordError
 
-KEY_BYTES = 4
-LOW_BITS = 0x7F
+if TYPE_CHECKING:
+    from segstore.cli.decoders.message_schema import Schema
 
-ABORT, COMMIT, LEADER_CHANGE, SNAPSHOT_HEADER, SNAPSHOT_FOOTER, KRAFT_VERSION, KRAFT_VOTERS = range(
-    7
-)
+KEY_BYTES: Final = 4
+MARKER: Final = struct.Struct(">hi")
+
+MARKERS: Final = {0: "ABORT", 1: "COMMIT"}
+MESSAGES: Final = {
+    2: ("LeaderChangeMessage", "LeaderChange:"),
+    3: ("SnapshotHeaderRecord", "SnapshotHeader"),
+    4: ("SnapshotFooterRecord", "SnapshotFooter"),
+    5: ("KRaftVersionRecord", "KRaftVersion"),
+    6: ("VotersRecord", "KRaftVoters"),
+}
+"""Control record type to the message and the word in front of it."""
 
 
-def control_text(key: bytes | None, value: bytes | None) -> str:  # noqa: PLR0911 - one a type
+def control_text(key: bytes | None, value: bytes | None) -> str:
     """Return what follows a control record's metadata, with the blank before it.
 
     Raises
@@ -33,131 +44,41 @@ def control_text(key: bytes | None, value: bytes | None) -> str:  # noqa: PLR091
     version, kind = struct.unpack_from(">hh", key)
     if version < 0:
         raise InvalidRecordError(f"invalid version {version} in the key of a control record")
-    reader = _Reader(value or b"")
-    match kind:
-        case 0 | 1:
-            structure_version, coordinator_epoch = reader.take(">hi")
-            if structure_version < 0:
-                raise InvalidRecordError(
-                    f"invalid version {structure_version} of a transaction marker"
-                )
-            name = ("ABORT", "COMMIT")[kind]
-            return f" endTxnMarker: {name} coordinatorEpoch: {coordinator_epoch}"
-        case 2:
-            return f" LeaderChange: {_json(_leader_change(reader))}"
-        case 3:
-            fields = {"version": reader.int16(), "lastContainedLogTimestamp": reader.take(">q")[0]}
-            return f" SnapshotHeader {_json(fields)}"
-        case 4:
-            return f" SnapshotFooter {_json({'version': reader.int16()})}"
-        case 5:
-            fields = {"version": reader.int16(), "kRaftVersion": reader.int16()}
-            return f" KRaftVersion {_json(fields)}"
-        case 6:
-            return f" KRaftVoters {_json(_voters(reader))}"
-        case _:
-            return f" controlType: UNKNOWN({kind})"
+    if kind in MARKERS:
+        return f" endTxnMarker: {MARKERS[kind]} coordinatorEpoch: {_coordinator_epoch(value)}"
+    if kind in MESSAGES:
+        name, word = MESSAGES[kind]
+        return f" {word} {_message_text(name, value or b'')}"
+    return f" controlType: UNKNOWN({kind})"
 
 
-class _Reader:
-    """Fields of Kafka's generated structures, one after the other; bounds are checked first."""
-
-    def __init__(self, data: bytes) -> None:
-        self._data = data
-        self._position = 0
-
-    def _advance(self, size: int) -> int:
-        start = self._position
-        if size > len(self._data) - start:
-            raise InvalidRecordError(
-                f"control record ends at byte {len(self._data)}, in a field of {size} bytes",
-                found=f"{len(self._data) - start} bytes",
-                expected=f"{size} bytes",
-            )
-        self._position += size
-        return start
-
-    def take(self, layout: str) -> tuple[Any, ...]:
-        """Unpack big-endian numbers."""
-        return struct.unpack_from(layout, self._data, self._advance(struct.calcsize(layout)))
-
-    def int16(self) -> int:
-        value: int = self.take(">h")[0]
-        return value
-
-    def int32(self) -> int:
-        value: int = self.take(">i")[0]
-        return value
-
-    def uvarint(self) -> int:
-        """Unsigned varint of at most 5 bytes [DUR-88]."""
-        value = 0
-        for shift in range(0, 35, 7):
-            byte = self._data[self._advance(1)]
-            value |= (byte & LOW_BITS) << shift
-            if byte <= LOW_BITS:
-                return value
-        raise InvalidRecordError("a varint of a control record is longer than 5 bytes")
-
-    def string(self) -> str:
-        """Compact string."""
-        size = self.uvarint() - 1
-        if size < 0:
-            raise InvalidRecordError("a string of a control record is null")
-        start = self._advance(size)
-        return decode_utf8(self._data[start : start + size])
-
-    def uuid(self) -> str:
-        """16 bytes, printed as Kafka's ``Uuid`` does."""
-        start = self._advance(16)
-        return base64.urlsafe_b64encode(self._data[start : start + 16]).rstrip(b"=").decode()
-
-    def count(self) -> int:
-        """Length of a compact array; each element takes a byte at least [DUR-87]."""
-        count = self.uvarint() - 1
-        if not 0 <= count <= len(self._data) - self._position:
-            raise InvalidRecordError(f"an array of a control record has {count} elements")
-        return count
-
-    def skip_tags(self) -> None:
-        """Tagged fields of later versions."""
-        for _ in range(self.uvarint()):
-            self.uvarint()
-            self._advance(self.uvarint())
+def _coordinator_epoch(value: bytes | None) -> int:
+    if value is None or len(value) < MARKER.size:
+        raise InvalidRecordError(
+            f"a transaction marker has {MARKER.size} bytes",
+            found="null" if value is None else f"{len(value)} bytes",
+            expected=f"{MARKER.size} bytes",
+        )
+    version, epoch = MARKER.unpack_from(value)
+    if version < 0:
+        raise InvalidRecordError(f"invalid version {version} of a transaction marker")
+    return int(epoch)
 
 
-def _leader_change(reader: _Reader) -> dict[str, Any]:
-    fields: dict[str, Any] = {"version": reader.int16(), "leaderId": reader.int32()}
-    for name in ("voters", "grantingVoters"):
-        fields[name] = []
-        for _ in range(reader.count()):
-            voter: dict[str, Any] = {"voterId": reader.int32()}
-            if fields["version"] >= 1:
-                voter["voterDirectoryId"] = reader.uuid()
-            reader.skip_tags()
-            fields[name].append(voter)
-    return fields
+@cache
+def _schemas() -> dict[str, Schema]:
+    return parse_schemas(CONTROL_MESSAGES)
 
 
-def _voters(reader: _Reader) -> dict[str, Any]:
-    fields: dict[str, Any] = {"version": reader.int16(), "voters": []}
-    for _ in range(reader.count()):
-        voter: dict[str, Any] = {
-            "voterId": reader.int32(),
-            "voterDirectoryId": reader.uuid(),
-            "endpoints": [],
-        }
-        for _ in range(reader.count()):
-            name, host = reader.string(), reader.string()
-            voter["endpoints"].append({"name": name, "host": host, "port": reader.take(">H")[0]})
-            reader.skip_tags()
-        low, high = reader.take(">hh")
-        reader.skip_tags()
-        voter["kRaftVersionFeature"] = {"minSupportedVersion": low, "maxSupportedVersion": high}
-        reader.skip_tags()
-        fields["voters"].append(voter)
-    return fields
-
-
-def _json(fields: dict[str, Any]) -> str:
-    return json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
+def _message_text(name: str, value: bytes) -> str:
+    """Read as version 0 and print as the version that the message names, as Kafka does [6.3]."""
+    try:
+        tree = MessageReader(value).message(_schemas()[name], 0)
+    except MessageError as error:
+        raise InvalidRecordError(
+            f"the {name} of a control record does not fit its {len(value)} bytes: {error}"
+        ) from error
+    if name == "LeaderChangeMessage" and tree["version"] > 0:
+        for voter in [*tree["voters"], *tree["grantingVoters"]]:
+            voter["voterDirectoryId"] = ZERO_UUID
+    return json_text(tree)

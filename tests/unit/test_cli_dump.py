@@ -344,24 +344,6 @@ def test_unknown_files_are_named_on_stderr(dump):
     assert err.splitlines() == [f"Ignoring unknown file {n}" for n in ("a.txt", "b", " c.log/x.y")]
 
 
-@pytest.mark.parametrize(
-    "option",
-    [
-        "--offsets-decoder",
-        "--transaction-log-decoder",
-        "--cluster-metadata-decoder",
-        "--remote-log-metadata-decoder",
-        "--share-group-state-decoder",
-    ],
-)
-def test_decoders_of_internal_topics_are_refused(dump, option: str):
-    """A clear sentence, exit code 2, nothing dumped."""
-    code, out, err = dump(LOG, option)
-
-    assert (code, out) == (2, "")
-    assert "not decoded yet" in err
-
-
 def test_the_string_decoder_is_built_in(dump):
     """[format.md 18.1] Naming a decoder prints the contents; other classes cannot be loaded."""
     _, out, _ = dump(LOG, "--value-decoder-class", "org.apache.kafka.tools.api.StringDecoder")

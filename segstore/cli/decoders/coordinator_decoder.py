@@ -1,6 +1,7 @@
 """Records of a coordinator's topic: groups, transactions, share groups [format.md 18.2].
 
-A key begins with the number of its kind, a value with its version (Kafka ``CoordinatorRecordSerde``).
+A key begins with the number of its kind, a value with its version: Kafka's
+``CoordinatorRecordSerde``.
 """
 
 from __future__ import annotations

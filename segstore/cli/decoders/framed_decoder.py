@@ -70,14 +70,12 @@ class FramedMessages:
         except MessageError as error:
             raise MessageError(f"Failed to deserialize record with type {kind}") from error
         if reader.remaining > 0:
-            raise MessageError(
-                f"Found {reader.remaining} byte(s) of garbage after {kind}"
-            )
+            raise MessageError(f"Found {reader.remaining} byte(s) of garbage after {kind}")
         return FramedMessage(schema, version, fields)
 
 
 class ClusterMetadataDecoder:
-    """Payloads of ``__cluster_metadata`` as Kafka's ``ClusterMetadataLogMessageParser`` prints them."""
+    """What Kafka's ``ClusterMetadataLogMessageParser`` prints of ``__cluster_metadata``."""
 
     def __init__(self) -> None:
         self._messages = FramedMessages(METADATA_MESSAGES)

@@ -1,4 +1,4 @@
-"""Messages of Kafka's generated formats, read by their schema into the tree that Kafka prints as JSON.
+"""Messages of Kafka's generated formats, read by schema into the tree that Kafka prints as JSON.
 
 Both forms, fixed and flexible; bounds are checked before anything is taken [DUR-87, DUR-88]. The
 errors say what Kafka's say, for a dump prints them.
@@ -51,16 +51,19 @@ def signed(value: int) -> int:
 class MessageReader:
     """Fields out of *data*, one after the other."""
 
-    __slots__ = ("_data", "_position", "_readers")
+    __slots__ = ("_data", "_flexible", "_last_version", "_position", "_readers", "_version")
 
     def __init__(self, data: bytes) -> None:
         self._data = data
         self._position = 0
-        self._readers: dict[str, Callable[[Field, bool], Any]] = {
+        self._version = 0
+        self._last_version = 0
+        self._flexible = False
+        self._readers: dict[str, Callable[[Field], Any]] = {
             "string": self._string,
             "bytes": self._bytes,
-            "uuid": lambda _field, _flexible: self._uuid(),
-            "bool": lambda _field, _flexible: self.number("int8") != 0,
+            "uuid": lambda _: self._uuid(),
+            "bool": lambda _: self.number("int8") != 0,
         }
 
     @property
@@ -88,7 +91,7 @@ class MessageReader:
                 return signed(value)
         # Kafka adds the fifth byte with its sign, then says what came out
         last = byte - 0x100
-        text = f"{(signed((value & (1 << VARINT_BITS) - 1) | last << VARINT_BITS)) % (2 * SIGN):x}"
+        text = f"{signed((value & (1 << VARINT_BITS) - 1) | last << VARINT_BITS) % (2 * SIGN):x}"
         raise MessageError(
             "Varint is too long, the most significant bit in the 5th byte is set, "
             f"converted value: {text}"
@@ -109,19 +112,20 @@ class MessageReader:
 
     def message(self, schema: Schema, version: int) -> dict[str, Any]:
         """Read the fields of *schema* in this version, in the order of Kafka's JSON."""
-        return self._structure(schema.fields, version, version in schema.flexible)
+        self._version = version
+        self._last_version = schema.versions.last
+        self._flexible = version in schema.flexible
+        return self._structure(schema.fields)
 
-    def _structure(
-        self, fields: tuple[Field, ...], version: int, flexible: bool
-    ) -> dict[str, Any]:
+    def _structure(self, fields: tuple[Field, ...]) -> dict[str, Any]:
         found = {
-            field.name: self._field(field, version, flexible)
+            field.name: self._field(field)
             for field in fields
-            if field.tag is None and version in field.versions
+            if field.tag is None and self._version in field.versions
         }
-        if not flexible:
+        if not self._flexible:
             return found
-        tagged = self._tagged(fields, version)
+        tagged = self._tagged(fields)
         if not tagged:
             return found
         return {
@@ -130,7 +134,7 @@ class MessageReader:
             if field.name in tagged or field.name in found
         }
 
-    def _tagged(self, fields: tuple[Field, ...], version: int) -> dict[str, Any]:
+    def _tagged(self, fields: tuple[Field, ...]) -> dict[str, Any]:
         """Read the tagged fields; what equals its default is left out, as in Kafka's JSON."""
         by_tag = {field.tag: field for field in fields if field.tag is not None}
         found: dict[str, Any] = {}
@@ -141,19 +145,19 @@ class MessageReader:
             if field is None:
                 self.array(size)
                 continue
-            if version not in field.versions:
-                raise MessageError(f"Tag {tag} is not valid for version {version}")
-            found[field.name] = self._field(field, version, True)
+            if self._version not in field.versions:
+                raise MessageError(f"Tag {tag} is not valid for version {self._version}")
+            found[field.name] = self._field(field)
             if found[field.name] == field.default:
                 del found[field.name]
         return found
 
-    def _field(self, field: Field, version: int, flexible: bool) -> Any:
+    def _field(self, field: Field) -> Any:
         if not field.is_array:
-            if field.fields is not None and field.is_nullable and self.number("int8") < 0:
+            if field.fields is not None and field.is_nullable and not self._is_there(field):
                 return None
-            return self._value(field, version, flexible)
-        count = self.unsigned_varint() - 1 if flexible else self.number("int32")
+            return self._value(field)
+        count = self.unsigned_varint() - 1 if self._flexible else self.number("int32")
         count = signed(count)
         if count < 0:
             return self._null(field)
@@ -162,21 +166,29 @@ class MessageReader:
                 f"Tried to allocate a collection of size {count}, "
                 f"but there are only {self.remaining} bytes remaining."
             )
-        return [self._value(field, version, flexible) for _ in range(count)]
+        return [self._value(field) for _ in range(count)]
 
-    def _value(self, field: Field, version: int, flexible: bool) -> Any:
+    def _is_there(self, field: Field) -> bool:
+        """Read the mark in front of a nullable structure."""
+        return self.number("int8") >= 0 if field.tag is None else self.unsigned_varint() > 0
+
+    def _value(self, field: Field) -> Any:
         if field.fields is not None:
-            return self._structure(field.fields, version, flexible)
+            if (
+                self._version > self._last_version
+            ):  # of the message itself Kafka does not look at it
+                raise MessageError(f"Can't read version {self._version} of {field.kind}")
+            return self._structure(field.fields)
         reader = self._readers.get(field.kind)
-        return self.number(field.kind) if reader is None else reader(field, flexible)
+        return self.number(field.kind) if reader is None else reader(field)
 
     @staticmethod
     def _null(field: Field) -> None:
         if not field.is_nullable:
             raise MessageError(f"non-nullable field {field.name} was serialized as null")
 
-    def _string(self, field: Field, flexible: bool) -> str | None:
-        size = signed(self.unsigned_varint() - 1) if flexible else self.number("int16")
+    def _string(self, field: Field) -> str | None:
+        size = signed(self.unsigned_varint() - 1) if self._flexible else self.number("int16")
         name = f"{field.name} element" if field.is_array else field.name
         if size < 0:
             if field.is_array or not field.is_nullable:
@@ -186,8 +198,8 @@ class MessageReader:
             raise MessageError(f"string field {name} had invalid length {size}")
         return decode_utf8(self.array(size))
 
-    def _bytes(self, field: Field, flexible: bool) -> bytes | None:
-        size = signed(self.unsigned_varint() - 1) if flexible else self.number("int32")
+    def _bytes(self, field: Field) -> bytes | None:
+        size = signed(self.unsigned_varint() - 1) if self._flexible else self.number("int32")
         if size < 0:
             self._null(field)
             return None

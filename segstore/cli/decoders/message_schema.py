@@ -6,20 +6,22 @@ fields follow, indented, in the order of the bytes and of the JSON::
     Name key=1 versions=0-4 flexible=4+
       offset int64
       leaderEpoch int32 3+
-      members []Member?
-        memberId string
-      topicId uuid 4+ #0=null
+      owner Owner?
+        name string
+      members []Member
+      metadata string? 4+ #0=null
       struct Member
+        memberId string
 
-A field is ``name type [versions] [#tag[=default]]``: ``[]`` an array, ``?`` nullable, ``#`` a tagged
-field, which is written only where it differs from its default (null, zero or empty if none is
+A field is ``name type [versions] [#tag[=default]]``: ``[]`` an array, ``?`` nullable, ``#`` a
+tagged field, which is printed only where it differs from its default (zero or empty if none is
 named). A type that is no primitive has its fields below it, or in a ``struct`` of the message.
 """
 
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 LAST_VERSION: Final = 32767
@@ -104,7 +106,7 @@ def parse_schemas(text: str) -> dict[str, Schema]:
 
 def _tree(text: str) -> list[_Line]:
     open_lists: list[list[_Line]] = [[]]
-    for raw in text.strip().splitlines():
+    for raw in filter(None, text.splitlines()):
         level = (len(raw) - len(raw.lstrip())) // _INDENT
         line = _Line(raw.split(), [])
         del open_lists[level + 1 :]
@@ -141,13 +143,20 @@ def _field(line: _Line, structs: dict[str, _Line]) -> Field:
             versions = Versions.parse(word)
             continue
         tag = int(tagged[1])
-        if tagged[2] is not None:
-            default = int(tagged[2])
-        elif is_array and not is_nullable:
-            default = []
-        elif not is_nullable:
-            default = _ZEROS.get(kind, 0)
+        default = tagged[2]
     fields = None
     if kind not in PRIMITIVES:
         fields = _fields(line if line.below else structs[kind], structs)
-    return Field(name, kind, is_array, is_nullable, versions, tag, default, fields)
+    field = Field(name, kind, is_array, is_nullable, versions, tag, None, fields)
+    if default == "null":
+        return field
+    return replace(field, default=_zero(field) if default is None else int(default))
+
+
+def _zero(field: Field) -> object:
+    """Return what Kafka gives a field that has no default of its own."""
+    if field.is_array:
+        return []
+    if field.fields is not None:
+        return {child.name: _zero(child) for child in field.fields if child.tag is None}
+    return _ZEROS.get(field.kind, 0)

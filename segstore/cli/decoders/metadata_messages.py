@@ -26,7 +26,7 @@ RegisterBrokerRecord key=0 versions=0-4 flexible=0+
   fenced bool
   inControlledShutdown bool 1+
   logDirs []uuid 3+ #0
-  cordonedLogDirs []uuid? 4+ #1
+  cordonedLogDirs []uuid? 4+ #1=null
 UnregisterBrokerRecord key=1 versions=0 flexible=0+
   brokerId int32
   brokerEpoch int64
@@ -45,8 +45,8 @@ PartitionRecord key=3 versions=0-2 flexible=0+
   leaderEpoch int32
   partitionEpoch int32
   directories []uuid 1+
-  eligibleLeaderReplicas []int32? 2+ #1
-  lastKnownElr []int32? 2+ #2
+  eligibleLeaderReplicas []int32? 2+ #1=null
+  lastKnownElr []int32? 2+ #2=null
 ConfigRecord key=4 versions=0 flexible=0+
   resourceType int8
   resourceName string
@@ -55,15 +55,15 @@ ConfigRecord key=4 versions=0 flexible=0+
 PartitionChangeRecord key=5 versions=0-2 flexible=0+
   partitionId int32
   topicId uuid
-  isr []int32? #0
+  isr []int32? #0=null
   leader int32 #1=-2
-  replicas []int32? #2
-  removingReplicas []int32? #3
-  addingReplicas []int32? #4
+  replicas []int32? #2=null
+  removingReplicas []int32? #3=null
+  addingReplicas []int32? #4=null
   leaderRecoveryState int8 #5=-1
-  directories []uuid? 1+ #8
-  eligibleLeaderReplicas []int32? 2+ #6
-  lastKnownElr []int32? 2+ #7
+  directories []uuid? 1+ #8=null
+  eligibleLeaderReplicas []int32? 2+ #6=null
+  lastKnownElr []int32? 2+ #7=null
 FenceBrokerRecord key=7 versions=0 flexible=0+
   id int32
   epoch int64
@@ -107,7 +107,7 @@ BrokerRegistrationChangeRecord key=17 versions=0-3 flexible=0+
   fenced int8 #0
   inControlledShutdown int8 1+ #1
   logDirs []uuid 2+ #2
-  cordonedLogDirs []uuid? 3+ #3
+  cordonedLogDirs []uuid? 3+ #3=null
 AccessControlEntryRecord key=18 versions=0 flexible=0+
   id uuid
   resourceType int8
@@ -126,10 +126,10 @@ RemoveUserScramCredentialRecord key=22 versions=0 flexible=0+
   name string
   mechanism int8
 BeginTransactionRecord key=23 versions=0 flexible=0+
-  name string? #0
+  name string? #0=null
 EndTransactionRecord key=24 versions=0 flexible=0+
 AbortTransactionRecord key=25 versions=0 flexible=0+
-  reason string? #0
+  reason string? #0=null
 RemoveDelegationTokenRecord key=26 versions=0 flexible=0+
   tokenId string
 RegisterControllerRecord key=27 versions=0 flexible=0+

@@ -1,4 +1,4 @@
-"""Payloads of ``__remote_log_metadata``, as text forms of Kafka's metadata objects [format.md 18.2]."""
+"""Payloads of ``__remote_log_metadata``: text forms of Kafka's metadata objects [18.2]."""
 
 from __future__ import annotations
 
