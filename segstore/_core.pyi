@@ -222,6 +222,28 @@ class Validation(NamedTuple):
     next_offset: int
     max_timestamp: int
     records_count: int
+    converted_count: int
+    """Records that were written again (Kafka ``numberOfRecordsConverted``)."""
+    sizes_may_have_changed: bool
+    rebuilt: EncodedBatches | None
+    """What takes the place of the batches that were given, when they could not stay as they are."""
+
+class ValidatorMetrics:
+    """What appends were refused for, counted (Kafka ``LogValidator.MetricsRecorder``)."""
+
+    __slots__ = (
+        "invalid_checksums",
+        "invalid_magic",
+        "invalid_offset",
+        "invalid_sequence",
+        "no_key_compacted_topic",
+    )
+    invalid_checksums: int
+    invalid_magic: int
+    invalid_offset: int
+    invalid_sequence: int
+    no_key_compacted_topic: int
+    def __init__(self) -> None: ...
 
 def validate_and_assign_offsets(
     data: Buffer,
@@ -236,8 +258,20 @@ def validate_and_assign_offsets(
     records_are_trusted: bool,
     timestamp_before_max_ms: int,
     timestamp_after_max_ms: int,
+    origin: int = 2,
+    target_codec: int = -1,
+    level: int = -2147483648,
+    target_magic: int = 2,
+    one_request: bool = False,
+    kafka_limits: bool = False,
+    records_are_checked: bool = False,
+    metrics: ValidatorMetrics | None = None,
 ) -> Validation:
-    """csrc/record/log_validator.h: *data* (writable) and *headers* are changed in place."""
+    """csrc/record/log_validator.h: *data* (writable) and *headers* are changed in place, unless the result is ``rebuilt``.
+
+    *origin*: Kafka's ``AppendOrigin``: 0 replication, 1 coordinator, 2 client, 3 raft leader. *target_codec* -1 keeps the
+    producer's. Records that are refused are listed in the exception's ``record_errors``.
+    """
 
 def iterate_records(
     data: Buffer,

@@ -8,7 +8,10 @@ turns a status into an exception.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 __all__ = [
     "STATUS_ERRORS",
@@ -106,7 +109,16 @@ class CorruptRecordError(SegstoreError, ValueError):
 
 
 class InvalidRecordError(SegstoreError, ValueError):
-    """A batch or record has a wrong structure (Kafka ``InvalidRecordException``)."""
+    """A batch or record has a wrong structure (Kafka ``InvalidRecordException``).
+
+    Attributes
+    ----------
+    record_errors : sequence of (int, str)
+        Index in its batch and reason of each record that an append was refused for: the first
+        thousand; empty when the batch as a whole was refused (Kafka ``RecordValidationException``).
+    """
+
+    record_errors: Sequence[tuple[int, str]] = ()
 
 
 class InvalidTimestampError(InvalidRecordError):

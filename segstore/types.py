@@ -32,6 +32,15 @@ class Codec(IntEnum):
     ZSTD = 4
 
 
+class AppendOrigin(IntEnum):
+    """Who appends, and so which rules apply (Kafka ``AppendOrigin``)."""
+
+    REPLICATION = 0
+    COORDINATOR = 1
+    CLIENT = 2
+    RAFT_LEADER = 3
+
+
 class Isolation(StrEnum):
     """Where the data that a reader sees ends."""
 

@@ -1,179 +1,134 @@
-/* log_validator.c - one pass over the batches of a leader append: check, then stamp what was checked. */
+/* log_validator.c - which batches make a request, and which way it goes [format.md 12.2]. */
 #include "record/log_validator.h"
 
 #include <inttypes.h>
+#include <limits.h>
 
-#include "base/bytes.h"
-#include "record/record_section.h"
+#include "record/validate_rules.h"
 
-/* Messages speak of batches by their place in the append: their offsets are not assigned yet. */
-typedef struct append_batch {
-    sgs_validation *validation;
-    size_t index;
-    sgs_batch_header batch;
-} append_batch;
+#define TRY(call)                          \
+    do {                                   \
+        const sgs_status status_ = (call); \
+        if (status_ != SGS_OK)             \
+            return status_;                \
+    } while (0)
 
-/* the batches of a client [format.md 12.3], in Kafka's order */
-static sgs_status check_batch(const append_batch *subject, int32_t last_offset_delta, sgs_error *err)
+void sgs_validation_options_default(sgs_validation_options *options)
 {
-    const sgs_batch_header *const batch = &subject->batch;
-    if (last_offset_delta < 0)
-        return sgs_fail(err, SGS_INVALID_RECORD, "batch %zu: a last offset delta of %" PRId32, subject->index,
-                        last_offset_delta);
-    if (batch->records_count <= 0)
-        return sgs_fail(err, SGS_INVALID_RECORD, "batch %zu: a records count of %" PRId32, subject->index,
-                        batch->records_count);
-    if (last_offset_delta != batch->records_count - 1)
-        return sgs_fail(err, SGS_INVALID_RECORD, "batch %zu: %" PRId32 " records, but a last offset delta of %" PRId32,
-                        subject->index, batch->records_count, last_offset_delta);
-    if (sgs_batch_is_control(batch))
-        return sgs_fail(err, SGS_INVALID_RECORD, "batch %zu: clients write no control records", subject->index);
-    if (sgs_batch_has_producer(batch) && batch->base_sequence < 0)
-        return sgs_fail(err, SGS_INVALID_RECORD, "batch %zu: producer id %" PRId64 " with a base sequence of %" PRId32,
-                        subject->index, batch->producer_id, batch->base_sequence);
+    *options = (sgs_validation_options){
+        .timestamp_before_max_ms = INT64_MAX,
+        .timestamp_after_max_ms = INT64_MAX,
+        .partition_leader_epoch = SGS_NO_PARTITION_LEADER_EPOCH,
+        .origin = SGS_ORIGIN_CLIENT,
+        .target_codec = SGS_CODEC_OF_SOURCE,
+        .level = INT_MIN,
+        .target_magic = 2,
+    };
+}
+
+void sgs_log_validator_init(sgs_log_validator *validator, sgs_memory memory, const sgs_codec_table *codecs)
+{
+    *validator = (sgs_log_validator){ .codecs = codecs };
+    sgs_validation_options_default(&validator->options);
+    sgs_buffer_init(&validator->output, memory);
+    sgs_buffer_init(&validator->output_rows, memory);
+    sgs_buffer_init(&validator->record_errors, memory);
+    sgs_buffer_init(&validator->scratch, memory);
+    sgs_buffer_init(&validator->headers, memory);
+}
+
+void sgs_log_validator_deinit(sgs_log_validator *validator)
+{
+    sgs_buffer_deinit(&validator->output);
+    sgs_buffer_deinit(&validator->output_rows);
+    sgs_buffer_deinit(&validator->record_errors);
+    sgs_buffer_deinit(&validator->scratch);
+    sgs_buffer_deinit(&validator->headers);
+}
+
+/* the codec of the last batch that has one, Kafka LogAppendInfo.sourceCompression */
+static int source_codec(const sgs_batch_header *rows, size_t count)
+{
+    for (; count > 0; --count)
+        if (sgs_batch_codec(&rows[count - 1]) != SGS_CODEC_NONE)
+            return sgs_batch_codec(&rows[count - 1]);
+    return SGS_CODEC_NONE;
+}
+
+static bool is_plain_message(const sgs_batch_header *row)
+{
+    return row->magic < 2 && sgs_batch_codec(row) == SGS_CODEC_NONE;
+}
+
+/* How many rows from `first` on are one request: all, or the plain messages of one magic, or a batch. */
+static size_t count_of_request(const sgs_validation_options *options, const sgs_batch_header *rows, size_t first,
+                               size_t rows_count)
+{
+    if (options->one_request)
+        return rows_count;
+    size_t count = 1;
+    while (is_plain_message(&rows[first]) && first + count < rows_count && is_plain_message(&rows[first + count]) &&
+           rows[first + count].magic == rows[first].magic)
+        ++count;
+    return count;
+}
+
+static sgs_status dispatch(sgs_append_request *request, bool *is_rebuilt, sgs_error *err)
+{
+    const sgs_batch_header *const rows = request->rows + request->first;
+    const int8_t target_magic = request->validator->options.target_magic;
+    if ((request->magic >= 2 || request->source_codec != SGS_CODEC_NONE) && request->count > 1)
+        return sgs_fail(err, SGS_INVALID_RECORD, "%zu batches in one request, expected one", request->count);
+    if (request->source_codec != SGS_CODEC_NONE || request->target_codec != SGS_CODEC_NONE)
+        return sgs_append_compressed(request, is_rebuilt, err);
+    for (size_t i = 0; i < request->count; ++i)
+        *is_rebuilt = *is_rebuilt || rows[i].magic != target_magic;
+    return *is_rebuilt ? sgs_append_convert(request, err) : sgs_append_in_place(request, err);
+}
+
+/* Bring the rows of batches that were edited up to date. */
+static sgs_status reload_rows(const sgs_append_request *request, sgs_error *err)
+{
+    for (size_t index = request->first; index < request->first + request->count; ++index) {
+        sgs_batch_header *const row = &request->rows[index];
+        TRY(sgs_batch_header_load(request->data + row->position, request->size - (size_t)row->position, row->position,
+                                  row, err));
+    }
     return SGS_OK;
 }
 
-/* Kafka LogValidator.validateTimestamp [format.md 12.4]; the differences wrap as Java's do. */
-static bool is_timestamp_acceptable(const append_batch *subject, int64_t timestamp)
+static sgs_status run(sgs_append_request *request, size_t rows_count, sgs_error *err)
 {
-    const sgs_validation *const validation = subject->validation;
-    if (validation->log_append_time || timestamp == SGS_NO_TIMESTAMP)
-        return (subject->batch.attributes & SGS_ATTRIBUTE_LOG_APPEND_TIME) == 0; /* only the broker stamps that */
-    const int64_t age = (int64_t)((uint64_t)validation->now_ms - (uint64_t)timestamp);
-    const int64_t lead = (int64_t)((uint64_t)timestamp - (uint64_t)validation->now_ms);
-    return age <= validation->timestamp_before_max_ms && lead <= validation->timestamp_after_max_ms;
-}
-
-/* Walk the records of a batch. All are looked at, so that a bad timestamp is known whatever else is wrong; the message
- * names the first. */
-static sgs_status check_records(const append_batch *subject, const uint8_t *data, const sgs_codec_table *codecs,
-                                sgs_buffer *scratch, int64_t *max_timestamp, sgs_error *err)
-{
-    sgs_validation *const validation = subject->validation;
-    const bool compressed = sgs_batch_codec(&subject->batch) != SGS_CODEC_NONE;
-    sgs_record_reader reader;
-    sgs_status status =
-        sgs_record_section_open(data, (size_t)subject->batch.size_bytes, false, codecs, scratch, &reader, err);
-    if (status != SGS_OK)
-        return status;
-
-    sgs_status first_failure = SGS_OK;
-    sgs_error ignored;
-    int64_t previous_delta = -1;
-    *max_timestamp = SGS_NO_TIMESTAMP;
-    for (int64_t index = 0;; ++index) {
-        sgs_record record;
-        bool found;
-        status = sgs_record_reader_next(&reader, &record, &found, first_failure == SGS_OK ? err : &ignored);
-        if (status != SGS_OK)
-            return first_failure == SGS_OK ? status : first_failure;
-        if (!found)
-            return first_failure;
-        sgs_error *const reason = first_failure == SGS_OK ? err : &ignored;
-        /* compressed: 0, 1, 2 ... [format.md 12.7]; not compressed: gaps are fine, and Kafka takes any order, but a
-         * reader could not tell such records apart [DUR-89] */
-        const int64_t delta = record.offset - subject->batch.base_offset;
-        if (compressed ? record.offset != index : delta <= previous_delta || record.offset > subject->batch.last_offset)
-            status = sgs_fail(reason, SGS_INVALID_RECORD, "batch %zu, record %" PRId64 ": its offset is %" PRId64,
-                              subject->index, index, record.offset);
-        else if (validation->keys_required && record.key.size < 0)
-            status = sgs_fail(reason, SGS_INVALID_RECORD, "batch %zu, record %" PRId64 ": no key, in a compacted topic",
-                              subject->index, index);
-        else if (!is_timestamp_acceptable(subject, record.timestamp)) {
-            ++validation->invalid_timestamps_count;
-            status = sgs_fail(reason, SGS_INVALID_RECORD,
-                              "batch %zu, record %" PRId64 ": timestamp %" PRId64 " is not accepted at %" PRId64,
-                              subject->index, index, record.timestamp, validation->now_ms);
-        }
-        if (first_failure == SGS_OK)
-            first_failure = status;
-        previous_delta = delta;
-        if (record.timestamp > *max_timestamp)
-            *max_timestamp = record.timestamp;
+    const sgs_validation_options *const options = &request->validator->options;
+    for (; request->first < rows_count; request->first += request->count) {
+        const sgs_batch_header *const rows = request->rows + request->first;
+        request->count = count_of_request(options, request->rows, request->first, rows_count);
+        request->magic = rows->magic;
+        request->source_codec = source_codec(rows, request->count);
+        request->target_codec =
+            options->target_codec == SGS_CODEC_OF_SOURCE ? request->source_codec : options->target_codec;
+        bool is_rebuilt = false;
+        TRY(dispatch(request, &is_rebuilt, err));
+        if (is_rebuilt)
+            continue;
+        TRY(reload_rows(request, err));
+        if (request->validator->result.is_rebuilt)
+            TRY(sgs_append_copy_to_output(request, request->first, request->count, err));
     }
-}
-
-/* Whether a batch of our own builder can be taken by its header: nothing asks for its keys or its smallest timestamp, and
- * its largest is in range. */
-static bool header_suffices(const append_batch *subject)
-{
-    const sgs_validation *const validation = subject->validation;
-    if (!validation->records_are_trusted || validation->keys_required)
-        return false;
-    if (!validation->log_append_time && validation->timestamp_before_max_ms != INT64_MAX)
-        return false;
-    return is_timestamp_acceptable(subject, subject->batch.max_timestamp);
-}
-
-/* Assign in place [format.md 12.5, APP-34]: base offset and epoch lie outside the CRC. */
-static void stamp(const sgs_validation *validation, uint8_t *data, size_t size, int64_t last_offset,
-                  int64_t max_timestamp)
-{
-    sgs_batch_set_last_offset(data, last_offset);
-    sgs_batch_set_leader_epoch(data, validation->partition_leader_epoch);
-    sgs_batch_set_max_timestamp(data, size, validation->log_append_time, max_timestamp);
-}
-
-static sgs_status validate_batch(append_batch *subject, uint8_t *data, const sgs_codec_table *codecs,
-                                 sgs_buffer *scratch, sgs_error *err)
-{
-    sgs_validation *const validation = subject->validation;
-    const sgs_batch_header *const batch = &subject->batch;
-    if (batch->magic != 2)
-        return sgs_fail(err, SGS_UNSUPPORTED_FORMAT, "batch %zu: magic %d, expected 2", subject->index, batch->magic);
-    /* from the bytes: the row's last offset saturates */
-    const int32_t last_offset_delta = sgs_load_be_i32(data + SGS_BATCH_CRC_START + 2);
-    sgs_status status = check_batch(subject, last_offset_delta, err);
-    if (status != SGS_OK)
-        return status;
-    int64_t max_timestamp = batch->max_timestamp;
-    if (!header_suffices(subject)) {
-        status = check_records(subject, data, codecs, scratch, &max_timestamp, err);
-        if (status != SGS_OK)
-            return status;
-    }
-
-    int64_t next_offset;
-    if (__builtin_add_overflow(validation->next_offset, batch->records_count, &next_offset))
-        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "batch %zu: no offsets are left behind %" PRId64, subject->index,
-                        validation->next_offset);
-    if (validation->log_append_time)
-        max_timestamp = validation->now_ms;
-    stamp(validation, data, (size_t)batch->size_bytes, next_offset - 1, max_timestamp);
-    validation->next_offset = next_offset;
-    validation->records_count += batch->records_count;
-    if (max_timestamp > validation->max_timestamp)
-        validation->max_timestamp = max_timestamp;
     return SGS_OK;
 }
 
-sgs_status sgs_validate_and_assign_offsets(uint8_t *data, size_t size, sgs_batch_header *rows, size_t rows_count,
-                                           const sgs_codec_table *codecs, sgs_buffer *scratch,
-                                           sgs_validation *validation, sgs_error *err)
+sgs_status sgs_validate_and_assign_offsets(sgs_log_validator *validator, int64_t next_offset, uint8_t *data,
+                                           size_t size, sgs_batch_header *rows, size_t rows_count, sgs_error *err)
 {
-    validation->max_timestamp = SGS_NO_TIMESTAMP;
-    validation->records_count = 0;
-    validation->invalid_timestamps_count = 0;
-    if (validation->next_offset < 0)
-        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "a next offset of %" PRId64, validation->next_offset);
+    validator->result = (sgs_validation){ .next_offset = next_offset, .max_timestamp = SGS_NO_TIMESTAMP };
+    sgs_buffer_clear(&validator->output);
+    sgs_buffer_clear(&validator->output_rows);
+    sgs_buffer_clear(&validator->record_errors);
+    if (next_offset < 0)
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "a next offset of %" PRId64, next_offset);
     if (rows_count == 0)
         return sgs_fail(err, SGS_INVALID_RECORD, "an append without a batch"); /* [APP-31] */
-    for (size_t index = 0; index < rows_count; ++index) {
-        append_batch subject = { .validation = validation, .index = index };
-        const int64_t position = rows[index].position;
-        if (position < 0 || (uint64_t)position > size)
-            return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "batch %zu: position %" PRId64 " in %zu bytes", index, position,
-                            size);
-        uint8_t *const batch = data + position;
-        /* the rows come from the caller: what counts is in the bytes */
-        sgs_status status = sgs_batch_header_load(batch, size - (size_t)position, position, &subject.batch, err);
-        if (status == SGS_OK)
-            status = validate_batch(&subject, batch, codecs, scratch, err);
-        if (status == SGS_OK)
-            status = sgs_batch_header_load(batch, size - (size_t)position, position, &rows[index], err);
-        if (status != SGS_OK)
-            return status;
-    }
-    return SGS_OK;
+    sgs_append_request request = { .validator = validator, .data = data, .size = size, .rows = rows };
+    return run(&request, rows_count, err);
 }

@@ -1,48 +1,118 @@
-# validate.pxi - the leader's check of incoming batches, which stamps them in place (csrc/record/log_validator.h)
+# validate.pxi - the leader's check of incoming batches, which stamps or rebuilds them (csrc/record/log_validator.h)
 
 class Validation(NamedTuple):
     next_offset: int
     max_timestamp: int
     records_count: int
+    converted_count: int
+    sizes_may_have_changed: bool
+    rebuilt: object
+
+
+class ValidatorMetrics:
+    __slots__ = ("invalid_checksums", "invalid_magic", "invalid_offset", "invalid_sequence", "no_key_compacted_topic")
+
+    def __init__(self):
+        for name in self.__slots__:
+            setattr(self, name, 0)
+
+    def __repr__(self):
+        return f"ValidatorMetrics({', '.join(f'{name}={getattr(self, name)}' for name in self.__slots__)})"
+
+
+cdef int count_refusals(object metrics, const sgs_validator_metrics *counted) except -1:
+    metrics.invalid_checksums += counted.invalid_checksums
+    metrics.invalid_magic += counted.invalid_magic
+    metrics.invalid_offset += counted.invalid_offset
+    metrics.invalid_sequence += counted.invalid_sequence
+    metrics.no_key_compacted_topic += counted.no_key_compacted_topic
+    return 0
+
+
+cdef object refusal_of(const sgs_log_validator *validator, sgs_error *err):
+    """The exception for batches that were refused; the core has one status for both classes."""
+    cdef sgs_error described
+    cdef size_t i
+    error = error_of(err, None, InvalidTimestampError if validator.result.has_invalid_timestamp else None)
+    errors = []
+    for i in range(sgs_log_validator_errors_count(validator)):
+        sgs_record_error_describe(validator, &sgs_log_validator_errors(validator)[i], &described)
+        errors.append((sgs_log_validator_errors(validator)[i].record_index, described.message.decode("utf-8")))
+    if errors:
+        error.record_errors = errors
+    return error
+
+
+cdef EncodedBatches rebuilt_batches(sgs_log_validator *validator):
+    """What the validator wrote, without a copy."""
+    cdef EncodedBatches batches = EncodedBatches.__new__(EncodedBatches)
+    batches.content = validator.output
+    sgs_buffer_init(&validator.output, memory)
+    batches.rows = array_of_rows(validator.output_rows.data, validator.output_rows.size // sizeof(sgs_batch_header))
+    batches.records_count = validator.result.records_count
+    return batches
 
 
 def validate_and_assign_offsets(data, headers, CodecTable codecs not None, *, int64_t next_offset, int64_t now_ms,
                                 int32_t leader_epoch, bint log_append_time, bint keys_required,
                                 bint records_are_trusted, int64_t timestamp_before_max_ms,
-                                int64_t timestamp_after_max_ms):
-    """Check batches and stamp offsets, epoch and timestamps into *data* and *headers*."""
+                                int64_t timestamp_after_max_ms, int origin=2, int target_codec=-1,
+                                int level=-2147483648, int target_magic=2, bint one_request=False,
+                                bint kafka_limits=False, bint records_are_checked=False, metrics=None):
+    """Check batches and stamp offsets, epoch and timestamps into *data* and *headers*, or build them again."""
     cdef size_t rows_count = 0
     cdef sgs_batch_header *rows = rows_of_array(headers, True, &rows_count)
     cdef Py_buffer view
-    cdef sgs_validation validation
-    cdef sgs_buffer scratch
+    cdef sgs_log_validator validator
     cdef sgs_error err
     cdef sgs_status status
-    memset(&validation, 0, sizeof(validation))
-    validation.next_offset = next_offset
-    validation.now_ms = now_ms
-    validation.partition_leader_epoch = leader_epoch
-    validation.log_append_time = log_append_time
-    validation.keys_required = keys_required
-    validation.records_are_trusted = records_are_trusted
-    validation.timestamp_before_max_ms = timestamp_before_max_ms
-    validation.timestamp_after_max_ms = timestamp_after_max_ms
+    if not SGS_ORIGIN_REPLICATION <= origin <= SGS_ORIGIN_RAFT_LEADER:
+        raise IllegalArgumentError(f"no append origin has the number {origin}", found=str(origin), expected="0 to 3")
+    if not -1 <= target_codec < SGS_CODEC_COUNT or not 0 <= target_magic <= 2:
+        raise IllegalArgumentError(
+            "no such target",
+            found=f"codec {target_codec}, magic {target_magic}",
+            expected="codec -1 to 4, magic 0 to 2",
+        )
+    sgs_log_validator_init(&validator, memory, &codecs.table)
+    validator.options.now_ms = now_ms
+    validator.options.partition_leader_epoch = leader_epoch
+    validator.options.log_append_time = log_append_time
+    validator.options.keys_required = keys_required
+    validator.options.records_are_trusted = records_are_trusted
+    validator.options.timestamp_before_max_ms = timestamp_before_max_ms
+    validator.options.timestamp_after_max_ms = timestamp_after_max_ms
+    validator.options.origin = <sgs_append_origin>origin
+    validator.options.target_codec = target_codec
+    validator.options.level = level
+    validator.options.target_magic = <int8_t>target_magic
+    validator.options.one_request = one_request
+    validator.options.kafka_limits = kafka_limits
+    validator.options.records_are_checked = records_are_checked
     PyObject_GetBuffer(data, &view, PyBUF_WRITABLE)
-    sgs_buffer_init(&scratch, memory)
     try:
         if view.len < SMALL_BATCH_BYTES:
             status = sgs_validate_and_assign_offsets(
-                <uint8_t *>view.buf, <size_t>view.len, rows, rows_count, &codecs.table, &scratch, &validation, &err
+                &validator, next_offset, <uint8_t *>view.buf, <size_t>view.len, rows, rows_count, &err
             )
         else:
             with nogil:
                 status = sgs_validate_and_assign_offsets(
-                    <uint8_t *>view.buf, <size_t>view.len, rows, rows_count, &codecs.table, &scratch, &validation, &err
+                    &validator, next_offset, <uint8_t *>view.buf, <size_t>view.len, rows, rows_count, &err
                 )
-        if status == SGS_INVALID_RECORD and validation.invalid_timestamps_count > 0:
-            raise error_of(&err, None, InvalidTimestampError)  # the core has one status for both
+        if metrics is not None:
+            count_refusals(metrics, &validator.result.metrics)
+        if status == SGS_INVALID_RECORD and validator.result.record_errors_count > 0:
+            raise refusal_of(&validator, &err)
         check(status, &err)
+        return Validation(
+            validator.result.next_offset,
+            validator.result.max_timestamp,
+            validator.result.records_count,
+            validator.result.converted_count,
+            validator.result.sizes_may_have_changed,
+            rebuilt_batches(&validator) if validator.result.is_rebuilt else None,
+        )
     finally:
-        sgs_buffer_deinit(&scratch)
+        sgs_log_validator_deinit(&validator)
         PyBuffer_Release(&view)
-    return Validation(validation.next_offset, validation.max_timestamp, validation.records_count)

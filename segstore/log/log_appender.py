@@ -246,7 +246,7 @@ class LogAppender(LogReader):
                 timestamp_before_max_ms=config.message_timestamp_before_max_ms,
                 timestamp_after_max_ms=config.message_timestamp_after_max_ms,
             )
-            end, max_timestamp, count = validation
+            end, max_timestamp, count = validation[:3]
             if epoch != latest_epoch:
                 self._note_epoch(epoch, first)
             self._write_rows(data, headers, size, max_timestamp, now_ms, first)

@@ -15,11 +15,12 @@ static sgs_bytes text(const char *characters)
 }
 
 typedef struct fixture {
-    sgs_buffer data, scratch;
+    sgs_buffer data;
     sgs_batch_builder builder;
     sgs_batch_header rows[4];
     size_t rows_count;
-    sgs_validation validation;
+    int64_t next_offset;
+    sgs_log_validator validator;
     sgs_error err;
 } fixture;
 
@@ -28,19 +29,18 @@ static void fixture_init(fixture *f)
     const sgs_memory memory = sgs_env_memory(sgs_env_posix());
     memset(f, 0, sizeof *f);
     sgs_buffer_init(&f->data, memory);
-    sgs_buffer_init(&f->scratch, memory);
     sgs_batch_builder_init(&f->builder, memory, NULL);
-    f->validation = (sgs_validation){ .next_offset = 100,
-                                      .now_ms = NOW,
-                                      .partition_leader_epoch = 7,
-                                      .timestamp_before_max_ms = INT64_MAX,
-                                      .timestamp_after_max_ms = 3600000 };
+    sgs_log_validator_init(&f->validator, memory, NULL);
+    f->next_offset = 100;
+    f->validator.options.now_ms = NOW;
+    f->validator.options.partition_leader_epoch = 7;
+    f->validator.options.timestamp_after_max_ms = 3600000;
 }
 
 static void fixture_deinit(fixture *f)
 {
+    sgs_log_validator_deinit(&f->validator);
     sgs_batch_builder_deinit(&f->builder);
-    sgs_buffer_deinit(&f->scratch);
     sgs_buffer_deinit(&f->data);
 }
 
@@ -59,8 +59,8 @@ static void add_batch(fixture *f, size_t count, const int64_t *timestamps)
 
 static sgs_status validate(fixture *f)
 {
-    return sgs_validate_and_assign_offsets(f->data.data, f->data.size, f->rows, f->rows_count, NULL, &f->scratch,
-                                           &f->validation, &f->err);
+    return sgs_validate_and_assign_offsets(&f->validator, f->next_offset, f->data.data, f->data.size, f->rows,
+                                           f->rows_count, &f->err);
 }
 
 static uint8_t *batch(fixture *f, size_t index) { return f->data.data + f->rows[index].position; }
@@ -78,9 +78,9 @@ TEST(offsets_epoch_and_largest_timestamp_are_stamped_in_place)
 
     REQUIRE_OK(validate(&f), &f.err);
 
-    EXPECT_EQ_I64(f.validation.next_offset, 105);
-    EXPECT_EQ_I64(f.validation.records_count, 5);
-    EXPECT_EQ_I64(f.validation.max_timestamp, CREATED + 9);
+    EXPECT_EQ_I64(f.validator.result.next_offset, 105);
+    EXPECT_EQ_I64(f.validator.result.records_count, 5);
+    EXPECT_EQ_I64(f.validator.result.max_timestamp, CREATED + 9);
     EXPECT_EQ_I64(f.rows[0].base_offset, 100);
     EXPECT_EQ_I64(f.rows[0].last_offset, 102);
     EXPECT_EQ_I64(f.rows[1].base_offset, 103);
@@ -97,11 +97,11 @@ TEST(log_append_time_is_stamped_with_a_new_crc) /* LogValidatorTest.testLogAppen
     fixture f;
     fixture_init(&f);
     add_batch(&f, 2, (int64_t[]){ CREATED, 1 });
-    f.validation.log_append_time = true;
+    f.validator.options.log_append_time = true;
 
     REQUIRE_OK(validate(&f), &f.err);
 
-    EXPECT_EQ_I64(f.validation.max_timestamp, NOW);
+    EXPECT_EQ_I64(f.validator.result.max_timestamp, NOW);
     EXPECT_EQ_I64(f.rows[0].max_timestamp, NOW);
     EXPECT_EQ_I64(f.rows[0].attributes, SGS_ATTRIBUTE_LOG_APPEND_TIME);
     EXPECT_OK(sgs_batch_check(batch(&f, 0), (size_t)f.rows[0].size_bytes, 0, &f.err), &f.err);
@@ -130,7 +130,8 @@ TEST(a_timestamp_beyond_the_limit_is_refused_and_counted) /* LogValidatorTest.te
 
     EXPECT_STATUS(validate(&f), SGS_INVALID_RECORD);
 
-    EXPECT_EQ_I64(f.validation.invalid_timestamps_count, 2);
+    EXPECT_EQ_I64(f.validator.result.record_errors_count, 2);
+    EXPECT_TRUE(f.validator.result.has_invalid_timestamp);
     EXPECT_TRUE(strstr(f.err.message, "record 1") != NULL);
     fixture_deinit(&f);
 }
@@ -139,10 +140,10 @@ TEST(the_limits_themselves_and_no_timestamp_are_accepted)
 {
     fixture f;
     fixture_init(&f);
-    f.validation.timestamp_before_max_ms = 10;
+    f.validator.options.timestamp_before_max_ms = 10;
     add_batch(&f, 3, (int64_t[]){ NOW + 3600000, NOW - 10, SGS_NO_TIMESTAMP });
     EXPECT_OK(validate(&f), &f.err);
-    EXPECT_EQ_I64(f.validation.max_timestamp, NOW + 3600000);
+    EXPECT_EQ_I64(f.validator.result.max_timestamp, NOW + 3600000);
 
     add_batch(&f, 1, (int64_t[]){ NOW - 11 });
     EXPECT_STATUS(validate(&f), SGS_INVALID_RECORD);
@@ -154,18 +155,19 @@ TEST(a_batch_of_our_own_is_taken_by_its_header_unless_a_limit_needs_its_records)
     fixture f;
     fixture_init(&f);
     add_batch(&f, 2, (int64_t[]){ 5, CREATED });
-    f.validation.records_are_trusted = true;
+    f.validator.options.records_are_trusted = true;
     batch(&f, 0)[SGS_BATCH_HEADER_BYTES] ^= 0x01; /* would fail a walk */
     EXPECT_OK(validate(&f), &f.err);
-    EXPECT_EQ_I64(f.validation.max_timestamp, CREATED);
+    EXPECT_EQ_I64(f.validator.result.max_timestamp, CREATED);
 
-    f.validation.keys_required = true;
+    f.validator.options.keys_required = true;
     EXPECT_STATUS(validate(&f), SGS_INVALID_RECORD);
     batch(&f, 0)[SGS_BATCH_HEADER_BYTES] ^= 0x01;
-    f.validation.keys_required = false;
-    f.validation.timestamp_before_max_ms = 1000;
+    f.validator.options.keys_required = false;
+    f.validator.options.timestamp_before_max_ms = 1000;
     EXPECT_STATUS(validate(&f), SGS_INVALID_RECORD);
-    EXPECT_EQ_I64(f.validation.invalid_timestamps_count, 1); /* the 5, which no header shows */
+    EXPECT_EQ_I64(f.validator.result.record_errors_count, 1);
+    EXPECT_TRUE(f.validator.result.has_invalid_timestamp); /* the 5, which no header shows */
     fixture_deinit(&f);
 }
 
@@ -175,11 +177,13 @@ TEST(
     fixture f;
     fixture_init(&f);
     add_batch(&f, 1, (int64_t[]){ CREATED });
-    f.validation.keys_required = true;
+    f.validator.options.keys_required = true;
 
     EXPECT_STATUS(validate(&f), SGS_INVALID_RECORD);
 
-    EXPECT_EQ_I64(f.validation.invalid_timestamps_count, 0);
+    EXPECT_EQ_I64(f.validator.result.record_errors_count, 1);
+    EXPECT_EQ_I64(f.validator.result.metrics.no_key_compacted_topic, 1);
+    EXPECT_TRUE(!f.validator.result.has_invalid_timestamp);
     fixture_deinit(&f);
 }
 
@@ -266,9 +270,10 @@ TEST(
     EXPECT_EQ_I64(f.rows[0].attributes, 0);
 
     sgs_batch_set_max_timestamp(batch(&f, 0), (size_t)f.rows[0].size_bytes, true, NOW);
-    f.validation.log_append_time = true;
+    f.validator.options.log_append_time = true;
     EXPECT_STATUS(validate(&f), SGS_INVALID_RECORD);
-    EXPECT_EQ_I64(f.validation.invalid_timestamps_count, 1);
+    EXPECT_EQ_I64(f.validator.result.record_errors_count, 1);
+    EXPECT_TRUE(f.validator.result.has_invalid_timestamp);
     fixture_deinit(&f);
 }
 
@@ -287,17 +292,17 @@ TEST(rows_that_do_not_fit_the_data_are_refused)
     fixture_deinit(&f);
 }
 
-TEST(legacy_batches_and_exhausted_offsets_are_refused)
+TEST(unknown_magics_and_exhausted_offsets_are_refused)
 {
     fixture f;
     fixture_init(&f);
     add_batch(&f, 2, (int64_t[]){ CREATED, CREATED });
-    f.validation.next_offset = INT64_MAX - 1;
+    f.next_offset = INT64_MAX - 1;
     EXPECT_STATUS(validate(&f), SGS_ILLEGAL_ARGUMENT);
-    f.validation.next_offset = -1;
+    f.next_offset = -1;
     EXPECT_STATUS(validate(&f), SGS_ILLEGAL_ARGUMENT);
-    f.validation.next_offset = 0;
-    batch(&f, 0)[16] = 1;
+    f.next_offset = 0;
+    batch(&f, 0)[16] = 3;
     EXPECT_STATUS(validate(&f), SGS_UNSUPPORTED_FORMAT);
     fixture_deinit(&f);
 }

@@ -29,12 +29,17 @@ LONG_FILES = {
 # A .c of the core without a test of its own stem: the test that reaches it through its callers.
 TESTED_BY = {
     "csrc/index/index_search.c": "tests/c/test_offset_index.c",
+    "csrc/record/append_writer.c": "tests/c/test_log_validator_rebuild.c",
     "csrc/record/arrow_source.c": "tests/c/test_columns_encode.c",
     "csrc/record/binary_column.c": "tests/c/test_columns.c",
     "csrc/record/codec.c": "tests/c/test_xerial_stream.c",
     "csrc/record/columns_export.c": "tests/c/test_columns.c",
     "csrc/record/columns_fill.c": "tests/c/test_columns.c",
     "csrc/record/record_section.c": "tests/c/test_record.c",
+    "csrc/record/validate_in_place.c": "tests/c/test_log_validator.c",
+    "csrc/record/validate_rebuild.c": "tests/c/test_log_validator_rebuild.c",
+    "csrc/record/validate_records.c": "tests/c/test_log_validator.c",
+    "csrc/record/validate_rules.c": "tests/c/test_log_validator.c",
     "csrc/segment/index_builder.c": "tests/c/test_recovery.c",
     "csrc/segment/segment_append.c": "tests/c/test_log_segment.c",
     "csrc/segment/segment_files.c": "tests/c/test_log_segment.c",

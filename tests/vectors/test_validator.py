@@ -1,0 +1,125 @@
+"""What Kafka's `LogValidator` made of given appends [format.md 12.2-12.7; APP-30..APP-34]."""
+
+from __future__ import annotations
+
+import base64
+from typing import Any
+
+import pytest
+
+from segstore import errors
+from segstore._core import (
+    BATCH_HEADER_DTYPE,
+    EncodedBatches,
+    Validation,
+    ValidatorMetrics,
+    scan_batches,
+    validate_and_assign_offsets,
+)
+from segstore.records.compression import codec_table
+from segstore.types import AppendOrigin, Codec
+from tests.vectors.decoded_batches import check_batches
+
+Case = dict[str, Any]
+
+ERRORS = {
+    "InvalidRecordException": errors.InvalidRecordError,
+    "InvalidTimestampException": errors.InvalidTimestampError,
+    "UnsupportedForMessageFormatException": errors.UnsupportedFormatError,
+    "CorruptRecordException": errors.CorruptRecordError,
+    "IllegalArgumentException": errors.IllegalArgumentError,
+    "KafkaException": (errors.CodecError, errors.UnsupportedFormatError),
+}
+"""Kafka's class to ours; what is not here is Kafka being careless: any clean refusal is right."""
+
+CARELESS = ("newLimit > capacity", "Varint is too long")
+"""Raw errors of Java behind an honest class."""
+
+METRICS = ValidatorMetrics.__slots__
+
+
+def validated(case: Case, metrics: ValidatorMetrics) -> tuple[bytes, Validation]:
+    """Bytes to be written and the result, or the refusal."""
+    data = bytearray(base64.b64decode(case["input"]))
+    headers, scan = scan_batches(data, check_crc=False)
+    if scan.why is not None:
+        raise scan.why
+    assert headers.dtype == BATCH_HEADER_DTYPE
+    result = validate_and_assign_offsets(
+        data,
+        headers,
+        codec_table(),
+        next_offset=case["offset_counter"],
+        now_ms=case["now"],
+        leader_epoch=case["partition_leader_epoch"],
+        log_append_time=case["timestamp_type"] == "LogAppendTime",
+        keys_required=case["compacted_topic"],
+        records_are_trusted=False,
+        timestamp_before_max_ms=case["timestamp_before_max_ms"],
+        timestamp_after_max_ms=case["timestamp_after_max_ms"],
+        origin=AppendOrigin[case["origin"]],
+        target_codec=Codec[case["target_compression"].upper()],
+        target_magic=case["magic"],
+        one_request=True,
+        kafka_limits=True,
+        metrics=metrics,
+    )
+    rebuilt: EncodedBatches | None = result.rebuilt
+    return bytes(data[: scan.valid_bytes] if rebuilt is None else rebuilt), result
+
+
+def check_result(case: Case, output: bytes, result: Validation) -> None:
+    expected = case["result"]
+    assert result.next_offset == expected["offset_counter_after"]
+    assert result.max_timestamp == expected["max_timestamp_ms"]
+    assert result.sizes_may_have_changed == expected["message_size_maybe_changed"]
+    assert result.converted_count == expected["number_of_records_converted"]
+    if expected["exact_bytes"]:
+        assert output == base64.b64decode(expected["output"])
+    else:
+        check_batches(output, expected["batches"], exact=False)
+
+
+def is_seen_elsewhere(case: Case, refusal: errors.SegstoreError) -> bool:
+    """Whether damage is rightly seen at another place than in Kafka.
+
+    A codec is asked before any record is looked at, where Kafka streams; and the source codec is
+    what the batches say, where Kafka is told it.
+    """
+    if not case["about"].endswith("payload damaged"):
+        return False
+    headers, _ = scan_batches(base64.b64decode(case["input"]), check_crc=False)
+    told = Codec[case["source_compression"].upper()]
+    return isinstance(refusal, errors.CodecError) or bool((headers["attributes"] & 7 != told).any())
+
+
+def check_refusal(case: Case, metrics: ValidatorMetrics) -> bool:
+    """Return whether it is the same refusal at the same place: then the counters are too."""
+    error = case["error"]
+    invalid = error.get("invalid_exception", error)
+    with pytest.raises(errors.SegstoreError) as caught:
+        validated(case, metrics)
+    if any(text in str(error) for text in CARELESS):
+        return False
+    if is_seen_elsewhere(case, caught.value):
+        return False
+    assert isinstance(caught.value, ERRORS.get(invalid["class"], errors.SegstoreError))
+    if "record_errors" in error:
+        expected = [entry["batch_index"] for entry in error["record_errors"]]
+        assert isinstance(caught.value, errors.InvalidRecordError)
+        assert [index for index, _ in caught.value.record_errors] == expected
+    return True
+
+
+def test_validator(vectors):
+    """[format.md 12]; Kafka: LogValidator.validateMessagesAndAssignOffsets."""
+    for case in vectors("validator"):
+        metrics = ValidatorMetrics()
+        is_same = True
+        if "result" in case:
+            check_result(case, *validated(case, metrics))
+        else:
+            is_same = check_refusal(case, metrics)
+        if is_same:
+            counted = {name: getattr(metrics, name) for name in METRICS}
+            assert counted == case["metrics"]
