@@ -101,6 +101,17 @@ class CodecTable:
     @property
     def names(self) -> dict[int, str]: ...
 
+# ---- _cython/aborted_transactions.pxi --------------------------------------------------------------------------------
+
+@final
+class AbortedTransactions:
+    """(producer id, first offset, offset of the ABORT marker) of aborted transactions; immutable."""
+
+    def __new__(cls, transactions: Iterable[tuple[int, int, int]]) -> AbortedTransactions: ...
+    def __len__(self) -> int: ...
+    def contain(self, headers: BatchHeaders) -> NDArray[np.bool_]:
+        """Which of the batches are data of aborted transactions."""
+
 # ---- _cython/records.pxi ---------------------------------------------------------------------------------------------
 
 @final
@@ -273,6 +284,36 @@ def validate_and_assign_offsets(
     producer's. Records that are refused are listed in the exception's ``record_errors``.
     """
 
+class FilterResult(NamedTuple):
+    output: EncodedBatches
+    messages_read: int
+    messages_retained: int
+    bytes_read: int
+    """Of the batches that were dealt with: where to go on."""
+    bytes_retained: int
+    batches_read: int
+    max_offset: int
+    max_timestamp: int
+    shallow_offset_of_max_timestamp: int
+    output_grew: bool
+    """Whether the last batch took the output above its capacity, and filtering stopped there."""
+
+def filter_records(
+    data: Buffer,
+    headers: BatchHeaders,
+    codecs: CodecTable,
+    *,
+    decisions: Buffer,
+    keep_offsets: Buffer,
+    now_ms: int,
+    delete_retention_ms: int,
+    destination_capacity: int = 9223372036854775807,
+    check_crc: bool = True,
+) -> FilterResult:
+    """csrc/record/record_filter.h: *decisions* is a byte per batch, a ``BatchRetention``, plus 4 for a control batch whose
+    transaction has no data left; *keep_offsets* are ascending int64.
+    """
+
 def iterate_records(
     data: Buffer,
     codecs: CodecTable,
@@ -283,6 +324,7 @@ def iterate_records(
     control: bool = False,
     topic: str = "",
     partition: int = -1,
+    aborted: AbortedTransactions | None = None,
 ) -> Iterator[Record]:
     """Records of whole batches, lazily; an incomplete batch at the end is left out. ``control`` yields control records too."""
 
@@ -293,6 +335,7 @@ def decode_tuples(
     start_offset: int = 0,
     end_offset: int = 9223372036854775807,
     check_crc: bool = True,
+    aborted: AbortedTransactions | None = None,
 ) -> list[tuple[int, int, bytes | None, bytes | None]]:
     """(offset, timestamp, key, value) of all data records, in one pass."""
 
@@ -303,6 +346,7 @@ def decode_values(
     start_offset: int = 0,
     end_offset: int = 9223372036854775807,
     check_crc: bool = True,
+    aborted: AbortedTransactions | None = None,
 ) -> list[bytes | None]: ...
 
 class RawRecord(NamedTuple):
@@ -351,6 +395,7 @@ class ColumnDecoder:
         end_timestamp: int = 9223372036854775807,
         topic: str = "",
         partition: int = -1,
+        aborted: AbortedTransactions | None = None,
     ) -> ColumnDecoder: ...
     def append(self, data: Buffer, max_rows: int = -1, max_bytes: int = -1) -> int:
         """Decode whole batches from *data* until rows or bytes reach a bound; returns the bytes consumed."""

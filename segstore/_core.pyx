@@ -22,6 +22,7 @@ from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
 from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 from libc.string cimport memcpy, memset, strlen
 
+from segstore._cython.aborted_transactions cimport *
 from segstore._cython.abstract_index cimport *
 from segstore._cython.arrow_abi cimport *
 from segstore._cython.batch_builder cimport *
@@ -37,6 +38,7 @@ from segstore._cython.murmur2 cimport *
 from segstore._cython.offset_index cimport *
 from segstore._cython.record cimport *
 from segstore._cython.record_batch cimport *
+from segstore._cython.record_filter cimport *
 from segstore._cython.record_section cimport *
 from segstore._cython.status cimport *
 from segstore._cython.time_index cimport *
@@ -71,9 +73,11 @@ include "_cython/primitives.pxi"
 include "_cython/directory.pxi"
 include "_cython/codecs.pxi"
 include "_cython/batches.pxi"
+include "_cython/aborted_transactions.pxi"
 include "_cython/records.pxi"
 include "_cython/encode.pxi"
 include "_cython/validate.pxi"
+include "_cython/filter.pxi"
 include "_cython/decode.pxi"
 include "_cython/arrow.pxi"
 include "_cython/columns.pxi"

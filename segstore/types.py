@@ -41,12 +41,28 @@ class AppendOrigin(IntEnum):
     RAFT_LEADER = 3
 
 
+class BatchRetention(IntEnum):
+    """What compaction does with a batch (Kafka ``RecordFilter.BatchRetention``)."""
+
+    DELETE = 0
+    """Without a look at its records."""
+    RETAIN_EMPTY = 1
+    """Keep its header when none of its records stays."""
+    DELETE_EMPTY = 2
+
+
 class Isolation(StrEnum):
-    """Where the data that a reader sees ends."""
+    """Where the data that a reader sees ends.
+
+    ``read_committed`` ends at the last stable offset and leaves out aborted transactions;
+    ``read_uncommitted`` is Kafka's name of what the high watermark bounds.
+    """
 
     LOG_END = "log_end"
     HIGH_WATERMARK = "high_watermark"
     DURABLE = "durable"
+    READ_UNCOMMITTED = "read_uncommitted"
+    READ_COMMITTED = "read_committed"
 
 
 class SpecialTimestamp(IntEnum):
