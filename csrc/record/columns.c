@@ -261,7 +261,8 @@ static sgs_status append_records(sgs_columns *columns, const sgs_record_reader *
 static bool is_unwanted(const sgs_columns_options *options, const sgs_batch_header *batch)
 {
     return batch->records_count == 0 || sgs_batch_is_control(batch) || batch->last_offset < options->start_offset ||
-           sgs_batch_least_offset(batch) >= options->end_offset || batch->max_timestamp < options->start_timestamp;
+           sgs_batch_least_offset(batch) >= options->end_offset || batch->max_timestamp < options->start_timestamp ||
+           sgs_aborted_transactions_contain(&options->aborted, batch);
 }
 
 sgs_status sgs_columns_append_batch(sgs_columns *columns, const uint8_t *batch, size_t size, sgs_error *err)

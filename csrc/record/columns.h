@@ -18,6 +18,7 @@
 #ifndef SGS_RECORD_COLUMNS_H
 #define SGS_RECORD_COLUMNS_H
 
+#include "record/aborted_transactions.h"
 #include "record/arrow_abi.h"
 #include "record/batch_builder.h"
 #include "record/codec.h"
@@ -46,6 +47,7 @@ typedef struct sgs_columns_options {
     bool check_crc;                         /* [DUR-79] */
     int64_t start_offset, end_offset;       /* rows with start <= offset < end */
     int64_t start_timestamp, end_timestamp; /* rows with start <= timestamp < end; INT64_MIN, INT64_MAX = no bound */
+    sgs_aborted_transactions aborted;       /* transactions without rows [TXX-*]; the rows must outlive the builder */
     char topic[SGS_TOPIC_MAX_BYTES + 1];
     int32_t partition;
 } sgs_columns_options;

@@ -2,6 +2,7 @@
 
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
+from segstore._cython.aborted_transactions cimport sgs_aborted_transactions
 from segstore._cython.arrow_abi cimport ArrowArray, ArrowSchema
 from segstore._cython.batch_builder cimport sgs_batch_builder, sgs_batch_options
 from segstore._cython.buffer cimport sgs_buffer, sgs_memory
@@ -24,6 +25,7 @@ cdef extern from "record/columns.h" nogil:
         int64_t end_offset
         int64_t start_timestamp
         int64_t end_timestamp
+        sgs_aborted_transactions aborted
         char topic[250]
         int32_t partition
 

@@ -75,14 +75,16 @@ cdef class ColumnDecoder:
     cdef sgs_scan_options scan_options
     cdef sgs_batch_scan scan
     cdef CodecTable codecs
+    cdef AbortedTransactions aborted  # keeps the table that the options borrow
     cdef bint is_busy
 
     def __cinit__(self, CodecTable codecs not None, columns=None, *, bint microseconds=False,
                   bint null_headers_when_empty=True, bint check_crc=True, int64_t start_offset=0,
                   int64_t end_offset=INT64_MAX, int64_t start_timestamp=INT64_MIN, int64_t end_timestamp=INT64_MAX,
-                  str topic not None="", int32_t partition=-1):
+                  str topic not None="", int32_t partition=-1, AbortedTransactions aborted=None):
         cdef sgs_error err
         self.codecs = codecs
+        self.aborted = aborted
         self.options = columns_options(columns, topic, partition)
         self.options.timestamp_in_microseconds = microseconds
         self.options.null_headers_when_empty = null_headers_when_empty
@@ -91,6 +93,7 @@ cdef class ColumnDecoder:
         self.options.end_offset = end_offset
         self.options.start_timestamp = start_timestamp
         self.options.end_timestamp = end_timestamp
+        self.options.aborted = aborted_table(aborted)
         sgs_scan_options_default(&self.scan_options, SGS_SCAN_MEMORY)
         self.scan_options.check_crc = False  # done where the batch is opened
         self.scan_options.max_batches = 1

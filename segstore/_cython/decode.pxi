@@ -16,6 +16,8 @@ cdef class _BatchReader:
 
     cdef Py_buffer view
     cdef CodecTable codecs
+    cdef AbortedTransactions aborted  # keeps the table below
+    cdef sgs_aborted_transactions left_out
     cdef sgs_scan_options scan_options
     cdef sgs_batch_scan scan
     cdef sgs_buffer scratch
@@ -29,10 +31,12 @@ cdef class _BatchReader:
     cdef bint is_busy
 
     def __cinit__(self, data, CodecTable codecs not None, int64_t start_offset, int64_t end_offset, bint check_crc,
-                  bint control):
+                  bint control, AbortedTransactions aborted=None):
         sgs_buffer_init(&self.scratch, memory)
         PyObject_GetBuffer(data, &self.view, PyBUF_SIMPLE)
         self.codecs = codecs
+        self.aborted = aborted
+        self.left_out = aborted_table(aborted)
         self.start_offset = start_offset
         self.end_offset = end_offset
         self.check_crc = check_crc
@@ -85,6 +89,8 @@ cdef class _BatchReader:
             if header.last_offset < self.start_offset or header.base_offset >= self.end_offset:
                 continue
             if not self.control and sgs_batch_is_control(&header):
+                continue
+            if sgs_aborted_transactions_contain(&self.left_out, &header):
                 continue
             found[0] = True
             self.next_offset = self.start_offset
@@ -157,10 +163,11 @@ cdef class _RawRecordIterator:
 
 
 def iterate_records(data, CodecTable codecs not None, *, int64_t start_offset=0, int64_t end_offset=INT64_MAX,
-                    bint check_crc=True, bint control=False, str topic not None="", int32_t partition=-1):
+                    bint check_crc=True, bint control=False, str topic not None="", int32_t partition=-1,
+                    AbortedTransactions aborted=None):
     """Records of whole batches, lazily."""
     cdef _RecordIterator iterator = _RecordIterator.__new__(_RecordIterator)
-    iterator.batches = _BatchReader(data, codecs, start_offset, end_offset, check_crc, control)
+    iterator.batches = _BatchReader(data, codecs, start_offset, end_offset, check_crc, control, aborted)
     iterator.topic = topic
     iterator.partition = partition
     return iterator
@@ -198,9 +205,9 @@ cdef PyObject *tuple_of(const sgs_record *record) except NULL:
 
 
 def decode_tuples(data, CodecTable codecs not None, *, int64_t start_offset=0, int64_t end_offset=INT64_MAX,
-                  bint check_crc=True):
+                  bint check_crc=True, AbortedTransactions aborted=None):
     """(offset, timestamp, key, value) of all data records, in one pass."""
-    cdef _BatchReader batches = _BatchReader(data, codecs, start_offset, end_offset, check_crc, False)
+    cdef _BatchReader batches = _BatchReader(data, codecs, start_offset, end_offset, check_crc, False, aborted)
     cdef list rows = []
     cdef sgs_record record
     cdef PyObject *row
@@ -215,9 +222,9 @@ def decode_tuples(data, CodecTable codecs not None, *, int64_t start_offset=0, i
 
 
 def decode_values(data, CodecTable codecs not None, *, int64_t start_offset=0, int64_t end_offset=INT64_MAX,
-                  bint check_crc=True):
+                  bint check_crc=True, AbortedTransactions aborted=None):
     """The values of all data records, in one pass."""
-    cdef _BatchReader batches = _BatchReader(data, codecs, start_offset, end_offset, check_crc, False)
+    cdef _BatchReader batches = _BatchReader(data, codecs, start_offset, end_offset, check_crc, False, aborted)
     cdef list values = []
     cdef sgs_record record
     cdef PyObject *value

@@ -38,6 +38,12 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-check-crcs", action="store_true", help="trust the bytes: read without checking CRCs"
     )
+    parser.add_argument(
+        "--isolation",
+        choices=("read_uncommitted", "read_committed"),
+        default="read_uncommitted",
+        help="read_committed: up to the last stable offset, without aborted transactions",
+    )
     add_format_arguments(parser, "-f")
 
 
@@ -55,7 +61,13 @@ def run(arguments: argparse.Namespace) -> int:
             printed = 0
             chunk = []
             try:
-                for record in records(log, span, check_crcs=not arguments.no_check_crcs):
+                shown = records(
+                    log,
+                    span,
+                    check_crcs=not arguments.no_check_crcs,
+                    isolation=arguments.isolation,
+                )
+                for record in shown:
                     if printed == left:
                         break
                     chunk.append(to_text(record))
@@ -69,14 +81,18 @@ def run(arguments: argparse.Namespace) -> int:
                 left -= printed
             if arguments.say_end and not arguments.quiet and left != 0:
                 topic, partition = log.topic_partition
-                say(f"% Reached end of topic {topic} [{partition}] at offset {log.log_end_offset}")
+                is_committed = arguments.isolation == "read_committed"
+                end = log.last_stable_offset if is_committed else log.log_end_offset
+                say(f"% Reached end of topic {topic} [{partition}] at offset {end}")
     return 0
 
 
-def records(log: UnifiedLog, span: OffsetRange, *, check_crcs: bool) -> Iterator[Record]:
+def records(
+    log: UnifiedLog, span: OffsetRange, *, check_crcs: bool, isolation: str = "read_uncommitted"
+) -> Iterator[Record]:
     """Iterate over the records of *log* within *span*."""
     start, end = span.resolve(log)
-    return iter(log.scan(start, end, check_crcs=check_crcs))
+    return iter(log.scan(start, end, check_crcs=check_crcs, isolation=isolation))
 
 
 def record_count(text: str) -> int:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from segstore._core import process_id
 from segstore.errors import ClosedError, ForkedHandleError, IllegalArgumentError
+from segstore.log.committed_view import CommittedView, committed_view
 from segstore.log.local_log import out_of_range
 from segstore.log.log_scan import LogScan, check_range
 from segstore.records.fetch_data_info import FetchDataInfo
@@ -18,7 +19,7 @@ from segstore.types import FileTimestampAndOffset, Isolation, LogOffsetMetadata,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from segstore._core import CodecTable, Record
+    from segstore._core import AbortedTransactions, CodecTable, Record
     from segstore.config import LogConfig
     from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.local_log import LocalLog
@@ -45,6 +46,7 @@ class LogReader:
     _log_start_offset: int
     _process_id: int
     _is_closed: bool
+    _committed: tuple[object, CommittedView] | None = None
 
     # ---- offsets ---------------------------------------------------------------------------------
 
@@ -77,6 +79,12 @@ class LogReader:
     def _durable(self) -> LogOffsetMetadata:
         raise NotImplementedError
 
+    @property
+    def last_stable_offset(self) -> int:
+        """Where committed data ends: the first offset of the earliest open transaction."""
+        self._require_open()
+        return self._committed_view().last_stable_offset
+
     def segments(self) -> tuple[Segment, ...]:
         """Return the segments, ascending; the last is the active one."""
         return self._local_log.segments.as_tuple
@@ -92,9 +100,39 @@ class LogReader:
             raise ClosedError(f"the log {self.topic_partition} is closed")
 
     def _bound(self, isolation: Isolation | str) -> LogOffsetMetadata:
-        return (
-            self._durable if Isolation(isolation) is Isolation.DURABLE else self._local_log.log_end
-        )
+        match Isolation(isolation):
+            case Isolation.DURABLE:
+                return self._durable
+            case Isolation.READ_COMMITTED:
+                offset = self._committed_view().last_stable_offset
+                place = self._local_log.offset_metadata(offset)
+                return place._replace(message_offset=offset)
+            case _:
+                return self._local_log.log_end
+
+    def _aborted(self, isolation: Isolation | str) -> AbortedTransactions | None:
+        """Return what a reader leaves out; None where nothing is."""
+        if Isolation(isolation) is not Isolation.READ_COMMITTED:
+            return None
+        return self._committed_view().aborted
+
+    def _committed_view(self) -> CommittedView:
+        """Compute the view, or return the last one when the log is as it was."""
+        local_log = self._local_log
+        end, segments = local_log.log_end, local_log.segments
+        state = (end, segments, self._log_start_offset, local_log.generation)
+        if self._committed is None or self._committed[0] != state:
+            view = committed_view(
+                local_log.directory,
+                segments,
+                self._codecs,
+                log_start_offset=self._log_start_offset,
+                log_end_offset=end.message_offset,
+                flushed_offset=self._durable.message_offset,
+            )
+            self._committed = (state, view)
+            return view
+        return self._committed[1]
 
     # ---- records ---------------------------------------------------------------------------------
 
@@ -117,7 +155,8 @@ class LogReader:
             batch that contains *offset* and its last batch may be cut. None: a `LogScan` of
             everything up to the end as it is now.
         isolation : Isolation or str
-            ``log_end``, ``high_watermark`` (the same here) or ``durable``.
+            ``log_end``, ``high_watermark`` and ``read_uncommitted`` (the same here), ``durable``,
+            or ``read_committed``.
         min_one_message : bool
             The first batch of a fetch comes whole even when it is larger than *max_bytes*.
 
@@ -152,6 +191,7 @@ class LogReader:
             start_offset=offset,
             first_entry_incomplete=fetched is not None and fetched.first_entry_incomplete,
             end_offset=bound.message_offset,
+            aborted=self._aborted(isolation),
             codecs=self._codecs,
             topic=topic,
             partition=partition,
@@ -181,7 +221,7 @@ class LogReader:
         start_timestamp, end_timestamp : int or None
             In ms: records with ``start <= timestamp < end``.
         isolation : Isolation or str
-            Where visible data ends.
+            Where visible data ends; ``read_committed`` leaves out aborted transactions.
         check_crcs : bool
             False trusts the bytes; bounds and order are checked all the same [DUR-79].
 
@@ -208,6 +248,7 @@ class LogReader:
             start_offset=start,
             end_offset=end if end_offset is None else min(end, end_offset),
             bound=bound,
+            aborted=self._aborted(isolation),
             columns=columns,
             start_timestamp=start_timestamp,
             end_timestamp=end_timestamp,
@@ -302,13 +343,17 @@ class LogReader:
         found = self._find_offset_by_timestamp(timestamp)
         return None if found is None else found.offset
 
-    def fetch_offset_by_timestamp(self, timestamp: int) -> FileTimestampAndOffset:
+    def fetch_offset_by_timestamp(
+        self, timestamp: int, isolation: Isolation | str = Isolation.LOG_END
+    ) -> FileTimestampAndOffset:
         """Answer as a broker answers ListOffsets [TS-1].
 
         Parameters
         ----------
         timestamp : int
             In ms, or one of `SpecialTimestamp`: latest, earliest, max, and so on.
+        isolation : Isolation or str
+            Nothing at or behind its end is found; it is the latest offset.
 
         Returns
         -------
@@ -327,12 +372,17 @@ class LogReader:
             return FileTimestampAndOffset(NO_TIMESTAMP, log_start, epoch)
         if timestamp == SpecialTimestamp.LATEST:
             latest = self._epochs.latest_epoch
-            return FileTimestampAndOffset(NO_TIMESTAMP, self.log_end_offset, latest)
+            end = self._bound(isolation).message_offset
+            return FileTimestampAndOffset(NO_TIMESTAMP, end, latest)
         if timestamp == SpecialTimestamp.LATEST_TIERED:
             return FileTimestampAndOffset(NO_TIMESTAMP, UNKNOWN_OFFSET, -1)
         if timestamp == SpecialTimestamp.MAX:
-            return self._find_max_timestamp() or nothing
-        return self._find_offset_by_timestamp(timestamp) or nothing
+            found = self._find_max_timestamp()
+        else:
+            found = self._find_offset_by_timestamp(timestamp)
+        if found is None or found.offset >= self._bound(isolation).message_offset:
+            return nothing
+        return found
 
     def _find_offset_by_timestamp(self, timestamp: int) -> FileTimestampAndOffset | None:
         """Look in the first segment that has that timestamp or a later one [TS-2]."""

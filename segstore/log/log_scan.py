@@ -19,7 +19,14 @@ from segstore.records.memory_records import batches_of
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from segstore._core import ArrowBatch, BatchHeaders, CodecTable, FetchedBytes, Record
+    from segstore._core import (
+        AbortedTransactions,
+        ArrowBatch,
+        BatchHeaders,
+        CodecTable,
+        FetchedBytes,
+        Record,
+    )
     from segstore.log.local_log import LocalLog
     from segstore.log.segment import Segment
     from segstore.records.record_batch import RecordBatch
@@ -56,6 +63,7 @@ class LogScan:
     """
 
     __slots__ = (
+        "_aborted",
         "_bound",
         "_check_crcs",
         "_codecs",
@@ -76,6 +84,7 @@ class LogScan:
         start_offset: int,
         end_offset: int,
         bound: LogOffsetMetadata,
+        aborted: AbortedTransactions | None = None,
         columns: Sequence[str] | None = None,
         start_timestamp: int | None = None,
         end_timestamp: int | None = None,
@@ -88,6 +97,7 @@ class LogScan:
         self._codecs = codecs
         self._topic_partition = topic_partition
         self._bound = bound
+        self._aborted = aborted
         self._timestamps = (
             MIN_LONG if start_timestamp is None else start_timestamp,
             MAX_LONG if end_timestamp is None else end_timestamp,
@@ -117,6 +127,7 @@ class LogScan:
                 check_crc=self._check_crcs,
                 topic=topic,
                 partition=partition,
+                aborted=self._aborted,
             )
             if everything:
                 yield from records
@@ -135,6 +146,7 @@ class LogScan:
                 start_offset=self.start_offset,
                 end_offset=self.end_offset,
                 check_crc=self._check_crcs,
+                aborted=self._aborted,
             )
             rows += more if everything else [row for row in more if low <= row[1] < high]
         return rows
@@ -146,6 +158,8 @@ class LogScan:
         total = 0
         for chunk in self._chunks():
             headers = chunk.headers
+            if self._aborted is not None:
+                headers = headers[~self._aborted.contain(headers)]
             whole = (headers["base_offset"] >= self.start_offset) & (
                 headers["last_offset"] < self.end_offset
             )
@@ -212,6 +226,7 @@ class LogScan:
             end_timestamp=high,
             topic=topic,
             partition=partition,
+            aborted=self._aborted,
         )
 
     # ---- chunks ----------------------------------------------------------------------------------

@@ -19,6 +19,24 @@ _ENTRY: Final = struct.Struct(">hqqqq")
 """Version, producer id, first offset, last offset, last stable offset."""
 
 
+def read_transaction_index(
+    directory: Directory, base_offset: int
+) -> list[tuple[int, int, int]] | None:
+    """Return (producer id, first offset, last offset) of each entry; None for a damaged file.
+
+    A missing file is an empty one; a torn entry at the end is left out [13.6].
+    """
+    name = file_name(base_offset, "txnindex")
+    if not directory.exists(name):
+        return []
+    data = directory.read_file(name)
+    whole = len(data) - len(data) % _ENTRY.size
+    entries = list(_ENTRY.iter_unpack(memoryview(data)[:whole]))
+    if any(version != 0 or last < base_offset for version, _, _, last, _ in entries):
+        return None
+    return [(producer_id, first, last) for _, producer_id, first, last, _ in entries]
+
+
 def truncate_transaction_index(directory: Directory, base_offset: int, offset: int) -> bool:
     """Drop aborted transactions whose marker is at or above *offset*; says whether any went."""
     name = file_name(base_offset, "txnindex")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from segstore._core import BatchHeaders, CodecTable, Record
+    from segstore._core import AbortedTransactions, BatchHeaders, CodecTable, Record
     from segstore.records.record_batch import RecordBatch
     from segstore.types import LogOffsetMetadata
 
@@ -47,11 +47,14 @@ class FetchDataInfo:
         True when not even the first batch is whole.
     end_offset : int
         Records at and above it are not shown: the isolation's bound when the bytes were read.
+    aborted : AbortedTransactions or None
+        Their records are not shown, though the bytes hold them.
     codecs, topic, partition, check_crcs
         How records are decoded, and what they say of where they are from.
     """
 
     __slots__ = (
+        "_aborted",
         "_check_crcs",
         "_codecs",
         "_headers",
@@ -72,6 +75,7 @@ class FetchDataInfo:
         start_offset: int | None = None,
         first_entry_incomplete: bool = False,
         end_offset: int = MAX_LONG,
+        aborted: AbortedTransactions | None = None,
         codecs: CodecTable | None = None,
         topic: str = "",
         partition: int = -1,
@@ -84,6 +88,7 @@ class FetchDataInfo:
         )
         self.first_entry_incomplete = first_entry_incomplete
         self.end_offset = end_offset
+        self._aborted = aborted
         self._codecs = codec_table() if codecs is None else codecs
         self._topic = topic
         self._partition = partition
@@ -125,6 +130,7 @@ class FetchDataInfo:
             check_crc=self._check_crcs,
             topic=self._topic,
             partition=self._partition,
+            aborted=self._aborted,
         )
 
     def _stream(self, columns: Sequence[str] | None) -> ArrowStream:
@@ -136,6 +142,7 @@ class FetchDataInfo:
             end_offset=self.end_offset,
             topic=self._topic,
             partition=self._partition,
+            aborted=self._aborted,
         )
         batches = decode_to_batches([self._records], decoder, MAX_BATCH_ROWS, MAX_BATCH_BYTES)
         return ArrowStream(decoder, batches)

@@ -15,7 +15,11 @@ NOT_YET_COVERED_FAMILIES = {
     "legacy": "legacy message formats",
     "unclean": "outcomes of recovery",
 }
-NOT_YET_COVERED_CASES = {"foreign-encoders": "foreign encoders"}
+DECODERS = {
+    "__consumer_offsets": ["--offsets-decoder"],
+    "__transaction_state": ["--transaction-log-decoder"],
+    "__cluster_metadata": ["--cluster-metadata-decoder"],
+}
 
 
 @dataclass(frozen=True)
@@ -42,9 +46,9 @@ class GoldenPartition:
         return self.data / self.name
 
     @property
-    def is_internal(self) -> bool:
-        """Internal topics are dumped with decoders, a later issue."""
-        return self.topic.startswith("__")
+    def dump_options(self) -> list[str]:
+        """Options of the case's dumps: contents, or the decoder of an internal topic."""
+        return DECODERS.get(self.topic, ["--deep-iteration", "--print-data-log"])
 
     @cached_property
     def description(self) -> dict[str, Any]:
@@ -61,12 +65,23 @@ class GoldenPartition:
     def records_file(self) -> Path:
         return self.case_directory / "records" / f"{self.name}.jsonl"
 
+    @property
+    def committed_records_file(self) -> Path:
+        return self.case_directory / "records" / f"{self.name}.read_committed.jsonl"
+
     @cached_property
     def timestamp_answers(self) -> list[dict[str, Any]]:
-        """ListOffsets answers of the broker; those under read_committed are a later issue."""
-        file = self.case_directory / "records" / "offsets_for_times.json"
-        answers = json.loads(file.read_text()).get(self.name, []) if file.exists() else []
-        return [answer for answer in answers if answer["isolation"] == "read_uncommitted"]
+        """ListOffsets answers of the broker, for both levels of isolation."""
+        return self._answers("offsets_for_times.json")
+
+    @cached_property
+    def fetches(self) -> list[dict[str, Any]]:
+        """Fetch answers of the broker, those with records."""
+        return [fetch for fetch in self._answers("fetches.json") if fetch["error"] == "NONE"]
+
+    def _answers(self, name: str) -> list[dict[str, Any]]:
+        file = self.case_directory / "records" / name
+        return json.loads(file.read_text()).get(self.name, []) if file.exists() else []
 
     @cached_property
     def leader_epoch_starts(self) -> list[int]:
@@ -100,9 +115,7 @@ def covered_partitions(root: Path) -> tuple[list[GoldenPartition], list[str]]:
     for case_file in sorted(root.glob("*/case.json")):
         directory = case_file.parent
         case = json.loads(case_file.read_text())
-        reason = NOT_YET_COVERED_CASES.get(directory.name) or NOT_YET_COVERED_FAMILIES.get(
-            case["family"]
-        )
+        reason = NOT_YET_COVERED_FAMILIES.get(case["family"])
         if reason is None and case["stop"] != CLEAN_STOP:
             reason = NOT_YET_COVERED_FAMILIES["unclean"]
         if reason is not None:
