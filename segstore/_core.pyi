@@ -25,6 +25,26 @@ def process_id() -> int: ...
 def wall_clock_ms() -> int: ...
 def monotonic_ns() -> int: ...
 
+# ---- _cython/varints.pxi ---------------------------------------------------------------------------------------------
+
+def read_uvarint(data: Buffer) -> tuple[int, int]:
+    """(value, bytes read) of the number that *data* begins with [format.md 2.1].
+
+    InvalidRecordError where the data ends inside it, IllegalArgumentError where it is too long.
+    """
+
+def read_varint(data: Buffer) -> tuple[int, int]: ...
+def read_varlong(data: Buffer) -> tuple[int, int]: ...
+def write_uvarint(value: int) -> bytes:
+    """The shortest form."""
+
+def write_varint(value: int) -> bytes: ...
+def write_varlong(value: int) -> bytes: ...
+def increment_sequence(sequence: int, increment: int) -> int:
+    """The sequence number so many records later; 0 follows 2^31-1 [format.md 4.2]."""
+
+def decrement_sequence(sequence: int, decrement: int) -> int: ...
+
 # ---- _cython/directory.pxi -------------------------------------------------------------------------------------------
 
 class FileInfo(NamedTuple):
@@ -169,8 +189,12 @@ def scan_batches(
     check_crc: bool = True,
     max_batch_bytes: int = 2147483647,
     max_batches: int = 4294967295,
+    kafka_limits: bool = False,
 ) -> tuple[BatchHeaders, ScanResult]:
-    """Check a whole buffer of batches in one pass [format.md 9.1]."""
+    """Check a whole buffer of batches in one pass [format.md 9.1].
+
+    ``kafka_limits`` accepts what Kafka's scanners accept: see csrc/record/batch_scan.h.
+    """
 
 class BatchOptions(NamedTuple):
     base_offset: int = 0
@@ -349,8 +373,10 @@ def decode_values(
     aborted: AbortedTransactions | None = None,
 ) -> list[bytes | None]: ...
 
+# ---- _cython/raw_records.pxi -----------------------------------------------------------------------------------------
+
 class RawRecord(NamedTuple):
-    """Everything a dump prints of a record; ``batch`` is its row's index in the table."""
+    """Everything a dump prints of a record."""
 
     offset: int
     timestamp: int
@@ -358,11 +384,86 @@ class RawRecord(NamedTuple):
     key: bytes | None
     value: bytes | None
     headers: tuple[tuple[bytes, bytes | None], ...]
+    size: int
+    """Bytes as Kafka counts them; of a message of magic 0 or 1 with its prefix."""
+    crc: int | None = None
+    """As stored; only messages of magic 0 and 1 have one."""
+    is_valid: bool | None = None
+    """Whether that CRC is right."""
 
 def iterate_raw_records(
-    batch: Buffer, codecs: CodecTable, *, check_crc: bool = False
+    batch: Buffer, codecs: CodecTable, *, check_crc: bool = False, iteration: str = "streaming"
 ) -> Iterator[RawRecord]:
-    """Records of one complete batch, control records included, keys of headers as bytes."""
+    """Records of one complete batch as Kafka's iterators give them, control records included, keys of headers as bytes.
+
+    ``iteration``: ``streaming`` gives records until something is wrong; ``whole`` none of a compressed batch in which
+    something is wrong; ``skip_key_value`` leaves keys, values and headers of compressed batches out. What Kafka reads is
+    read, whatever DUR-85..DUR-95 say: for tools that show files as they are.
+    """
+
+# ---- _cython/batch_edit.pxi ------------------------------------------------------------------------------------------
+
+def first_batch_size(data: Buffer) -> int | None:
+    """Size of the batch that *data* begins with; None when fewer than 17 bytes are there, whatever they are.
+
+    CorruptRecordError for a length below 14 or a magic that is none. Kafka ``MemoryRecords.firstBatchSize``.
+    """
+
+def check_batch(batch: Buffer) -> None:
+    """CorruptRecordError unless size and CRC of a batch are right (Kafka ``ensureValid``) [format.md 9.2]."""
+
+def set_last_offset(batch: Buffer, last_offset: int) -> None:
+    """Move the batch at the start of a writable buffer; no CRC changes [format.md 4.6]."""
+
+def set_partition_leader_epoch(batch: Buffer, epoch: int) -> None:
+    """Stamp the leader epoch; no CRC changes. IllegalArgumentError at magic 0 and 1."""
+
+def set_max_timestamp(batch: Buffer, timestamp_type: int, timestamp: int) -> None:
+    """Set timestamp type (0 or 1) and largest timestamp; the CRC follows, unless both are what they were.
+
+    IllegalArgumentError at magic 0, which has no timestamp.
+    """
+
+# ---- _cython/records_builder.pxi -------------------------------------------------------------------------------------
+
+@final
+class RecordsBuilder:
+    """Builds one batch of magic 2, or a message set of magic 0 or 1, with every field (Kafka ``MemoryRecordsBuilder``)."""
+
+    def __new__(
+        cls,
+        codecs: CodecTable,
+        *,
+        magic: int = 2,
+        codec: int = 0,
+        level: int = -2147483648,
+        timestamp_type: int = 0,
+        base_offset: int = 0,
+        log_append_time: int = -1,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        transactional: bool = False,
+        control: bool = False,
+        partition_leader_epoch: int = -1,
+        delete_horizon_ms: int = -1,
+    ) -> RecordsBuilder:
+        """``timestamp_type``: -1 at magic 0, else 0 CreateTime or 1 LogAppendTime, which stamps ``log_append_time``.
+
+        IllegalArgumentError for what Kafka refuses [format.md 10].
+        """
+    @property
+    def magic(self) -> int: ...
+    def append(
+        self,
+        offset: int,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+    ) -> None: ...
+    def build(self) -> bytes:
+        """The batch or messages; no bytes when nothing was appended. IllegalStateError when built already."""
 
 # ---- _cython/columns.pxi ---------------------------------------------------------------------------------------------
 

@@ -32,6 +32,8 @@ from segstore._cython.codec cimport *
 from segstore._cython.columns cimport *
 from segstore._cython.crc32c cimport *
 from segstore._cython.env cimport *
+from segstore._cython.legacy_builder cimport *
+from segstore._cython.legacy_message cimport *
 from segstore._cython.log_segment cimport *
 from segstore._cython.log_validator cimport *
 from segstore._cython.murmur2 cimport *
@@ -39,10 +41,12 @@ from segstore._cython.offset_index cimport *
 from segstore._cython.record cimport *
 from segstore._cython.record_batch cimport *
 from segstore._cython.record_filter cimport *
+from segstore._cython.record_iterator cimport *
 from segstore._cython.record_section cimport *
 from segstore._cython.status cimport *
 from segstore._cython.time_index cimport *
 from segstore._cython.utf8_java cimport *
+from segstore._cython.varint cimport *
 
 import os
 from typing import NamedTuple
@@ -52,10 +56,12 @@ import numpy as np
 from segstore.errors import (
     STATUS_ERRORS,
     ClosedError,
+    CodecError,
     ForkedHandleError,
     IllegalArgumentError,
     IllegalStateError,
     InternalError,
+    InvalidRecordError,
     InvalidTimestampError,
     LimitExceededError,
     RecordTypeError,
@@ -70,6 +76,7 @@ cdef sgs_memory memory = sgs_env_memory(environment)
 include "_cython/status.pxi"
 include "_cython/handle.pxi"
 include "_cython/primitives.pxi"
+include "_cython/varints.pxi"
 include "_cython/directory.pxi"
 include "_cython/codecs.pxi"
 include "_cython/batches.pxi"
@@ -79,6 +86,9 @@ include "_cython/encode.pxi"
 include "_cython/validate.pxi"
 include "_cython/filter.pxi"
 include "_cython/decode.pxi"
+include "_cython/raw_records.pxi"
+include "_cython/batch_edit.pxi"
+include "_cython/records_builder.pxi"
 include "_cython/arrow.pxi"
 include "_cython/columns.pxi"
 include "_cython/segment.pxi"

@@ -148,6 +148,9 @@ class LimitExceededError(SegstoreError, ValueError):
 class CodecError(SegstoreError, ValueError):
     """Compressed data cannot be decoded."""
 
+    decoded: bytes = b""
+    """What came out before the break; a codec leaves it for the core, which takes it away."""
+
 
 class CodecMissingError(SegstoreError, ImportError):
     """No library for a compression codec is installed; the message names the package to install."""

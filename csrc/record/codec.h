@@ -38,7 +38,8 @@ typedef struct sgs_codec_table {
 sgs_status sgs_codec_compress(const sgs_codec_table *codecs, int codec, int level, const uint8_t *data, size_t size,
                               sgs_buffer *out, sgs_error *err);
 /** Append the decompressed record section to `out`.
- *  @return SGS_UNSUPPORTED_FORMAT for ids 5..7 [DUR-95], SGS_CODEC_MISSING, SGS_CODEC, SGS_LIMIT_EXCEEDED */
+ *  @return SGS_UNSUPPORTED_FORMAT for ids 5..7 [DUR-95], SGS_CODEC_MISSING, SGS_CODEC, SGS_LIMIT_EXCEEDED; after a
+ *          failure `out` may hold what came out before the break, as far as the provider tells */
 sgs_status sgs_codec_decompress(const sgs_codec_table *codecs, int codec, const uint8_t *data, size_t size,
                                 sgs_buffer *out, sgs_error *err);
 /** "none", "gzip", "snappy", "lz4", "zstd"; "?" for another id */

@@ -116,6 +116,8 @@ uint8_t *sgs_legacy_message_write(uint8_t *out, int8_t magic, int64_t offset, in
     return end;
 }
 
+void sgs_legacy_message_set_offset(uint8_t *message, int64_t offset) { sgs_store_be_i64(message, offset); }
+
 sgs_status sgs_legacy_message_set_timestamp(uint8_t *message, size_t size, bool log_append_time, int64_t timestamp,
                                             sgs_error *err)
 {

@@ -43,6 +43,8 @@ int64_t sgs_legacy_message_size(int8_t magic, sgs_bytes key, sgs_bytes value);
  *  SGS_ATTRIBUTE_LOG_APPEND_TIME at magic 1. @return the byte behind it */
 uint8_t *sgs_legacy_message_write(uint8_t *out, int8_t magic, int64_t offset, int64_t timestamp, unsigned attributes,
                                   sgs_bytes key, sgs_bytes value);
+/** Give a message, or a wrapper with all that is in it at magic 1, another offset; the CRC does not cover it. */
+void sgs_legacy_message_set_offset(uint8_t *message, int64_t offset);
 /** Give a complete message another timestamp and type, as Kafka's setMaxTimestamp does: attributes and CRC follow,
  *  unless type and timestamp are what they were [format.md 7.2].
  *  @return SGS_ILLEGAL_ARGUMENT at magic 0, which has no timestamp */

@@ -195,7 +195,7 @@ sgs_status sgs_legacy_section_open(const uint8_t *batch, size_t size, const sgs_
     if (messages.batch.magic == 0)
         messages.batch.attributes &= (int16_t)~SGS_ATTRIBUTE_LOG_APPEND_TIME; /* means nothing there */
     for (bool found = true; found;) {
-        sgs_legacy_message message;
+        sgs_legacy_message message = { .offset = 0 };
         status = sgs_legacy_reader_next(&messages, &message, &found, err);
         if (status == SGS_OK && found)
             status = rewrite(&messages.batch, &message, scratch, err);

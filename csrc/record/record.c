@@ -6,8 +6,9 @@
 
 #include "record/record_parse.h"
 
-sgs_record_fault sgs_record_check_headers(const uint8_t *at, const uint8_t *end, int32_t count)
+sgs_record_fault sgs_record_check_headers(const uint8_t *at, const uint8_t *end, int32_t count, sgs_null_sizes nulls)
 {
+    const int32_t least_size = nulls == SGS_NULL_IS_NEGATIVE ? INT32_MIN : -1;
     if (count < 0)
         return "a record has a negative header count";
     if (count > end - at)
@@ -23,7 +24,7 @@ sgs_record_fault sgs_record_check_headers(const uint8_t *at, const uint8_t *end,
         at += key_size;
         if (!sgs_parse_varint(&at, end, &value_size))
             return "a header value size is not a number";
-        if (value_size < -1 || value_size > end - at)
+        if (value_size < least_size || value_size > end - at)
             return "a header value reaches beyond its record";
         at += value_size < 0 ? 0 : value_size;
     }
@@ -107,7 +108,7 @@ void sgs_record_next_header(sgs_bytes *headers, sgs_record_header *header)
     const bool has_value_size = sgs_parse_varint(&at, end, &value_size);
     SGS_ASSERT(has_value_size && value_size <= end - at);
     (void)has_value_size;
-    header->value = (sgs_bytes){ value_size < 0 ? NULL : at, value_size };
+    header->value = (sgs_bytes){ value_size < 0 ? NULL : at, value_size < 0 ? -1 : value_size };
     at += value_size < 0 ? 0 : value_size;
     *headers = (sgs_bytes){ at, (int32_t)(end - at) };
 }

@@ -108,6 +108,18 @@ sgs_status sgs_batch_header_peek(const uint8_t *batch, size_t size, int64_t posi
     return SGS_OK;
 }
 
+sgs_status sgs_batch_first_size(const uint8_t *prefix, int32_t *size, sgs_error *err)
+{
+    const int32_t length = sgs_load_be_i32(prefix + LENGTH_AT);
+    if (length < SGS_LEGACY_MESSAGE_MIN_BYTES || length > INT32_MAX - SGS_LOG_OVERHEAD)
+        return sgs_fail_at(err, SGS_CORRUPT_RECORD, 0, "a batch length from 14", "%" PRId32, length);
+    const int8_t magic = (int8_t)prefix[MAGIC_AT];
+    if (magic < 0 || magic > 2)
+        return sgs_fail_at(err, SGS_CORRUPT_RECORD, 0, "magic 0, 1 or 2", "%d", magic);
+    *size = SGS_LOG_OVERHEAD + length;
+    return SGS_OK;
+}
+
 sgs_status sgs_batch_header_load(const uint8_t *batch, size_t size, int64_t position, sgs_batch_header *header,
                                  sgs_error *err)
 {

@@ -70,6 +70,10 @@ sgs_status sgs_batch_header_load(const uint8_t *batch, size_t size, int64_t posi
  *  @return SGS_CORRUPT_RECORD also for a length below 49 (14 in a legacy message) or too large for size_bytes */
 sgs_status sgs_batch_header_peek(const uint8_t *batch, size_t size, int64_t position, sgs_batch_header *header,
                                  sgs_error *err);
+/** Size of the batch that begins with these SGS_BATCH_PREFIX_BYTES, whether or not the rest is there, Kafka
+ *  MemoryRecords.firstBatchSize [format.md 9.1].
+ *  @return SGS_CORRUPT_RECORD: a length below 14 or that no batch has, a magic above 2 or below 0 */
+sgs_status sgs_batch_first_size(const uint8_t *prefix, int32_t *size, sgs_error *err);
 /** Write the 61 header bytes of a magic 2 batch, `crc` included (see sgs_batch_seal). */
 void sgs_batch_header_store(const sgs_batch_header *header, uint8_t *batch);
 /** Compute and store the CRC of a complete magic 2 batch. @return the CRC */

@@ -29,8 +29,11 @@ typedef const char *sgs_record_fault;
 /** Fill `err`: the batch's offset, which of its records, and what is wrong. @return SGS_INVALID_RECORD */
 sgs_status sgs_record_fail(const sgs_batch_header *batch, int32_t index, sgs_record_fault fault, sgs_error *err);
 
+/* Which sizes are null: -1 alone [DUR-91], or any below 0 as for Kafka's readers [format.md 5]. */
+typedef enum sgs_null_sizes { SGS_NULL_IS_MINUS_ONE, SGS_NULL_IS_NEGATIVE } sgs_null_sizes;
+
 /** Check `count` headers that must end exactly at `end`. @return NULL when they are good */
-sgs_record_fault sgs_record_check_headers(const uint8_t *at, const uint8_t *end, int32_t count);
+sgs_record_fault sgs_record_check_headers(const uint8_t *at, const uint8_t *end, int32_t count, sgs_null_sizes nulls);
 
 /* As the readers of base/varint.h, but the slow call gets a copy of the position, so that the position itself can live
  * in a register. */
@@ -90,10 +93,11 @@ static inline bool sgs_parse_varlong(const uint8_t **next, const uint8_t *end, i
     return true;
 }
 
-/** Parse the record at `at`. @return NULL and `*fields`, or what is wrong */
-static inline sgs_record_fault sgs_record_parse(const uint8_t *at, const uint8_t *section_end,
-                                                sgs_record_fields *fields)
+/** Parse the record at `at`; `nulls` is a constant where speed matters. @return NULL and `*fields`, or what is wrong */
+static inline sgs_record_fault sgs_record_parse_by(sgs_null_sizes nulls, const uint8_t *at, const uint8_t *section_end,
+                                                   sgs_record_fields *fields)
 {
+    const int32_t least_size = nulls == SGS_NULL_IS_NEGATIVE ? INT32_MIN : -1;
     int32_t size;
     if (!sgs_parse_varint(&at, section_end, &size))
         return "the section ends, or a number is too long, where a record's size should be";
@@ -114,18 +118,18 @@ static inline sgs_record_fault sgs_record_parse(const uint8_t *at, const uint8_t
     int32_t key_size;
     if (!sgs_parse_varint(&at, section_end, &key_size))
         return "a key size is not a number";
-    if (key_size < -1 || key_size > end - at) /* [DUR-91]; also when a number above went beyond the record */
+    if (key_size < least_size || key_size > end - at) /* [DUR-91]; also when a number above went beyond the record */
         return "a key reaches beyond its record";
-    fields->key_size = key_size;
+    fields->key_size = key_size < 0 ? -1 : key_size;
     fields->key = key_size < 0 ? NULL : at;
     at += key_size < 0 ? 0 : key_size;
 
     int32_t value_size;
     if (!sgs_parse_varint(&at, section_end, &value_size))
         return "a value size is not a number";
-    if (value_size < -1 || value_size > end - at)
+    if (value_size < least_size || value_size > end - at)
         return "a value reaches beyond its record";
-    fields->value_size = value_size;
+    fields->value_size = value_size < 0 ? -1 : value_size;
     fields->value = value_size < 0 ? NULL : at;
     at += value_size < 0 ? 0 : value_size;
 
@@ -133,10 +137,16 @@ static inline sgs_record_fault sgs_record_parse(const uint8_t *at, const uint8_t
         return "a header count is not a number";
     fields->headers = at;
     if (fields->headers_count != 0)
-        return sgs_record_check_headers(at, end, fields->headers_count);
+        return sgs_record_check_headers(at, end, fields->headers_count, nulls);
     if (at != end)
         return "a record does not end at its declared size";
     return NULL;
+}
+
+static inline sgs_record_fault sgs_record_parse(const uint8_t *at, const uint8_t *section_end,
+                                                sgs_record_fields *fields)
+{
+    return sgs_record_parse_by(SGS_NULL_IS_MINUS_ONE, at, section_end, fields);
 }
 
 #endif

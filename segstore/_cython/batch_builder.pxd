@@ -4,6 +4,7 @@ from libc.stdint cimport int16_t, int32_t, int64_t
 
 from segstore._cython.buffer cimport sgs_buffer, sgs_memory
 from segstore._cython.codec cimport sgs_codec_table
+from segstore._cython.record cimport sgs_bytes, sgs_record_header
 from segstore._cython.record_batch cimport sgs_batch_header
 from segstore._cython.status cimport sgs_error, sgs_status
 
@@ -36,6 +37,9 @@ cdef extern from "record/batch_builder.h" nogil:
     void sgs_batch_builder_init(sgs_batch_builder *builder, sgs_memory memory, const sgs_codec_table *codecs)
     void sgs_batch_builder_deinit(sgs_batch_builder *builder)
     sgs_status sgs_batch_builder_start(sgs_batch_builder *builder, const sgs_batch_options *options, sgs_error *err)
+    sgs_status sgs_batch_builder_append(sgs_batch_builder *builder, int64_t offset, int64_t timestamp, sgs_bytes key,
+                                        sgs_bytes value, const sgs_record_header *headers, int32_t headers_count,
+                                        sgs_error *err)
     sgs_status sgs_batch_builder_seal(sgs_batch_builder *builder, sgs_buffer *out, size_t start,
                                       sgs_batch_header *header, sgs_error *err)
     sgs_status sgs_batch_builder_finish(sgs_batch_builder *builder, sgs_buffer *out, sgs_batch_header *header,

@@ -81,7 +81,7 @@ cdef object scan_result_of(sgs_scan_result *result, str directory):
 
 
 def scan_batches(data, *, str rules="memory", bint check_crc=True, int32_t max_batch_bytes=INT32_MAX,
-                 uint32_t max_batches=0xFFFFFFFF):
+                 uint32_t max_batches=0xFFFFFFFF, bint kafka_limits=False):
     """Check a whole buffer of batches in one pass."""
     cdef Py_buffer view
     cdef sgs_scan_options options
@@ -95,6 +95,7 @@ def scan_batches(data, *, str rules="memory", bint check_crc=True, int32_t max_b
     options.check_crc = check_crc
     options.max_batch_bytes = max_batch_bytes
     options.max_batches = max_batches
+    options.kafka_limits = kafka_limits
     PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
     sgs_batch_table_init(&table, memory)
     try:

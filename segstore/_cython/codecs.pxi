@@ -34,6 +34,11 @@ cdef sgs_status decompress_in_python(void *context, const uint8_t *data, size_t 
         decompress = (<tuple>context)[2]
         with PyMemoryView_FromMemory(<char *>data, <Py_ssize_t>size, PyBUF_READ) as view:  # dies with the call
             return take_result(decompress(view, limit), limit, out, err)
+    except CodecError as error:
+        if error.decoded:
+            take_result(error.decoded, limit, out, err)
+            error.decoded = b""
+        return leave_pending(error, err)
     except BaseException as error:
         return leave_pending(error, err)
 

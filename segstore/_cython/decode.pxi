@@ -1,14 +1,5 @@
 # decode.pxi - records out of whole batches, lazily or as lists (csrc/record/record_section.h, record.h)
 
-class RawRecord(NamedTuple):
-    offset: int
-    timestamp: int
-    sequence: int
-    key: bytes
-    value: bytes
-    headers: tuple
-
-
 @cython.final
 @cython.no_gc_clear
 cdef class _BatchReader:
@@ -86,7 +77,7 @@ cdef class _BatchReader:
                 return status
             size = <size_t>(self.scan.result.valid_bytes - self.position)
             self.position = self.scan.result.valid_bytes  # also behind a batch that cannot be opened [DUR-92]
-            if header.last_offset < self.start_offset or header.base_offset >= self.end_offset:
+            if header.last_offset < self.start_offset or sgs_batch_least_offset(&header) >= self.end_offset:
                 continue
             if not self.control and sgs_batch_is_control(&header):
                 continue
@@ -138,30 +129,6 @@ cdef class _RecordIterator:
         return record_of(&record, &self.batches.reader.batch, self.topic, self.partition)
 
 
-@cython.final
-cdef class _RawRecordIterator:
-    cdef _BatchReader batches
-
-    def __iter__(self):
-        return self
-
-    def __next__(self):
-        cdef sgs_record record
-        if self.batches.is_busy:
-            raise IllegalStateError("the iterator is used by two threads at once")
-        while not self.batches.next_raw_record(&record):
-            if not self.batches.open_next():
-                raise StopIteration
-        return RawRecord(
-            record.offset,
-            record.timestamp,
-            record.sequence,
-            bytes_or_none(record.key),
-            bytes_or_none(record.value),
-            headers_of(record.headers, record.headers_count, True),
-        )
-
-
 def iterate_records(data, CodecTable codecs not None, *, int64_t start_offset=0, int64_t end_offset=INT64_MAX,
                     bint check_crc=True, bint control=False, str topic not None="", int32_t partition=-1,
                     AbortedTransactions aborted=None):
@@ -170,13 +137,6 @@ def iterate_records(data, CodecTable codecs not None, *, int64_t start_offset=0,
     iterator.batches = _BatchReader(data, codecs, start_offset, end_offset, check_crc, control, aborted)
     iterator.topic = topic
     iterator.partition = partition
-    return iterator
-
-
-def iterate_raw_records(batch, CodecTable codecs not None, *, bint check_crc=False):
-    """Records of one batch as a dump prints them, control records included."""
-    cdef _RawRecordIterator iterator = _RawRecordIterator.__new__(_RawRecordIterator)
-    iterator.batches = _BatchReader(batch, codecs, INT64_MIN, INT64_MAX, check_crc, True)
     return iterator
 
 

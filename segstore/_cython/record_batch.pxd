@@ -9,6 +9,7 @@ cdef extern from "record/record_batch.h" nogil:
     enum:
         SGS_BATCH_HEADER_BYTES
         SGS_ATTRIBUTE_LOG_APPEND_TIME
+        SGS_BATCH_PREFIX_BYTES
 
     ctypedef struct sgs_batch_header:
         int64_t position
@@ -29,4 +30,14 @@ cdef extern from "record/record_batch.h" nogil:
 
     sgs_status sgs_batch_header_load(const uint8_t *batch, size_t size, int64_t position, sgs_batch_header *header,
                                      sgs_error *err)
+    sgs_status sgs_batch_check(const uint8_t *batch, size_t size, int64_t position, sgs_error *err)
+    sgs_status sgs_batch_first_size(const uint8_t *prefix, int32_t *size, sgs_error *err)
+    void sgs_batch_set_last_offset(uint8_t *batch, int64_t last_offset)
+    void sgs_batch_set_leader_epoch(uint8_t *batch, int32_t epoch)
+    void sgs_batch_set_max_timestamp(uint8_t *batch, size_t size, bint log_append_time, int64_t timestamp)
     bint sgs_batch_is_control(const sgs_batch_header *header)
+    int sgs_batch_codec(const sgs_batch_header *header)
+    int sgs_batch_timestamp_type(const sgs_batch_header *header)
+    int64_t sgs_batch_least_offset(const sgs_batch_header *header)
+    int32_t sgs_sequence_add(int32_t sequence, int32_t n)
+    int32_t sgs_sequence_subtract(int32_t sequence, int32_t n)

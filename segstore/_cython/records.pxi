@@ -205,7 +205,7 @@ cdef Record record_of(const sgs_record *source, const sgs_batch_header *batch, s
     record.offset = source.offset
     record.timestamp_ms = source.timestamp
     record.has_timestamp = True
-    record.timestamp_type = 1 if batch.attributes & SGS_ATTRIBUTE_LOG_APPEND_TIME else 0
+    record.timestamp_type = <int8_t>sgs_batch_timestamp_type(batch)
     record.leader_epoch = batch.partition_leader_epoch
     record.key = bytes_or_none(source.key)
     record.value = bytes_or_none(source.value)

@@ -16,6 +16,7 @@ cdef extern from "base/status.h" nogil:
         SGS_NOT_FOUND
         SGS_ALREADY_EXISTS
         SGS_CALLBACK
+        SGS_ILLEGAL_ARGUMENT
         SGS_STATUS_COUNT
 
     ctypedef struct sgs_error:

@@ -14,6 +14,8 @@ LIBRARY: Final = "zlib"
 GZIP_WINDOW_BITS: Final = 31  # a gzip header and trailer around a window of 32 KiB
 HIGHEST_LEVEL: Final = 9
 MEMBER_START: Final = b"\x1f\x8b\x08"
+STEP_INPUT_BYTES: Final = 8 * 1024
+STEP_OUTPUT_BYTES: Final = 16 * 1024  # the steps of Kafka's stream
 SMALLEST_MEMBER_BYTES: Final = 18  # header and trailer; fewer bytes behind a member are ignored
 
 
@@ -43,6 +45,14 @@ def decompress(data: memoryview, limit: int) -> bytes:
 
     Trailing bytes that begin no member are ignored, as Java's ``GZIPInputStream`` does.
     """
+    try:
+        return _decompress_members(data, limit)
+    except CodecError as error:
+        error.decoded = _before_break(data, limit)
+        raise
+
+
+def _decompress_members(data: memoryview, limit: int) -> bytes:
     inflater = _inflater()
     rest: memoryview | bytes = data
     parts: list[bytes] = []
@@ -66,3 +76,38 @@ def decompress(data: memoryview, limit: int) -> bytes:
         rest = member.unused_data
         if len(rest) <= SMALLEST_MEMBER_BYTES or rest[:3] != MEMBER_START:
             return parts[0] if len(parts) == 1 else b"".join(parts)
+
+
+def _before_break(data: memoryview, limit: int) -> bytes:
+    """Return what Java's stream gives before its error.
+
+    It inflates in steps: the step in which the data is wrong gives nothing, but a wrong trailer
+    comes behind all data.
+    """
+    content = bytearray()
+    member = zlib.decompressobj(GZIP_WINDOW_BITS)
+    rest = bytes(data)
+    while rest and len(content) < limit:
+        step, rest = rest[:STEP_INPUT_BYTES], rest[STEP_INPUT_BYTES:]
+        before = member.copy()
+        try:
+            content += member.decompress(step, min(STEP_OUTPUT_BYTES, limit - len(content)))
+        except zlib.error as error:
+            if "check" in str(error):  # of the trailer
+                content += _bytewise(before, step)
+            break
+        rest = member.unconsumed_tail + rest
+        if member.eof:
+            rest = member.unused_data + rest
+            member = zlib.decompressobj(GZIP_WINDOW_BITS)
+    return bytes(content[:limit])
+
+
+def _bytewise(member: Any, step: bytes) -> bytes:
+    content = bytearray()
+    for place in range(len(step)):
+        try:
+            content += member.decompress(step[place : place + 1])
+        except zlib.error:
+            break
+    return bytes(content)

@@ -29,6 +29,7 @@ FLAG_BLOCK_CHECKSUM: Final = 0x10
 FLAG_CONTENT_SIZE: Final = 0x08
 FLAG_CONTENT_CHECKSUM: Final = 0x04
 BLOCK_SIZES: Final = {0x40: 1 << 16, 0x50: 1 << 18, 0x60: 1 << 20, 0x70: 1 << 22}
+END_MARK: Final = bytes(4)
 STORED: Final = 0x80000000
 HIGHEST_RATIO: Final = 255  # a block byte makes at most so many
 
@@ -75,6 +76,14 @@ def compress(data: bytes, level: int) -> bytes:
 
 def decompress(data: memoryview, limit: int) -> bytes:
     """Decompress the first frame to at most *limit* bytes; what follows its end mark is ignored."""
+    try:
+        return _decompress_frame(data, limit)
+    except CodecError as error:
+        error.decoded = _before_break(data, limit)
+        raise
+
+
+def _decompress_frame(data: memoryview, limit: int) -> bytes:
     header, blocks, checksums = _read_header(data)
     block_max_bytes = BLOCK_SIZES[header[5]]
     end, bound = _walk_blocks(data, blocks, block_max_bytes, checksum_bytes=checksums)
@@ -93,6 +102,24 @@ def decompress(data: memoryview, limit: int) -> bytes:
     if not decompressor.eof:
         raise CodecError("lz4: a block decompresses to more than its frame allows")
     return content
+
+
+def _before_break(data: memoryview, limit: int) -> bytes:
+    """Return the blocks before the first that is wrong: one by one, for they are independent."""
+    content = bytearray()
+    try:
+        header, position, checksum_bytes = _read_header(data)
+        while len(content) < limit:
+            word = int.from_bytes(data[position : position + WORD_BYTES], "little")
+            end = position + WORD_BYTES + (word & ~STORED) + checksum_bytes
+            if word == 0 or end > len(data):
+                break
+            frame = b"".join((header, data[position:end], END_MARK))
+            content += _decompress_frame(memoryview(frame), limit - len(content))
+            position = end
+    except (CodecError, LimitExceededError):
+        pass  # the break
+    return bytes(content)
 
 
 def _read_header(data: memoryview) -> tuple[bytes, int, int]:

@@ -7,6 +7,7 @@ kept, one set a thread: making one costs more than a batch.
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import threading
 from functools import cache
@@ -130,6 +131,30 @@ def compress(data: bytes, level: int) -> bytes:
 
 def decompress(data: memoryview, limit: int) -> bytes:
     """Decompress all frames to at most *limit* bytes; anything that is no frame is an error."""
+    try:
+        return _decompress_frames(data, limit)
+    except CodecError as error:
+        error.decoded = _before_break(data, limit)
+        raise
+
+
+def _before_break(data: memoryview, limit: int) -> bytes:
+    """Return the content of the frames before the break, and of the broken one's first blocks."""
+    library = _library()
+    decompress_frame = library.decompressor()
+    content = bytearray()
+    position = 0
+    try:
+        for frame, bound in frames_of(data):
+            content += decompress_frame(frame, min(bound, limit - len(content)))
+            position += len(frame)
+    except (CodecError, library.error):
+        with contextlib.suppress(library.error):  # a frame that is cut gives its whole blocks
+            content += decompress_frame(bytes(data[position:]), limit - len(content))
+    return bytes(content[:limit])
+
+
+def _decompress_frames(data: memoryview, limit: int) -> bytes:
     library = _library()
     if _contexts.decompressor is None:
         _contexts.decompressor = library.decompressor()

@@ -125,11 +125,17 @@ def test_iterators_keep_the_bytes_alive():
         data.clear()
 
 
-def test_legacy_batches_are_unsupported_and_say_so():
-    data = bytearray(batch([(b"k", b"v")]))
-    data[16] = 1
-    with pytest.raises(UnsupportedFormatError):
-        decode_values(data, codec_table())
+def test_messages_of_magic_0_and_1_are_records_too():
+    """[format.md 19.3]"""
+    v0 = bytes.fromhex("000000000000002a000000101fecd70a0000000000016b0000000176")
+    v1 = bytes.fromhex("000000000000002a0000001839268c3301000000018bcfe56800000000016b0000000176")
+
+    assert decode_tuples(v0, codec_table()) == [(42, -1, b"k", b"v")]
+    assert decode_tuples(v1, codec_table()) == [(42, 1_700_000_000_000, b"k", b"v")]
+    types = [record.timestamp_type for record in iterate_records(v0 + v1, codec_table())]
+    assert types == [-1, 0]
+    with pytest.raises(CorruptRecordError):
+        decode_values(v1[:-1] + b"w", codec_table())
 
 
 @pytest.mark.parametrize("codec", [5, 6, 7])

@@ -1,0 +1,93 @@
+# raw_records.pxi - the records of one batch as Kafka's own iterators give them (csrc/record/record_iterator.h)
+
+class RawRecord(NamedTuple):
+    offset: int
+    timestamp: int
+    sequence: int
+    key: bytes
+    value: bytes
+    headers: tuple
+    size: int
+    crc: int = None
+    is_valid: bool = None
+
+
+cdef dict ITERATIONS = {
+    "streaming": SGS_ITERATE_STREAMING,
+    "whole": SGS_ITERATE_WHOLE,
+    "skip_key_value": SGS_ITERATE_SKIP_KEY_VALUE,
+}
+
+
+@cython.final
+@cython.no_gc_clear
+cdef class _RawRecordIterator:
+    cdef Py_buffer view
+    cdef CodecTable codecs
+    cdef sgs_buffer scratch
+    cdef sgs_record_iterator iterator
+    cdef object broken  # the exception that ends the iteration early, when the stream broke in its middle
+    cdef bint is_busy
+
+    def __cinit__(self, data, CodecTable codecs not None, sgs_iteration kind, bint check_crc):
+        cdef const uint8_t *start
+        cdef size_t size
+        cdef sgs_error err
+        cdef sgs_status status
+        sgs_buffer_init(&self.scratch, memory)
+        PyObject_GetBuffer(data, &self.view, PyBUF_SIMPLE)
+        self.codecs = codecs
+        start = <const uint8_t *>self.view.buf
+        size = <size_t>self.view.len
+        with nogil:
+            status = sgs_batch_check(start, size, 0, &err) if check_crc else SGS_OK
+            if status == SGS_OK:
+                status = sgs_record_iterator_open(
+                    start, size, kind, &codecs.table, &self.scratch, &self.iterator, &err
+                )
+        check(status, &err)
+        if self.iterator.break_.status != SGS_OK:
+            try:
+                check(self.iterator.break_.status, &self.iterator.break_)
+            except Exception as error:
+                self.broken = error
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.view)
+        sgs_buffer_deinit(&self.scratch)
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef sgs_iterated_record found
+        cdef c_bool has_found = False
+        cdef sgs_error err
+        cdef sgs_status status = sgs_record_iterator_next(&self.iterator, &found, &has_found, &err)
+        if status == SGS_CALLBACK:
+            raise self.broken
+        check(status, &err)
+        if not has_found:
+            raise StopIteration
+        cdef bint is_legacy = self.iterator.batch.magic < 2
+        return RawRecord(
+            found.record.offset,
+            found.record.timestamp,
+            found.record.sequence,
+            bytes_or_none(found.record.key),
+            bytes_or_none(found.record.value),
+            headers_of(found.record.headers, found.record.headers_count, True),
+            found.record.size_bytes,
+            found.message.crc if is_legacy else None,
+            sgs_legacy_message_is_valid(&found.message) if is_legacy else None,
+        )
+
+
+def iterate_raw_records(batch, CodecTable codecs not None, *, bint check_crc=False, str iteration="streaming"):
+    """Records of one batch as Kafka's iterators give them, control records included."""
+    kind = ITERATIONS.get(iteration)
+    if kind is None:
+        raise IllegalArgumentError(
+            f"no iteration {iteration!r}", found=iteration[:80], expected=" or ".join(ITERATIONS)
+        )
+    return _RawRecordIterator(batch, codecs, kind, check_crc)
