@@ -243,6 +243,7 @@ class LogAppender(LogReader):
                 log_append_time=self._stamps_append_time,
                 keys_required=self._keys_required,
                 records_are_trusted=trusted,
+                records_are_checked=not trusted,  # analyse() did, outside of the lock
                 timestamp_before_max_ms=config.message_timestamp_before_max_ms,
                 timestamp_after_max_ms=config.message_timestamp_after_max_ms,
             )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from segstore import _core
-from segstore._core import EncodedBatches
+from segstore._core import EncodedBatches, ValidatorMetrics
 from segstore.errors import (
     IllegalArgumentError,
     InvalidEpochError,
@@ -20,8 +20,8 @@ from segstore.errors import (
     UnexpectedAppendOffsetError,
     UnsupportedFormatError,
 )
+from segstore.records.compression import compression_level
 from segstore.records.memory_records import MemoryRecords
-from segstore.records.record_builder import build_batches
 from segstore.types import Codec
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from segstore._core import BatchHeaders, CodecTable
     from segstore.config import LogConfig
 
-CODEC_MASK = 0x07
+CODEC_OF_SOURCE = -1
 CONTROL_OR_TRANSACTIONAL = 0x30
 
 
@@ -43,52 +43,41 @@ class ProducerInput:
         For the size limit and the codec of the topic.
     codecs : CodecTable
         To rebuild batches of another codec.
+
+    Attributes
+    ----------
+    metrics : ValidatorMetrics
+        What batches were refused for, counted.
     """
 
     def __init__(self, config: LogConfig, codecs: CodecTable) -> None:
         self._config = config
         self._codecs = codecs
+        self.metrics = ValidatorMetrics()
         kind = config.compression_type
-        self._target = None if kind == "producer" else _codec_named(kind)
+        self._target, self._level = CODEC_OF_SOURCE, 0
+        if kind != "producer":
+            self._target = codec = _codec_named(kind)
+            self._level = compression_level(codec, config)
 
     def analyse(
         self, batches: Buffer | MemoryRecords | EncodedBatches, now_ms: int
     ) -> tuple[Buffer, BatchHeaders]:
-        """Check batches of a client; return a copy that can be stamped, and its header table."""
+        """Check batches of a client; return a copy that can be stamped, and its header table.
+
+        Nothing but offsets and epoch are left to be assigned. Batches of magic 0 and 1, and those
+        of another codec than the topic's, are built again [APP-30..APP-34].
+        """
         is_request = not isinstance(batches, (MemoryRecords, EncodedBatches))
         data, headers = _scan(batches)
         if not len(headers):
             return data, headers
-        if (headers["magic"] > 1).all() and (headers["base_offset"] != 0).any():
+        if ((headers["magic"] > 1) & (headers["base_offset"] != 0)).any():
             raise InvalidRecordError("a producer's batch begins at offset 0")
         self._check_sizes(headers)
-        if is_request and len(headers) != 1:
-            raise InvalidRecordError(
-                "a produce request holds one batch",
-                found=f"{len(headers)} batches",
-                expected="one; MemoryRecords takes several",
-            )
         _check_plain(headers)
-        if self._target is not None and (headers["attributes"] & CODEC_MASK != self._target).any():
-            data, headers = self._rebuilt(data, headers, now_ms)
-        return data, headers
-
-    def _check_sizes(self, headers: BatchHeaders) -> None:
-        limit = self._config.max_message_bytes
-        largest = int(headers["size_bytes"].max())
-        if largest > limit:
-            raise RecordTooLargeError(
-                f"a batch of {largest} bytes is larger than max.message.bytes",
-                found=f"{largest} bytes",
-                expected=f"at most {limit} bytes",
-            )
-
-    def _rebuilt(
-        self, data: Buffer, headers: BatchHeaders, now_ms: int
-    ) -> tuple[Buffer, BatchHeaders]:
-        """Compress again with the topic's codec, after every check of the original [APP-30]."""
         config = self._config
-        _core.validate_and_assign_offsets(
+        result = _core.validate_and_assign_offsets(
             data,
             headers,
             self._codecs,
@@ -100,13 +89,25 @@ class ProducerInput:
             records_are_trusted=False,
             timestamp_before_max_ms=config.message_timestamp_before_max_ms,
             timestamp_after_max_ms=config.message_timestamp_after_max_ms,
+            target_codec=self._target,
+            level=self._level,
+            one_request=is_request,
+            metrics=self.metrics,
         )
-        records = _core.iterate_records(data, self._codecs, check_crc=False)
-        rebuilt = build_batches(
-            list(records), config=config, default_timestamp=-1, codec=self._target
-        )
-        self._check_sizes(rebuilt.headers)
-        return rebuilt, rebuilt.headers
+        if result.rebuilt is None:
+            return data, headers
+        self._check_sizes(result.rebuilt.headers)
+        return result.rebuilt, result.rebuilt.headers
+
+    def _check_sizes(self, headers: BatchHeaders) -> None:
+        limit = self._config.max_message_bytes
+        largest = int(headers["size_bytes"].max())
+        if largest > limit:
+            raise RecordTooLargeError(
+                f"a batch of {largest} bytes is larger than max.message.bytes",
+                found=f"{largest} bytes",
+                expected=f"at most {limit} bytes",
+            )
 
     def analyse_for_follower(
         self, batches: Buffer | MemoryRecords, leader_epoch: int
@@ -118,6 +119,8 @@ class ProducerInput:
             headers = headers[: newer[0]].copy()
             del data[int(headers["size_bytes"].sum()) :]
         if len(headers):
+            if (headers["magic"] < 2).any():  # noqa: PLR2004 - the current format
+                raise UnsupportedFormatError("a follower takes no batches of magic 0 and 1")
             _check_plain(headers)
             if (headers["base_offset"][1:] <= headers["last_offset"][:-1]).any():
                 raise InvalidRecordError("the offsets of the batches do not ascend")
@@ -165,11 +168,8 @@ def _scan(batches: Buffer | MemoryRecords | EncodedBatches) -> tuple[bytearray, 
 
 
 def _check_plain(headers: BatchHeaders) -> None:
-    if (headers["magic"] < 2).any():  # noqa: PLR2004 - the current format
-        raise UnsupportedFormatError("batches of magic 0 and 1 are read, but not appended")
-    special = (headers["producer_id"] >= 0) | (
-        headers["attributes"] & CONTROL_OR_TRANSACTIONAL != 0
-    )
+    flags = headers["attributes"] & CONTROL_OR_TRANSACTIONAL
+    special = (headers["producer_id"] >= 0) | ((headers["magic"] > 1) & (flags != 0))
     if special.any():
         raise UnsupportedFormatError(
             "batches of idempotent or transactional producers, and control batches, cannot be"
