@@ -53,8 +53,9 @@ def dump_with_kafka(directory: Path, *arguments: str) -> bytes:
     return _java("org.apache.kafka.tools.DumpLogSegments", *arguments, cwd=directory).stdout
 
 
-def _java(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
-    command = [
+def java_command(*arguments: str) -> list[str]:
+    """Return the command that runs a class of Kafka, or a source file that uses them."""
+    return [
         "java",
         "-Dfile.encoding=UTF-8",
         "-Dstdout.encoding=UTF-8",
@@ -62,6 +63,10 @@ def _java(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProce
         f"{kafka_libraries()}/*",
         *arguments,
     ]
+
+
+def _java(*arguments: str, cwd: Path | None = None) -> subprocess.CompletedProcess[bytes]:
+    command = java_command(*arguments)
     result = subprocess.run(command, cwd=cwd, capture_output=True, check=False, timeout=300)
     assert result.returncode == 0, result.stderr.decode(errors="replace")
     return result
