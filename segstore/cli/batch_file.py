@@ -33,8 +33,14 @@ HEADER_BYTES = 61
 SMALLEST_LENGTH = 14
 FIRST_MAGIC_OF_BATCHES = 2
 CRC_START = 21
+LEGACY_CRC_START = 16
+LEGACY_HEADER_BYTES = 26
+LEGACY_TIMED_HEADER_BYTES = 34
+LEGACY_ATTRIBUTES = 0x0F
 
 _PREFIX = struct.Struct(">qiib")
+_LEGACY_HEADER = struct.Struct(">qiIbb")
+_TIMESTAMP = struct.Struct(">q")
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 
 CODEC_MASK = 0x07
@@ -45,7 +51,11 @@ DELETE_HORIZON_FLAG = 0x40
 
 
 class FileBatch(NamedTuple):
-    """Header and bytes of one batch of magic 2 or above [format.md 4]."""
+    """Header and bytes of one batch [format.md 4], or of one message of magic 0 or 1 [7.1].
+
+    A message has one offset and one timestamp; where it is a wrapper, they are those of the last
+    and the newest message in it. Fields that it does not have are -1 or 0.
+    """
 
     position: int
     data: bytes
@@ -75,10 +85,19 @@ class FileBatch(NamedTuple):
 
     @property
     def is_valid(self) -> bool:
-        """Whether the CRC over bytes 21 to the end is right [format.md 9.2]."""
+        """Whether the CRC is right [format.md 9.2]."""
+        from zlib import crc32
+
         from segstore._core import crc32c
 
+        if self.is_legacy:
+            return crc32(memoryview(self.data)[LEGACY_CRC_START:]) == self.crc
         return crc32c(memoryview(self.data)[CRC_START:]) == self.crc
+
+    @property
+    def is_legacy(self) -> bool:
+        """Whether this is a message of magic 0 or 1."""
+        return self.magic < FIRST_MAGIC_OF_BATCHES
 
     @property
     def last_sequence(self) -> int:
@@ -95,6 +114,8 @@ class FileBatch(NamedTuple):
     @property
     def timestamp_type(self) -> str:
         """Kafka's name of the timestamp type."""
+        if self.magic == 0:
+            return "NoTimestampType"
         return "LogAppendTime" if self.attributes & LOG_APPEND_TIME_FLAG else "CreateTime"
 
     @property
@@ -158,7 +179,7 @@ class BatchFile:
         CorruptRecordError
             A length field that cannot be; the file shrank below its size.
         UnsupportedFormatError
-            Magic 0 or 1.
+            A magic below 0.
         """
         end = min(self.size_bytes, position + max_bytes)
         window = b""
@@ -173,7 +194,7 @@ class BatchFile:
                     position,
                     0,
                 )
-            base_offset, length, _, magic = _PREFIX.unpack_from(window, at)
+            _, length, _, magic = _PREFIX.unpack_from(window, at)
             if length < SMALLEST_LENGTH:
                 raise CorruptRecordError(
                     f"Found record size {length} smaller than minimum record overhead "
@@ -186,30 +207,36 @@ class BatchFile:
             size = LOG_OVERHEAD + length
             if position > end - size:
                 return
-            if magic < FIRST_MAGIC_OF_BATCHES:
-                raise UnsupportedFormatError(
-                    f"message of magic {magic} at offset {base_offset}: formats before Kafka 0.11 "
-                    "are not read yet",
-                    file=self.path,
-                    position=position,
-                    found=f"magic {magic}",
-                    expected="magic 2",
-                )
-            if size < HEADER_BYTES:
-                raise CorruptRecordError(
-                    f"Record batch is corrupted (the size {size} is smaller than the minimum "
-                    f"allowed overhead {HEADER_BYTES})",
-                    file=self.path,
-                    position=position,
-                    found=str(size),
-                    expected=f"at least {HEADER_BYTES}",
-                )
+            self._check_size(position, magic, size)
             if len(window) - at < size:
                 window = self._read(position, min(max(WINDOW_BYTES, size), end - position))
                 window_start, at = position, 0
-            header = _HEADER.unpack_from(window, at)
-            yield FileBatch(position, window[at : at + size], *header)
+            data = window[at : at + size]
+            if magic < FIRST_MAGIC_OF_BATCHES:
+                yield _legacy_batch(position, data)
+            else:
+                yield FileBatch(position, data, *_HEADER.unpack_from(data))
             position += size
+
+    def _check_size(self, position: int, magic: int, size: int) -> None:
+        if magic < 0:
+            raise UnsupportedFormatError(
+                f"a message of magic {magic}",
+                file=self.path,
+                position=position,
+                found=f"magic {magic}",
+                expected="magic 0, 1 or 2",
+            )
+        smallest = (LEGACY_HEADER_BYTES, LEGACY_TIMED_HEADER_BYTES, HEADER_BYTES)[min(magic, 2)]
+        if size < smallest:
+            raise CorruptRecordError(
+                f"Record batch is corrupted (the size {size} is smaller than the minimum "
+                f"allowed overhead {smallest})",
+                file=self.path,
+                position=position,
+                found=str(size),
+                expected=f"at least {smallest}",
+            )
 
     def _read(self, position: int, size: int) -> bytes:
         pieces = []
@@ -227,6 +254,28 @@ class BatchFile:
             pieces.append(piece)
             wanted -= len(piece)
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+
+def _legacy_batch(position: int, data: bytes) -> FileBatch:
+    offset, length, crc, magic, attributes = _LEGACY_HEADER.unpack_from(data)
+    timestamp = -1 if magic == 0 else _TIMESTAMP.unpack_from(data, _LEGACY_HEADER.size)[0]
+    return FileBatch(
+        position,
+        data,
+        base_offset=offset,
+        length=length,
+        partition_leader_epoch=-1,
+        magic=magic,
+        crc=crc,
+        attributes=attributes & LEGACY_ATTRIBUTES,
+        last_offset_delta=0,
+        base_timestamp=timestamp,
+        max_timestamp=timestamp,
+        producer_id=-1,
+        producer_epoch=-1,
+        base_sequence=-1,
+        records_count=-1,
+    )
 
 
 def open_for_reading(path: str) -> int:

@@ -95,6 +95,13 @@ def _batch_line(batch: FileBatch, valid_bytes: int, path: str) -> str:
     horizon = "OptionalLong.empty"
     if batch.attributes & DELETE_HORIZON_FLAG:
         horizon = f"OptionalLong[{batch.base_timestamp}]"
+    rest = (
+        f" position: {valid_bytes} {batch.timestamp_type}: {batch.max_timestamp} "
+        f"size: {batch.size_bytes} magic: {batch.magic} compresscodec: {codec} "
+        f"crc: {batch.crc} isvalid: {_boolean(batch.is_valid)}\n"
+    )
+    if batch.is_legacy:
+        return f"offset: {batch.last_offset}{rest}"
     return (
         f"baseOffset: {batch.base_offset} lastOffset: {batch.last_offset} "
         f"count: {batch.records_count} baseSequence: {batch.base_sequence} "
@@ -102,10 +109,7 @@ def _batch_line(batch: FileBatch, valid_bytes: int, path: str) -> str:
         f"producerId: {batch.producer_id} producerEpoch: {batch.producer_epoch} "
         f"partitionLeaderEpoch: {batch.partition_leader_epoch} "
         f"isTransactional: {_boolean(batch.attributes & TRANSACTIONAL_FLAG)} "
-        f"isControl: {_boolean(batch.is_control)} deleteHorizonMs: {horizon} "
-        f"position: {valid_bytes} {batch.timestamp_type}: {batch.max_timestamp} "
-        f"size: {batch.size_bytes} magic: {batch.magic} compresscodec: {codec} "
-        f"crc: {batch.crc} isvalid: {_boolean(batch.is_valid)}\n"
+        f"isControl: {_boolean(batch.is_control)} deleteHorizonMs: {horizon}{rest}"
     )
 
 
@@ -118,7 +122,7 @@ def batch_records(batch: FileBatch, path: str) -> Iterator[RawRecord]:
     from segstore._core import iterate_raw_records
 
     try:
-        yield from iterate_raw_records(batch.data, _codecs())
+        yield from iterate_raw_records(batch.data, _codecs(), iteration="whole")
     except SegstoreError as error:
         error.file = path
         error.position = batch.position + (error.position or 0)
@@ -151,11 +155,14 @@ def _record_line(batch: FileBatch, record: RawRecord, options: DumpOptions) -> s
 def _record_metadata(batch: FileBatch, record: RawRecord) -> str:
     key_size = -1 if record.key is None else len(record.key)
     value_size = -1 if record.value is None else len(record.value)
-    header_keys = ",".join(decode_utf8(name) for name, _ in record.headers)
     line = (
-        f"| offset: {record.offset} {batch.timestamp_type}: {record.timestamp} keySize: {key_size} "
-        f"valueSize: {value_size} sequence: {record.sequence} headerKeys: [{header_keys}]"
+        f"| offset: {record.offset} {batch.timestamp_type}: {record.timestamp} "
+        f"keySize: {key_size} valueSize: {value_size}"
     )
+    if batch.is_legacy:
+        return f"{line} isValid: {_boolean(record.is_valid)} crc: {record.crc}"
+    header_keys = ",".join(decode_utf8(name) for name, _ in record.headers)
+    line += f" sequence: {record.sequence} headerKeys: [{header_keys}]"
     if batch.is_control:
         from segstore.cli.dump_control import control_text
 

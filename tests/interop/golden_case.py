@@ -11,10 +11,8 @@ from typing import Any
 CLEAN_STOP = "clean shutdown"
 """``stop`` of the cases whose directories must be read exactly."""
 
-NOT_YET_COVERED_FAMILIES = {
-    "legacy": "legacy message formats",
-    "unclean": "outcomes of recovery",
-}
+LEGACY = "legacy"
+UNCLEAN = "outcomes of recovery"
 DECODERS = {
     "__consumer_offsets": ["--offsets-decoder"],
     "__transaction_state": ["--transaction-log-decoder"],
@@ -28,6 +26,8 @@ class GoldenPartition:
 
     case_directory: Path
     name: str
+    suffix: str = ""
+    """Of the folders: ``_continued`` is what a broker made of a legacy directory by appending."""
 
     @property
     def case(self) -> str:
@@ -39,11 +39,27 @@ class GoldenPartition:
 
     @property
     def data(self) -> Path:
-        return self.case_directory / "data"
+        return self.case_directory / f"data{self.suffix}"
 
     @property
     def directory(self) -> Path:
         return self.data / self.name
+
+    @property
+    def dumps(self) -> Path:
+        """Folder of the texts of kafka-dump-log."""
+        return self.case_directory / f"dump{self.suffix}" / self.name
+
+    @property
+    def expected(self) -> dict[str, Any]:
+        """The files as Kafka's own classes described them."""
+        described = self.description[f"expected_data{self.suffix}"]["partitions"]
+        return described.get(self.name, {})
+
+    @property
+    def broker(self) -> dict[str, Any] | None:
+        """The offsets that the broker had, None where it was not asked."""
+        return self.description[f"broker{self.suffix}"].get(self.name)
 
     @property
     def dump_options(self) -> list[str]:
@@ -63,11 +79,11 @@ class GoldenPartition:
 
     @property
     def records_file(self) -> Path:
-        return self.case_directory / "records" / f"{self.name}.jsonl"
+        return self.case_directory / f"records{self.suffix}" / f"{self.name}.jsonl"
 
     @property
     def committed_records_file(self) -> Path:
-        return self.case_directory / "records" / f"{self.name}.read_committed.jsonl"
+        return self.case_directory / f"records{self.suffix}" / f"{self.name}.read_committed.jsonl"
 
     @cached_property
     def timestamp_answers(self) -> list[dict[str, Any]]:
@@ -80,14 +96,13 @@ class GoldenPartition:
         return [fetch for fetch in self._answers("fetches.json") if fetch["error"] == "NONE"]
 
     def _answers(self, name: str) -> list[dict[str, Any]]:
-        file = self.case_directory / "records" / name
+        file = self.case_directory / f"records{self.suffix}" / name
         return json.loads(file.read_text()).get(self.name, []) if file.exists() else []
 
     @cached_property
     def leader_epoch_starts(self) -> list[int]:
         """First offsets of the leader epochs: where the broker was restarted."""
-        expected = self.description["expected_data"]["partitions"].get(self.name, {})
-        return [start for _, start in expected.get("leader_epochs", [])]
+        return [start for _, start in self.expected.get("leader_epochs", [])]
 
     @cached_property
     def epoch_begun_after_the_answers(self) -> int | None:
@@ -95,17 +110,16 @@ class GoldenPartition:
 
         It begins at the log end; the directory knows it, the broker that was asked did not.
         """
-        expected = self.description["expected_data"]["partitions"].get(self.name, {})
-        epochs = expected.get("leader_epochs", [])
+        epochs = self.expected.get("leader_epochs", [])
         restarted_later = (
             "restarted once after records/ had been read" in self.description["description"]
         )
-        if restarted_later and epochs and epochs[-1][1] == expected["log_end_offset"]:
+        if restarted_later and epochs and epochs[-1][1] == self.expected["log_end_offset"]:
             return int(epochs[-1][0])
         return None
 
     def __str__(self) -> str:
-        return f"{self.case}/{self.name}"
+        return f"{self.case}{self.suffix}/{self.name}"
 
 
 def covered_partitions(root: Path) -> tuple[list[GoldenPartition], list[str]]:
@@ -115,15 +129,13 @@ def covered_partitions(root: Path) -> tuple[list[GoldenPartition], list[str]]:
     for case_file in sorted(root.glob("*/case.json")):
         directory = case_file.parent
         case = json.loads(case_file.read_text())
-        reason = NOT_YET_COVERED_FAMILIES.get(case["family"])
-        if reason is None and case["stop"] != CLEAN_STOP:
-            reason = NOT_YET_COVERED_FAMILIES["unclean"]
-        if reason is not None:
-            later.append(f"{directory.name}: {reason}")
+        if case["family"] != LEGACY and case["stop"] != CLEAN_STOP:
+            later.append(f"{directory.name}: {UNCLEAN}")
             continue
-        partitions += [
-            GoldenPartition(directory, entry.name)
-            for entry in sorted((directory / "data").iterdir())
-            if entry.is_dir() and not entry.name.endswith("-delete")
-        ]
+        for suffix in ("", "_continued") if case["family"] == LEGACY else ("",):
+            partitions += [
+                GoldenPartition(directory, entry.name, suffix)
+                for entry in sorted((directory / f"data{suffix}").iterdir())
+                if entry.is_dir() and not entry.name.endswith("-delete")
+            ]
     return partitions, later

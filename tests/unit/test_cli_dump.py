@@ -132,7 +132,7 @@ def test_a_file_is_read_in_pieces(dump, monkeypatch: pytest.MonkeyPatch):
     [
         ((8, b"\x00\x00\x00\x0d"), "Found record size 13 smaller than minimum record overhead"),
         ((8, b"\x00\x00\x00\x30"), "smaller than the minimum allowed overhead 61"),
-        ((16, b"\x01"), "magic 1 at offset 100: formats before Kafka 0.11 are not read yet"),
+        ((16, b"\xff"), "a message of magic -1"),
         ((22, b"\x05"), "unknown compression type 5"),
     ],
 )
