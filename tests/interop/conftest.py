@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from tests.golden import golden_root
-from tests.interop.golden_case import covered_partitions
+from tests.interop.golden_case import covered_partitions, dumped_partitions
 
 EQUAL = "golden equal"
 OTHER = "golden other"
@@ -35,10 +35,13 @@ def golden_summary(request: pytest.FixtureRequest) -> GoldenSummary:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One test a covered partition of ``--golden``."""
+    """One test a covered partition of ``--golden``, one dump a partition of any case."""
     if "golden_partition" in metafunc.fixturenames:
         partitions, _ = covered_partitions(golden_root(metafunc.config))
         metafunc.parametrize("golden_partition", partitions, ids=str)
+    if "dumped_partition" in metafunc.fixturenames:
+        partitions = dumped_partitions(golden_root(metafunc.config))
+        metafunc.parametrize("dumped_partition", partitions, ids=str)
 
 
 def pytest_terminal_summary(

@@ -62,6 +62,11 @@ class GoldenPartition:
         return self.description[f"broker{self.suffix}"].get(self.name)
 
     @property
+    def is_whole(self) -> bool:
+        """Whether the broker, or the tool that built the directory, ended cleanly."""
+        return self.description["stop"] == CLEAN_STOP or self.description["family"] == LEGACY
+
+    @property
     def dump_options(self) -> list[str]:
         """Options of the case's dumps: contents, or the decoder of an internal topic."""
         return DECODERS.get(self.topic, ["--deep-iteration", "--print-data-log"])
@@ -139,3 +144,13 @@ def covered_partitions(root: Path) -> tuple[list[GoldenPartition], list[str]]:
                 if entry.is_dir() and not entry.name.endswith("-delete")
             ]
     return partitions, later
+
+
+def dumped_partitions(root: Path) -> list[GoldenPartition]:
+    """Return every partition that kafka-dump-log was run on, damaged and recovered ones too."""
+    return [
+        GoldenPartition(dumps.parent, folder.name, dumps.name.removeprefix("dump"))
+        for dumps in sorted(root.glob("*/dump*"))
+        for folder in sorted(dumps.iterdir())
+        if folder.is_dir()
+    ]
