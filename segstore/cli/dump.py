@@ -30,6 +30,13 @@ def register(parser: argparse.ArgumentParser) -> None:
         "with the options and the text of kafka-dump-log. The files are only read."
     )
     parser.add_argument("--files", required=True, metavar="A,B,...", help="files to dump, in order")
+    parser.add_argument(
+        "--format",
+        choices=("text", "json", "csv", "arrow", "parquet"),
+        default="text",
+        help="beyond Kafka's text, for logs: rows as JSON lines, CSV, an Arrow IPC stream or "
+        "Parquet (default %(default)s)",
+    )
     parser.add_argument("--print-data-log", help="print keys and payloads", action="store_true")
     parser.add_argument("--deep-iteration", help="print a line per record", action="store_true")
     parser.add_argument(
@@ -73,10 +80,32 @@ def run(arguments: argparse.Namespace) -> int:
     """Dump the files in order, then print what was found."""
     options = options_of(arguments)
     findings = Findings()
-    for path in arguments.files.split(","):
-        dump_file(re.sub("/+", "/", path), options, findings)
+    paths = [re.sub("/+", "/", path) for path in arguments.files.split(",")]
+    if arguments.format == "text":
+        for path in paths:
+            dump_file(path, options, findings)
+    else:
+        dump_rows(arguments.format, paths, options, findings)
     print_findings(findings)
     return 0  # as Kafka's: the text is the answer; `verify` is the command that judges
+
+
+def dump_rows(form: str, paths: list[str], options: DumpOptions, findings: Findings) -> None:
+    """Print the rows of logs and snapshots in another format than text, all in one table.
+
+    Raises
+    ------
+    UsageError
+        A file of another kind: those have their text only.
+    """
+    from segstore.cli.dump_rows import columns_of, log_rows
+    from segstore.cli.dump_table import print_rows
+
+    for path in paths:
+        if not path.endswith((".log", ".checkpoint")):
+            raise UsageError(f"--format {form}: {path} is no .log and no .checkpoint file")
+    rows = (row for path in paths for row in log_rows(path, options, findings))
+    print_rows(form, columns_of(options), rows)
 
 
 def options_of(arguments: argparse.Namespace) -> DumpOptions:

@@ -22,7 +22,7 @@ OUTPUT_CHUNK_BYTES = 256 * 1024
 
 def dump_log(path: str, options: DumpOptions, findings: Findings) -> None:
     """Print the batches and, if asked for, the records of the file at *path*."""
-    write(f"{_first_line(Path(path).name)}\n".encode())
+    write(f"{first_line(Path(path).name)}\n".encode())
     with BatchFile(path) as file:
         chunk: list[bytes] = []
         chunk_bytes = 0
@@ -55,7 +55,14 @@ def segment_base_offset(name: str) -> int:
     return int(number)
 
 
-def _first_line(name: str) -> str:
+def first_line(name: str) -> str:
+    """Return what the dump of a file of this name begins with.
+
+    Raises
+    ------
+    UsageError
+        It is no name of a log or a snapshot.
+    """
     if name == "bootstrap.checkpoint":
         return "KRaft bootstrap snapshot"
     snapshot = re.fullmatch(r"([0-9]{20})-([0-9]{10})\.checkpoint", name)
@@ -75,10 +82,7 @@ def _lines(file: BatchFile, options: DumpOptions, findings: Findings) -> Iterato
         yield _batch_line(batch, valid_bytes, file.path)
         if options.deep:
             for record in batch_records(batch, file.path):
-                if record.offset != last_offset + 1:
-                    path = absolute_path(file.path)
-                    findings.non_consecutive.setdefault(path, {})[last_offset] = record.offset
-                last_offset = record.offset
+                last_offset = note_order(file.path, last_offset, record.offset, findings)
                 yield _record_line(batch, record, options)
         valid_bytes += batch.size_bytes
     trailing_bytes = min(file.size_bytes, options.max_bytes) - valid_bytes
@@ -86,12 +90,24 @@ def _lines(file: BatchFile, options: DumpOptions, findings: Findings) -> Iterato
         yield f"Found {trailing_bytes} invalid bytes at the end of {Path(file.path).name}\n"
 
 
-def _batch_line(batch: FileBatch, valid_bytes: int, path: str) -> str:
+def note_order(path: str, last_offset: int, offset: int, findings: Findings) -> int:
+    """Note an offset that does not follow the last one; returns *offset*."""
+    if offset != last_offset + 1:
+        findings.non_consecutive.setdefault(absolute_path(path), {})[last_offset] = offset
+    return offset
+
+
+def batch_codec(batch: FileBatch, path: str) -> str:
+    """Return the name of a batch's codec; an unknown one is an error that names the file."""
     try:
-        codec = batch.codec.name.lower()
+        return batch.codec.name.lower()
     except SegstoreError as error:
         error.file = path
         raise
+
+
+def _batch_line(batch: FileBatch, valid_bytes: int, path: str) -> str:
+    codec = batch_codec(batch, path)
     horizon = "OptionalLong.empty"
     if batch.attributes & DELETE_HORIZON_FLAG:
         horizon = f"OptionalLong[{batch.base_timestamp}]"
