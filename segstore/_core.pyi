@@ -280,6 +280,45 @@ class ValidatorMetrics:
     no_key_compacted_topic: int
     def __init__(self) -> None: ...
 
+@final
+class LogValidator:
+    """csrc/record/log_validator.h: the rules of a topic (Kafka ``LogValidator``).
+
+    *origin*: Kafka's ``AppendOrigin``: 0 replication, 1 coordinator, 2 client, 3 raft leader. *target_codec* -1 keeps the
+    producer's; *level* counts with another. Any thread may call; memory is reused where one at a time does.
+    """
+
+    def __new__(
+        cls,
+        codecs: CodecTable,
+        *,
+        log_append_time: bool = False,
+        keys_required: bool = False,
+        timestamp_before_max_ms: int = 9223372036854775807,
+        timestamp_after_max_ms: int = 9223372036854775807,
+        records_are_trusted: bool = False,
+        records_are_checked: bool = False,
+        origin: int = 2,
+        target_codec: int = -1,
+        level: int = -2147483648,
+        target_magic: int = 2,
+        one_request: bool = False,
+        kafka_limits: bool = False,
+    ) -> LogValidator: ...
+    def validate_and_assign_offsets(
+        self,
+        data: Buffer,
+        headers: BatchHeaders,
+        next_offset: int,
+        now_ms: int,
+        leader_epoch: int,
+        metrics: ValidatorMetrics | None = None,
+    ) -> Validation:
+        """Check batches; *data* (writable) and *headers* are changed in place, unless the result is ``rebuilt``.
+
+        Records that are refused are listed in the exception's ``record_errors``.
+        """
+
 def validate_and_assign_offsets(
     data: Buffer,
     headers: BatchHeaders,
@@ -288,25 +327,10 @@ def validate_and_assign_offsets(
     next_offset: int,
     now_ms: int,
     leader_epoch: int,
-    log_append_time: bool,
-    keys_required: bool,
-    records_are_trusted: bool,
-    timestamp_before_max_ms: int,
-    timestamp_after_max_ms: int,
-    origin: int = 2,
-    target_codec: int = -1,
-    level: int = -2147483648,
-    target_magic: int = 2,
-    one_request: bool = False,
-    kafka_limits: bool = False,
-    records_are_checked: bool = False,
     metrics: ValidatorMetrics | None = None,
+    **options: bool | int,
 ) -> Validation:
-    """csrc/record/log_validator.h: *data* (writable) and *headers* are changed in place, unless the result is ``rebuilt``.
-
-    *origin*: Kafka's ``AppendOrigin``: 0 replication, 1 coordinator, 2 client, 3 raft leader. *target_codec* -1 keeps the
-    producer's. Records that are refused are listed in the exception's ``record_errors``.
-    """
+    """`LogValidator` for one call; *options* are its."""
 
 class FilterResult(NamedTuple):
     output: EncodedBatches

@@ -104,11 +104,98 @@ static sgs_record_fault parse_as_kafka(const uint8_t *at, const uint8_t *end, bo
     return partly || (size <= left && at - start == size) ? NULL : "it does not end at its declared size";
 }
 
-static sgs_record_fault parse(const sgs_append_section *section, const uint8_t *at, sgs_record_fields *fields)
+/* What a walk wants to know of a record. */
+typedef struct short_fields {
+    const uint8_t *next;
+    int64_t timestamp_delta;
+    int32_t offset_delta, key_size;
+} short_fields;
+
+enum { COMMON_HEAD_BYTES = 16 }; /* more than size, attributes, deltas and key size take below */
+
+/* 1 to 3 bytes of a number that are known to be there; moves *at behind them. @return false for a longer one */
+__attribute__((always_inline)) static inline bool take_short(const uint8_t **at, uint32_t *pattern)
 {
-    if (section->as_kafka)
-        return parse_as_kafka(at, section->end, section->partly, fields);
-    return sgs_record_parse(at, section->end, fields);
+    const uint8_t *const bytes = *at;
+    *pattern = bytes[0];
+    *at = bytes + 1;
+    if (bytes[0] < 0x80)
+        return true;
+    *pattern = (bytes[0] & 0x7FU) | ((uint32_t)bytes[1] << 7);
+    *at = bytes + 2;
+    if (bytes[1] < 0x80)
+        return true;
+    *pattern = (bytes[0] & 0x7FU) | ((bytes[1] & 0x7FU) << 7) | ((uint32_t)bytes[2] << 14);
+    *at = bytes + 3;
+    return bytes[2] < 0x80;
+}
+
+/* The record that nearly all are: numbers of at most three bytes, a key of at most 63 or null, no headers. One look at
+ * what is left serves all of its first numbers. @return false for any other, be it good or bad */
+__attribute__((always_inline)) static inline bool parse_common(const uint8_t *at, const uint8_t *end,
+                                                               short_fields *fields)
+{
+    uint32_t size, timestamp_delta, offset_delta, value_size;
+    if (end - at < COMMON_HEAD_BYTES || !take_short(&at, &size) || (size & 1) != 0 || (int64_t)(size >> 1) > end - at)
+        return false;
+    const uint8_t *const next = at + (size >> 1);
+    ++at; /* attributes */
+    if (!take_short(&at, &timestamp_delta) || !take_short(&at, &offset_delta))
+        return false;
+    const uint32_t key = *at++;
+    if (key >= 0x80 || ((key & 1) != 0 && key != 1))
+        return false;
+    int64_t left = (next - at) - (int64_t)(key >> 1);
+    if (left < 4) /* a value size at its longest here, and the header count */
+        return false;
+    at += key >> 1;
+    const uint8_t *const value = at;
+    if (!take_short(&at, &value_size) || ((value_size & 1) != 0 && value_size != 1))
+        return false;
+    left -= (at - value) + (int64_t)(value_size >> 1);
+    if (left != 1 || next[-1] != 0)
+        return false;
+    *fields = (short_fields){ .next = next,
+                              .timestamp_delta = sgs_zigzag_decode32(timestamp_delta),
+                              .offset_delta = sgs_zigzag_decode32(offset_delta),
+                              .key_size = (key & 1) != 0 ? -1 : (int32_t)(key >> 1) };
+    return true;
+}
+
+/* Any record. */
+static sgs_record_fault parse(const sgs_append_section *section, const uint8_t *at, short_fields *fields)
+{
+    sgs_record_fields all;
+    const sgs_record_fault fault = section->as_kafka ? parse_as_kafka(at, section->end, section->partly, &all)
+                                                     : sgs_record_parse(at, section->end, &all);
+    if (fault == NULL)
+        *fields = (short_fields){ all.next, all.timestamp_delta, all.offset_delta, all.key_size };
+    return fault;
+}
+
+/* What a record of a batch is expected to be: one that is needs no closer look. */
+typedef struct expectation {
+    uint64_t timestamp_shift, timestamp_span; /* timestamp + shift <= span, modulo 2^64: it is in range */
+    int64_t offset_shift;                     /* the offset delta of record i is i + offset_shift */
+    int32_t least_key_size;
+    bool none; /* every record is looked at closer */
+} expectation;
+
+static expectation expect(const sgs_append_batch *batch, const sgs_append_walk *walk)
+{
+    const sgs_validation_options *const options = &batch->validator->options;
+    const int64_t before = options->timestamp_before_max_ms, after = options->timestamp_after_max_ms;
+    expectation expected = {
+        .timestamp_shift = (uint64_t)before - (uint64_t)options->now_ms,
+        .timestamp_span = (uint64_t)before + (uint64_t)after,
+        .offset_shift = walk->offset_rule == SGS_OFFSETS_COUNT_FROM_ZERO ? -batch->header.base_offset : 0,
+        .least_key_size = options->keys_required ? 0 : INT32_MIN,
+        .none = (batch->header.attributes & SGS_ATTRIBUTE_LOG_APPEND_TIME) != 0 || before < 0 || after < 0 ||
+                batch->header.base_offset < 0,
+    };
+    if (options->log_append_time) /* the topic takes any */
+        expected.timestamp_span = UINT64_MAX;
+    return expected;
 }
 
 static bool offset_is_good(const sgs_append_walk *walk, const sgs_append_batch *batch, int64_t index,
@@ -125,40 +212,54 @@ static bool offset_is_good(const sgs_append_walk *walk, const sgs_append_batch *
     return true;
 }
 
-/* The loop that every record of every append goes through. A CreateTime topic with its defaults needs from each record
- * that it ends where it says, the order of the offsets and the largest timestamp. */
+static sgs_status look_closer(const sgs_append_batch *batch, int64_t index, int64_t previous_delta,
+                              int32_t offset_delta, bool has_key, int64_t timestamp, sgs_append_walk *walk,
+                              sgs_error *err)
+{
+    if (walk->bad_offset_index < 0 && !offset_is_good(walk, batch, index, previous_delta, offset_delta)) {
+        walk->bad_offset_index = index;
+        walk->bad_offset = (int64_t)((uint64_t)batch->header.base_offset + (uint64_t)(int64_t)offset_delta);
+    }
+    return judge_record(batch, index, has_key, timestamp, err);
+}
+
+/* The loop that every record of every append goes through: a CreateTime topic with its defaults needs from a record
+ * that it ends where it says, its offset delta and its timestamp. */
 static sgs_status walk_current(const sgs_append_batch *batch, const sgs_append_section *section, sgs_append_walk *walk,
                                sgs_error *err)
 {
-    const sgs_batch_header header = batch->header; /* copies: nothing in the loop can change them */
-    const sgs_validation_options options = batch->validator->options;
-    const bool log_append_time = (header.attributes & SGS_ATTRIBUTE_LOG_APPEND_TIME) != 0;
-    const uint8_t *next = section->next;
+    const expectation expected = expect(batch, walk); /* copies live in registers */
+    const int64_t base_timestamp = batch->header.base_timestamp, append_time = batch->header.max_timestamp;
+    const bool log_append_time = (batch->header.attributes & SGS_ATTRIBUTE_LOG_APPEND_TIME) != 0;
+    const uint8_t *next = section->next, *const end = section->end;
+    const int64_t count = section->records_count;
     int64_t max_timestamp = SGS_NO_TIMESTAMP, previous_delta = -1;
-    for (int32_t index = 0; index < section->records_count; ++index) {
-        sgs_record_fields fields;
-        const sgs_record_fault fault = parse(section, next, &fields);
-        if (fault != NULL)
-            return fail(batch, index, fault, err);
-        next = fields.next;
-        int64_t timestamp = header.max_timestamp;
-        if (!log_append_time && __builtin_add_overflow(header.base_timestamp, fields.timestamp_delta, &timestamp) &&
-            !options.kafka_limits)
-            return fail(batch, index, "its timestamp does not fit 64 bits", err); /* [DUR-90] */
-        if (timestamp > max_timestamp)
-            max_timestamp = timestamp;
-        if (log_append_time || options.log_append_time || (options.keys_required && fields.key_size < 0) ||
-            !sgs_append_timestamp_is_in_range(&options, timestamp)) /* -1 among them */
-            TRY(judge_record(batch, index, fields.key_size >= 0, timestamp, err));
-        if (!offset_is_good(walk, batch, index, previous_delta, fields.offset_delta) && walk->bad_offset_index < 0) {
-            walk->bad_offset_index = index;
-            walk->bad_offset = (int64_t)((uint64_t)header.base_offset + (uint64_t)(int64_t)fields.offset_delta);
+    for (int64_t index = 0; index < count; ++index) {
+        short_fields fields;
+        if (!parse_common(next, end, &fields)) {
+            short_fields any;
+            const sgs_record_fault fault = parse(section, next, &any);
+            if (fault != NULL)
+                return fail(batch, index, fault, err);
+            fields = any;
         }
+        next = fields.next;
+        int64_t timestamp;
+        if (__builtin_add_overflow(base_timestamp, fields.timestamp_delta, &timestamp) && !log_append_time &&
+            !section->as_kafka)
+            return fail(batch, index, "its timestamp does not fit 64 bits", err); /* [DUR-90] */
+        if (log_append_time)
+            timestamp = append_time;
+        max_timestamp = timestamp > max_timestamp ? timestamp : max_timestamp;
+        if (fields.offset_delta != index + expected.offset_shift || fields.key_size < expected.least_key_size ||
+            (uint64_t)timestamp + expected.timestamp_shift > expected.timestamp_span || expected.none)
+            TRY(look_closer(batch, index, previous_delta, fields.offset_delta, fields.key_size >= 0, timestamp, walk,
+                            err));
         previous_delta = fields.offset_delta;
     }
-    if (next != section->end)
-        return fail(batch, (int64_t)section->records_count - 1, "bytes are left behind the last record", err);
-    walk->records_count = section->records_count;
+    if (next != end)
+        return fail(batch, count - 1, "bytes are left behind the last record", err);
+    walk->records_count = count;
     walk->max_timestamp = max_timestamp;
     return SGS_OK;
 }
@@ -241,7 +342,9 @@ sgs_status sgs_append_section_next(sgs_append_section *section, const sgs_append
     if (!*found)
         return SGS_OK;
     sgs_record_fields fields;
-    const sgs_record_fault fault = parse(section, section->next, &fields);
+    const sgs_record_fault fault = section->as_kafka
+                                       ? parse_as_kafka(section->next, section->end, section->partly, &fields)
+                                       : sgs_record_parse(section->next, section->end, &fields);
     if (fault != NULL)
         return fail(batch, (int64_t)batch->header.records_count - section->records_count, fault, err);
     int64_t timestamp = batch->header.max_timestamp;

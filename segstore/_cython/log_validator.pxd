@@ -57,6 +57,7 @@ cdef extern from "record/log_validator.h" nogil:
         sgs_validation result
         sgs_buffer output
         sgs_buffer output_rows
+        sgs_buffer scratch
 
     void sgs_log_validator_init(sgs_log_validator *validator, sgs_memory memory, const sgs_codec_table *codecs)
     void sgs_log_validator_deinit(sgs_log_validator *validator)

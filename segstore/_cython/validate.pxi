@@ -9,6 +9,9 @@ class Validation(NamedTuple):
     rebuilt: object
 
 
+cdef object make_named = tuple.__new__
+
+
 class ValidatorMetrics:
     __slots__ = ("invalid_checksums", "invalid_magic", "invalid_offset", "invalid_sequence", "no_key_compacted_topic")
 
@@ -53,66 +56,109 @@ cdef EncodedBatches rebuilt_batches(sgs_log_validator *validator):
     return batches
 
 
-def validate_and_assign_offsets(data, headers, CodecTable codecs not None, *, int64_t next_offset, int64_t now_ms,
-                                int32_t leader_epoch, bint log_append_time, bint keys_required,
-                                bint records_are_trusted, int64_t timestamp_before_max_ms,
-                                int64_t timestamp_after_max_ms, int origin=2, int target_codec=-1,
-                                int level=-2147483648, int target_magic=2, bint one_request=False,
-                                bint kafka_limits=False, bint records_are_checked=False, metrics=None):
-    """Check batches and stamp offsets, epoch and timestamps into *data* and *headers*, or build them again."""
-    cdef size_t rows_count = 0
-    cdef sgs_batch_header *rows = rows_of_array(headers, True, &rows_count)
-    cdef Py_buffer view
+cdef enum:
+    KEPT_SCRATCH_BYTES = 4194304  # of a validator between calls; what a rare large batch needed is given back
+
+
+@cython.final
+cdef class LogValidator:
+    """The rules of a topic, and memory that is used again and again."""
+
     cdef sgs_log_validator validator
-    cdef sgs_error err
-    cdef sgs_status status
-    if not SGS_ORIGIN_REPLICATION <= origin <= SGS_ORIGIN_RAFT_LEADER:
-        raise IllegalArgumentError(f"no append origin has the number {origin}", found=str(origin), expected="0 to 3")
-    if not -1 <= target_codec < SGS_CODEC_COUNT or not 0 <= target_magic <= 2:
-        raise IllegalArgumentError(
-            "no such target",
-            found=f"codec {target_codec}, magic {target_magic}",
-            expected="codec -1 to 4, magic 0 to 2",
-        )
-    sgs_log_validator_init(&validator, memory, &codecs.table)
-    validator.options.now_ms = now_ms
-    validator.options.partition_leader_epoch = leader_epoch
-    validator.options.log_append_time = log_append_time
-    validator.options.keys_required = keys_required
-    validator.options.records_are_trusted = records_are_trusted
-    validator.options.timestamp_before_max_ms = timestamp_before_max_ms
-    validator.options.timestamp_after_max_ms = timestamp_after_max_ms
-    validator.options.origin = <sgs_append_origin>origin
-    validator.options.target_codec = target_codec
-    validator.options.level = level
-    validator.options.target_magic = <int8_t>target_magic
-    validator.options.one_request = one_request
-    validator.options.kafka_limits = kafka_limits
-    validator.options.records_are_checked = records_are_checked
-    PyObject_GetBuffer(data, &view, PyBUF_WRITABLE)
-    try:
-        if view.len < SMALL_BATCH_BYTES:
-            status = sgs_validate_and_assign_offsets(
-                &validator, next_offset, <uint8_t *>view.buf, <size_t>view.len, rows, rows_count, &err
+    cdef CodecTable codecs
+    cdef bint is_busy  # guarded by the GIL
+
+    def __cinit__(self, CodecTable codecs not None, *, bint log_append_time=False, bint keys_required=False,
+                  int64_t timestamp_before_max_ms=INT64_MAX, int64_t timestamp_after_max_ms=INT64_MAX,
+                  bint records_are_trusted=False, bint records_are_checked=False, int origin=2, int target_codec=-1,
+                  int level=-2147483648, int target_magic=2, bint one_request=False, bint kafka_limits=False):
+        cdef sgs_validation_options *options = &self.validator.options
+        sgs_log_validator_init(&self.validator, memory, &codecs.table)
+        if not SGS_ORIGIN_REPLICATION <= origin <= SGS_ORIGIN_RAFT_LEADER:
+            raise IllegalArgumentError(
+                f"no append origin has the number {origin}", found=str(origin), expected="0 to 3"
             )
-        else:
-            with nogil:
+        if not -1 <= target_codec < SGS_CODEC_COUNT or not 0 <= target_magic <= 2:
+            raise IllegalArgumentError(
+                "no such target",
+                found=f"codec {target_codec}, magic {target_magic}",
+                expected="codec -1 to 4, magic 0 to 2",
+            )
+        self.codecs = codecs
+        options.log_append_time = log_append_time
+        options.keys_required = keys_required
+        options.timestamp_before_max_ms = timestamp_before_max_ms
+        options.timestamp_after_max_ms = timestamp_after_max_ms
+        options.records_are_trusted = records_are_trusted
+        options.records_are_checked = records_are_checked
+        options.origin = <sgs_append_origin>origin
+        options.target_codec = target_codec
+        options.level = level
+        options.target_magic = <int8_t>target_magic
+        options.one_request = one_request
+        options.kafka_limits = kafka_limits
+
+    def __dealloc__(self):
+        sgs_log_validator_deinit(&self.validator)
+
+    cdef LogValidator twin(self):
+        """For a second thread."""
+        cdef LogValidator other = LogValidator.__new__(LogValidator, self.codecs)
+        other.validator.options = self.validator.options
+        return other
+
+    def validate_and_assign_offsets(self, data, headers, int64_t next_offset, int64_t now_ms, int32_t leader_epoch,
+                                    metrics=None):
+        """Check batches and stamp offsets, epoch and timestamps into *data* and *headers*, or build them again."""
+        if self.is_busy:
+            return self.twin().validate_and_assign_offsets(data, headers, next_offset, now_ms, leader_epoch, metrics)
+        self.is_busy = True
+        try:
+            return self.run(data, headers, next_offset, now_ms, leader_epoch, metrics)
+        finally:
+            if self.validator.scratch.capacity > KEPT_SCRATCH_BYTES:
+                sgs_buffer_deinit(&self.validator.scratch)
+            self.is_busy = False
+
+    cdef object run(self, object data, object headers, int64_t next_offset, int64_t now_ms, int32_t leader_epoch,
+                    object metrics):
+        cdef size_t rows_count = 0
+        cdef sgs_batch_header *rows = rows_of_array(headers, True, &rows_count)
+        cdef sgs_log_validator *validator = &self.validator
+        cdef Py_buffer view
+        cdef sgs_error err
+        cdef sgs_status status
+        validator.options.now_ms = now_ms
+        validator.options.partition_leader_epoch = leader_epoch
+        PyObject_GetBuffer(data, &view, PyBUF_WRITABLE)
+        try:
+            if view.len < SMALL_BATCH_BYTES:
                 status = sgs_validate_and_assign_offsets(
-                    &validator, next_offset, <uint8_t *>view.buf, <size_t>view.len, rows, rows_count, &err
+                    validator, next_offset, <uint8_t *>view.buf, <size_t>view.len, rows, rows_count, &err
                 )
+            else:
+                with nogil:
+                    status = sgs_validate_and_assign_offsets(
+                        validator, next_offset, <uint8_t *>view.buf, <size_t>view.len, rows, rows_count, &err
+                    )
+        finally:
+            PyBuffer_Release(&view)
         if metrics is not None:
             count_refusals(metrics, &validator.result.metrics)
         if status == SGS_INVALID_RECORD and validator.result.record_errors_count > 0:
-            raise refusal_of(&validator, &err)
+            raise refusal_of(validator, &err)
         check(status, &err)
-        return Validation(
+        return make_named(Validation, (  # what Validation() does, without its Python function
             validator.result.next_offset,
             validator.result.max_timestamp,
             validator.result.records_count,
             validator.result.converted_count,
             validator.result.sizes_may_have_changed,
-            rebuilt_batches(&validator) if validator.result.is_rebuilt else None,
-        )
-    finally:
-        sgs_log_validator_deinit(&validator)
-        PyBuffer_Release(&view)
+            rebuilt_batches(validator) if validator.result.is_rebuilt else None,
+        ))
+
+
+def validate_and_assign_offsets(data, headers, CodecTable codecs not None, *, int64_t next_offset, int64_t now_ms,
+                                int32_t leader_epoch, metrics=None, **options):
+    """The same for one call."""
+    return LogValidator(codecs, **options).run(data, headers, next_offset, now_ms, leader_epoch, metrics)

@@ -26,7 +26,13 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from segstore._core import BatchHeaders, BatchOptions, Directory, EncodedBatches
+    from segstore._core import (
+        BatchHeaders,
+        BatchOptions,
+        Directory,
+        EncodedBatches,
+        LogValidator,
+    )
     from segstore.config import LogConfig
     from segstore.log.flusher import Flusher
     from segstore.log.producer_input import ProducerInput
@@ -48,7 +54,6 @@ class LogAppender(LogReader):
     _flusher: Flusher
     _has_window: bool
     _input: ProducerInput
-    _keys_required: bool
     _stamps_append_time: bool
     _state: LogState | None
     _syncs_on_append: bool
@@ -104,7 +109,7 @@ class LogAppender(LogReader):
                 records, config=self._builder_config, default_timestamp=default_timestamp
             )
         return self._append(
-            batches, batches.headers, batches.size_bytes, None, now_ms, trusted=True
+            batches, batches.headers, batches.size_bytes, None, now_ms, self._input.validator_of_own
         )
 
     def append_as_leader(
@@ -145,7 +150,9 @@ class LogAppender(LogReader):
                 found=f"{size} bytes",
                 expected=f"at most {self.config.roll_bytes} bytes",
             )
-        return self._append(data, headers, size, leader_epoch, now_ms, trusted=False)
+        return self._append(
+            data, headers, size, leader_epoch, now_ms, self._input.validator_of_checked
+        )
 
     def append_as_follower(
         self, batches: Buffer | MemoryRecords, leader_epoch: int
@@ -213,8 +220,7 @@ class LogAppender(LogReader):
         size: int,
         leader_epoch: int | None,
         now_ms: int,
-        *,
-        trusted: bool,
+        validator: LogValidator,
     ) -> LogAppendInfo:
         """Assign offsets, write, publish, sync: the leader's path [APP-7..APP-18]."""
         if size == 0:
@@ -233,20 +239,7 @@ class LogAppender(LogReader):
             epoch = latest_epoch
             if leader_epoch is not None or epoch is None:
                 epoch = _epoch_to_stamp(leader_epoch, latest_epoch)
-            validation = _core.validate_and_assign_offsets(
-                data,
-                headers,
-                self._codecs,
-                next_offset=first,
-                now_ms=now_ms,
-                leader_epoch=epoch,
-                log_append_time=self._stamps_append_time,
-                keys_required=self._keys_required,
-                records_are_trusted=trusted,
-                records_are_checked=not trusted,  # analyse() did, outside of the lock
-                timestamp_before_max_ms=config.message_timestamp_before_max_ms,
-                timestamp_after_max_ms=config.message_timestamp_after_max_ms,
-            )
+            validation = validator.validate_and_assign_offsets(data, headers, first, now_ms, epoch)
             end, max_timestamp, count = validation[:3]
             if epoch != latest_epoch:
                 self._note_epoch(epoch, first)

@@ -5,12 +5,13 @@ Source: [APP-4..APP-6, APP-30..33].
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from segstore import _core
-from segstore._core import EncodedBatches, ValidatorMetrics
+from segstore._core import EncodedBatches, LogValidator, ValidatorMetrics
 from segstore.errors import (
     IllegalArgumentError,
     InvalidEpochError,
@@ -48,17 +49,30 @@ class ProducerInput:
     ----------
     metrics : ValidatorMetrics
         What batches were refused for, counted.
+    validator_of_own, validator_of_checked : LogValidator
+        Give offsets and epoch, under the append lock, to batches that were built here and to those
+        that `analyse` has checked.
     """
 
     def __init__(self, config: LogConfig, codecs: CodecTable) -> None:
         self._config = config
-        self._codecs = codecs
         self.metrics = ValidatorMetrics()
-        kind = config.compression_type
-        self._target, self._level = CODEC_OF_SOURCE, 0
-        if kind != "producer":
-            self._target = codec = _codec_named(kind)
-            self._level = compression_level(codec, config)
+        validator = partial(
+            LogValidator,
+            codecs,
+            log_append_time=config.message_timestamp_type == "LogAppendTime",
+            keys_required="compact" in config.cleanup_policy,
+            timestamp_before_max_ms=config.message_timestamp_before_max_ms,
+            timestamp_after_max_ms=config.message_timestamp_after_max_ms,
+        )
+        self.validator_of_own = validator(records_are_trusted=True)
+        self.validator_of_checked = validator(records_are_checked=True)
+        codec, level = CODEC_OF_SOURCE, 0
+        if config.compression_type != "producer":
+            codec = _codec_named(config.compression_type)
+            level = compression_level(Codec(codec), config)
+        self._validator = validator(target_codec=codec, level=level)
+        self._request_validator = validator(target_codec=codec, level=level, one_request=True)
 
     def analyse(
         self, batches: Buffer | MemoryRecords | EncodedBatches, now_ms: int
@@ -76,24 +90,8 @@ class ProducerInput:
             raise InvalidRecordError("a producer's batch begins at offset 0")
         self._check_sizes(headers)
         _check_plain(headers)
-        config = self._config
-        result = _core.validate_and_assign_offsets(
-            data,
-            headers,
-            self._codecs,
-            next_offset=0,
-            now_ms=now_ms,
-            leader_epoch=0,
-            log_append_time=config.message_timestamp_type == "LogAppendTime",
-            keys_required="compact" in config.cleanup_policy,
-            records_are_trusted=False,
-            timestamp_before_max_ms=config.message_timestamp_before_max_ms,
-            timestamp_after_max_ms=config.message_timestamp_after_max_ms,
-            target_codec=self._target,
-            level=self._level,
-            one_request=is_request,
-            metrics=self.metrics,
-        )
+        validator = self._request_validator if is_request else self._validator
+        result = validator.validate_and_assign_offsets(data, headers, 0, now_ms, 0, self.metrics)
         if result.rebuilt is None:
             return data, headers
         self._check_sizes(result.rebuilt.headers)
