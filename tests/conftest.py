@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.golden import golden_root, read_vectors, vectors_root
+from tests.golden import golden_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,7 +32,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--vectors",
         metavar="DIR",
-        help="what Kafka's own classes did (default: those tests are skipped)",
+        help="what Kafka's own classes did (default: the packed choice)",
     )
     group.addoption("--slow", action="store_true", help="run tests marked slow in full; CI does")
 
@@ -72,20 +72,6 @@ def copy_of(tmp_path: Path) -> Callable[[Path], Path]:
         return target
 
     return copy
-
-
-@pytest.fixture(scope="session")
-def vectors(pytestconfig: pytest.Config) -> Callable[[str], list[dict[str, Any]]]:
-    """Return the vectors of one file, by name without suffix; skip where they are not to be had."""
-
-    def load(name: str) -> list[dict[str, Any]]:
-        root = vectors_root(pytestconfig)
-        if root is None:
-            pytest.skip("needs --vectors DIR")
-        (file,) = root.glob(f"{name}.jsonl*")
-        return list(read_vectors(file))
-
-    return load
 
 
 @pytest.fixture

@@ -1,17 +1,11 @@
-"""Where golden directories and vectors are: named on the command line, or the packed choice."""
+"""Where golden directories are: named on the command line, or the packed choice."""
 
 from __future__ import annotations
 
-import gzip
-import json
 import tarfile
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 PACK = Path(__file__).parent / "interop" / "golden.tar.xz"
 _UNPACKED = pytest.StashKey[Path]()
@@ -28,20 +22,6 @@ def golden_root(config: pytest.Config) -> Path:
     if _UNPACKED not in config.stash:
         config.stash[_UNPACKED] = _unpack(config)
     return config.stash[_UNPACKED]
-
-
-def vectors_root(config: pytest.Config) -> Path | None:
-    """Return the folder given by ``--vectors``, None without one."""
-    given = config.getoption("--vectors")
-    return None if given is None else _existing_folder(given, "--vectors")
-
-
-def read_vectors(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the objects of a ``.jsonl`` or ``.jsonl.gz`` file."""
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            yield json.loads(line)
 
 
 def _existing_folder(given: str, option: str) -> Path:

@@ -88,11 +88,12 @@ static sgs_status check_append(const sgs_batch_builder *builder, int64_t offset,
     const int64_t base_offset = builder->options.base_offset;
     if (builder->records_count == NOT_STARTED)
         return sgs_fail(err, SGS_ILLEGAL_STATE, "tried to append a record, but the batch builder is closed");
-    if (offset <= builder->last_offset)
+    /* the first may be below the base, as in Kafka: readers take any order [format.md 5] */
+    if (offset < 0 || (builder->records_count > 0 && offset <= builder->last_offset))
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "offset %" PRId64 " is not above %" PRId64, offset,
                         builder->last_offset);
-    if (offset - base_offset > INT32_MAX || offset == INT64_MAX)
-        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "offset %" PRId64 " is 2^63-1 or more than 2^31-1 above %" PRId64,
+    if (offset - base_offset > INT32_MAX || offset - base_offset < INT32_MIN || offset == INT64_MAX)
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "offset %" PRId64 " is 2^63-1 or more than 2^31-1 from %" PRId64,
                         offset, base_offset);
     if (timestamp < SGS_NO_TIMESTAMP)
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "timestamp %" PRId64 " of offset %" PRId64, timestamp, offset);
@@ -109,7 +110,7 @@ static sgs_status check_control_key(int64_t offset, sgs_bytes key, sgs_error *er
     const sgs_status status = sgs_control_record_type(&record, &type, NULL, err);
     if (status == SGS_OK)
         return SGS_OK;
-    return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "the record of offset %" PRId64 " in a control batch has no control key",
+    return sgs_fail(err, SGS_INVALID_RECORD, "the record of offset %" PRId64 " in a control batch has no control key",
                     offset);
 }
 

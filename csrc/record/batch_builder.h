@@ -35,9 +35,9 @@ void sgs_batch_builder_init(sgs_batch_builder *builder, sgs_memory memory, const
 void sgs_batch_builder_deinit(sgs_batch_builder *builder);
 /** Begin a batch. @return SGS_ILLEGAL_ARGUMENT for combinations that Kafka refuses [format.md 10] */
 sgs_status sgs_batch_builder_start(sgs_batch_builder *builder, const sgs_batch_options *options, sgs_error *err);
-/** @return SGS_ILLEGAL_ARGUMENT: offset not above the last or more than INT32_MAX above base, timestamp < -1, too many
- *          records or bytes, a null header key, a control record without a control key; SGS_ILLEGAL_STATE before start
- *          and behind finish; SGS_RESOURCE */
+/** @return SGS_ILLEGAL_ARGUMENT: offset not above the last or more than INT32_MAX from base, timestamp < -1, too many
+ *          records or bytes, a null header key; SGS_INVALID_RECORD: a control record without a control key;
+ *          SGS_ILLEGAL_STATE before start and behind finish; SGS_RESOURCE */
 sgs_status sgs_batch_builder_append(sgs_batch_builder *builder, int64_t offset, int64_t timestamp, sgs_bytes key,
                                     sgs_bytes value, const sgs_record_header *headers, int32_t headers_count,
                                     sgs_error *err);

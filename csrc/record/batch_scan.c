@@ -3,6 +3,7 @@
 #include "record/batch_scan.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "base/bytes.h"
 
@@ -10,6 +11,7 @@ enum {
     FILE_MIN_BYTES = SGS_BATCH_PREFIX_BYTES + 1, /* Kafka's file scanner ends at 17 bytes and fewer [format.md 9.1] */
     LENGTH_AT = 8,
     MAGIC_AT = 16,
+    LAST_OFFSET_DELTA_AT = 23,
     LEAST_LENGTH = SGS_LEGACY_MESSAGE_MIN_BYTES,
     LEAST_LENGTH_V2 = SGS_BATCH_HEADER_BYTES - SGS_LOG_OVERHEAD,
 };
@@ -95,26 +97,41 @@ static bool is_short_v2(const uint8_t *batch, int64_t size)
     return size < SGS_BATCH_HEADER_BYTES && (int8_t)batch[MAGIC_AT] >= 2;
 }
 
-/* CRC and header of a batch within bounds. */
-static verdict judge_content(sgs_batch_scan *scan, const uint8_t *batch, int64_t size, sgs_batch_header *header)
+/* kafka_limits without CRC: of a batch that is shorter than its header Kafka reads the bytes behind it as the rest.
+ * `present` bytes are there, a header's or fewer. */
+static void load_short_v2(const uint8_t *batch, int64_t size, int64_t present, int64_t position,
+                          sgs_batch_header *header)
+{
+    uint8_t bytes[SGS_BATCH_HEADER_BYTES] = { 0 };
+    memcpy(bytes, batch, (size_t)(present < SGS_BATCH_HEADER_BYTES ? present : SGS_BATCH_HEADER_BYTES));
+    const int64_t base_offset = sgs_load_be_i64(bytes);
+    int64_t last_offset = base_offset;
+    if (__builtin_add_overflow(base_offset, sgs_load_be_i32(bytes + LAST_OFFSET_DELTA_AT), &last_offset))
+        last_offset = base_offset;
+    *header = (sgs_batch_header){
+        .position = position,
+        .base_offset = base_offset,
+        .last_offset = last_offset,
+        .base_timestamp = SGS_NO_TIMESTAMP,
+        .max_timestamp = SGS_NO_TIMESTAMP,
+        .producer_id = SGS_NO_PRODUCER_ID,
+        .size_bytes = (int32_t)size,
+        .partition_leader_epoch = SGS_NO_PARTITION_LEADER_EPOCH,
+        .base_sequence = SGS_NO_SEQUENCE,
+        .producer_epoch = SGS_NO_PRODUCER_EPOCH,
+        .magic = (int8_t)bytes[MAGIC_AT],
+    };
+}
+
+/* CRC and header of a batch within bounds; `present` bytes are there, the batch's or more. */
+static verdict judge_content(sgs_batch_scan *scan, const uint8_t *batch, int64_t size, int64_t present,
+                             sgs_batch_header *header)
 {
     const int64_t position = scan->result.valid_bytes;
     if (scan->options.check_crc && sgs_batch_check(batch, (size_t)size, position, &scan->result.why) != SGS_OK)
         return stop(scan, SGS_SCAN_CORRUPT);
-    if (is_short_v2(batch, size)) { /* kafka_limits without CRC: Kafka would read beyond the batch */
-        *header = (sgs_batch_header){
-            .position = position,
-            .base_offset = sgs_load_be_i64(batch),
-            .last_offset = sgs_load_be_i64(batch),
-            .base_timestamp = SGS_NO_TIMESTAMP,
-            .max_timestamp = SGS_NO_TIMESTAMP,
-            .producer_id = SGS_NO_PRODUCER_ID,
-            .size_bytes = (int32_t)size,
-            .partition_leader_epoch = SGS_NO_PARTITION_LEADER_EPOCH,
-            .base_sequence = SGS_NO_SEQUENCE,
-            .producer_epoch = SGS_NO_PRODUCER_EPOCH,
-            .magic = (int8_t)batch[MAGIC_AT],
-        };
+    if (is_short_v2(batch, size)) {
+        load_short_v2(batch, size, present, position, header);
     } else if (sgs_batch_header_load(batch, (size_t)size, position, header, &scan->result.why) != SGS_OK) {
         return stop(scan, SGS_SCAN_CORRUPT);
     }
@@ -195,7 +212,7 @@ sgs_status sgs_batch_scan_feed(sgs_batch_scan *scan, const uint8_t *data, size_t
         }
         sgs_batch_header header;
         if (seen == BATCH)
-            seen = judge_content(scan, data, batch_size, &header);
+            seen = judge_content(scan, data, batch_size, (int64_t)size < left ? (int64_t)size : left, &header);
         if (seen == BATCH)
             seen = judge_order(scan, &header);
         if (seen != BATCH)

@@ -54,7 +54,9 @@ sgs_status sgs_legacy_builder_append(sgs_legacy_builder *builder, int64_t offset
     const sgs_legacy_options *const options = &builder->options;
     if (builder->records_count == NOT_STARTED)
         return sgs_fail(err, SGS_ILLEGAL_STATE, "tried to append a message, but the builder is closed");
-    if (offset <= builder->last_offset || offset == INT64_MAX || offset - options->base_offset > INT32_MAX)
+    /* the first may be below the base, as in Kafka */
+    const bool ascends = builder->records_count == 0 || offset > builder->last_offset;
+    if (offset < 0 || !ascends || offset == INT64_MAX || offset - options->base_offset > INT32_MAX)
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "offset %" PRId64 " behind %" PRId64 " and base %" PRId64, offset,
                         builder->last_offset, options->base_offset);
     if (timestamp < SGS_NO_TIMESTAMP)

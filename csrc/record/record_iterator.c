@@ -10,6 +10,9 @@
 /* Kafka's limit on one record of a compressed batch, max.decompressed.message.bytes [format.md 5]. */
 enum { RECORD_MAX_BYTES = 2147483639 };
 
+/* Kafka reads snappy streams in pieces; one that a broken chunk ends is lost, also what of it was good. */
+enum { SNAPPY_READ_BYTES = 2048 };
+
 static sgs_status open_section(sgs_record_iterator *iterator, sgs_iteration kind, const uint8_t *batch,
                                const sgs_codec_table *codecs, sgs_buffer *scratch, sgs_error *err)
 {
@@ -23,12 +26,12 @@ static sgs_status open_section(sgs_record_iterator *iterator, sgs_iteration kind
     sgs_buffer_clear(scratch);
     const sgs_status status =
         sgs_codec_decompress(codecs, codec, iterator->next, (size_t)(iterator->end - iterator->next), scratch, err);
-    /* a limit of ours is no break of the stream; and nothing comes before the break of an unknown one */
-    if (status != SGS_OK && (scratch->size == 0 || kind == SGS_ITERATE_WHOLE || status == SGS_LIMIT_EXCEEDED))
-        return status;
+    if (status != SGS_OK && (scratch->size == 0 || status == SGS_LIMIT_EXCEEDED))
+        return status; /* a limit of ours is no break of the stream */
     if (status != SGS_OK) {
         iterator->break_ = *err;
-        iterator->break_.status = status;
+        if (codec == SGS_CODEC_SNAPPY)
+            scratch->size -= scratch->size % SNAPPY_READ_BYTES;
     }
     iterator->next = scratch->data;
     iterator->end = scratch->size > 0 ? scratch->data + scratch->size : scratch->data;
@@ -46,6 +49,15 @@ static sgs_status rehearse(const sgs_record_iterator *iterator, sgs_error *err)
     return status;
 }
 
+/* Kafka's streaming iterator opens the stream also where no record is to come, and there must be one, unless it is zstd,
+ * which begins when it is read. */
+static bool begins_a_stream(const sgs_record_iterator *iterator, sgs_iteration kind)
+{
+    const int codec = sgs_batch_codec(&iterator->batch);
+    return kind == SGS_ITERATE_STREAMING && codec != SGS_CODEC_NONE && codec != SGS_CODEC_ZSTD &&
+           iterator->batch.size_bytes == SGS_BATCH_HEADER_BYTES;
+}
+
 sgs_status sgs_record_iterator_open(const uint8_t *batch, size_t size, sgs_iteration kind,
                                     const sgs_codec_table *codecs, sgs_buffer *scratch, sgs_record_iterator *iterator,
                                     sgs_error *err)
@@ -61,10 +73,14 @@ sgs_status sgs_record_iterator_open(const uint8_t *batch, size_t size, sgs_itera
             made->batch = made->legacy.batch;
         return status;
     }
+    const int codec = sgs_batch_codec(&made->batch);
+    if (codec >= SGS_CODEC_COUNT && (made->batch.records_count != 0 || kind == SGS_ITERATE_STREAMING))
+        return sgs_fail(err, SGS_UNSUPPORTED_FORMAT, "batch at offset %" PRId64 ": codec id %d is unknown",
+                        made->batch.base_offset, codec);
     if (made->batch.records_count < 0)
         return sgs_record_fail(&made->batch, 0, "the batch counts fewer than no records", err);
     made->remaining_count = made->batch.records_count;
-    if (made->remaining_count == 0) /* nothing behind the header is looked at [format.md 4.5] */
+    if (made->remaining_count == 0 && !begins_a_stream(made, kind)) /* nothing is looked at [format.md 4.5] */
         return SGS_OK;
     status = open_section(made, kind, batch, codecs, scratch, err);
     if (status == SGS_OK && kind == SGS_ITERATE_WHOLE && made->is_compressed)

@@ -45,16 +45,22 @@ cdef class _RawRecordIterator:
                 status = sgs_record_iterator_open(
                     start, size, kind, &codecs.table, &self.scratch, &self.iterator, &err
                 )
-        check(status, &err)
         if self.iterator.break_.status != SGS_OK:
-            try:
+            try:  # first of all: it may be an exception that is pending
                 check(self.iterator.break_.status, &self.iterator.break_)
             except Exception as error:
                 self.broken = error
+        if status == SGS_CALLBACK and self.broken is not None:
+            raise self.broken
+        check(status, &err)
 
     def __dealloc__(self):
         PyBuffer_Release(&self.view)
         sgs_buffer_deinit(&self.scratch)
+
+    @property
+    def base_offset(self):
+        return self.iterator.batch.base_offset
 
     def __iter__(self):
         return self

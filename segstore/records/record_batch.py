@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segstore._core import iterate_records, scan_batches
+from segstore._core import check_batch, iterate_raw_records, iterate_records
+from segstore.errors import CorruptRecordError
 from segstore.records.compression import codec_table
 from segstore.types import Codec, TimestampType
 
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from segstore._core import CodecTable, Record
+    from segstore._core import CodecTable, RawRecord, Record
 
 __all__ = ["RecordBatch"]
 
@@ -23,6 +24,7 @@ TRANSACTIONAL = 0x10
 CONTROL = 0x20
 DELETE_HORIZON = 0x40
 MAX_SEQUENCE = 2**31 - 1
+CURRENT_MAGIC = 2
 
 
 class RecordBatch:
@@ -82,7 +84,13 @@ class RecordBatch:
 
     @property
     def base_offset(self) -> int:
-        """First offset of the batch as it was written, also after compaction."""
+        """First offset of the batch as it was written, also after compaction.
+
+        That of a compressed message set (magic 0 and 1) is its first message's; it is decompressed
+        to find out, and what is wrong with it is raised.
+        """
+        if self._field("magic") < CURRENT_MAGIC and self.count is None:
+            return iterate_raw_records(self._data, self._codecs).base_offset
         return self._field("base_offset")
 
     @property
@@ -131,12 +139,13 @@ class RecordBatch:
     @property
     def delete_horizon_ms(self) -> int | None:
         """When compaction may drop the tombstones, where it has set a time."""
-        return self.base_timestamp if self.attributes & DELETE_HORIZON else None
+        is_set = self.magic > 1 and self.attributes & DELETE_HORIZON
+        return self.base_timestamp if is_set else None
 
     @property
     def is_transactional(self) -> bool:
         """Whether the batch belongs to a transaction."""
-        return bool(self.attributes & TRANSACTIONAL)
+        return self.magic > 1 and bool(self.attributes & TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
@@ -175,10 +184,31 @@ class RecordBatch:
         """The checksum as stored."""
         return self._field("crc")
 
+    @property
+    def offset_of_max_timestamp(self) -> int | None:
+        """Offset of the first record with the batch's largest timestamp; None at magic 0."""
+        if self.magic == 0:
+            return None
+        for record in self.raw_records():
+            if record.timestamp == self.max_timestamp:
+                return record.offset
+        return None
+
+    def ensure_valid(self) -> None:
+        """Raise CorruptRecordError unless size and CRC are right [format.md 9.2]."""
+        check_batch(self._data)
+
     def is_valid(self) -> bool:
         """Whether size and CRC are right [format.md 9.2]."""
-        _, result = scan_batches(self._data, rules="file")
-        return result.stop == "complete"
+        try:
+            check_batch(self._data)
+        except CorruptRecordError:
+            return False
+        return True
+
+    def raw_records(self, iteration: str = "streaming") -> Iterator[RawRecord]:
+        """Iterate as Kafka does: see ``_core.iterate_raw_records``; the CRC is not looked at."""
+        return iterate_raw_records(self._data, self._codecs, iteration=iteration)
 
     def records(self, *, check_crc: bool = True) -> Iterator[Record]:
         """Decode the records one by one; those of a control batch too.

@@ -211,7 +211,7 @@ TEST(records_that_kafka_refuses_are_refused)
     EXPECT_STATUS(append(&f, 0, 0, "a", "b"), SGS_ILLEGAL_STATE);
     f.options.base_offset = 10;
     REQUIRE_OK(start(&f), &err);
-    EXPECT_STATUS(append(&f, 9, 0, "a", "b"), SGS_ILLEGAL_ARGUMENT);
+    EXPECT_STATUS(append(&f, -1, 0, "a", "b"), SGS_ILLEGAL_ARGUMENT);
     EXPECT_OK(append(&f, 10, -1, "a", "b"), &err);
     EXPECT_STATUS(append(&f, 10, 0, "a", "b"), SGS_ILLEGAL_ARGUMENT);
     EXPECT_STATUS(append(&f, 11, -2, "a", "b"), SGS_ILLEGAL_ARGUMENT);
@@ -228,6 +228,20 @@ TEST(records_that_kafka_refuses_are_refused)
     fixture_deinit(&f);
 }
 
+/* Kafka compares with the record before, not with the base. */
+TEST(the_first_record_may_be_below_the_base_offset)
+{
+    fixture f;
+    fixture_init(&f);
+    f.options.base_offset = INT64_C(1) << 32;
+    REQUIRE_OK(start(&f), &err);
+    EXPECT_STATUS(append(&f, 5, 0, "a", "b"), SGS_ILLEGAL_ARGUMENT); /* too far for an offset delta */
+    REQUIRE_OK(append(&f, f.options.base_offset - 1, 0, "a", "b"), &err);
+    EXPECT_STATUS(append(&f, f.options.base_offset - 1, 0, "a", "b"), SGS_ILLEGAL_ARGUMENT);
+    REQUIRE_OK(append(&f, f.options.base_offset + 1, 0, "a", "b"), &err);
+    fixture_deinit(&f);
+}
+
 /* [format.md 6.1] DefaultRecordBatchTest.testReadAndWriteControlBatch */
 TEST(control_batches_take_control_records_only)
 {
@@ -239,8 +253,8 @@ TEST(control_batches_take_control_records_only)
     f.options.producer_epoch = 3;
     f.options.transactional = f.options.control = true;
     REQUIRE_OK(start(&f), &err);
-    EXPECT_STATUS(append(&f, 102, 0, NULL, "value"), SGS_ILLEGAL_ARGUMENT);
-    EXPECT_STATUS(append(&f, 102, 0, "key", "value"), SGS_ILLEGAL_ARGUMENT);
+    EXPECT_STATUS(append(&f, 102, 0, NULL, "value"), SGS_INVALID_RECORD);
+    EXPECT_STATUS(append(&f, 102, 0, "key", "value"), SGS_INVALID_RECORD);
     const kit_bytes key = kit_hex("00000001"), value = kit_hex("000000000007");
     REQUIRE_OK(sgs_batch_builder_append(&f.builder, 102, EXAMPLE_T + 10, (sgs_bytes){ key.data, 4 },
                                         (sgs_bytes){ value.data, 6 }, NULL, 0, &err),

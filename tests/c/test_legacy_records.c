@@ -219,33 +219,4 @@ TEST(offsets_below_zero_and_too_far_apart_are_no_records)
     }
 }
 
-/* [format.md 10] MemoryRecordsBuilderTest.shouldThrowIllegalArgumentExceptionForMagic... */
-TEST(the_builder_refuses_what_kafkas_does)
-{
-    sgs_legacy_builder builder;
-    sgs_legacy_builder_init(&builder, kit_memory(), kit_codecs());
-    const sgs_legacy_options good = { .magic = 1, .codec = SGS_CODEC_NONE, .base_offset = 5 };
-    sgs_legacy_options bad = good;
-    bad.magic = 2;
-    EXPECT_STATUS(sgs_legacy_builder_start(&builder, &bad, &err), SGS_ILLEGAL_ARGUMENT);
-    bad = good;
-    bad.codec = SGS_CODEC_ZSTD;
-    EXPECT_STATUS(sgs_legacy_builder_start(&builder, &bad, &err), SGS_ILLEGAL_ARGUMENT);
-    bad = good;
-    bad.magic = 0;
-    bad.log_append_time = true;
-    EXPECT_STATUS(sgs_legacy_builder_start(&builder, &bad, &err), SGS_ILLEGAL_ARGUMENT);
-    const sgs_bytes text = kit_text("x");
-    EXPECT_STATUS(sgs_legacy_builder_append(&builder, 5, 1, text, text, &err), SGS_ILLEGAL_STATE);
-    REQUIRE_OK(sgs_legacy_builder_start(&builder, &good, &err), &err);
-    EXPECT_STATUS(sgs_legacy_builder_append(&builder, 4, 1, text, text, &err), SGS_ILLEGAL_ARGUMENT);
-    EXPECT_STATUS(sgs_legacy_builder_append(&builder, 5, -2, text, text, &err), SGS_ILLEGAL_ARGUMENT);
-    EXPECT_STATUS(sgs_legacy_builder_append(&builder, INT64_C(6) + INT32_MAX, 1, text, text, &err),
-                  SGS_ILLEGAL_ARGUMENT);
-    REQUIRE_OK(sgs_legacy_builder_append(&builder, INT64_C(5) + INT32_MAX, 1, text, text, &err), &err);
-    EXPECT_STATUS(sgs_legacy_builder_append(&builder, INT64_C(5) + INT32_MAX, 1, text, text, &err),
-                  SGS_ILLEGAL_ARGUMENT);
-    sgs_legacy_builder_deinit(&builder);
-}
-
 TEST_MAIN()

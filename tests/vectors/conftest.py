@@ -1,0 +1,54 @@
+"""The vectors' runner: loads files, counts what is equal, and names what is not yet covered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.vectors.vector_files import Cases, file_stems, read_folder, read_pack, vectors_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+TALLY = "vectors"
+
+
+@pytest.fixture
+def vectors(request: pytest.FixtureRequest) -> Callable[[str], Cases]:
+    """Return the cases of a file, by its name without ending; skip where it is not there."""
+
+    def load(stem: str) -> Cases:
+        folder = vectors_folder(request.config)
+        read = read_pack(stem) if folder is None else read_folder(folder, stem)
+        if not read:
+            pytest.skip(f"there is no {stem}.jsonl")
+        cases = Cases(stem, read)
+        request.node.user_properties.append((TALLY, cases.tally))
+        return cases
+
+    return load
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Print ``file: n of n``, and the files that no module covers."""
+    tallies = [
+        found
+        for reports in terminalreporter.stats.values()
+        for report in reports
+        if getattr(report, "when", None) == "call"
+        for key, found in getattr(report, "user_properties", ())
+        if key == TALLY
+    ]
+    if not tallies:
+        return
+    terminalreporter.section("what Kafka's own classes did")
+    for stem, equal, compared in sorted(tallies):
+        terminalreporter.write_line(f"{stem}: {equal} of {compared}")
+    modules = {path.stem.removeprefix("test_") for path in Path(__file__).parent.glob("test_*.py")}
+    for stem in file_stems(vectors_folder(config)):
+        if stem not in modules:
+            terminalreporter.write_line(f"not yet covered: {stem}")

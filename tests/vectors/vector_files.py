@@ -1,0 +1,98 @@
+"""Files of vectors: a folder named on the command line, or the packed choice of lines."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+Case = dict[str, Any]
+
+PACK = Path(__file__).with_name("vectors.tar.xz")
+SHOWN_FAILURES = 20
+
+
+def stem_of(name: str) -> str:
+    """``records`` of ``records.jsonl`` and ``records.jsonl.gz``."""
+    return name.partition(".jsonl")[0]
+
+
+def read_folder(folder: Path, stem: str) -> list[Case]:
+    """Objects of one file of the folder; none when it is not there."""
+    for path in (folder / f"{stem}.jsonl", folder / f"{stem}.jsonl.gz"):
+        if path.exists():
+            opener = gzip.open if path.suffix == ".gz" else open
+            with opener(path, "rt", encoding="utf-8") as lines:
+                return [json.loads(line) for line in lines]
+    return []
+
+
+def read_pack(stem: str) -> list[Case]:
+    """Objects of one file of the packed choice; none when it is not there."""
+    with tarfile.open(PACK) as archive:
+        for member in archive:
+            if stem_of(member.name) == stem:
+                file = archive.extractfile(member)
+                assert file is not None
+                return [json.loads(line) for line in file]
+    return []
+
+
+def file_stems(folder: Path | None) -> list[str]:
+    """Names of the files that there are, without their endings."""
+    if folder is None:
+        with tarfile.open(PACK) as archive:
+            return sorted(stem_of(name) for name in archive.getnames())
+    return sorted({stem_of(path.name) for path in folder.glob("*.jsonl*")})
+
+
+def vectors_folder(config: pytest.Config) -> Path | None:
+    """Return the folder given by ``--vectors``, None for the packed choice."""
+    given = config.getoption("--vectors")
+    if given is None:
+        return None
+    folder = Path(given).resolve()
+    if not folder.is_dir():
+        message = f"--vectors: {given} is not a folder"
+        raise pytest.UsageError(message)
+    return folder
+
+
+class Cases:
+    """Cases of one file, counted as they pass: iterate, or hand over the comparison of one."""
+
+    def __init__(self, stem: str, cases: list[Case]) -> None:
+        self._cases = cases
+        self.tally = [stem, 0, len(cases)]
+        """File, equal, compared; a list, so that a report holds what it says in the end."""
+
+    def __iter__(self) -> Iterator[Case]:
+        """Yield the cases; who comes back for the next was content with the last."""
+        for case in self._cases:
+            yield case
+            self.tally[1] += 1
+
+    def __len__(self) -> int:
+        return len(self._cases)
+
+    def check(self, compare: Callable[[Case], None]) -> None:
+        """Compare every case; fail in the end with the first of those that differ."""
+        failures = []
+        for case in self._cases:
+            try:
+                compare(case)
+            except Exception as error:  # noqa: BLE001 - whatever it is, the next case counts too
+                reason = str(error).strip() or type(error).__name__
+                failures.append(f"{case['id']} ({case['about']}): {type(error).__name__}: {reason}")
+            else:
+                self.tally[1] += 1
+        if failures:
+            shown = "\n".join(failures[:SHOWN_FAILURES])
+            pytest.fail(f"{len(failures)} of {len(self._cases)} differ:\n{shown}", pytrace=False)
