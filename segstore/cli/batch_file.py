@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 
 from segstore.errors import (
     CorruptRecordError,
+    IllegalArgumentError,
     LimitExceededError,
     LogNotFoundError,
     LogPermissionError,
@@ -180,7 +181,16 @@ class BatchFile:
             A length field that cannot be; the file shrank below its size.
         UnsupportedFormatError
             A magic below 0.
+        IllegalArgumentError
+            A position behind the end of the file.
         """
+        if position > self.size_bytes:
+            raise IllegalArgumentError(
+                "a slice begins behind the end of the file",
+                file=self.path,
+                found=f"position {position}",
+                expected=f"at most {self.size_bytes}",
+            )
         end = min(self.size_bytes, position + max_bytes)
         window = b""
         window_start = position

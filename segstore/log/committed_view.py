@@ -14,7 +14,7 @@ from segstore._core import AbortedTransactions, iterate_raw_records
 from segstore.log.partition_directory import file_name, segment_files
 from segstore.log.producer_snapshot import open_transactions
 from segstore.log.transaction_index import read_transaction_index
-from segstore.records.control_record import ControlRecordType, parse_control_record
+from segstore.records.control_record import ControlRecordType, parse_control_key
 
 if TYPE_CHECKING:
     from segstore._core import CodecTable, Directory
@@ -115,5 +115,5 @@ def _marker(segment: Segment, codecs: CodecTable, offset: int, size: int) -> Con
     if fetched is None:
         return ControlRecordType.UNKNOWN
     for record in iterate_raw_records(fetched, codecs, check_crc=True):
-        return parse_control_record(record.key, record.value).type
+        return parse_control_key(record.key).type
     return ControlRecordType.UNKNOWN  # compaction can leave a marker's batch without its record
