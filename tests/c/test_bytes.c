@@ -64,4 +64,39 @@ TEST(signed_stores_write_twos_complement)
     EXPECT_MEM(room, "\x80\0\0\0\0\0\0\0", 8);
 }
 
+/* ByteUtilsTest.testReadInt */
+TEST(kafkas_numbers_are_read_one_behind_the_other)
+{
+    const int32_t values[] = { 0, 1, -1, 127, 32767, 65534, 1073741823, -1073741824, INT32_MAX, INT32_MIN, INT32_MAX };
+    uint8_t room[sizeof values];
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; ++i)
+        sgs_store_be_i32(room + 4 * i, values[i]);
+    for (size_t i = 0; i < sizeof values / sizeof values[0]; ++i)
+        EXPECT_EQ_I64(sgs_load_be_i32(room + 4 * i), values[i]);
+}
+
+/* ByteUtilsTest.testReadUnsignedIntLEFromArray */
+TEST(kafkas_little_endian_numbers_are_read)
+{
+    const uint8_t low[] = { 0x01, 0x02, 0x03, 0x04, 0x05 };
+    const uint8_t high[] = { 0xf1, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6 };
+    EXPECT_EQ_U64(sgs_load_le32(low), 0x04030201);
+    EXPECT_EQ_U64(sgs_load_le32(low + 1), 0x05040302);
+    EXPECT_EQ_U64(sgs_load_le32(high), 0xf4f3f2f1);
+    EXPECT_EQ_U64(sgs_load_le32(high + 2), 0xf6f5f4f3);
+}
+
+/* ByteUtilsTest.testWriteUnsignedIntLEToArray, ByteUtilsTest.testWriteUnsignedIntLEToOutputStream */
+TEST(kafkas_little_endian_numbers_are_written)
+{
+    uint8_t room[8] = { 0 };
+    sgs_store_le32(room + 2, 0x04030201);
+    EXPECT_MEM(room, "\0\0\1\2\3\4\0\0", 8);
+    sgs_store_le32(room, 0x04030201);
+    sgs_store_le32(room + 4, 0x04030201);
+    EXPECT_MEM(room, "\1\2\3\4\1\2\3\4", 8);
+    sgs_store_le32(room, 0xf4f3f2f1);
+    EXPECT_MEM(room, "\xf1\xf2\xf3\xf4", 4);
+}
+
 TEST_MAIN()

@@ -98,7 +98,7 @@ TEST(lookup_agrees_with_a_linear_search)
     }
 }
 
-/* OffsetIndexTest.testEntry, testEntryOverflow [IDX-5] */
+/* OffsetIndexTest.testEntry, OffsetIndexTest.testEntryOverflow [IDX-5] */
 TEST(entries_are_read_by_number)
 {
     fixture f;
@@ -116,7 +116,7 @@ TEST(entries_are_read_by_number)
     close_fixture(&f);
 }
 
-/* OffsetIndexTest.appendTooMany, appendOutOfOrder [OFX-4] */
+/* OffsetIndexTest.appendTooMany, OffsetIndexTest.appendOutOfOrder [OFX-4] */
 TEST(append_refuses_what_does_not_fit_and_changes_nothing)
 {
     fixture f;

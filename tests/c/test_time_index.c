@@ -58,7 +58,7 @@ static void looks_up(fixture *f, int64_t target, int64_t timestamp, int64_t offs
 
 static uint32_t entries(const fixture *f) { return sgs_abstract_index_entries(&f->index.base); }
 
-/* TimeIndexTest.testLookUp, testEntrySize [TMX-3] */
+/* TimeIndexTest.testLookUp, TimeIndexTest.testEntrySize [TMX-3] */
 TEST(lookup_answers_the_greatest_entry_not_above)
 {
     fixture f;
@@ -74,7 +74,7 @@ TEST(lookup_answers_the_greatest_entry_not_above)
     close_fixture(&f);
 }
 
-/* TimeIndexTest.testEntryOverflow, testLastEntry [IDX-5, TMX-2] */
+/* TimeIndexTest.testEntryOverflow, TimeIndexTest.testLastEntry [IDX-5, TMX-2] */
 TEST(an_empty_index_has_no_entry_and_a_default_last_one)
 {
     fixture f;

@@ -105,6 +105,27 @@ TEST(every_power_of_two_and_its_neighbours_come_back)
     }
 }
 
+/* ByteUtilsTest.testCorrectnessWriteUnsignedVarlong, ByteUtilsTest.testCorrectnessReadUnsignedVarlong: the naive loop */
+TEST(unsigned_varlongs_are_those_of_the_loop)
+{
+    for (unsigned bit = 0; bit < 64; ++bit) {
+        uint8_t naive[SGS_VARLONG_MAX_BYTES];
+        uint8_t bytes[SGS_VARLONG_MAX_BYTES];
+        size_t size = 0;
+        uint64_t rest = UINT64_C(1) << bit;
+        for (; rest > 0x7f; rest >>= 7)
+            naive[size++] = (uint8_t)(rest | 0x80);
+        naive[size++] = (uint8_t)rest;
+
+        EXPECT_EQ_I64(sgs_uvarlong_write(bytes, UINT64_C(1) << bit) - bytes, (int64_t)size);
+        EXPECT_MEM(bytes, naive, size);
+        const uint8_t *next = naive;
+        uint64_t value = 0;
+        EXPECT_TRUE(sgs_uvarlong_read(&next, naive + size, &value) && next == naive + size);
+        EXPECT_EQ_U64(value, UINT64_C(1) << bit);
+    }
+}
+
 TEST(an_input_that_ends_within_a_number_is_refused_at_every_cut)
 {
     uint8_t bytes[SGS_VARLONG_MAX_BYTES];

@@ -25,7 +25,8 @@ COMBINATIONS = [
 
 def builder(magic: int = 2, codec: Codec = Codec.NONE, **options: Any) -> RecordsBuilder:
     options.setdefault(
-        "timestamp_type", TimestampType.NO_TIMESTAMP_TYPE if magic == 0 else TimestampType.CREATE_TIME
+        "timestamp_type",
+        TimestampType.NO_TIMESTAMP_TYPE if magic == 0 else TimestampType.CREATE_TIME,
     )
     return RecordsBuilder(codec_table(), magic=magic, codec=int(codec), **options)
 
@@ -66,9 +67,7 @@ def records(data: bytes, iteration: str = "streaming") -> list[RawRecord]:
 
 def rows(data: bytes) -> list[Row]:
     """(offset, timestamp, key, value) of all records."""
-    return [
-        (record.offset, record.timestamp, record.key, record.value) for record in records(data)
-    ]
+    return [(record.offset, record.timestamp, record.key, record.value) for record in records(data)]
 
 
 def as_magic(rows_: Sequence[Row], magic: int) -> list[Row]:

@@ -38,7 +38,10 @@ def naive_uvarint(value: int) -> bytes:
         (-17179869185, "818080808001"),
         (2**63 - 1, "feffffffffffffffff01"),
         (-(2**63), "ffffffffffffffffff01"),
-        *((value, write_varint(value).hex()) for value in (0, -1, 1, 63, -64, 64, -65, 8191, -8193)),
+        *(
+            (value, write_varint(value).hex())
+            for value in (0, -1, 1, 63, -64, 64, -65, 8191, -8193)
+        ),
     ],
 )
 def test_varlongs(value: int, text: str):

@@ -6,7 +6,13 @@ import gzip
 
 import pytest
 
-from segstore._core import crc32c, decode_tuples, iterate_raw_records, iterate_records, write_varlong
+from segstore._core import (
+    crc32c,
+    decode_tuples,
+    iterate_raw_records,
+    iterate_records,
+    write_varlong,
+)
 from segstore.errors import CorruptRecordError, InvalidRecordError
 from segstore.records.compression import codec_table
 from segstore.types import Codec

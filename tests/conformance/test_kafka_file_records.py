@@ -215,9 +215,9 @@ def test_one_file_may_mix_magics(tmp_path: Path, codec: Codec):
         found = list(log)
 
     expected = [row for magic, part in enumerate(parts) for row in as_magic(part, magic)]
-    assert [(r.offset, -1 if r.timestamp is None else r.timestamp, r.key, r.value) for r in found] == (
-        expected
-    )
+    assert [
+        (r.offset, -1 if r.timestamp is None else r.timestamp, r.key, r.value) for r in found
+    ] == (expected)
     assert [list(record.headers) for record in found] == [row[4] for row in given]
 
 

@@ -73,9 +73,7 @@ def test_magic_0_has_no_timestamp():
 def test_zstd_came_with_magic_2(magic: int):
     """[format.md 8] AbstractLegacyRecordBatchTest.testZStdCompressionTypeWithV0OrV1,
     MemoryRecordsBuilderTest.testUnsupportedCompress, MemoryRecordsTest.testUnsupportedCompress."""
-    with pytest.raises(
-        IllegalArgumentError, match=f"is not supported for magic {magic}"
-    ):
+    with pytest.raises(IllegalArgumentError, match=f"is not supported for magic {magic}"):
         build(simple(), magic, Codec.ZSTD)
 
 
