@@ -18,7 +18,7 @@ DATA = [None, b"", b"key", b"\x01" * 1000]
 ATTRIBUTES = 17
 
 
-@pytest.mark.parametrize(("magic", "codec"), product(LEGACY, Codec))
+@pytest.mark.parametrize(("magic", "codec"), list(product(LEGACY, Codec)))
 def test_fields_of_a_message(magic: int, codec: Codec):
     """[format.md 7.1] LegacyRecordTest.testFields, LegacyRecordTest.testEquality.
 
@@ -88,7 +88,7 @@ def test_a_wrapper_of_nothing_is_invalid(value: bytes | None):
         records(bytes(data))
 
 
-@pytest.mark.parametrize(("magic", "codec"), product(LEGACY, LEGACY_CODECS))
+@pytest.mark.parametrize(("magic", "codec"), list(product(LEGACY, LEGACY_CODECS)))
 def test_what_was_built_is_read(magic: int, codec: Codec):
     """[format.md 7] Every codec that these magics have."""
     data = build(simple(5), magic, codec)

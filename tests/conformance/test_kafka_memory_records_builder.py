@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from segstore._core import check_batch, encode_end_transaction_marker
+from segstore._core import (
+    BatchOptions,
+    Record,
+    check_batch,
+    encode_end_transaction_marker,
+    encode_records,
+)
 from segstore.errors import IllegalArgumentError, IllegalStateError
+from segstore.records.compression import codec_table
 from segstore.records.control_batch import build_kraft_batch
 from segstore.records.control_record import ControlRecordType, parse_control_key
 from segstore.records.kraft_record import LeaderChange, LeaderChangeVoter, parse_kraft_record
@@ -91,3 +98,28 @@ def test_a_leader_change_is_a_control_batch():
     assert parse_control_key(record.key).type is ControlRecordType.LEADER_CHANGE
     found = parse_kraft_record(record.key, record.value)
     assert (found.leader_id, [voter.voter_id for voter in found.voters]) == (5, [6])
+
+
+def split(records_: list[tuple], limit: int, codec: Codec) -> list[int]:
+    """Records of each batch that the limit leads to."""
+    made = encode_records(records_, BatchOptions(codec=int(codec)), codec_table(), 0, limit)
+    return made.headers["records_count"].tolist()
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_one_record_always_has_room(codec: Codec):
+    """[format.md 10] MemoryRecordsBuilderTest.testSmallWriteLimit: and then the batch is full."""
+    assert split([(b"foo", b"bar")], 1, codec) == [1]
+    assert split([(b"foo", b"bar")] * 3, 1, codec) == [1, 1, 1]
+
+
+@pytest.mark.parametrize("codec", list(Codec))
+def test_a_batch_takes_what_it_has_room_for(codec: Codec):
+    """[format.md 10] MemoryRecordsTest.testHasRoomForMethod,
+    MemoryRecordsTest.testHasRoomForMethodWithHeaders: headers count."""
+    small = Record(b"key", b"value")
+    with_headers = Record(b"key", b"value", [("hello", b"world.world")] * 10)
+
+    assert split([small, small], 1024, codec) == [2]
+    assert split([small, small], 120, codec) == [2]
+    assert split([small, with_headers], 120, codec) == [1, 1]
