@@ -47,7 +47,7 @@ static sgs_status assign(const sgs_append_batch *batch, sgs_error *err)
     if (sgs_append_header_suffices(batch))
         return sgs_append_stamp(batch, batch->header.records_count, batch->header.max_timestamp, err);
     const bool asks_for_order = batch->header.magic >= 2 && !batch->validator->options.kafka_limits;
-    sgs_append_walk walk = { .offset_rule = asks_for_order ? SGS_OFFSETS_ASCEND : SGS_OFFSETS_AS_THEY_ARE };
+    sgs_append_walk walk = { .offset_rule = asks_for_order ? SGS_OFFSETS_FILL_BATCH : SGS_OFFSETS_AS_THEY_ARE };
     sgs_append_section section;
     sgs_status status = sgs_append_section_open(batch, &section, err);
     if (status == SGS_OK)

@@ -198,25 +198,23 @@ static expectation expect(const sgs_append_batch *batch, const sgs_append_walk *
     return expected;
 }
 
-static bool offset_is_good(const sgs_append_walk *walk, const sgs_append_batch *batch, int64_t index,
-                           int64_t previous_delta, int32_t delta)
+static bool offset_is_good(const sgs_append_walk *walk, const sgs_append_batch *batch, int64_t index, int32_t delta)
 {
     switch (walk->offset_rule) {
     case SGS_OFFSETS_COUNT_FROM_ZERO:
         return (uint64_t)batch->header.base_offset + (uint64_t)(int64_t)delta == (uint64_t)index;
-    case SGS_OFFSETS_ASCEND:
-        return delta > previous_delta && delta <= batch->last_offset_delta;
+    case SGS_OFFSETS_FILL_BATCH:
+        return delta == index;
     case SGS_OFFSETS_AS_THEY_ARE:
         break;
     }
     return true;
 }
 
-static sgs_status look_closer(const sgs_append_batch *batch, int64_t index, int64_t previous_delta,
-                              int32_t offset_delta, bool has_key, int64_t timestamp, sgs_append_walk *walk,
-                              sgs_error *err)
+static sgs_status look_closer(const sgs_append_batch *batch, int64_t index, int32_t offset_delta, bool has_key,
+                              int64_t timestamp, sgs_append_walk *walk, sgs_error *err)
 {
-    if (walk->bad_offset_index < 0 && !offset_is_good(walk, batch, index, previous_delta, offset_delta)) {
+    if (walk->bad_offset_index < 0 && !offset_is_good(walk, batch, index, offset_delta)) {
         walk->bad_offset_index = index;
         walk->bad_offset = (int64_t)((uint64_t)batch->header.base_offset + (uint64_t)(int64_t)offset_delta);
     }
@@ -233,7 +231,7 @@ static sgs_status walk_current(const sgs_append_batch *batch, const sgs_append_s
     const bool log_append_time = (batch->header.attributes & SGS_ATTRIBUTE_LOG_APPEND_TIME) != 0;
     const uint8_t *next = section->next, *const end = section->end;
     const int64_t count = section->records_count;
-    int64_t max_timestamp = SGS_NO_TIMESTAMP, previous_delta = -1;
+    int64_t max_timestamp = SGS_NO_TIMESTAMP;
     for (int64_t index = 0; index < count; ++index) {
         short_fields fields;
         if (!parse_common(next, end, &fields)) {
@@ -253,9 +251,7 @@ static sgs_status walk_current(const sgs_append_batch *batch, const sgs_append_s
         max_timestamp = timestamp > max_timestamp ? timestamp : max_timestamp;
         if (fields.offset_delta != index + expected.offset_shift || fields.key_size < expected.least_key_size ||
             (uint64_t)timestamp + expected.timestamp_shift > expected.timestamp_span || expected.none)
-            TRY(look_closer(batch, index, previous_delta, fields.offset_delta, fields.key_size >= 0, timestamp, walk,
-                            err));
-        previous_delta = fields.offset_delta;
+            TRY(look_closer(batch, index, fields.offset_delta, fields.key_size >= 0, timestamp, walk, err));
     }
     if (next != end)
         return fail(batch, count - 1, "bytes are left behind the last record", err);

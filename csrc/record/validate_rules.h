@@ -36,8 +36,8 @@ typedef struct sgs_append_section {
 
 typedef enum sgs_offset_rule {
     SGS_OFFSETS_AS_THEY_ARE,
-    SGS_OFFSETS_ASCEND,         /* and stay within the batch [DUR-89] */
-    SGS_OFFSETS_COUNT_FROM_ZERO /* 0, 1, 2 ... [format.md 12.7] */
+    SGS_OFFSETS_FILL_BATCH,     /* deltas ascend within a batch that has room for just them: 0, 1, 2 ... [DUR-89] */
+    SGS_OFFSETS_COUNT_FROM_ZERO /* offsets 0, 1, 2 ..., whatever the base offset is [format.md 12.7] */
 } sgs_offset_rule;
 
 /* A walk over the records of one batch, and what it found. */

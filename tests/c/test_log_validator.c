@@ -244,6 +244,62 @@ TEST(offsets_that_do_not_increase_inside_a_batch_are_refused)
     }
 }
 
+/* ... and one in its place behind one out of it is no better */
+TEST(an_offset_that_goes_back_to_its_place_is_refused)
+{
+    enum { DELTA_OF_FIRST = 61 + 3, RECORD_BYTES = 12 };
+    fixture f;
+    fixture_init(&f);
+    add_batch(&f, 3, (int64_t[]){ CREATED, CREATED, CREATED });
+    batch(&f, 0)[DELTA_OF_FIRST] = 4; /* 2, 1, 2 */
+    EXPECT_STATUS(validate(&f), SGS_INVALID_RECORD);
+    EXPECT_EQ_I64(sgs_log_validator_errors(&f.validator)->record_index, 0);
+    fixture_deinit(&f);
+}
+
+TEST(kafka_takes_any_offsets_in_a_plain_batch) /* format.md 12.5 */
+{
+    enum { DELTA_OF_SECOND = 61 + 12 + 3 };
+    fixture f;
+    fixture_init(&f);
+    add_batch(&f, 2, (int64_t[]){ CREATED, CREATED });
+    batch(&f, 0)[DELTA_OF_SECOND] = 4; /* 2 of 0, 1 */
+    f.validator.options.kafka_limits = true;
+    EXPECT_OK(validate(&f), &f.err);
+    EXPECT_EQ_I64(f.validator.result.next_offset, 102);
+    EXPECT_EQ_I64(f.rows[0].base_offset, 100);
+    fixture_deinit(&f);
+}
+
+TEST(kafka_takes_a_batch_with_fewer_records_than_offsets_from_a_coordinator) /* format.md 12.3 */
+{
+    fixture f;
+    fixture_init(&f);
+    add_batch(&f, 2, (int64_t[]){ CREATED, CREATED });
+    sgs_store_be_i32(batch(&f, 0) + 23, 7);
+    f.validator.options.origin = SGS_ORIGIN_COORDINATOR;
+    EXPECT_STATUS(validate(&f), SGS_INVALID_RECORD); /* it would begin below the next offset */
+    EXPECT_EQ_I64(f.validator.result.metrics.invalid_offset, 1);
+    f.validator.options.kafka_limits = true;
+    EXPECT_OK(validate(&f), &f.err);
+    EXPECT_EQ_I64(f.rows[0].last_offset, 101);
+    f.validator.options.origin = SGS_ORIGIN_CLIENT;
+    EXPECT_STATUS(validate(&f), SGS_INVALID_RECORD);
+    fixture_deinit(&f);
+}
+
+TEST(what_was_checked_before_is_only_stamped)
+{
+    fixture f;
+    fixture_init(&f);
+    add_batch(&f, 2, (int64_t[]){ CREATED, NOW + 3600001 });
+    f.validator.options.records_are_checked = true;
+    EXPECT_OK(validate(&f), &f.err);
+    EXPECT_EQ_I64(f.rows[0].base_offset, 100);
+    EXPECT_EQ_I64(f.validator.result.records_count, 2);
+    fixture_deinit(&f);
+}
+
 TEST(clients_write_no_control_batches_and_producers_need_a_sequence) /* APP-32 */
 {
     fixture f;

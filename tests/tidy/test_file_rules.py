@@ -38,7 +38,6 @@ TESTED_BY = {
     "csrc/record/record_section.c": "tests/c/test_record.c",
     "csrc/record/validate_in_place.c": "tests/c/test_log_validator.c",
     "csrc/record/validate_rebuild.c": "tests/c/test_log_validator_rebuild.c",
-    "csrc/record/validate_records.c": "tests/c/test_log_validator.c",
     "csrc/record/validate_rules.c": "tests/c/test_log_validator.c",
     "csrc/segment/index_builder.c": "tests/c/test_recovery.c",
     "csrc/segment/segment_append.c": "tests/c/test_log_segment.c",
