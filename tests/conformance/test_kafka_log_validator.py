@@ -7,31 +7,33 @@ is in tests/c/test_log_validator.c.
 from __future__ import annotations
 
 import gzip
-import zlib
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pytest
 
 from segstore._core import (
     BATCH_HEADER_DTYPE,
-    LogValidator,
-    Validation,
     ValidatorMetrics,
     encode_empty_batch,
     set_last_offset,
 )
 from segstore.errors import InvalidRecordError, InvalidTimestampError
-from segstore.records.compression import codec_table
-from segstore.types import Codec, TimestampType
+from segstore.types import Codec
+from tests.conformance.log_validator_kit import (
+    NOW,
+    WORDS,
+    message,
+    validate,
+    within,
+    words,
+    wrapper,
+)
 from tests.conformance.records_kit import build, headers, records, rows
 
-NOW = 1_700_000_000_000
 COUNTER = 1_234_567
 HOUR = 3_600_000
 GZIP, NONE = Codec.GZIP, Codec.NONE
-APPEND_TIME = TimestampType.LOG_APPEND_TIME
-WORDS = [b"hello", b"there", b"beautiful"]
 PRODUCER = {
     "producer_id": 1324,
     "producer_epoch": 10,
@@ -39,67 +41,6 @@ PRODUCER = {
     "transactional": True,
     "partition_leader_epoch": 40,
 }
-
-
-class Validated(NamedTuple):
-    data: bytes
-    result: Validation
-
-
-def words(*timestamps: int) -> list[tuple[int, int, None, bytes]]:
-    return [(i, t, None, word) for i, (t, word) in enumerate(zip(timestamps, WORDS, strict=True))]
-
-
-def validate(  # noqa: PLR0913 - Kafka's constructor has twelve
-    data: bytes,
-    target: Codec,
-    magic: int = 2,
-    *,
-    counter: int = 0,
-    leader_epoch: int = 0,
-    now: int = NOW,
-    metrics: ValidatorMetrics | None = None,
-    **rules: Any,
-) -> Validated:
-    validator = LogValidator(
-        codec_table(),
-        target_codec=target,
-        target_magic=magic,
-        one_request=True,
-        kafka_limits=True,
-        **rules,
-    )
-    copy = bytearray(data)
-    result = validator.validate_and_assign_offsets(
-        copy, headers(data, check_crc=False, kafka_limits=True), counter, now, leader_epoch, metrics
-    )
-    return Validated(bytes(copy if result.rebuilt is None else result.rebuilt), result)
-
-
-def within(limit_ms: int) -> dict[str, int]:
-    return {"timestamp_before_max_ms": limit_ms, "timestamp_after_max_ms": limit_ms}
-
-
-def wrapper(inner: list[bytes], magic: int, last_offset: int, timestamp: int = NOW) -> bytes:
-    """Put messages of any magic behind each other into one compressed entry."""
-    compressed = gzip.compress(b"".join(inner))
-    return message(magic, last_offset, timestamp, None, compressed, attributes=GZIP)
-
-
-def message(  # noqa: PLR0913 - the fields of a message
-    magic: int,
-    offset: int,
-    timestamp: int,
-    key: bytes | None,
-    value: bytes,
-    *,
-    attributes: int = 0,
-) -> bytes:
-    plain = bytearray(build([(offset, timestamp, key, value)], magic))
-    if attributes:
-        plain[17] |= attributes
-        plain[12:16] = zlib.crc32(plain[16:]).to_bytes(4, "big")
-    return bytes(plain)
 
 
 @pytest.mark.parametrize("magic", [0, 1, 2])
