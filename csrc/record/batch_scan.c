@@ -3,7 +3,6 @@
 #include "record/batch_scan.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 #include "base/bytes.h"
 
@@ -97,17 +96,16 @@ static bool is_short_v2(const uint8_t *batch, int64_t size)
     return size < SGS_BATCH_HEADER_BYTES && (int8_t)batch[MAGIC_AT] >= 2;
 }
 
-/* kafka_limits without CRC: of a batch that is shorter than its header Kafka reads the bytes behind it as the rest.
- * `present` bytes are there, a header's or fewer. */
+/* kafka_limits without CRC: the last offset of a batch that is shorter than its header is read from the bytes behind it,
+ * as in Kafka, where `present` bytes are a header's. */
 static void load_short_v2(const uint8_t *batch, int64_t size, int64_t present, int64_t position,
                           sgs_batch_header *header)
 {
-    uint8_t bytes[SGS_BATCH_HEADER_BYTES] = { 0 };
-    memcpy(bytes, batch, (size_t)(present < SGS_BATCH_HEADER_BYTES ? present : SGS_BATCH_HEADER_BYTES));
-    const int64_t base_offset = sgs_load_be_i64(bytes);
-    int64_t last_offset = base_offset;
-    if (__builtin_add_overflow(base_offset, sgs_load_be_i32(bytes + LAST_OFFSET_DELTA_AT), &last_offset))
-        last_offset = base_offset;
+    const int64_t base_offset = sgs_load_be_i64(batch);
+    const int64_t delta = present < SGS_BATCH_HEADER_BYTES ? 0 : sgs_load_be_i32(batch + LAST_OFFSET_DELTA_AT);
+    int64_t last_offset;
+    if (__builtin_add_overflow(base_offset, delta, &last_offset)) /* saturates, as in every row */
+        last_offset = delta < 0 ? INT64_MIN : INT64_MAX;
     *header = (sgs_batch_header){
         .position = position,
         .base_offset = base_offset,
@@ -119,7 +117,7 @@ static void load_short_v2(const uint8_t *batch, int64_t size, int64_t present, i
         .partition_leader_epoch = SGS_NO_PARTITION_LEADER_EPOCH,
         .base_sequence = SGS_NO_SEQUENCE,
         .producer_epoch = SGS_NO_PRODUCER_EPOCH,
-        .magic = (int8_t)bytes[MAGIC_AT],
+        .magic = (int8_t)batch[MAGIC_AT],
     };
 }
 

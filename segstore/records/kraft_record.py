@@ -2,8 +2,8 @@
 
 The values are Kafka's generated structures, flexible and of version 0 [format.md 2.3, 6.3]: numbers
 are big-endian, arrays and strings begin with their size plus one as a varint, and each structure
-ends with tagged fields, which are skipped. Later versions are read as far as version 0 goes; only
-a leader change of version 1 has a directory id with each voter.
+ends with tagged fields, which are skipped. Whatever version a value says it has, Kafka up to 4.4.0
+reads and writes version 0.
 """
 
 from __future__ import annotations
@@ -42,7 +42,6 @@ __all__ = [
 
 NO_TAGS: Final = b"\0"
 NO_DIRECTORY_ID: Final = UUID(int=0)
-WITH_DIRECTORY_IDS: Final = 1  # the version of a leader change from which voters have them
 
 
 class LeaderChangeVoter(NamedTuple):
@@ -50,6 +49,7 @@ class LeaderChangeVoter(NamedTuple):
 
     voter_id: int
     directory_id: UUID = NO_DIRECTORY_ID
+    """Version 0 has no place for it."""
 
 
 class LeaderChange(NamedTuple):
@@ -181,11 +181,7 @@ def _read_leader_change(reader: _Reader) -> LeaderChange:
     for _ in range(2):
         voters = []
         for _ in range(reader.count()):
-            voter_id = reader.number(">i")
-            has_directory = version >= WITH_DIRECTORY_IDS
-            voters.append(
-                LeaderChangeVoter(voter_id, reader.uuid() if has_directory else NO_DIRECTORY_ID)
-            )
+            voters.append(LeaderChangeVoter(reader.number(">i")))
             reader.skip_tags()
         sides.append(voters)
     return LeaderChange(leader_id, sides[0], sides[1], version)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from segstore._core import BatchOptions, EncodedBatches, encode_records
+from segstore._core import BatchOptions, EncodedBatches, crc32c, encode_records
 from segstore.records.compression import codec_table
 
 TIME = 1_700_000_000_000
@@ -29,3 +29,8 @@ def run_of_batches(count: int, records_per_batch: int = 3, **options) -> bytes:
         )
         for start in range(0, count * records_per_batch, records_per_batch)
     )
+
+
+def resealed(data: bytes) -> bytes:
+    """With the CRC that the bytes ask for, so that only what was changed is wrong."""
+    return data[:17] + crc32c(data[21:]).to_bytes(4) + data[21:]

@@ -29,14 +29,7 @@ from segstore.errors import (
 )
 from segstore.records.compression import codec_table
 
-from .core_inputs import TIME, batch, run_of_batches
-
-
-def resealed(data: bytes) -> bytes:
-    """With the CRC that the bytes ask for, so that only what was changed is wrong."""
-    from segstore._core import crc32c
-
-    return data[:17] + crc32c(data[21:]).to_bytes(4) + data[21:]
+from .core_inputs import TIME, batch, resealed, run_of_batches
 
 
 def changed(data: bytes, at: int, new: bytes) -> bytes:
