@@ -18,8 +18,8 @@ from segstore.records.control_record import ControlRecordType, parse_control_key
 
 if TYPE_CHECKING:
     from segstore._core import CodecTable, Directory
+    from segstore.log.local_log import LocalLog
     from segstore.log.segment import Segment
-    from segstore.log.segments import Segments
 
 TRANSACTIONAL_ATTRIBUTE: Final = 0x10
 CONTROL_ATTRIBUTE: Final = 0x20
@@ -32,24 +32,29 @@ class CommittedView(NamedTuple):
     last_stable_offset: int
     """Everything below belongs to no transaction, or to one that is over."""
     aborted: AbortedTransactions
+    state: tuple[object, ...]
+    """What the log was like: a view holds as long as this does."""
 
 
-def committed_view(  # noqa: PLR0913 - the parts of a log
-    directory: Directory,
-    segments: Segments,
+def current_view(
+    last: CommittedView | None,
+    local_log: LocalLog,
     codecs: CodecTable,
-    *,
     log_start_offset: int,
-    log_end_offset: int,
     flushed_offset: int,
 ) -> CommittedView:
-    """Compute the view of the log as it is.
+    """Compute the view of the log as it is, or return the *last* one when nothing has changed.
 
     Parameters
     ----------
     flushed_offset : int
         Snapshots above it may be newer than the transaction index they belong to.
     """
+    end, segments = local_log.log_end, local_log.segments
+    state = (end, segments, log_start_offset, local_log.generation)
+    if last is not None and last.state == state:
+        return last
+    directory, log_end_offset = local_log.directory, end.message_offset
     aborted: dict[tuple[int, int], int] = {}
     whole = True
     for segment in segments:
@@ -65,7 +70,8 @@ def committed_view(  # noqa: PLR0913 - the parts of a log
     first_unstable = min(under_way.values(), default=log_end_offset)
     return CommittedView(
         max(first_unstable, log_start_offset),
-        AbortedTransactions((producer, first, last) for (producer, last), first in aborted.items()),
+        AbortedTransactions((producer, first, end) for (producer, end), first in aborted.items()),
+        state,
     )
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from segstore._core import process_id
 from segstore.errors import ClosedError, ForkedHandleError, IllegalArgumentError
-from segstore.log.committed_view import CommittedView, committed_view
+from segstore.log.committed_view import current_view
 from segstore.log.local_log import out_of_range
 from segstore.log.log_scan import LogScan, check_range
 from segstore.records.fetch_data_info import FetchDataInfo
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from segstore._core import AbortedTransactions, CodecTable, Record
     from segstore.config import LogConfig
+    from segstore.log.committed_view import CommittedView
     from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.local_log import LocalLog
     from segstore.log.log_verifier import VerifyReport
@@ -46,7 +47,7 @@ class LogReader:
     _log_start_offset: int
     _process_id: int
     _is_closed: bool
-    _committed: tuple[object, CommittedView] | None = None
+    _committed: CommittedView | None = None
 
     # ---- offsets ---------------------------------------------------------------------------------
 
@@ -104,35 +105,21 @@ class LogReader:
             case Isolation.DURABLE:
                 return self._durable
             case Isolation.READ_COMMITTED:
-                offset = self._committed_view().last_stable_offset
-                place = self._local_log.offset_metadata(offset)
-                return place._replace(message_offset=offset)
+                stable = self._committed_view().last_stable_offset
+                return self._local_log.offset_metadata(stable)._replace(message_offset=stable)
             case _:
                 return self._local_log.log_end
 
     def _aborted(self, isolation: Isolation | str) -> AbortedTransactions | None:
-        """Return what a reader leaves out; None where nothing is."""
-        if Isolation(isolation) is not Isolation.READ_COMMITTED:
-            return None
-        return self._committed_view().aborted
+        committed = Isolation(isolation) is Isolation.READ_COMMITTED
+        return self._committed_view().aborted if committed else None
 
     def _committed_view(self) -> CommittedView:
-        """Compute the view, or return the last one when the log is as it was."""
-        local_log = self._local_log
-        end, segments = local_log.log_end, local_log.segments
-        state = (end, segments, self._log_start_offset, local_log.generation)
-        if self._committed is None or self._committed[0] != state:
-            view = committed_view(
-                local_log.directory,
-                segments,
-                self._codecs,
-                log_start_offset=self._log_start_offset,
-                log_end_offset=end.message_offset,
-                flushed_offset=self._durable.message_offset,
-            )
-            self._committed = (state, view)
-            return view
-        return self._committed[1]
+        flushed = self._durable.message_offset
+        self._committed = current_view(
+            self._committed, self._local_log, self._codecs, self._log_start_offset, flushed
+        )
+        return self._committed
 
     # ---- records ---------------------------------------------------------------------------------
 
@@ -371,15 +358,12 @@ class LogReader:
             epoch = earliest.epoch if earliest is not None and has_epoch else None
             return FileTimestampAndOffset(NO_TIMESTAMP, log_start, epoch)
         if timestamp == SpecialTimestamp.LATEST:
-            latest = self._epochs.latest_epoch
             end = self._bound(isolation).message_offset
-            return FileTimestampAndOffset(NO_TIMESTAMP, end, latest)
+            return FileTimestampAndOffset(NO_TIMESTAMP, end, self._epochs.latest_epoch)
         if timestamp == SpecialTimestamp.LATEST_TIERED:
             return FileTimestampAndOffset(NO_TIMESTAMP, UNKNOWN_OFFSET, -1)
-        if timestamp == SpecialTimestamp.MAX:
-            found = self._find_max_timestamp()
-        else:
-            found = self._find_offset_by_timestamp(timestamp)
+        is_max = timestamp == SpecialTimestamp.MAX
+        found = self._find_max_timestamp() if is_max else self._find_offset_by_timestamp(timestamp)
         if found is None or found.offset >= self._bound(isolation).message_offset:
             return nothing
         return found
