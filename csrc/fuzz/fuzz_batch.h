@@ -18,12 +18,15 @@ static inline void fuzz_mend_batch(uint8_t *data, size_t size)
     sgs_batch_seal(data, size);
 }
 
-/* Give each batch of a run its magic and CRC, as far as their lengths lead. */
+/* Give each batch of magic 2 in a run its CRC, as far as lengths lead; messages of older magic stay as they are. */
 static inline void fuzz_mend_run(uint8_t *data, size_t size)
 {
-    while (size >= SGS_BATCH_HEADER_BYTES) {
+    while (size >= SGS_LOG_OVERHEAD + SGS_LEGACY_MESSAGE_MIN_BYTES) {
         const uint32_t length = sgs_load_be32(data + 8);
-        if (length < SGS_BATCH_HEADER_BYTES - SGS_LOG_OVERHEAD || length > size - SGS_LOG_OVERHEAD)
+        const bool is_legacy = data[16] < 2;
+        const uint32_t least =
+            is_legacy ? SGS_LEGACY_MESSAGE_MIN_BYTES : (uint32_t)(SGS_BATCH_HEADER_BYTES - SGS_LOG_OVERHEAD);
+        if (length < least || length > size - SGS_LOG_OVERHEAD)
             return;
         if (data[16] > 1) {
             data[16] = 2;

@@ -242,9 +242,9 @@ static sgs_status walk_current(const sgs_append_batch *batch, const sgs_append_s
             fields = any;
         }
         next = fields.next;
-        int64_t timestamp;
-        if (__builtin_add_overflow(base_timestamp, fields.timestamp_delta, &timestamp) && !log_append_time &&
-            !section->as_kafka)
+        int64_t
+            timestamp; /* also where an append time hides it: the batch may lose its bit, and must be readable then */
+        if (__builtin_add_overflow(base_timestamp, fields.timestamp_delta, &timestamp) && !section->as_kafka)
             return fail(batch, index, "its timestamp does not fit 64 bits", err); /* [DUR-90] */
         if (log_append_time)
             timestamp = append_time;

@@ -1,6 +1,7 @@
 /* test_validate_records.c - the walk over the records of an append [format.md 5, 12.4]; what is wrong with single records
  * is in test_log_validator.c. */
 #include "append_kit.h"
+#include "base/bytes.h"
 #include "record/log_validator.h"
 #include "record_kit.h"
 #include "test.h"
@@ -47,6 +48,26 @@ TEST(all_wrong_records_are_counted_and_the_first_thousand_kept) /* APP-33 */
     EXPECT_TEXT(described.message, "batch 0, record 7: timestamp 1700000000007 is not accepted at 0");
     sgs_log_validator_deinit(&validator);
     append_kit_deinit(&kit);
+}
+
+/* [DUR-90] With its append time bit cleared the batch could not be read: fuzzing found it. */
+TEST(a_timestamp_that_wraps_is_refused_behind_an_append_time_too)
+{
+    for (int append_time = 0; append_time < 2; ++append_time) {
+        append_kit kit;
+        sgs_log_validator validator;
+        append_kit_init(&kit);
+        sgs_log_validator_init(&validator, kit_memory(), kit_codecs());
+        append_kit_add(&kit, NULL, 2, (int64_t[]){ 5, 6 }, false);
+        sgs_store_be_i64(kit.data.data + 27, INT64_MAX); /* the base timestamp */
+        sgs_batch_set_max_timestamp(kit.data.data, kit.data.size, append_time != 0, 7);
+        append_kit_scan(&kit);
+        EXPECT_STATUS(sgs_validate_and_assign_offsets(&validator, 0, kit.data.data, kit.data.size,
+                                                      append_kit_rows(&kit), 1, &kit.err),
+                      SGS_INVALID_RECORD);
+        sgs_log_validator_deinit(&validator);
+        append_kit_deinit(&kit);
+    }
 }
 
 /* The walk has a short way for what nearly all records are. It must agree with the parser on every record, of any shape
