@@ -28,12 +28,11 @@ static bool crc_is_right(const uint8_t *batch, int64_t size)
     return size >= 26 && (uint32_t)number(batch + 12, 4) == sgs_crc32(0, batch + 16, (size_t)size - 16);
 }
 
-/* The last offset, where it fits: the oracle knows no saturation. A batch that is shorter than its header borrows from
- * what is `left` behind it. @return false when it does not fit */
-static bool last_offset_of(const uint8_t *batch, int64_t left, int64_t *last_offset)
+/* The last offset, where it fits: the oracle knows no saturation. @return false when it does not */
+static bool last_offset_of(const uint8_t *batch, int64_t size, int64_t *last_offset)
 {
     *last_offset = number(batch, 8);
-    if (number(batch + 16, 1) < 2 || left < 61)
+    if (number(batch + 16, 1) < 2 || size < 27)
         return true;
     return !__builtin_add_overflow(*last_offset, number(batch + 23, 4), last_offset);
 }
@@ -63,13 +62,12 @@ static sgs_scan_stop bounds_of(const sgs_scan_options *options, const uint8_t *a
     return magic >= 2 && length < 49 && !options->kafka_limits ? SGS_SCAN_CORRUPT : SGS_SCAN_COMPLETE;
 }
 
-static bool follows(const sgs_scan_options *options, const plain_scan *scan, const uint8_t *at, int64_t size,
-                    int64_t left)
+static bool follows(const sgs_scan_options *options, const plain_scan *scan, const uint8_t *at, int64_t size)
 {
     const int64_t base_offset = number(at, 8);
     const int64_t epoch = number(at + 16, 1) >= 2 && size >= 61 ? number(at + 12, 4) : -1;
     int64_t last_offset, relative_offset;
-    const bool fits = last_offset_of(at, left, &last_offset);
+    const bool fits = last_offset_of(at, size, &last_offset);
     if (options->check_order &&
         (!fits || base_offset < scan->next_offset || (options->contiguous && base_offset != scan->next_offset) ||
          last_offset < base_offset || last_offset >= options->next_segment_base_offset ||
@@ -98,10 +96,10 @@ static plain_scan scan_plainly(const sgs_scan_options *options, const uint8_t *d
         if (number(at, 8) < 0 && !options->kafka_limits)
             return scan;
         scan.stop = SGS_SCAN_ORDER;
-        if (!follows(options, &scan, at, batch_size, size - scan.valid_bytes))
+        if (!follows(options, &scan, at, batch_size))
             return scan;
         int64_t last_offset;
-        if (!last_offset_of(at, size - scan.valid_bytes, &last_offset)) /* saturated */
+        if (!last_offset_of(at, batch_size, &last_offset)) /* saturated */
             scan.next_offset = number(at + 23, 4) < 0 ? INT64_MIN + 1 : INT64_MAX;
         else
             scan.next_offset = last_offset == INT64_MAX ? INT64_MAX : last_offset + 1;

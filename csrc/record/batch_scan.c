@@ -96,13 +96,11 @@ static bool is_short_v2(const uint8_t *batch, int64_t size)
     return size < SGS_BATCH_HEADER_BYTES && (int8_t)batch[MAGIC_AT] >= 2;
 }
 
-/* kafka_limits without CRC: the last offset of a batch that is shorter than its header is read from the bytes behind it,
- * as in Kafka, where `present` bytes are a header's. */
-static void load_short_v2(const uint8_t *batch, int64_t size, int64_t present, int64_t position,
-                          sgs_batch_header *header)
+/* kafka_limits without CRC: of a batch that is shorter than its header Kafka knows the offsets, where they are inside. */
+static void load_short_v2(const uint8_t *batch, int64_t size, int64_t position, sgs_batch_header *header)
 {
     const int64_t base_offset = sgs_load_be_i64(batch);
-    const int64_t delta = present < SGS_BATCH_HEADER_BYTES ? 0 : sgs_load_be_i32(batch + LAST_OFFSET_DELTA_AT);
+    const int64_t delta = size < LAST_OFFSET_DELTA_AT + 4 ? 0 : sgs_load_be_i32(batch + LAST_OFFSET_DELTA_AT);
     int64_t last_offset;
     if (__builtin_add_overflow(base_offset, delta, &last_offset)) /* saturates, as in every row */
         last_offset = delta < 0 ? INT64_MIN : INT64_MAX;
@@ -121,15 +119,14 @@ static void load_short_v2(const uint8_t *batch, int64_t size, int64_t present, i
     };
 }
 
-/* CRC and header of a batch within bounds; `present` bytes are there, the batch's or more. */
-static verdict judge_content(sgs_batch_scan *scan, const uint8_t *batch, int64_t size, int64_t present,
-                             sgs_batch_header *header)
+/* CRC and header of a batch within bounds. */
+static verdict judge_content(sgs_batch_scan *scan, const uint8_t *batch, int64_t size, sgs_batch_header *header)
 {
     const int64_t position = scan->result.valid_bytes;
     if (scan->options.check_crc && sgs_batch_check(batch, (size_t)size, position, &scan->result.why) != SGS_OK)
         return stop(scan, SGS_SCAN_CORRUPT);
     if (is_short_v2(batch, size)) {
-        load_short_v2(batch, size, present, position, header);
+        load_short_v2(batch, size, position, header);
     } else if (sgs_batch_header_load(batch, (size_t)size, position, header, &scan->result.why) != SGS_OK) {
         return stop(scan, SGS_SCAN_CORRUPT);
     }
@@ -210,7 +207,7 @@ sgs_status sgs_batch_scan_feed(sgs_batch_scan *scan, const uint8_t *data, size_t
         }
         sgs_batch_header header;
         if (seen == BATCH)
-            seen = judge_content(scan, data, batch_size, (int64_t)size < left ? (int64_t)size : left, &header);
+            seen = judge_content(scan, data, batch_size, &header);
         if (seen == BATCH)
             seen = judge_order(scan, &header);
         if (seen != BATCH)

@@ -14,6 +14,8 @@ LIBRARY: Final = "zlib"
 GZIP_WINDOW_BITS: Final = 31  # a gzip header and trailer around a window of 32 KiB
 HIGHEST_LEVEL: Final = 9
 MEMBER_START: Final = b"\x1f\x8b\x08"
+FLAGS_AT: Final = 3
+RESERVED_FLAGS: Final = 0xE0
 STEP_INPUT_BYTES: Final = 8 * 1024
 STEP_OUTPUT_BYTES: Final = 16 * 1024  # the steps of Kafka's stream
 SMALLEST_MEMBER_BYTES: Final = 18  # header and trailer; fewer bytes behind a member are ignored
@@ -59,6 +61,7 @@ def _decompress_members(data: memoryview, limit: int) -> bytes:
     size = 0
     while True:
         member = inflater.decompressobj(GZIP_WINDOW_BITS)
+        rest = _with_known_flags(rest)
         try:
             part: bytes = member.decompress(rest, limit - size + 1)
         except inflater.error as error:
@@ -78,6 +81,15 @@ def _decompress_members(data: memoryview, limit: int) -> bytes:
             return parts[0] if len(parts) == 1 else b"".join(parts)
 
 
+def _with_known_flags(member: memoryview | bytes) -> memoryview | bytes:
+    """Clear the reserved flags of a header, which Java does not look at and zlib refuses."""
+    if len(member) <= FLAGS_AT or not member[FLAGS_AT] & RESERVED_FLAGS:
+        return member
+    known = bytearray(member)
+    known[FLAGS_AT] &= ~RESERVED_FLAGS & 0xFF
+    return bytes(known)
+
+
 def _before_break(data: memoryview, limit: int) -> bytes:
     """Return what Java's stream gives before its error.
 
@@ -86,7 +98,7 @@ def _before_break(data: memoryview, limit: int) -> bytes:
     """
     content = bytearray()
     member = zlib.decompressobj(GZIP_WINDOW_BITS)
-    rest = bytes(data)
+    rest = bytes(_with_known_flags(data))
     while rest and len(content) < limit:
         step, rest = rest[:STEP_INPUT_BYTES], rest[STEP_INPUT_BYTES:]
         before = member.copy()
@@ -98,7 +110,7 @@ def _before_break(data: memoryview, limit: int) -> bytes:
             break
         rest = member.unconsumed_tail + rest
         if member.eof:
-            rest = member.unused_data + rest
+            rest = bytes(_with_known_flags(member.unused_data + rest))
             member = zlib.decompressobj(GZIP_WINDOW_BITS)
     return bytes(content[:limit])
 

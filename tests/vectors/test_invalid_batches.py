@@ -106,7 +106,10 @@ def check_iteration(batch: RecordBatch, name: str, expected: dict[str, Any]) -> 
     if expected["error"] is None:
         assert error is None, (name, error)
     else:
-        assert isinstance(error, accepted_classes(batch, expected["error"])), (name, error)
+        accepted = accepted_classes(batch, expected["error"])
+        if name == "skip_key_value_iterator":  # a negative size may come first, see above
+            accepted = (*accepted, InvalidRecordError)
+        assert isinstance(error, accepted), (name, error)
     names = set(wanted[0]) if wanted else set()
     found = [described(record, names) for record in records]
     if expected["error"] is not None and is_careless(expected["error"]):

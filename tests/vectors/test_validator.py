@@ -38,7 +38,7 @@ METRICS = ValidatorMetrics.__slots__
 def validated(case: Case, metrics: ValidatorMetrics) -> tuple[bytes, Validation]:
     """Bytes to be written and the result, or the refusal."""
     data = bytearray(base64.b64decode(case["input"]))
-    headers, scan = scan_batches(data, check_crc=False)
+    headers, scan = scan_batches(data, check_crc=False, kafka_limits=True)
     if scan.why is not None:
         raise scan.why
     assert headers.dtype == BATCH_HEADER_DTYPE
