@@ -263,6 +263,25 @@ class Validation(NamedTuple):
     rebuilt: EncodedBatches | None
     """What takes the place of the batches that were given, when they could not stay as they are."""
 
+class AppendAnalysis(NamedTuple):
+    """Of Kafka's ``LogAppendInfo`` what is known before offsets are assigned; -1 = none."""
+
+    valid_bytes: int
+    first_offset: int
+    last_offset: int
+    max_timestamp: int
+    last_leader_epoch: int
+    source_codec: int
+
+def analyze_append(
+    data: Buffer, *, origin: int = 2, leader_epoch: int = -1, max_message_bytes: int = 2147483647
+) -> tuple[BatchHeaders, AppendAnalysis]:
+    """csrc/record/append_analysis.h: bounds, magic, size, CRC and order of batches, by Kafka's rules for an origin.
+
+    What follows *valid_bytes* is to be cut off. RecordTooLargeError, CorruptRecordError, OffsetsOutOfOrderError,
+    InvalidRecordError: what the first bad batch is refused for.
+    """
+
 class ValidatorMetrics:
     """What appends were refused for, counted (Kafka ``LogValidator.MetricsRecorder``)."""
 

@@ -24,6 +24,7 @@ from libc.string cimport memcpy, memset, strlen
 
 from segstore._cython.aborted_transactions cimport *
 from segstore._cython.abstract_index cimport *
+from segstore._cython.append_analysis cimport *
 from segstore._cython.arrow_abi cimport *
 from segstore._cython.batch_builder cimport *
 from segstore._cython.batch_scan cimport *
@@ -64,6 +65,8 @@ from segstore.errors import (
     InvalidRecordError,
     InvalidTimestampError,
     LimitExceededError,
+    OffsetsOutOfOrderError,
+    RecordTooLargeError,
     RecordTypeError,
 )
 from segstore.types import FileTimestampAndOffset, OffsetPosition, TimestampOffset

@@ -45,6 +45,7 @@ __all__ = [
     "LogTruncatedError",
     "NotALogError",
     "OffsetOutOfRangeError",
+    "OffsetsOutOfOrderError",
     "ReadIOError",
     "RecordBatchTooLargeError",
     "RecordTooLargeError",
@@ -119,6 +120,10 @@ class InvalidRecordError(SegstoreError, ValueError):
     """
 
     record_errors: Sequence[tuple[int, str]] = ()
+
+
+class OffsetsOutOfOrderError(InvalidRecordError):
+    """Kept offsets do not ascend (Kafka ``OffsetsOutOfOrderException``)."""
 
 
 class InvalidTimestampError(InvalidRecordError):

@@ -1,4 +1,5 @@
-# validate.pxi - the leader's check of incoming batches, which stamps or rebuilds them (csrc/record/log_validator.h)
+# validate.pxi - incoming batches: the checks of any append (csrc/record/append_analysis.h), and the leader's, which
+# stamps or rebuilds them (csrc/record/log_validator.h)
 
 class Validation(NamedTuple):
     next_offset: int
@@ -7,6 +8,61 @@ class Validation(NamedTuple):
     converted_count: int
     sizes_may_have_changed: bool
     rebuilt: object
+
+
+class AppendAnalysis(NamedTuple):
+    valid_bytes: int
+    first_offset: int
+    last_offset: int
+    max_timestamp: int
+    last_leader_epoch: int
+    source_codec: int
+
+
+def analyze_append(data, *, int origin=2, int32_t leader_epoch=-1, int32_t max_message_bytes=INT32_MAX):
+    """The header table of the batches that count, and what is known of them."""
+    cdef Py_buffer view
+    cdef sgs_append_rules rules
+    cdef sgs_append_analysis analysis
+    cdef sgs_batch_table table
+    cdef sgs_error err
+    cdef sgs_status status
+    rules.origin = <sgs_append_origin>origin_of(origin)
+    rules.leader_epoch = leader_epoch
+    rules.max_message_bytes = max_message_bytes
+    PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+    sgs_batch_table_init(&table, memory)
+    try:
+        if view.len < SMALL_BATCH_BYTES:
+            status = sgs_analyze_append(<const uint8_t *>view.buf, <size_t>view.len, &rules, &table, &analysis, &err)
+        else:
+            with nogil:
+                status = sgs_analyze_append(
+                    <const uint8_t *>view.buf, <size_t>view.len, &rules, &table, &analysis, &err
+                )
+        if status != SGS_OK and analysis.refusal == SGS_APPEND_TOO_LARGE:
+            raise error_of(&err, None, RecordTooLargeError)
+        if status != SGS_OK and analysis.refusal == SGS_APPEND_OUT_OF_ORDER:
+            raise error_of(&err, None, OffsetsOutOfOrderError)
+        check(status, &err)
+        rows = array_of_rows(sgs_batch_table_rows(&table), sgs_batch_table_count(&table))
+    finally:
+        sgs_batch_table_deinit(&table)
+        PyBuffer_Release(&view)
+    return rows, AppendAnalysis(
+        analysis.valid_bytes,
+        analysis.first_offset,
+        analysis.last_offset,
+        analysis.max_timestamp,
+        analysis.last_leader_epoch,
+        analysis.source_codec,
+    )
+
+
+cdef int origin_of(int origin) except -1:
+    if not SGS_ORIGIN_REPLICATION <= origin <= SGS_ORIGIN_RAFT_LEADER:
+        raise IllegalArgumentError(f"no append origin has the number {origin}", found=str(origin), expected="0 to 3")
+    return origin
 
 
 cdef object make_named = tuple.__new__
@@ -74,10 +130,6 @@ cdef class LogValidator:
                   int level=-2147483648, int target_magic=2, bint one_request=False, bint kafka_limits=False):
         cdef sgs_validation_options *options = &self.validator.options
         sgs_log_validator_init(&self.validator, memory, &codecs.table)
-        if not SGS_ORIGIN_REPLICATION <= origin <= SGS_ORIGIN_RAFT_LEADER:
-            raise IllegalArgumentError(
-                f"no append origin has the number {origin}", found=str(origin), expected="0 to 3"
-            )
         if not -1 <= target_codec < SGS_CODEC_COUNT or not 0 <= target_magic <= 2:
             raise IllegalArgumentError(
                 "no such target",
@@ -91,7 +143,7 @@ cdef class LogValidator:
         options.timestamp_after_max_ms = timestamp_after_max_ms
         options.records_are_trusted = records_are_trusted
         options.records_are_checked = records_are_checked
-        options.origin = <sgs_append_origin>origin
+        options.origin = <sgs_append_origin>origin_of(origin)
         options.target_codec = target_codec
         options.level = level
         options.target_magic = <int8_t>target_magic

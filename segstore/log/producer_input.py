@@ -8,14 +8,12 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from segstore import _core
 from segstore._core import EncodedBatches, LogValidator, ValidatorMetrics
 from segstore.errors import (
     IllegalArgumentError,
     InvalidEpochError,
-    InvalidRecordError,
+    OffsetsOutOfOrderError,
     RecordTooLargeError,
     RecordTypeError,
     UnexpectedAppendOffsetError,
@@ -23,7 +21,7 @@ from segstore.errors import (
 )
 from segstore.records.compression import compression_level
 from segstore.records.memory_records import MemoryRecords
-from segstore.types import Codec
+from segstore.types import AppendOrigin, Codec
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -83,12 +81,10 @@ class ProducerInput:
         of another codec than the topic's, are built again [APP-30..APP-34].
         """
         is_request = not isinstance(batches, (MemoryRecords, EncodedBatches))
-        data, headers = _scan(batches)
+        limit = self._config.max_message_bytes
+        data, headers = _analyzed(batches, AppendOrigin.CLIENT, max_message_bytes=limit)
         if not len(headers):
             return data, headers
-        if ((headers["magic"] > 1) & (headers["base_offset"] != 0)).any():
-            raise InvalidRecordError("a producer's batch begins at offset 0")
-        self._check_sizes(headers)
         _check_plain(headers)
         validator = self._request_validator if is_request else self._validator
         result = validator.validate_and_assign_offsets(data, headers, 0, now_ms, 0, self.metrics)
@@ -111,17 +107,13 @@ class ProducerInput:
         self, batches: Buffer | MemoryRecords, leader_epoch: int
     ) -> tuple[Buffer, BatchHeaders]:
         """Check batches whose offsets are kept; those from a newer epoch on are left out."""
-        data, headers = _scan(batches)
-        newer = np.flatnonzero(headers["partition_leader_epoch"] > leader_epoch)
-        if len(newer):
-            headers = headers[: newer[0]].copy()
-            del data[int(headers["size_bytes"].sum()) :]
+        data, headers = _analyzed(batches, AppendOrigin.REPLICATION, leader_epoch=leader_epoch)
         if len(headers):
             if (headers["magic"] < 2).any():  # noqa: PLR2004 - the current format
                 raise UnsupportedFormatError("a follower takes no batches of magic 0 and 1")
             _check_plain(headers)
             if (headers["base_offset"][1:] <= headers["last_offset"][:-1]).any():
-                raise InvalidRecordError("the offsets of the batches do not ascend")
+                raise OffsetsOutOfOrderError("the offsets of the batches overlap")
             if (headers["partition_leader_epoch"] < 0).any():
                 raise IllegalArgumentError("a batch has no leader epoch")
         return data, headers
@@ -147,8 +139,10 @@ class ProducerInput:
             )
 
 
-def _scan(batches: Buffer | MemoryRecords | EncodedBatches) -> tuple[bytearray, BatchHeaders]:
-    """Copy the whole batches and read their headers; bounds, magic and CRC are checked."""
+def _analyzed(
+    batches: Buffer | MemoryRecords | EncodedBatches, origin: AppendOrigin, **rules: int
+) -> tuple[bytearray, BatchHeaders]:
+    """Copy the whole batches and read their headers, checked by the rules of [format.md 12.1]."""
     source = batches.data if isinstance(batches, MemoryRecords) else batches
     try:
         data = bytearray(memoryview(source))
@@ -158,10 +152,8 @@ def _scan(batches: Buffer | MemoryRecords | EncodedBatches) -> tuple[bytearray, 
             found=type(batches).__name__,
             expected="bytes, MemoryRecords or EncodedBatches; append() takes records",
         ) from None
-    headers, result = _core.scan_batches(data)
-    if result.why is not None:
-        raise result.why
-    del data[result.valid_bytes :]
+    headers, analysis = _core.analyze_append(data, origin=origin, **rules)
+    del data[analysis.valid_bytes :]
     return data, headers
 
 

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 
-from segstore._core import decode_tuples, scan_batches, validate_and_assign_offsets
-from segstore.errors import IllegalArgumentError, InvalidRecordError, InvalidTimestampError
+from segstore._core import (
+    LogValidator,
+    analyze_append,
+    decode_tuples,
+    scan_batches,
+    validate_and_assign_offsets,
+)
+from segstore.errors import (
+    IllegalArgumentError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    OffsetsOutOfOrderError,
+    RecordTooLargeError,
+)
 from segstore.records.compression import codec_table
+from segstore.types import AppendOrigin
 
 from .core_inputs import TIME, encoded
 
@@ -93,3 +108,47 @@ def test_data_and_table_must_be_writable_and_fit_each_other():
         validate(batches, elsewhere)
     with pytest.raises(InvalidRecordError):  # [APP-31]
         validate(batches, batches.headers[:0])
+
+
+def test_an_append_is_analysed_by_the_rules_of_its_origin():
+    """[format.md 12.1] The rules one by one are in tests/c/test_append_analysis.c."""
+    first = bytes(encoded([(b"k", b"v")] * 3, base_offset=7, partition_leader_epoch=2))
+
+    headers, analysis = analyze_append(
+        first + first[:20], origin=AppendOrigin.REPLICATION, leader_epoch=2
+    )
+
+    assert headers["last_offset"].tolist() == [9]
+    assert analysis == (len(first), 7, 9, TIME, 2, 0)
+    with pytest.raises(OffsetsOutOfOrderError):
+        analyze_append(first * 2, origin=AppendOrigin.REPLICATION, leader_epoch=2)
+    with pytest.raises(InvalidRecordError, match="begins at offset 0"):
+        analyze_append(first)
+    with pytest.raises(RecordTooLargeError):
+        analyze_append(first, origin=AppendOrigin.COORDINATOR, max_message_bytes=len(first) - 1)
+    with pytest.raises(IllegalArgumentError):
+        analyze_append(first, origin=4)
+
+
+def test_a_validator_may_be_used_by_threads_at_once():
+    """Memory is shared by calls that follow each other, not by those that overlap."""
+    validator = LogValidator(codec_table(), target_codec=4)
+    sent = [bytes(encoded([(b"k%d" % n, b"%d" % i) for i in range(500)])) for n in range(8)]
+
+    def run(data: bytes) -> bytes:
+        for _ in range(20):
+            headers, _ = scan_batches(data)
+            result = validator.validate_and_assign_offsets(bytearray(data), headers, 0, TIME, 0)
+        assert result.rebuilt is not None
+        return b"".join(row[3] for row in decode_tuples(result.rebuilt, codec_table()))
+
+    with ThreadPoolExecutor(8) as pool:
+        values = list(pool.map(run, sent))
+
+    assert values == [b"".join(b"%d" % i for i in range(500))] * 8
+
+
+def test_targets_and_origins_out_of_range_are_refused():
+    for wrong in ({"target_codec": 5}, {"target_codec": -2}, {"target_magic": 3}, {"origin": -1}):
+        with pytest.raises(IllegalArgumentError):
+            LogValidator(codec_table(), **wrong)
