@@ -35,7 +35,9 @@ typedef struct sgs_abstract_index {
     _Atomic uint32_t entries;
     _Atomic uint32_t readers; /* look-ups inside */
     uint32_t seen_entries;    /* the most that a look-up inside may have seen */
-    uint8_t entry_size;       /* 8 or 12 */
+    uint32_t unsure_length; /* of a file kept at its full size as it was found: there may be holes below [DUR-25] ... */
+    uint32_t backed_length; /* ... but not below here, where blocks were asked for */
+    uint8_t entry_size;     /* 8 or 12 */
     bool is_open, grow_in_steps;
     bool is_stale; /* a grow failed: entries are missing, rewrite or remove at roll or close [DUR-25] */
 } sgs_abstract_index;
@@ -64,7 +66,8 @@ sgs_status sgs_abstract_index_flush(sgs_abstract_index *index, const sgs_env *en
 sgs_status sgs_abstract_index_close(sgs_abstract_index *index, const sgs_env *env, const char *name, sgs_error *err);
 /** Unmap without trim or write. */
 void sgs_abstract_index_close_handler(sgs_abstract_index *index, const sgs_env *env, const char *name);
-/** Room for one more entry: grows the file by a step. false = the file could not grow; the index is stale then. */
+/** Room for one more entry: grows the file by a step, and gives blocks to what may be a hole of a file that was there.
+ *  @return false: the disk has no room; the index is stale then */
 bool sgs_abstract_index_make_room(sgs_abstract_index *index, const sgs_env *env, const char *name);
 /** [IDX-11] zero entries at the maximum size. */
 sgs_status sgs_abstract_index_reset(sgs_abstract_index *index, const sgs_env *env, const char *name, uint32_t max_size,

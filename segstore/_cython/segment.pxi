@@ -204,8 +204,8 @@ cdef class LogSegment(_Handle):
             self.leave()
         return next_offset, bool(ends_clean)
 
-    def find_offset_by_timestamp(self, int64_t timestamp, int64_t starting_offset):
-        """The first record at or after both [SEG-23]."""
+    def find_offset_by_timestamp(self, int64_t timestamp, int64_t starting_offset, int64_t max_position=-1):
+        """The first record at or after both [SEG-23]; batches that end below *max_position* are damage [DUR-79]."""
         cdef sgs_found_timestamp found
         cdef sgs_error err
         cdef sgs_status status
@@ -213,7 +213,7 @@ cdef class LogSegment(_Handle):
         try:
             with nogil:
                 status = sgs_log_segment_find_offset_by_timestamp(
-                    self.segment, timestamp, starting_offset, &found, &err
+                    self.segment, timestamp, starting_offset, max_position, &found, &err
                 )
             self.check(status, &err)
         finally:

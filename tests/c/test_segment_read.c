@@ -304,6 +304,22 @@ TEST(without_an_index_a_read_scans_in_windows)
 
 /* ---- ends of files ---- */
 
+static void read_to_a_bound(segment_kit *kit, int64_t offset, int64_t max_position, sgs_status expected)
+{
+    const sgs_segment_read request = { .start_offset = offset, .max_size = 1000, .max_position = max_position };
+    sgs_found_timestamp by_time;
+    sgs_segment_fetch fetch;
+    sgs_buffer out;
+    sgs_buffer_init(&out, sgs_env_memory(&kit->memory.env));
+    EXPECT_STATUS(sgs_log_segment_read(kit->segment, &request, &out, &fetch, &kit->err), expected);
+    EXPECT_TRUE(expected != SGS_OK || !fetch.found);
+    sgs_buffer_deinit(&out);
+    EXPECT_STATUS(
+        sgs_log_segment_find_offset_by_timestamp(kit->segment, INT64_MAX, 0, max_position, &by_time, &kit->err),
+        expected);
+    EXPECT_TRUE(expected != SGS_OK || !by_time.found);
+}
+
 TEST(bytes_that_are_no_batch_end_the_log_or_are_an_error)
 {
     segment_kit kit;
@@ -337,9 +353,16 @@ TEST(bytes_that_are_no_batch_end_the_log_or_are_an_error)
         EXPECT_TRUE(!ends_clean);
         EXPECT_STATUS(sgs_log_segment_translate_offset(kit.segment, 4, -1, &fetch, &kit.err), cases[i].at_end);
         if (cases[i].at_end == SGS_OK)
-            EXPECT_TRUE(!fetch.found && !fetch.ends_clean); /* in a sealed segment this is damage [DUR-79] */
+            EXPECT_TRUE(!fetch.found && !fetch.ends_clean && fetch.position == 100 * whole);
         else
             EXPECT_EQ_I64(kit.err.position, 400);
+        if (cases[i].at_end ==
+            SGS_OK) { /* below a bound there must be batches, above it there may be anything [DUR-79] */
+            read_to_a_bound(&kit, 4, 100 * whole, SGS_OK);
+            read_to_a_bound(&kit, 4, 100 * whole + 1, SGS_CORRUPT_LOG);
+            EXPECT_EQ_I64(kit.err.position, 100 * whole);
+            EXPECT_TEXT(kit.err.file, "00000000000000000000.log");
+        }
         EXPECT_EQ_I64(segment_kit_read_offset(&kit, 2), 2);
         sgs_log_segment_close_quietly(kit.segment);
     }
@@ -419,7 +442,7 @@ TEST(a_file_that_shrank_is_an_error_with_its_place)
 static void finds(segment_kit *kit, int64_t timestamp, int64_t starting_offset, int64_t found_timestamp, int64_t offset)
 {
     sgs_found_timestamp found = { .offset = -9 };
-    EXPECT_OK(sgs_log_segment_find_offset_by_timestamp(kit->segment, timestamp, starting_offset, &found, &kit->err),
+    EXPECT_OK(sgs_log_segment_find_offset_by_timestamp(kit->segment, timestamp, starting_offset, -1, &found, &kit->err),
               &kit->err);
     EXPECT_EQ_I64(found.found ? found.offset : -1, offset);
     EXPECT_EQ_I64(found.found ? found.timestamp : -1, found_timestamp);
@@ -513,14 +536,16 @@ TEST(records_of_compressed_batches_are_searched)
     (void)sgs_batch_seal(file, size);
     temporary_write(&kit.directory, "00000000000000000000.log", file, size);
     REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
-    EXPECT_STATUS(sgs_log_segment_find_offset_by_timestamp(kit.segment, 103, 0, &found, &kit.err), SGS_CODEC_MISSING);
+    EXPECT_STATUS(sgs_log_segment_find_offset_by_timestamp(kit.segment, 103, 0, -1, &found, &kit.err),
+                  SGS_CODEC_MISSING);
     kit.codecs.providers[SGS_CODEC_GZIP] = (sgs_codec_provider){ .name = "stored", .decompress = stored };
     finds(&kit, 103, 0, 103, 3);
     finds(&kit, 101, 4, 104, 4);
     finds(&kit, 105, 0, -1, -1);
     file[size - 1] ^= 1; /* a record is handed out only from a batch whose CRC is right [DUR-79] */
     temporary_write(&kit.directory, "00000000000000000000.log", file, size);
-    EXPECT_STATUS(sgs_log_segment_find_offset_by_timestamp(kit.segment, 103, 0, &found, &kit.err), SGS_CORRUPT_RECORD);
+    EXPECT_STATUS(sgs_log_segment_find_offset_by_timestamp(kit.segment, 103, 0, -1, &found, &kit.err),
+                  SGS_CORRUPT_RECORD);
     sgs_log_segment_close_quietly(kit.segment);
     kit.segment = NULL;
     segment_kit_close(&kit);
