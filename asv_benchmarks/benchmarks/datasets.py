@@ -1,4 +1,7 @@
-"""Record shapes: 8-byte keys and values of compressible text, in batches of about a given size; seeds are fixed."""
+"""Record shapes.
+
+8-byte keys and values of compressible text, in batches of about a given size; seeds are fixed.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""Reading records: Arrow columns, tuples and values against what the Python clients make of the same batches."""
+"""Reading records.
+
+Arrow columns, tuples and values against what the Python clients make of the same batches.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,10 @@ COLUMNS = ("offset", "timestamp", "key", "value")
 
 
 class DecodeBatches:
-    """Decoding of uncompressed batches in memory, CRC checked: speed over that of a Python client."""
+    """Decoding of uncompressed batches in memory, CRC checked.
+
+    Speed over that of a Python client.
+    """
 
     params = ([100, 1000], [16_384, 1_000_000])
     param_names = ("value_bytes", "batch_bytes")

@@ -1,6 +1,7 @@
-"""A writer killed with SIGKILL at any moment: every acked record is there, in order, once [DUR-1..DUR-3].
+"""A writer killed with SIGKILL at any moment: every acked record is there, in order, once.
 
-That shows the death of a process, not a power loss: the kernel keeps what was written.
+[DUR-1..DUR-3]. That shows the death of a process, not a power loss: the kernel keeps what was
+written.
 """
 
 from __future__ import annotations
@@ -11,12 +12,15 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Callable
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 import segstore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
 
 MODES = ["none", "messages=10", "seconds=0.01", "sync"]
 SETTINGS = {
@@ -30,7 +34,10 @@ KILLS_FEW, KILLS_MANY = 5, 50  # for each mode
 
 
 def run_until_killed(write: Callable[[int], None], seconds: float) -> list[int]:
-    """Fork, let *write* run with the write end of a pipe, kill it after *seconds*; return what it acked."""
+    """Fork, let *write* run with the write end of a pipe, kill it after *seconds*.
+
+    Return what it acked.
+    """
     acks, child_end = os.pipe()
     process = os.fork()
     if process == 0:  # the child never returns from here
@@ -112,7 +119,10 @@ def test_every_acked_record_survives_kills(
 def test_acked_records_of_many_threads_survive(
     tmp_path: Path, few_or_many: Callable[[int, int], int]
 ):
-    """[DUR-15] Group commit: threads share syncs, and each one's acked records are there in its order."""
+    """[DUR-15] Group commit.
+
+    Threads share syncs, and each one's acked records are there in its order.
+    """
     path = tmp_path / "threads-0"
     threads_count = 4
 

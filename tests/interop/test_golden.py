@@ -1,4 +1,7 @@
-"""A real broker's directories, read by us: records, look-ups by timestamp, index files, dump text [D1, D2]."""
+"""A real broker's directories, read by us.
+
+Records, look-ups by timestamp, index files, dump text [D1, D2].
+"""
 
 from __future__ import annotations
 
@@ -46,7 +49,10 @@ def run_cli(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[bytes]:
 def test_every_record_is_what_a_consumer_of_the_broker_saw(
     golden_partition: GoldenPartition, golden_summary: GoldenSummary
 ):
-    """[D1] ``segstore cat --format jsonl`` prints records/<topic>-<n>.jsonl, fields and order included [DUR-65]."""
+    """[D1] ``segstore cat --format jsonl`` prints records/<topic>-<n>.jsonl.
+
+    Fields and order included [DUR-65].
+    """
     if not golden_partition.records_file.exists():
         pytest.skip("the broker's consumer did not read this topic")
     expected = golden_partition.records_file.read_bytes().splitlines()
@@ -105,7 +111,8 @@ def test_every_look_up_by_timestamp_is_answered_as_the_broker_did(
         if isinstance(answer["target"], str) and found.leader_epoch == later_epoch is not None:
             expected = expected._replace(leader_epoch=later_epoch)
             golden_summary.name(
-                f"{golden_partition} {answer['target']}: epoch {later_epoch} began after the broker was asked, without a record"
+                f"{golden_partition} {answer['target']}: epoch {later_epoch} began after the"
+                " broker was asked, without a record"
             )
         if found != expected:
             wrong.append((answer, found))
@@ -141,7 +148,10 @@ def test_log_start_and_end_are_the_brokers(golden_partition: GoldenPartition):
 def test_rebuilt_indexes_equal_the_brokers_files(
     golden_partition: GoldenPartition, golden_summary: GoldenSummary, tmp_path: Path
 ):
-    """[SEG-40, DUR-52] Both indexes from the .log alone; [SEG-43] says where a live index may differ."""
+    """[SEG-40, DUR-52] Both indexes from the .log alone.
+
+    [SEG-43] says where a live index may differ.
+    """
     bases = segment_bases(golden_partition.directory)
     ends = [
         *bases[1:],
@@ -156,7 +166,8 @@ def test_rebuilt_indexes_equal_the_brokers_files(
         if restarted:
             check_plausible(rebuilt, times)
             golden_summary.name(
-                f"{golden_partition} segment {base}: a restart fell into it, entries checked one by one"
+                f"{golden_partition} segment {base}: a restart fell into it,"
+                " entries checked one by one"
             )
             continue
         golden_summary.add(
@@ -179,7 +190,10 @@ def test_dump_prints_kafkas_text(
     capfdbinary: pytest.CaptureFixture[bytes],
     monkeypatch: pytest.MonkeyPatch,
 ):
-    """[format.md 18] ``--deep-iteration --print-data-log`` of every .log, .index and .timeindex; stderr behind a line."""
+    """[format.md 18] ``--deep-iteration --print-data-log`` of every .log, .index and .timeindex.
+
+    What went to stderr stands behind a line of its own.
+    """
     dumps = golden_partition.case_directory / "dump" / golden_partition.name
     monkeypatch.chdir(golden_partition.data)
     wrong = []
@@ -190,7 +204,8 @@ def test_dump_prints_kafkas_text(
             continue
         if kind == "log" and golden_partition.is_internal:
             golden_summary.name(
-                f"not yet covered: {golden_partition} {expected_file.stem}: decoders of internal topics"
+                f"not yet covered: {golden_partition} {expected_file.stem}:"
+                " decoders of internal topics"
             )
             continue
         compared += 1
@@ -207,7 +222,7 @@ def test_dump_prints_kafkas_text(
 def dump_text(
     partition: GoldenPartition, file_name: str, capture: pytest.CaptureFixture[bytes]
 ) -> bytes:
-    """What the command prints with ``data/`` as working directory, in the form of the case's dump files."""
+    """What the command prints with ``data/`` as working directory, as the dump files have it."""
     cli.main(
         ["dump", "--files", f"{partition.name}/{file_name}", "--deep-iteration", "--print-data-log"]
     )

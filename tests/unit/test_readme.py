@@ -1,4 +1,7 @@
-"""Every piece of README runs as it stands, in a folder that holds a broker's directory as ``data``."""
+"""Every piece of README runs as it stands.
+
+In a folder that holds a broker's directory as ``data``.
+"""
 
 from __future__ import annotations
 
