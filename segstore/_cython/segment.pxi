@@ -440,6 +440,10 @@ cdef class LogSegment(_Handle):
         return bool(self.is_closed)
 
     @property
+    def directory_path(self):
+        return self.context.directory.path
+
+    @property
     def size_bytes(self):
         self.require_open()
         return sgs_log_segment_size(self.segment)

@@ -20,6 +20,13 @@ cdef object error_of(sgs_error *err, str directory, object error_class=None):
     )
 
 
+cdef inline sgs_status failed_at(sgs_error *err, int64_t position) noexcept nogil:
+    """Note where the batch begins that an error is about, when the error names no byte itself."""
+    if err.position < 0:
+        err.position = position
+    return err.status
+
+
 cdef int check(sgs_status status, sgs_error *err, str directory=None) except -1:
     """Raise what a failed call says; an exception that a callback left pending goes on as it is."""
     if status == SGS_OK:

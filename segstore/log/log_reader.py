@@ -336,11 +336,15 @@ class LogReader:
 
     def _find_offset_by_timestamp(self, timestamp: int) -> FileTimestampAndOffset | None:
         """Look in the first segment that has that timestamp or a later one [TS-2]."""
-        log_end = self.log_end_offset
-        for segment in self._local_log.segments:
+        local_log = self._local_log
+        log_end = local_log.log_end
+        for segment in local_log.segments:
             if segment.largest_timestamp() >= timestamp:
-                found = segment.find_offset_by_timestamp(timestamp, self._log_start_offset)
-                return found if found is not None and found.offset < log_end else None
+                found = segment.find_offset_by_timestamp(
+                    timestamp, self._log_start_offset, local_log.max_position(segment, log_end)
+                )
+                is_visible = found is not None and found.offset < log_end.message_offset
+                return found if is_visible else None
         return None
 
     def _find_max_timestamp(self) -> FileTimestampAndOffset | None:

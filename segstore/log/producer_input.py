@@ -56,6 +56,7 @@ class ProducerInput:
     ) -> tuple[Buffer, BatchHeaders]:
         """Check batches of a client; return a copy that can be stamped, and its header table."""
         is_request = not isinstance(batches, (MemoryRecords, EncodedBatches))
+        data: Buffer
         data, headers = _scan(batches)
         if not len(headers):
             return data, headers

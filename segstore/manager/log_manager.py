@@ -32,7 +32,7 @@ from segstore.log.checkpoints import (
     format_offset_checkpoint,
 )
 from segstore.log.partition_directory import check_topic, directory_name
-from segstore.log.unified_log import open as open_log
+from segstore.log.log_opener import open as open_log
 from segstore.manager.partition_directories import (
     list_topic_partitions,
     refuse_partition_directory,
