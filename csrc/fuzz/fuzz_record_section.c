@@ -68,9 +68,12 @@ static bool plain_record(const sgs_batch_header *batch, const uint8_t **at, cons
     if ((batch->attributes & SGS_ATTRIBUTE_LOG_APPEND_TIME) == 0 &&
         __builtin_add_overflow(batch->base_timestamp, timestamp_delta, &record->timestamp))
         return false;
-    record->sequence = batch->base_sequence < 0
-                           ? -1
-                           : (int32_t)(((int64_t)batch->base_sequence + offset_delta) % (INT64_C(1) + INT32_MAX));
+    record->sequence = -1;
+    if (batch->base_sequence >= 0) {
+        const int64_t sum = batch->base_sequence + offset_delta;
+        const int64_t count = INT64_C(1) + INT32_MAX; /* of sequences */
+        record->sequence = (int32_t)(offset_delta >= 0 ? sum % count : sum < 0 ? sum + count : sum - count);
+    }
     record->size_bytes = (int32_t)(end - start);
     return true;
 }

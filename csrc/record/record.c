@@ -52,10 +52,12 @@ static sgs_status fail(const sgs_record_reader *reader, sgs_record_fault fault, 
     return sgs_record_fail(&reader->batch, reader->batch.records_count - reader->remaining_count, fault, err);
 }
 
-/* Kafka DefaultRecordBatch.incrementSequence: sequences wrap to 0 behind INT32_MAX [format.md 4.2]. */
+/* Kafka DefaultRecordBatch.incrementSequence: sequences wrap to 0 behind INT32_MAX [format.md 4.2]. A negative increment
+ * comes from a file only, and gives what Java's overflow makes of it. */
 static int32_t add_sequence(int32_t sequence, int32_t increment)
 {
-    return sequence > INT32_MAX - increment ? increment - (INT32_MAX - sequence) - 1 : sequence + increment;
+    const uint32_t sum = (uint32_t)sequence + (uint32_t)increment;
+    return (int32_t)(increment < 0 ? sum ^ 0x80000000u : sum & 0x7FFFFFFFu);
 }
 
 sgs_status sgs_record_reader_next(sgs_record_reader *reader, sgs_record *record, bool *found, sgs_error *err)
