@@ -71,6 +71,7 @@ class Flusher:
         self._checkpoint_lock = threading.Lock()
         self._oldest_unsynced_ns: int | None = None
         self._oldest_in_round_ns: int | None = None
+        self._hole = (-1, -1)
         if durability.seconds is not None:
             background.repeat(self._flush_by_timer, durability.seconds)
 
@@ -234,7 +235,9 @@ class Flusher:
     def write_recovery_point(self) -> None:
         """Write the recovery point checkpoint, with an offset that is durable [DUR-21]."""
         with self._checkpoint_lock:
-            self._write_recovery_point(self.durable.message_offset)
+            offset = self.durable.message_offset
+            hole_start, hole_end = self._hole
+            self._write_recovery_point(hole_start if offset == hole_end else offset)
 
     def lower_recovery_point(self, offset: int) -> None:
         """Lower durable offset and checkpoint to *offset*, before a truncation.
@@ -252,6 +255,14 @@ class Flusher:
             directory = self._local_log.directory
             write_offset(directory, RECOVERY_POINT_CHECKPOINT, self._topic_partition, offset)
             self.recovery_point = offset
+
+    def note_hole(self, data_end_offset: int, log_end_offset: int) -> None:
+        """A truncation took whole batches: there is nothing between the data and the log end.
+
+        Source: [TRU-5]. While the log ends there, the recovery point stays at the end of the data:
+        recovery could not tell the hole from records that were lost.
+        """
+        self._hole = (data_end_offset, log_end_offset)
 
     def note_durable(self, log_end: LogOffsetMetadata) -> None:
         """Everything up to *log_end* was synced by the caller, who holds the append lock."""

@@ -38,6 +38,7 @@ def open(  # noqa: PLR0913 - the front door
     progress: Callable[[str, int, int], None] | None = None,
     allow_network_fs: bool = False,
     parent_is_locked: bool = False,
+    parent_was_clean: bool = False,
     **settings: Any,
 ) -> UnifiedLog:
     """Open the log of one partition, and make it when it is not there.
@@ -60,6 +61,8 @@ def open(  # noqa: PLR0913 - the front door
         Write on NFS, CIFS or FUSE, where locks and syncs may not hold what they promise [DUR-72].
     parent_is_locked : bool
         For who holds the ``.lock`` of the directory above.
+    parent_was_clean : bool
+        For who has removed its clean marker: it was there, and this log has not been open since.
     **settings
         Fields of `LogConfig`: ``segment_bytes=64 * 1024 * 1024``.
 
@@ -111,7 +114,7 @@ def open(  # noqa: PLR0913 - the front door
             max_index_bytes=log_config.segment_index_bytes,
             segment_bytes=log_config.roll_bytes,
         )
-        places = LogPlaces(directory, parent, topic_partition)
+        places = LogPlaces(directory, parent, topic_partition, parent_was_clean=parent_was_clean)
         loader = ReadOnlyLoader if read_only else LogLoader
         loaded = loader(directory, places, context, report, progress).load()
         mode = mode.with_flush_settings(log_config)

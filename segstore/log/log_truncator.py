@@ -53,6 +53,7 @@ class LogTruncator(LogAppender):
             was_durable = flusher.durable.message_offset >= offset
             kept_end = local_log.end_of_data_below(offset)
             flusher.lower_recovery_point(min(offset, kept_end))
+            flusher.note_hole(kept_end, offset)
             local_log.truncate_to(offset)
             self._epochs.truncate_from_end(offset)
             self._epochs.flush()
