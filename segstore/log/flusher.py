@@ -32,6 +32,8 @@ if TYPE_CHECKING:
     from segstore.types import TopicPartition
 
 _NS: Final = 1_000_000_000
+_MAX_SEALED_WAITING: Final = 16
+"""Sealed segments that wait for the thread. Each keeps its files open until it is synced."""
 
 _log = logging.getLogger(__name__)
 
@@ -71,6 +73,7 @@ class Flusher:
         self._checkpoint_lock = threading.Lock()
         self._oldest_unsynced_ns: int | None = None
         self._oldest_in_round_ns: int | None = None
+        self._sealed_waiting: set[Segment] = set()
         self._hole = (-1, -1)
         if durability.seconds is not None:
             background.repeat(self._flush_by_timer, durability.seconds)
@@ -192,10 +195,25 @@ class Flusher:
     # ---- behind the scenes -----------------------------------------------------------------------
 
     def segment_was_sealed(self, segment: Segment) -> None:
-        """Sync a sealed segment and raise the recovery point, on the background thread [DUR-29]."""
+        """Sync a sealed segment and raise the recovery point, on the background thread [DUR-29].
+
+        When segments are filled faster than they can be synced, this one is synced at once: the
+        process must not run out of descriptors.
+        """
+        if len(self._sealed_waiting) >= _MAX_SEALED_WAITING:
+            self._sync_at_once(segment)
+        self._sealed_waiting.add(segment)
         self._background.submit(lambda: self._flush_sealed(segment))
 
+    def _sync_at_once(self, segment: Segment) -> None:
+        try:
+            segment.flush()
+        except FsyncFailedError as error:
+            self.poison(error)
+            raise
+
     def _flush_sealed(self, segment: Segment) -> None:
+        self._sealed_waiting.discard(segment)
         following = self._local_log.segments.higher_segment(segment.base_offset)
         if self.failure is not None or following is None:
             return

@@ -16,7 +16,7 @@ LIMIT_LINES = 400
 LONG_FILES = {
     "segstore/_cython/directory.pxi": 460,
     "segstore/_cython/encode.pxi": 410,
-    "segstore/_cython/segment.pxi": 580,
+    "segstore/_cython/segment.pxi": 530,
     "segstore/manager/log_manager.py": 420,
     "tests/c/test_columns.c": 470,
     "tests/c/test_columns_encode.c": 470,
