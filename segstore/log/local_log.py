@@ -364,5 +364,3 @@ def out_of_range(offset: int, first: int, last: int) -> OffsetOutOfRangeError:
         found=str(offset),
         expected=f"{first} to {last}",
     )
-
-

@@ -205,9 +205,7 @@ class LogScan:
                 yield chunk.data
 
         try:
-            yield from decode_to_batches(
-                chunks_of_bytes(), self._decoder(columns), rows, max_bytes
-            )
+            yield from decode_to_batches(chunks_of_bytes(), self._decoder(columns), rows, max_bytes)
         except SegstoreError as error:
             if current is not None:
                 _located(error, current.segment, current.position)
