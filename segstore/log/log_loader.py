@@ -26,7 +26,7 @@ from segstore.log.checkpoints import (
 from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.leftovers import Leftovers
 from segstore.log.log_recovery import LogRecovery, epoch_changes
-from segstore.log.partition_directory import file_name, segment_base_offsets
+from segstore.log.partition_directory import INDEX_ENTRY_BYTES, file_name, segment_base_offsets
 from segstore.log.quarantine import Quarantine
 from segstore.log.segment import Segment
 from segstore.log.segments import Segments
@@ -106,9 +106,9 @@ class LogLoader:
             log_end_offset, self._report.clean = found.log_start_offset, True
         elif (clean_end := self._clean_end(found, segments, epochs)) is not None:
             log_end_offset = clean_end
-            self._rebuild_missing_indexes(segments, names)
         else:
             log_end_offset = self._recover(segments, found, epochs, state, quarantine)
+        self._rebuild_lost_indexes(segments, names)
         if not segments or log_end_offset < found.log_start_offset:
             self._start_anew(segments, found.log_start_offset, quarantine)
             log_end_offset = segments[0].base_offset
@@ -241,17 +241,22 @@ class LogLoader:
         segments[:] = [Segment(self._context, offset, create=True)]
         self._directory.sync()
 
-    def _rebuild_missing_indexes(self, segments: list[Segment], names: Iterable[str]) -> None:
+    def _rebuild_lost_indexes(self, segments: list[Segment], names: Iterable[str]) -> None:
         """Make anew what may be lost at any time [DUR-8]; Kafka does so for ``.index`` only.
 
-        Source: [LDR-15].
+        Source: [LDR-15, DUR-97]. Recovery has rebuilt those that it went through.
         """
         present = set(names)
-        for segment, following in zip(segments, [*segments[1:], None], strict=True):
+        rebuilt = set(self._report.rebuilt)
+        for segment in segments:
             base = segment.base_offset
-            index_names = [file_name(base, "index"), file_name(base, "timeindex")]
-            missing = [name for name in index_names if name not in present]
-            if not missing or segment.size_bytes == 0:
+            lost = [
+                name
+                for kind, entry_bytes in INDEX_ENTRY_BYTES.items()
+                if (name := file_name(base, kind)) not in rebuilt
+                and (name not in present or self._directory.info(name).size % entry_bytes)
+            ]
+            if not lost or segment.size_bytes == 0:
                 continue
             _, recovery = segment.recover(cut=False, expected_offset=base)
             if recovery.scan.stop != "complete":
@@ -260,9 +265,9 @@ class LogLoader:
                     file=segment.name,
                     position=recovery.scan.valid_bytes,
                 ) from recovery.scan.why
-            if following is not None:
+            if segment is not segments[-1]:
                 segment.flush(indexes=True)
-            self._report.rebuilt += missing
+            self._report.rebuilt += lost
 
     def _read_state(self, found: FoundState, epochs: LeaderEpochFileCache) -> LogState | None:
         """Return what ``.segstore`` says, None when a broker has written since [DUR-64]."""
