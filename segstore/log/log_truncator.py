@@ -101,7 +101,8 @@ class LogTruncator(LogAppender):
             It is above the high watermark, or negative.
         """
         self._require_writable()
-        if self.config.cleanup_policy == "compact":
+        policies = self.config.cleanup_policies
+        if "compact" in policies and "delete" not in policies:
             raise IllegalArgumentError("records of a compacted log are deleted by compaction")
         with self._append_lock:
             self._require_writable()

@@ -97,7 +97,7 @@ class ProducerInput:
             now_ms=now_ms,
             leader_epoch=0,
             log_append_time=config.message_timestamp_type == "LogAppendTime",
-            keys_required="compact" in config.cleanup_policy,
+            keys_required="compact" in config.cleanup_policies,
             records_are_trusted=False,
             timestamp_before_max_ms=config.message_timestamp_before_max_ms,
             timestamp_after_max_ms=config.message_timestamp_after_max_ms,

@@ -101,7 +101,7 @@ class UnifiedLog(LogTruncator):
         self._batch_options = _core.BatchOptions(
             codec=int(codec), level=compression_level(codec, config)
         )
-        self._keys_required = "compact" in config.cleanup_policy
+        self._keys_required = "compact" in config.cleanup_policies
         self._stamps_append_time = config.message_timestamp_type == "LogAppendTime"
         self._input = ProducerInput(config, codecs)
         self._flusher = Flusher(
