@@ -13,6 +13,7 @@ from segstore.errors import (
     OffsetOutOfRangeError,
     SegstoreError,
 )
+from segstore.log.arguments import integer
 from segstore.log.partition_directory import INDEX_FILE_SUFFIXES, file_name
 from segstore.log.segment import Segment, roll_jitter_ms
 from segstore.log.transaction_index import (
@@ -125,7 +126,7 @@ class LocalLog:
             *expected_next_offset* is above the log end: every later append would fail.
         """
         end = self.log_end.message_offset
-        if expected_next_offset is not None and expected_next_offset > end:
+        if expected_next_offset is not None and integer("offset", expected_next_offset) > end:
             raise IllegalArgumentError(
                 f"a segment at {expected_next_offset} would leave a gap behind {end}",
                 found=str(expected_next_offset),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from segstore._core import process_id
 from segstore.errors import ClosedError, ForkedHandleError, IllegalArgumentError
+from segstore.log.arguments import integer
 from segstore.log.local_log import out_of_range
 from segstore.log.log_scan import LogScan, check_range
 from segstore.records.fetch_data_info import FetchDataInfo
@@ -136,6 +137,7 @@ class LogReader:
         if max_bytes is None:
             return self.scan(offset, isolation=isolation)
         self._require_open()
+        offset, max_bytes = integer("offset", offset), integer("max_bytes", max_bytes)
         if max_bytes < 0:
             raise IllegalArgumentError(f"max_bytes {max_bytes} is negative", found=str(max_bytes))
         bound = self._bound(isolation)
@@ -195,7 +197,7 @@ class LogReader:
         self._require_open()
         bound = self._bound(isolation)
         log_start = self._log_start_offset
-        start = log_start if start_offset is None else start_offset
+        start = log_start if start_offset is None else integer("start_offset", start_offset)
         if not log_start <= start <= max(self.log_end_offset, log_start):
             raise out_of_range(start, log_start, self.log_end_offset)
         check_range(start_offset, end_offset, "offset")
@@ -261,7 +263,7 @@ class LogReader:
             The writer cut the log below what was read already [DUR-77].
         """
         self._require_open()
-        start = self.log_end_offset if offset is None else offset
+        start = self.log_end_offset if offset is None else integer("offset", offset)
         if not self._log_start_offset <= start <= self.refresh():
             raise out_of_range(start, self._log_start_offset, self.log_end_offset)
         return self._follow(start, timeout, poll_interval)
@@ -299,7 +301,7 @@ class LogReader:
             In ms; negative ones have no special meaning here.
         """
         self._require_open()
-        found = self._find_offset_by_timestamp(timestamp)
+        found = self._find_offset_by_timestamp(integer("timestamp", timestamp))
         return None if found is None else found.offset
 
     def fetch_offset_by_timestamp(self, timestamp: int) -> FileTimestampAndOffset:
@@ -318,6 +320,7 @@ class LogReader:
         Source: [TS-1..TS-4, TS-6]; Kafka ``UnifiedLog.fetchOffsetByTimestamp``.
         """
         self._require_open()
+        timestamp = integer("timestamp", timestamp)
         nothing = FileTimestampAndOffset(NO_TIMESTAMP, UNKNOWN_OFFSET, None)
         log_start = self._log_start_offset
         if timestamp in {SpecialTimestamp.EARLIEST, SpecialTimestamp.EARLIEST_LOCAL}:
@@ -328,7 +331,7 @@ class LogReader:
         if timestamp == SpecialTimestamp.LATEST:
             latest = self._epochs.latest_epoch
             return FileTimestampAndOffset(NO_TIMESTAMP, self.log_end_offset, latest)
-        if timestamp == SpecialTimestamp.LATEST_TIERED:
+        if timestamp in {SpecialTimestamp.LATEST_TIERED, SpecialTimestamp.EARLIEST_PENDING_UPLOAD}:
             return FileTimestampAndOffset(NO_TIMESTAMP, UNKNOWN_OFFSET, -1)
         if timestamp == SpecialTimestamp.MAX:
             return self._find_max_timestamp() or nothing

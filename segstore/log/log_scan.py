@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from segstore._core import ArrowStream, ColumnDecoder, decode_tuples, iterate_records, scan_batches
 from segstore.errors import CorruptLogError, IllegalArgumentError, SegstoreError
+from segstore.log.arguments import integer
 from segstore.records.columns import (
     KAFKA_COLUMNS,
     MAX_BATCH_BYTES,
@@ -319,7 +320,10 @@ class LogScan:
 
 
 def check_range(start: int | None, end: int | None, what: str) -> None:
-    """Refuse a reversed range."""
+    """Refuse a reversed range, and ends that are no integers."""
+    for name, value in ((f"start_{what}", start), (f"end_{what}", end)):
+        if value is not None:
+            integer(name, value)
     if start is not None and end is not None and end < start:
         raise IllegalArgumentError(
             f"the {what} range from {start} to {end} is reversed",

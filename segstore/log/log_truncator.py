@@ -9,6 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from segstore.errors import FsyncFailedError, IllegalArgumentError, SegstoreError
+from segstore.log.arguments import integer
 from segstore.log.local_log import out_of_range
 from segstore.log.log_appender import LogAppender
 
@@ -32,6 +33,7 @@ class LogTruncator(LogAppender):
         A batch that holds *offset* goes whole; the next append gets *offset* all the same [TRU-5].
         """
         self._require_writable()
+        offset = integer("offset", offset)
         if offset < 0:
             raise IllegalArgumentError(f"offset {offset} is negative", found=str(offset))
         with self._append_lock:
@@ -67,6 +69,7 @@ class LogTruncator(LogAppender):
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove all records, durably, and go on at *offset* [TRU-4]."""
         self._require_writable()
+        offset = integer("offset", offset)
         if offset < 0:
             raise IllegalArgumentError(f"offset {offset} is negative", found=str(offset))
         with self._append_lock:
@@ -101,6 +104,7 @@ class LogTruncator(LogAppender):
             It is above the high watermark, or negative.
         """
         self._require_writable()
+        before_offset = integer("before_offset", before_offset)
         policies = self.config.cleanup_policies
         if "compact" in policies and "delete" not in policies:
             raise IllegalArgumentError("records of a compacted log are deleted by compaction")
