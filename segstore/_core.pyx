@@ -57,6 +57,7 @@ from segstore.errors import (
     InvalidTimestampError,
     LimitExceededError,
     RecordTypeError,
+    SegstoreError,
 )
 from segstore.types import FileTimestampAndOffset, OffsetPosition, TimestampOffset
 

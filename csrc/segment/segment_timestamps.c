@@ -66,7 +66,11 @@ static sgs_status search_batch(finder *self, sgs_log_segment *segment, int64_t t
             break;
         }
     }
-    return status == SGS_OK ? SGS_OK : sgs_segment_fail_in_log(segment, err);
+    if (status == SGS_OK)
+        return SGS_OK;
+    if (err->position < 0)
+        err->position = self->header.position;
+    return sgs_segment_fail_in_log(segment, err);
 }
 
 static sgs_status time_floor(sgs_log_segment *segment, int64_t timestamp, sgs_timestamp_offset *entry, sgs_error *err)

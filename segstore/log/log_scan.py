@@ -263,7 +263,9 @@ class LogScan:
             return offset
         if segment.largest_record_timestamp() < low:
             return None
-        found = segment.find_offset_by_timestamp(low, max(offset, segment.base_offset))
+        max_position = self._local_log.max_position(segment, self._bound)
+        first = max(offset, segment.base_offset)
+        found = segment.find_offset_by_timestamp(low, first, max_position)
         return None if found is None else max(found.offset, offset)
 
     def _chunks_of(self, segment: Segment, offset: int) -> Iterator[Chunk]:
