@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING, Any
 
 from segstore import _core
@@ -13,6 +12,7 @@ from segstore.log.log_loader import LogLoader
 from segstore.log.log_places import LogPlaces
 from segstore.log.partition_lock import PartitionLock
 from segstore.log.partition_path import (
+    absolute_path,
     check_file_system,
     open_parent_directory,
     open_partition_directory,
@@ -23,6 +23,7 @@ from segstore.log.unified_log import UnifiedLog
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable
 
 RECOVERIES = ("safe",)
@@ -85,7 +86,7 @@ def open(  # noqa: PLR0913 - the front door
         A setting that does not exist, or is out of range.
     """
     began = _core.monotonic_ns()
-    full_path = os.path.abspath(os.fsdecode(path))  # noqa: PTH100 - links are not resolved
+    full_path = absolute_path(path)
     if recovery not in RECOVERIES:
         raise IllegalArgumentError(
             f"recovery {recovery!r} does not exist yet: use 'safe'",
