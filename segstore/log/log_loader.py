@@ -298,8 +298,10 @@ class LogLoader:
             except SegstoreError:
                 break  # damage is found, and reported, by who reads the segment
             note_epochs(cache, epoch_changes(headers, latest_epoch(cache)))
-        if segments:
+        if any(segment.size_bytes for segment in segments):
             self._report.rebuilt.append(LEADER_EPOCH_CHECKPOINT)
+            if writable and not cache.entries:
+                cache.clear_and_flush()  # an empty file says that there are none
         return cache
 
     def _fill_report(
