@@ -36,7 +36,7 @@ class Profile:
 
 PROFILES: Final = {
     "smoke": Profile(log_bytes=400_000, rounds=1, lookups=200, slow_peer_records=500),
-    "regular": Profile(log_bytes=64_000_000, rounds=5, lookups=20_000, slow_peer_records=20_000),
+    "regular": Profile(log_bytes=64_000_000, rounds=7, lookups=20_000, slow_peer_records=20_000),
     "large": Profile(log_bytes=512_000_000, rounds=9, lookups=200_000, slow_peer_records=50_000),
 }
 PROFILE: Final = PROFILES[os.environ.get("SEGSTORE_BENCHMARK_PROFILE", "regular")]

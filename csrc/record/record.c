@@ -126,8 +126,8 @@ static int64_t bytes_size(sgs_bytes bytes)
 }
 
 /* the Size field: all bytes behind it */
-static int64_t body_size(int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key, sgs_bytes value,
-                         const sgs_record_header *headers, int32_t headers_count)
+static inline int64_t body_size(int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key, sgs_bytes value,
+                                const sgs_record_header *headers, int32_t headers_count)
 {
     int64_t size = 1 + sgs_varlong_size(timestamp_delta) + sgs_varint_size(offset_delta) + bytes_size(key) +
                    bytes_size(value) + sgs_varint_size(headers_count);
@@ -153,8 +153,9 @@ static uint8_t *write_bytes(uint8_t *out, sgs_bytes bytes)
     return out + bytes.size;
 }
 
-uint8_t *sgs_record_write(uint8_t *out, int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key, sgs_bytes value,
-                          const sgs_record_header *headers, int32_t headers_count)
+/* Inlined twice: most records have no headers, and are written without a look at them. */
+static inline uint8_t *write_record(uint8_t *out, int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key,
+                                    sgs_bytes value, const sgs_record_header *headers, int32_t headers_count)
 {
     const int64_t size = body_size(timestamp_delta, offset_delta, key, value, headers, headers_count);
     SGS_ASSERT(size <= INT32_MAX);
@@ -171,4 +172,11 @@ uint8_t *sgs_record_write(uint8_t *out, int64_t timestamp_delta, int32_t offset_
         out = write_bytes(out, headers[i].value);
     }
     return out;
+}
+
+uint8_t *sgs_record_write(uint8_t *out, int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key, sgs_bytes value,
+                          const sgs_record_header *headers, int32_t headers_count)
+{
+    return headers_count == 0 ? write_record(out, timestamp_delta, offset_delta, key, value, NULL, 0)
+                              : write_record(out, timestamp_delta, offset_delta, key, value, headers, headers_count);
 }

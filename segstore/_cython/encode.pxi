@@ -17,6 +17,7 @@ cdef enum:
     HEADER_MAX_OVERHEAD_BYTES = 2 * 5
     # below this, copying and a checksum take less than handing the GIL over and back
     SMALL_BATCH_BYTES = 16384
+    FIRST_ROOM_BYTES = 65536
 
 
 @cython.final
@@ -24,13 +25,16 @@ cdef class EncodedBatches:
     """Batches built by the core: bytes that it owns and their header table."""
 
     cdef sgs_buffer content
-    cdef cnp.ndarray rows
+    cdef sgs_buffer row_bytes
+    cdef cnp.ndarray rows  # of row_bytes, made when somebody asks
     cdef readonly int64_t records_count
 
     def __cinit__(self):
         sgs_buffer_init(&self.content, memory)
+        sgs_buffer_init(&self.row_bytes, memory)
 
     def __dealloc__(self):
+        sgs_buffer_deinit(&self.row_bytes)
         sgs_buffer_deinit(&self.content)
 
     def __getbuffer__(self, Py_buffer *buffer, int flags):
@@ -39,6 +43,9 @@ cdef class EncodedBatches:
 
     @property
     def headers(self):
+        if self.rows is None:
+            self.rows = array_of_rows(self.row_bytes.data, self.row_bytes.size // sizeof(sgs_batch_header))
+            sgs_buffer_deinit(&self.row_bytes)
         return self.rows
 
     @property
@@ -61,7 +68,6 @@ cdef class _BatchWriter:
 
     cdef sgs_batch_builder builder
     cdef sgs_batch_options options
-    cdef sgs_buffer rows
     cdef sgs_buffer headers  # those of the record at hand
     cdef sgs_buffer *target
     cdef size_t start  # of the batch at hand; its header's bytes are counted in both targets
@@ -69,10 +75,10 @@ cdef class _BatchWriter:
     cdef EncodedBatches result
     cdef int64_t max_batch_bytes
     cdef int64_t default_timestamp
+    cdef Py_ssize_t expected_count  # of records, where it is known
     cdef bint is_started
 
     def __cinit__(self, options, CodecTable codecs not None, int64_t default_timestamp, int64_t max_batch_bytes):
-        sgs_buffer_init(&self.rows, memory)
         sgs_buffer_init(&self.headers, memory)
         sgs_batch_builder_init(&self.builder, memory, &codecs.table)
         self.codecs = codecs
@@ -96,7 +102,6 @@ cdef class _BatchWriter:
     def __dealloc__(self):
         sgs_batch_builder_deinit(&self.builder)
         sgs_buffer_deinit(&self.headers)
-        sgs_buffer_deinit(&self.rows)
 
     cdef int begin(self) except -1:
         cdef sgs_error err
@@ -129,7 +134,7 @@ cdef class _BatchWriter:
             with nogil:
                 status = sgs_batch_builder_seal(&self.builder, self.target, self.start, &row, &err)
         check(status, &err)
-        check(sgs_buffer_append(&self.rows, &row, sizeof(row), &err), &err)
+        check(sgs_buffer_append(&self.result.row_bytes, &row, sizeof(row), &err), &err)
         self.result.records_count += row.records_count
         self.options.base_sequence = sequence_after(self.options.base_sequence, row.records_count)
         self.is_started = False
@@ -137,8 +142,16 @@ cdef class _BatchWriter:
 
     cdef EncodedBatches close(self):
         self.end()
-        self.result.rows = array_of_rows(self.rows.data, self.rows.size // sizeof(sgs_batch_header))
         return self.result
+
+    cdef int make_room(self, int64_t bound) except -1:
+        """Room for a record of at most *bound* bytes, and, for the first of a list, for others like it."""
+        cdef sgs_error err
+        cdef int64_t room = bound
+        if self.builder.records_count == 0 and self.expected_count > 1 and bound <= FIRST_ROOM_BYTES:
+            room = min(bound * min(self.expected_count, <Py_ssize_t>FIRST_ROOM_BYTES), FIRST_ROOM_BYTES)
+        check(sgs_buffer_reserve(self.target, <size_t>room, &err), &err)
+        return 0
 
     cdef inline int64_t batch_bytes(self) noexcept:
         """Size of the batch at hand without compression."""
@@ -169,7 +182,7 @@ cdef class _BatchWriter:
                 "a record is too large for a batch", found=f"about {bound} bytes", expected=f"below {INT32_MAX} bytes"
             )
         if self.target.capacity - self.target.size < <size_t>bound:
-            check(sgs_buffer_reserve(self.target, <size_t>bound, &err), &err)
+            self.make_room(bound)
         if builder.records_count == 0 and self.options.delete_horizon_ms == -1:
             builder.base_timestamp = timestamp
         start = self.target.data + self.target.size
@@ -332,6 +345,7 @@ def encode_records(records, options, CodecTable codecs not None, int64_t default
     cdef _BatchWriter writer = _BatchWriter(options, codecs, default_timestamp, max_batch_bytes)
     cdef Py_ssize_t index = 0
     if type(records) is list:
+        writer.expected_count = list_size(records)
         while index < list_size(records):  # asked each time: other code may run in between and change the list
             item = <object>borrowed_list_item(records, index)
             writer.add_object(item, index)
@@ -358,11 +372,11 @@ def encode_columns(data, options, CodecTable codecs not None, int64_t default_ti
             if status == SGS_OK:
                 status = sgs_columns_encode(
                     &source, 0, chunks.array.length, &writer.options, max_batch_bytes, default_timestamp,
-                    &writer.builder, &writer.result.content, &writer.rows, &err
+                    &writer.builder, &writer.result.content, &writer.result.row_bytes, &err
                 )
         check(status, &err)
-        while done < writer.rows.size // sizeof(sgs_batch_header):
-            row = &(<sgs_batch_header *>writer.rows.data)[done]
+        while done < writer.result.row_bytes.size // sizeof(sgs_batch_header):
+            row = &(<sgs_batch_header *>writer.result.row_bytes.data)[done]
             writer.result.records_count += row.records_count
             writer.options.base_sequence = sequence_after(writer.options.base_sequence, row.records_count)
             done += 1
