@@ -8,6 +8,7 @@ the next round; the first to wait leads it, so many writers share one ``fdatasyn
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from typing import TYPE_CHECKING, Final
@@ -25,6 +26,8 @@ from segstore.log.checkpoints import RECOVERY_POINT_CHECKPOINT, write_offset
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from segstore.log.background import BackgroundWorker
     from segstore.log.durability import Durability
     from segstore.log.local_log import LocalLog
@@ -206,11 +209,8 @@ class Flusher:
         self._background.submit(lambda: self._flush_sealed(segment))
 
     def _sync_at_once(self, segment: Segment) -> None:
-        try:
+        with self.poisoned_by(FsyncFailedError):
             segment.flush()
-        except FsyncFailedError as error:
-            self.poison(error)
-            raise
 
     def _flush_sealed(self, segment: Segment) -> None:
         self._sealed_waiting.discard(segment)
@@ -262,11 +262,11 @@ class Flusher:
 
         Called under the append lock; the checkpoint is on stable storage at return [DUR-16].
         """
-        if self.durable.message_offset > offset:
-            self.durable = LogOffsetMetadata(offset)
         with self._checkpoint_lock:
             if self.recovery_point > offset:
                 self._write_recovery_point(offset)
+            if self.durable.message_offset > offset:
+                self.durable = LogOffsetMetadata(offset)
 
     def _write_recovery_point(self, offset: int) -> None:
         if offset != self.recovery_point:
@@ -286,6 +286,15 @@ class Flusher:
         """Everything up to *log_end* was synced by the caller, who holds the append lock."""
         self.durable = log_end
         self._oldest_unsynced_ns = None
+
+    @contextlib.contextmanager
+    def poisoned_by(self, *causes: type[SegstoreError]) -> Iterator[None]:
+        """Make the log read-only when one of these errors comes out of the block [DUR-38]."""
+        try:
+            yield
+        except causes as error:
+            self.poison(error)
+            raise
 
     def poison(self, error: SegstoreError) -> None:
         """Make the log read-only; the first error stays."""

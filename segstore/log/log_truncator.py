@@ -14,9 +14,6 @@ from segstore.log.local_log import out_of_range
 from segstore.log.log_appender import LogAppender
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
-    from segstore.log.flusher import Flusher
     from segstore.log.log_places import LogPlaces
 
 
@@ -40,8 +37,9 @@ class LogTruncator(LogAppender):
             self._require_writable()
             if offset >= self.log_end_offset:
                 if self._epochs.truncate_from_end(self.log_end_offset):
-                    self._epochs.flush()
-                    self._save_state()
+                    with self._flusher.poisoned_by(FsyncFailedError):
+                        self._epochs.flush()
+                        self._save_state()
                 return False
             if offset < self._local_log.segments.first_segment.base_offset:
                 self._truncate_fully(offset)
@@ -51,10 +49,11 @@ class LogTruncator(LogAppender):
 
     def _truncate(self, offset: int) -> None:
         local_log, flusher = self._local_log, self._flusher
-        with _PoisonOnError(flusher):
-            was_durable = flusher.durable.message_offset >= offset
-            kept_end = local_log.end_of_data_below(offset)
+        was_durable = flusher.durable.message_offset >= offset
+        kept_end = local_log.end_of_data_below(offset)
+        with flusher.poisoned_by(FsyncFailedError):  # nothing was changed yet [DUR-30]
             flusher.lower_recovery_point(min(offset, kept_end))
+        with flusher.poisoned_by(SegstoreError):  # memory and disk may be apart [DUR-38]
             flusher.note_hole(kept_end, offset)
             local_log.truncate_to(offset)
             self._epochs.truncate_from_end(offset)
@@ -77,9 +76,10 @@ class LogTruncator(LogAppender):
             self._truncate_fully(offset)
 
     def _truncate_fully(self, offset: int) -> None:
-        with _PoisonOnError(self._flusher):
+        with self._flusher.poisoned_by(FsyncFailedError):  # nothing was changed yet [DUR-30]
             self._flusher.lower_recovery_point(min(offset, self._log_start_offset))
             self._places.write_log_start(offset)
+        with self._flusher.poisoned_by(SegstoreError):  # memory and disk may be apart [DUR-38]
             self._local_log.truncate_fully_and_start_at(offset)
             self._log_start_offset = offset
             self._epochs.clear_and_flush()
@@ -114,12 +114,13 @@ class LogTruncator(LogAppender):
             if not 0 <= offset <= self.high_watermark:
                 raise out_of_range(offset, self._log_start_offset, self.high_watermark)
             if offset > self._log_start_offset:
-                self._places.write_log_start(offset)
-                self._log_start_offset = offset
-                self._epochs.truncate_from_start(offset)
-                self._epochs.flush()
-                self._save_state()
-                self._delete_segments_below(offset)
+                with self._flusher.poisoned_by(FsyncFailedError):
+                    self._places.write_log_start(offset)
+                    self._log_start_offset = offset
+                    self._epochs.truncate_from_start(offset)
+                    self._delete_segments_below(offset)
+                    self._epochs.flush()
+                    self._save_state()
             return self._log_start_offset
 
     def _delete_segments_below(self, offset: int) -> None:
@@ -129,30 +130,4 @@ class LogTruncator(LogAppender):
             segment for segment, following in pairwise(segments) if following.base_offset <= offset
         ]
         if goes:
-            try:
-                self._local_log.delete_segments(goes)
-            except FsyncFailedError as error:
-                self._flusher.poison(error)
-                raise
-
-
-class _PoisonOnError:
-    """What fails half-way through a truncation leaves memory and disk apart: no more writes.
-
-    Source: [DUR-38].
-    """
-
-    def __init__(self, flusher: Flusher) -> None:
-        self._flusher = flusher
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if isinstance(error, SegstoreError):
-            self._flusher.poison(error)
+            self._local_log.delete_segments(goes)
