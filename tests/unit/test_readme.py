@@ -44,6 +44,7 @@ def run(command: list[str], folder: Path) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
+        errors="replace",  # cat prints keys and values as they are
         check=False,
         env=environment,
         timeout=300,
