@@ -100,7 +100,7 @@ def verify_log(
     expected = 0
     for segment in segments:
         check = _check_segment(segment, expected)
-        if not check.problems and segment is not segments[-1]:  # a writer may be adding entries to the last one
+        if not check.problems and segment is not segments[-1]:  # that one may be growing
             _check_padding(local_log.directory, segment, check)
         expected = max(expected, check.next_offset)
         report.segments.append(check)
