@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from segstore._core import SegmentContext
     from segstore.log.log_loader import LoadedLog
     from segstore.log.log_places import LogPlaces
-    from segstore.log.unified_log import UnifiedLog
+    from segstore.log.local_log import LocalLog
 
 _NEWEST_COUNT: Final = 16
 """How many sealed segments are looked at again."""
@@ -35,22 +35,25 @@ class LogFollower:
 
     Attributes
     ----------
+    log_start_offset : int
+        As last read.
     recovery_point : int
         The writer's, from its checkpoint.
     """
 
     def __init__(
-        self, log: UnifiedLog, places: LogPlaces, context: SegmentContext, loaded: LoadedLog
+        self, local_log: LocalLog, places: LogPlaces, context: SegmentContext, loaded: LoadedLog
     ) -> None:
         self.recovery_point = loaded.recovery_point
-        self._log = log
+        self.log_start_offset = loaded.log_start_offset
+        self._local_log = local_log
         self._places = places
         self._context = context
 
     @property
     def durable(self) -> LogOffsetMetadata:
         """Where a durable read ends: at the writer's recovery point [DUR-81]."""
-        local_log = self._log._local_log  # noqa: SLF001 - a part of the same handle
+        local_log = self._local_log
         end = local_log.log_end
         if self.recovery_point >= end.message_offset:
             return end
@@ -64,8 +67,7 @@ class LogFollower:
         LogTruncatedError
             The log ends below what was seen. The handle shows the shorter log from then on.
         """
-        log = self._log
-        local_log = log._local_log  # noqa: SLF001
+        local_log = self._local_log
         seen = local_log.log_end
         found = self._places.read()
         bases = segment_base_offsets(self._places.directory.names())
@@ -79,7 +81,7 @@ class LogFollower:
             if segment.base_offset in bases and segment.base_offset < intact_below
         ]
         segments, end = self._look_from(seen, self._without_rewritten(kept), bases)
-        log._log_start_offset = max(found.log_start_offset, bases[0])  # noqa: SLF001
+        self.log_start_offset = max(found.log_start_offset, bases[0])
         local_log.log_end = min(seen, end)  # a bound that holds for both lists of segments
         local_log.segments = segments
         local_log.log_end = end
@@ -90,7 +92,7 @@ class LogFollower:
         if end.message_offset < seen.message_offset:
             raise LogTruncatedError(
                 f"the log ends at {end.message_offset} now, it was read to {seen.message_offset}",
-                file=log.path,
+                file=self._places.directory.path,
                 found=str(end.message_offset),
                 expected=f"at least {seen.message_offset}",
             )

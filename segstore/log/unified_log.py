@@ -93,7 +93,7 @@ class UnifiedLog(LogTruncator):
         )
         self._follower: LogFollower | None = None
         if self.read_only:
-            self._follower = LogFollower(self, places, context, loaded)
+            self._follower = LogFollower(self._local_log, places, context, loaded)
             return
         codec = codec_of(config)
         self._batch_bytes = _uncompressed_batch_bytes(config, codec)
@@ -194,9 +194,13 @@ class UnifiedLog(LogTruncator):
             The writer cut the log below what was seen; this handle shows the shorter log now.
         """
         self._require_open()
-        if self._follower is not None:
+        follower = self._follower
+        if follower is not None:
             with self._append_lock:
-                self._follower.refresh()
+                try:
+                    follower.refresh()
+                finally:
+                    self._log_start_offset = follower.log_start_offset
         return self.log_end_offset
 
     # ---- the end ---------------------------------------------------------------------------------

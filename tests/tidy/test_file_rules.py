@@ -30,6 +30,7 @@ TESTED_BY = {
     "csrc/record/codec.c": "tests/c/test_xerial_stream.c",
     "csrc/record/columns_fill.c": "tests/c/test_columns.c",
     "csrc/record/columns_schema.c": "tests/c/test_columns.c",
+    "csrc/record/record_parse.c": "tests/c/test_record.c",
     "csrc/record/record_section.c": "tests/c/test_record.c",
     "csrc/segment/index_builder.c": "tests/c/test_recovery.c",
     "csrc/segment/segment_append.c": "tests/c/test_log_segment.c",
