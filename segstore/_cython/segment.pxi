@@ -23,7 +23,7 @@ cdef object timestamp_and_offset(const sgs_found_timestamp *found):
 
 @cython.no_gc_clear
 cdef class LogSegment(_Handle):
-    """One segment of a partition; log/segment.py subclasses it."""
+    """One segment of a partition; the log floor has a subclass of it."""
 
     cdef sgs_log_segment *segment
     cdef SegmentContext context

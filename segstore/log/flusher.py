@@ -13,7 +13,7 @@ import logging
 import threading
 from typing import TYPE_CHECKING, Final
 
-from segstore import _core
+import segstore._core as _core
 from segstore.errors import (
     ClosedError,
     FsyncFailedError,

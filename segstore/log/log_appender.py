@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from segstore import _core
+import segstore._core as _core
 from segstore.errors import (
     FsyncFailedError,
     IllegalArgumentError,

@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segstore._core import SegmentContext
+    from segstore.log.local_log import LocalLog
     from segstore.log.log_loader import LoadedLog
     from segstore.log.log_places import LogPlaces
-    from segstore.log.local_log import LocalLog
 
 _NEWEST_COUNT: Final = 16
 """How many sealed segments are looked at again."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segstore import _core
+import segstore._core as _core
 from segstore.config import LogConfig
 from segstore.errors import IllegalArgumentError
 from segstore.log.durability import Durability

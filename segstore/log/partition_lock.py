@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final
 
-from segstore import _core
+import segstore._core as _core
 from segstore.errors import LogLockedError, LogPermissionError
 from segstore.log.checkpoints import LOCK, META_PROPERTIES
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from segstore import _core
+import segstore._core as _core
 from segstore.errors import (
     IllegalArgumentError,
     LogNotFoundError,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from segstore import _core
+import segstore._core as _core
 from segstore._core import EncodedBatches
 from segstore.errors import (
     IllegalArgumentError,

@@ -11,7 +11,7 @@ import threading
 import warnings
 from typing import TYPE_CHECKING
 
-from segstore import _core
+import segstore._core as _core
 from segstore.config import MAX_LONG
 from segstore.errors import DiskFullError, FsyncFailedError
 from segstore.log.background import BackgroundWorker

@@ -12,7 +12,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from segstore import _core
+import segstore._core as _core
 from segstore._core import Directory
 from segstore.errors import (
     AlreadyExistsError,
