@@ -61,7 +61,7 @@ print(json.dumps([answers, open_files()]))
 
 def run(path, durability: str, count: int) -> None:
     command = [sys.executable, "-c", SCRIPT, str(path), durability, str(count)]
-    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=300)
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
     assert ran.returncode == 0, ran.stderr
     answers, left_open = json.loads(ran.stdout)
     assert len(answers) == 5
