@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from segstore._core import Record
     from segstore.config import LogConfig
     from segstore.errors import *  # noqa: F403
+    from segstore.log.log_opener import open
     from segstore.log.recovery_report import RecoveryReport
-    from segstore.log.unified_log import UnifiedLog, open
+    from segstore.log.unified_log import UnifiedLog
     from segstore.manager.log_manager import LogManager, open_dir
     from segstore.records.fetch_data_info import FetchDataInfo
     from segstore.records.memory_records import MemoryRecords
@@ -38,7 +39,7 @@ _HOMES = {
     "TimestampType": "segstore.types",
     "TopicPartition": "segstore.types",
     "UnifiedLog": "segstore.log.unified_log",
-    "open": "segstore.log.unified_log",
+    "open": "segstore.log.log_opener",
     "open_dir": "segstore.manager.log_manager",
     "partition_for_key": "segstore.records.partitioner",
 }

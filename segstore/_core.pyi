@@ -1,7 +1,7 @@
 """The typed surface of the one extension module: the C core, wrapped. Translate, do not think."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, final, type_check_only
+from typing import NamedTuple, Self, TypeAlias, final, type_check_only
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from segstore.types import FileTimestampAndOffset, OffsetPosition, TimestampOffs
 BATCH_HEADER_DTYPE: np.dtype[np.void]
 """One row a batch: csrc/record/record_batch.h ``sgs_batch_header``, same names, 80 bytes."""
 
-type BatchHeaders = NDArray[np.void]
+BatchHeaders: TypeAlias = NDArray[np.void]
 
 STATUS_NAMES: tuple[str, ...]
 COLUMN_NAMES: tuple[str, ...]
@@ -25,7 +25,7 @@ def process_id() -> int: ...
 def wall_clock_ms() -> int: ...
 def monotonic_ns() -> int: ...
 
-# ---- _cython/varints.pxi ---------------------------------------------------------------------------------------------
+# ---- _cython/varints.pxi -------------------------------------------------------------------------
 
 def read_uvarint(data: Buffer) -> tuple[int, int]:
     """(value, bytes read) of the number that *data* begins with [format.md 2.1].
@@ -45,7 +45,7 @@ def increment_sequence(sequence: int, increment: int) -> int:
 
 def decrement_sequence(sequence: int, decrement: int) -> int: ...
 
-# ---- _cython/directory.pxi -------------------------------------------------------------------------------------------
+# ---- _cython/directory.pxi -----------------------------------------------------------------------
 
 class FileInfo(NamedTuple):
     size: int
@@ -55,12 +55,16 @@ class FileInfo(NamedTuple):
 
 @final
 class Directory:
-    """A directory, opened once and held; every name below it goes through its descriptor [DUR-10, DUR-99]."""
+    """A directory, opened once and held.
+
+    Every name below it goes through its descriptor [DUR-10, DUR-99].
+    """
 
     def __new__(cls, path: str, *, create: bool = False) -> Directory:
-        """``create`` makes the last component when it is missing (0750) and syncs its parent [DUR-11].
+        """``create`` makes the last component when missing (0750), syncs its parent [DUR-11].
 
-        Raises LogNotFoundError, NotALogError (not a directory), LogPermissionError, IllegalArgumentError (NUL).
+        Raises LogNotFoundError, NotALogError (not a directory), LogPermissionError,
+        IllegalArgumentError (NUL).
         """
     @property
     def path(self) -> str: ...
@@ -73,7 +77,10 @@ class Directory:
         """(st_dev, st_ino)."""
     def is_network_file_system(self) -> bool: ...
     def names(self) -> list[str]:
-        """All names, sorted; at most 1,000,000 [DUR-98]; names that are no UTF-8 come with surrogate escapes."""
+        """All names, sorted; at most 1,000,000 [DUR-98].
+
+        Names that are no UTF-8 come with surrogate escapes.
+        """
     def info(self, name: str) -> FileInfo: ...
     def exists(self, name: str) -> bool: ...
     def read_file(self, name: str, max_bytes: int = 67108864) -> bytes:
@@ -83,24 +90,33 @@ class Directory:
     def write_file_atomically(self, name: str, data: Buffer) -> None:
         """name.tmp, fsync, rename, fsync of the directory [DUR-21]."""
     def create_file(self, name: str, data: Buffer = b"") -> None:
-        """Create (or rewrite in place), fsync, fsync of the directory: the clean-shutdown marker [DUR-24]."""
+        """Create (or rewrite in place), fsync, fsync of the directory.
+
+        The clean-shutdown marker [DUR-24].
+        """
     def rename(self, old: str, new: str) -> None: ...
     def unlink(self, name: str, *, missing_ok: bool = False) -> None: ...
     def sync(self) -> None: ...
     def make_directory(self, name: str) -> None: ...
     def remove_directory(self, name: str) -> None: ...
     def lock(self, name: str, *, exclusive: bool) -> FileLock:
-        """OFD lock on the whole file, created when missing and exclusive; LogLockedError at once when held [DUR-65]."""
+        """OFD lock on the whole file, created when missing and exclusive.
+
+        LogLockedError at once when held [DUR-65].
+        """
     def close(self) -> None: ...
 
 @final
 class FileLock:
     def release(self) -> None:
-        """Unlock, then close; only in the process that locked [DUR-66, DUR-68]. Twice is harmless."""
+        """Unlock, then close; only in the process that locked [DUR-66, DUR-68].
+
+        Twice is harmless.
+        """
     @property
     def held(self) -> bool: ...
 
-# ---- _cython/codecs.pxi ----------------------------------------------------------------------------------------------
+# ---- _cython/codecs.pxi --------------------------------------------------------------------------
 
 @final
 class CodecTable:
@@ -115,28 +131,34 @@ class CodecTable:
     ) -> CodecTable:
         """Codec id -> (name, compress(data, level), decompress(data, limit)).
 
-        decompress returns at most *limit* bytes or raises LimitExceededError; snappy works on one raw block. The level is
-        Kafka's numbering; -2147483648 = the codec's default.
+        decompress returns at most *limit* bytes or raises LimitExceededError; snappy works on one
+        raw block. The level is Kafka's numbering; -2147483648 = the codec's default.
         """
     @property
     def names(self) -> dict[int, str]: ...
 
-# ---- _cython/aborted_transactions.pxi --------------------------------------------------------------------------------
+# ---- _cython/aborted_transactions.pxi ------------------------------------------------------------
 
 @final
 class AbortedTransactions:
-    """(producer id, first offset, offset of the ABORT marker) of aborted transactions; immutable."""
+    """(producer id, first offset, offset of the ABORT marker) of aborted transactions.
+
+    Immutable.
+    """
 
     def __new__(cls, transactions: Iterable[tuple[int, int, int]]) -> AbortedTransactions: ...
     def __len__(self) -> int: ...
     def contain(self, headers: BatchHeaders) -> NDArray[np.bool_]:
         """Which of the batches are data of aborted transactions."""
 
-# ---- _cython/records.pxi ---------------------------------------------------------------------------------------------
+# ---- _cython/records.pxi -------------------------------------------------------------------------
 
 @final
 class Record:
-    """One record; attribute names as in kafka-python's ``ConsumerRecord``. Comparable, hashable by content, picklable."""
+    """One record; attribute names as in kafka-python's ``ConsumerRecord``.
+
+    Comparable, hashable by content, picklable.
+    """
 
     def __init__(
         self,
@@ -209,7 +231,10 @@ class BatchOptions(NamedTuple):
 
 @final
 class EncodedBatches:
-    """Batches built by the core: bytes that it owns and their header table. Exports the buffer protocol (writable)."""
+    """Batches built by the core: bytes that it owns and their header table.
+
+    Exports the buffer protocol (writable).
+    """
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
     @property
@@ -226,9 +251,10 @@ def encode_records(
     default_timestamp: int,
     max_batch_bytes: int,
 ) -> EncodedBatches:
-    """Build batches from ``(key, value)`` pairs, ``(timestamp, key, value)`` triples and :class:`Record` in one pass.
+    """Build batches from pairs, triples and :class:`Record` in one pass.
 
-    Keys and values: bytes-like or None. A batch ends where the next record would take it above *max_batch_bytes*
+    A pair is ``(key, value)``, a triple ``(timestamp, key, value)``; keys and values are bytes-like
+    or None. A batch ends where the next record would take it above *max_batch_bytes*
     (uncompressed). RecordTypeError names the index and type of what is no record.
     """
 
@@ -239,7 +265,10 @@ def encode_columns(
     default_timestamp: int,
     max_batch_bytes: int,
 ) -> EncodedBatches:
-    """The same from anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``; columns key, value, timestamp, headers."""
+    """The same from anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``.
+
+    Columns key, value, timestamp, headers.
+    """
 
 def encode_end_transaction_marker(
     offset: int,
@@ -393,7 +422,10 @@ def iterate_records(
     partition: int = -1,
     aborted: AbortedTransactions | None = None,
 ) -> Iterator[Record]:
-    """Records of whole batches, lazily; an incomplete batch at the end is left out. ``control`` yields control records too."""
+    """Records of whole batches, lazily; an incomplete batch at the end is left out.
+
+    ``control`` yields control records too.
+    """
 
 def decode_tuples(
     data: Buffer,
@@ -416,7 +448,7 @@ def decode_values(
     aborted: AbortedTransactions | None = None,
 ) -> list[bytes | None]: ...
 
-# ---- _cython/raw_records.pxi -----------------------------------------------------------------------------------------
+# ---- _cython/raw_records.pxi ---------------------------------------------------------------------
 
 class RawRecord(NamedTuple):
     """Everything a dump prints of a record."""
@@ -438,7 +470,10 @@ class RawRecord(NamedTuple):
 class _RawRecordIterator(Iterator[RawRecord]):
     @property
     def base_offset(self) -> int:
-        """Of the batch; of a compressed message set of magic 0 or 1 its first message's, as for Kafka."""
+        """Of the batch.
+
+        Of a compressed message set of magic 0 or 1 its first message's, as for Kafka.
+        """
     def __next__(self) -> RawRecord: ...
 
 def iterate_raw_records(
@@ -451,7 +486,7 @@ def iterate_raw_records(
     read, whatever DUR-85..DUR-95 say: for tools that show files as they are.
     """
 
-# ---- _cython/batch_edit.pxi ------------------------------------------------------------------------------------------
+# ---- _cython/batch_edit.pxi ----------------------------------------------------------------------
 
 def first_batch_size(data: Buffer) -> int | None:
     """Size of the batch that *data* begins with; None when fewer than 17 bytes are there, whatever they are.
@@ -474,11 +509,14 @@ def set_max_timestamp(batch: Buffer, timestamp_type: int, timestamp: int) -> Non
     IllegalArgumentError at magic 0, which has no timestamp.
     """
 
-# ---- _cython/records_builder.pxi -------------------------------------------------------------------------------------
+# ---- _cython/records_builder.pxi -----------------------------------------------------------------
 
 @final
 class RecordsBuilder:
-    """Builds one batch of magic 2, or a message set of magic 0 or 1, with every field (Kafka ``MemoryRecordsBuilder``)."""
+    """Builds one batch of magic 2, or a message set of magic 0 or 1.
+
+    With every field (Kafka ``MemoryRecordsBuilder``).
+    """
 
     def __new__(
         cls,
@@ -513,13 +551,19 @@ class RecordsBuilder:
         headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> None: ...
     def build(self) -> bytes:
-        """The batch or messages; no bytes when nothing was appended. IllegalStateError when built already."""
+        """The batch or messages; no bytes when nothing was appended.
 
-# ---- _cython/columns.pxi ---------------------------------------------------------------------------------------------
+        IllegalStateError when built already.
+        """
+
+# ---- _cython/columns.pxi -------------------------------------------------------------------------
 
 @final
 class ArrowBatch:
-    """A record batch in Arrow's layout; ``__arrow_c_array__`` and ``__arrow_c_schema__`` (single use: buffers are moved)."""
+    """A record batch in Arrow's layout.
+
+    ``__arrow_c_array__`` and ``__arrow_c_schema__`` (single use: buffers are moved).
+    """
 
     @property
     def rows_count(self) -> int: ...
@@ -549,7 +593,10 @@ class ColumnDecoder:
         aborted: AbortedTransactions | None = None,
     ) -> ColumnDecoder: ...
     def append(self, data: Buffer, max_rows: int = -1, max_bytes: int = -1) -> int:
-        """Decode whole batches from *data* until rows or bytes reach a bound; returns the bytes consumed."""
+        """Decode whole batches from *data* until rows or bytes reach a bound.
+
+        Returns the bytes consumed.
+        """
     @property
     def rows_count(self) -> int: ...
     @property
@@ -559,7 +606,10 @@ class ColumnDecoder:
 
 @final
 class ArrowStream:
-    """``__arrow_c_stream__`` over an iterator of :class:`ArrowBatch`; the consumer pulls, exceptions travel as its errors."""
+    """``__arrow_c_stream__`` over an iterator of :class:`ArrowBatch`.
+
+    The consumer pulls, exceptions travel as its errors.
+    """
 
     def __new__(cls, schema: object, batches: Iterator[ArrowBatch]) -> ArrowStream: ...
     @property
@@ -568,7 +618,7 @@ class ArrowStream:
     def __arrow_c_schema__(self) -> object: ...
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
 
-# ---- _cython/segment.pxi ---------------------------------------------------------------------------------------------
+# ---- _cython/segment.pxi -------------------------------------------------------------------------
 
 @final
 class SegmentContext:
@@ -591,7 +641,10 @@ class SegmentContext:
 
 @final
 class FetchedBytes:
-    """Bytes of a fetch, owned; read-only buffer of shape (n,), format B, alive after the log is closed."""
+    """Bytes of a fetch, owned.
+
+    Read-only buffer of shape (n,), format B, alive after the log is closed.
+    """
 
     def __buffer__(self, flags: int, /) -> memoryview: ...
     @property
@@ -618,17 +671,21 @@ class LogSegment:
 
     def __new__(
         cls, context: SegmentContext, base_offset: int, *, create: bool = False, suffix: str = ""
-    ) -> LogSegment: ...
+    ) -> Self: ...
     def append(self, batches: Buffer, headers: BatchHeaders) -> None:
-        """*headers* are the rows of *batches*; positions are ignored. WriteError/DiskFullError after a roll-back;
-        ``poisoned`` is true when that failed.
+        """Append batches; *headers* are their rows, whose positions are ignored.
+
+        WriteError/DiskFullError after a roll-back; ``poisoned`` is true when that failed.
         """
     @property
     def poisoned(self) -> bool: ...
     def read(
         self, start_offset: int, max_size: int, max_position: int, min_one_message: bool
     ) -> FetchedBytes | None:
-        """None: nothing at or above *start_offset* here. max_position -1 = no bytes are visible."""
+        """None: nothing at or above *start_offset* here. max_position -1 = no bytes are visible.
+
+        CorruptLogError when the batches end below *max_position* and nothing was found [DUR-79].
+        """
     def translate_offset(
         self, offset: int, max_position: int = 9223372036854775807
     ) -> FetchedBytes | None:
@@ -636,8 +693,9 @@ class LogSegment:
     def read_next_offset(self) -> tuple[int, bool]:
         """(last offset + 1, ends clean)."""
     def find_offset_by_timestamp(
-        self, timestamp: int, starting_offset: int
-    ) -> FileTimestampAndOffset | None: ...
+        self, timestamp: int, starting_offset: int, max_position: int = -1
+    ) -> FileTimestampAndOffset | None:
+        """CorruptLogError when nothing was found and the batches end below *max_position*."""
     def find_max_timestamp(self) -> FileTimestampAndOffset | None: ...
     def scan(
         self,
@@ -678,6 +736,8 @@ class LogSegment:
     def base_offset(self) -> int: ...
     @property
     def size_bytes(self) -> int: ...
+    @property
+    def directory_path(self) -> str: ...
     @property
     def closed(self) -> bool: ...
     @property

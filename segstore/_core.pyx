@@ -68,6 +68,7 @@ from segstore.errors import (
     OffsetsOutOfOrderError,
     RecordTooLargeError,
     RecordTypeError,
+    SegstoreError,
 )
 from segstore.types import FileTimestampAndOffset, OffsetPosition, TimestampOffset
 
@@ -85,6 +86,7 @@ include "_cython/codecs.pxi"
 include "_cython/batches.pxi"
 include "_cython/aborted_transactions.pxi"
 include "_cython/records.pxi"
+include "_cython/batch_writer.pxi"
 include "_cython/encode.pxi"
 include "_cython/validate.pxi"
 include "_cython/filter.pxi"
@@ -94,5 +96,7 @@ include "_cython/batch_edit.pxi"
 include "_cython/records_builder.pxi"
 include "_cython/arrow.pxi"
 include "_cython/columns.pxi"
+include "_cython/segment_context.pxi"
 include "_cython/segment.pxi"
+include "_cython/open_segments.pxi"
 include "_cython/indexes.pxi"

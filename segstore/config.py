@@ -20,6 +20,7 @@ COMPRESSION_TYPES: Final = ("producer", "uncompressed", "gzip", "snappy", "lz4",
 
 _BOUNDS: Final[dict[str, tuple[int, int]]] = {
     "segment_bytes": (1024 * 1024, MAX_INT),
+    "internal_segment_bytes": (1, MAX_INT),
     "segment_ms": (1, MAX_LONG),
     "segment_jitter_ms": (0, MAX_LONG),
     "segment_index_bytes": (4, MAX_INT),
@@ -37,6 +38,7 @@ _BOUNDS: Final[dict[str, tuple[int, int]]] = {
     "file_delete_delay_ms": (0, MAX_LONG),
     "max_decompressed_batch_bytes": (1, MAX_INT),
 }
+_MAY_BE_NONE: Final = frozenset({"segment_ms", "retention_ms", "internal_segment_bytes"})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +79,7 @@ class LogConfig:
     def __post_init__(self) -> None:
         for name, (low, high) in _BOUNDS.items():
             value = getattr(self, name)
-            if value is None and name in {"segment_ms", "retention_ms"}:
+            if value is None and name in _MAY_BE_NONE:
                 continue
             if not isinstance(value, int) or isinstance(value, bool) or not low <= value <= high:
                 raise IllegalArgumentError(
@@ -87,15 +89,39 @@ class LogConfig:
                 )
         self._check_choice("compression_type", COMPRESSION_TYPES)
         self._check_choice("message_timestamp_type", ("CreateTime", "LogAppendTime"))
-
-    def _check_choice(self, name: str, choices: tuple[str, ...]) -> None:
-        value = getattr(self, name)
-        if value not in choices:
+        self._check_choice("preallocate", (False, True))
+        self._check_policy()
+        if self.compression_gzip_level == 0:
             raise IllegalArgumentError(
-                f"{name} must be one of {', '.join(choices)}, not {value!r}",
-                found=repr(value),
-                expected=", ".join(choices),
+                "compression_gzip_level must be -1 or 1 to 9, not 0",
+                found="0",
+                expected="-1, or 1 to 9",
             )
+
+    def _check_choice(self, name: str, choices: tuple[str | bool, ...]) -> None:
+        value = getattr(self, name)
+        if value not in choices or type(value) is not type(choices[0]):
+            expected = ", ".join(map(str, choices))
+            raise IllegalArgumentError(
+                f"{name} must be one of {expected}, not {value!r}",
+                found=repr(value),
+                expected=expected,
+            )
+
+    def _check_policy(self) -> None:
+        policy: object = self.cleanup_policy
+        if not isinstance(policy, str) or not self.cleanup_policies <= {"delete", "compact"}:
+            raise IllegalArgumentError(
+                f"cleanup_policy must be delete, compact, both or empty, not {policy!r}",
+                found=repr(policy),
+                expected="delete, compact, or both with a comma between",
+            )
+
+    @property
+    def cleanup_policies(self) -> frozenset[str]:
+        """The parts of ``cleanup_policy``."""
+        parts = (part.strip() for part in self.cleanup_policy.split(","))
+        return frozenset(part for part in parts if part)
 
     @property
     def roll_bytes(self) -> int:

@@ -73,6 +73,7 @@ class SpecialTimestamp(IntEnum):
     MAX = -3
     EARLIEST_LOCAL = -4
     LATEST_TIERED = -5
+    EARLIEST_PENDING_UPLOAD = -6
 
 
 class TopicPartition(NamedTuple):

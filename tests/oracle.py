@@ -1,4 +1,4 @@
-"""The log as Python lists: what every operation must do, written so plainly that it is right at sight.
+"""The log as Python lists: what every operation must do, so plain that it is right at sight.
 
 Nothing here calls the engine. Batches matter in one place only: a truncation takes whole ones.
 """
@@ -48,7 +48,10 @@ class OracleLog:
 
     @property
     def data_end(self) -> int:
-        """The offset behind the last record: a log that is opened again goes on there at the earliest."""
+        """The offset behind the last record.
+
+        A log that is opened again goes on there at the earliest.
+        """
         return self.batches[-1][-1].offset + 1 if self.batches else self.log_start_offset
 
     def truncate_to(self, offset: int) -> bool:

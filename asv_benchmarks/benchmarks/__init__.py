@@ -1,1 +1,4 @@
-"""Speed as ratios: each figure is segstore against a physical limit or a peer, measured in the same run."""
+"""Speed as ratios.
+
+Each figure is segstore against a physical limit or a peer, measured in the same run.
+"""

@@ -1,4 +1,4 @@
-"""Appending: prebuilt batches against raw pwrite, tuples against the encoders of the Python clients."""
+"""Appending: prebuilt batches against raw pwrite, tuples against the Python clients' encoders."""
 
 from __future__ import annotations
 
@@ -16,7 +16,10 @@ NO_SYNC = {"durability": "none", "segment_ms": None}
 
 
 class LeaderAppendOfPrebuiltBatches(ScratchDirectory):
-    """Leader append with full validation (CRC, every record walked), one batch a call: fraction of raw pwrite's speed."""
+    """Leader append with full validation (CRC, every record walked), one batch a call.
+
+    Fraction of raw pwrite's speed.
+    """
 
     params = ([100, 1000], [16_384, 131_072, 1_000_000])
     param_names = ("value_bytes", "batch_bytes")
@@ -54,8 +57,9 @@ class LeaderAppendOfPrebuiltBatches(ScratchDirectory):
 
 
 class AppendOfTuples(ScratchDirectory):
-    """``log.append`` of a list of (key, value), encoding, validation and write included, against encoding alone by the
-    Python clients.
+    """``log.append`` of a list of (key, value) against encoding alone by the Python clients.
+
+    Ours includes the encoding, the validation and the write.
     """
 
     params = ([100, 1000],)

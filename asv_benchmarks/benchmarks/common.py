@@ -1,7 +1,7 @@
 """Profiles, seeds, temporary directories, and the one way in which a ratio is measured.
 
-SEGSTORE_BENCHMARK_PROFILE chooses how much is done: ``smoke`` (runs in the tests, so that no benchmark can rot),
-``regular`` (the default) or ``large``.
+SEGSTORE_BENCHMARK_PROFILE chooses how much is done: ``smoke`` (runs in the tests, so that no
+benchmark can rot), ``regular`` (the default) or ``large``.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Profile:
 
 PROFILES: Final = {
     "smoke": Profile(log_bytes=400_000, rounds=1, lookups=200, slow_peer_records=500),
-    "regular": Profile(log_bytes=64_000_000, rounds=5, lookups=20_000, slow_peer_records=20_000),
+    "regular": Profile(log_bytes=64_000_000, rounds=7, lookups=20_000, slow_peer_records=20_000),
     "large": Profile(log_bytes=512_000_000, rounds=9, lookups=200_000, slow_peer_records=50_000),
 }
 PROFILE: Final = PROFILES[os.environ.get("SEGSTORE_BENCHMARK_PROFILE", "regular")]
@@ -56,12 +56,12 @@ def seconds_per_unit(action: Callable[[], float]) -> float:
 def speed_ratio(ours: Callable[[], float], theirs: Callable[[], float]) -> float:
     """Speed of *ours* over the speed of *theirs*: above 1 means that ours is faster.
 
-    The two run in turn, so that a busy neighbour hits both alike; the medians of their CPU time per unit are compared,
-    after one round that does not count.
+    The two run in turn, so that a busy neighbour hits both alike; the medians of their CPU time
+    per unit are compared, after one round that does not count.
     """
-    measured: list[tuple[float, float]] = []
-    for _ in range(PROFILE.rounds + 1):
-        measured.append((seconds_per_unit(ours), seconds_per_unit(theirs)))
+    measured = [
+        (seconds_per_unit(ours), seconds_per_unit(theirs)) for _ in range(PROFILE.rounds + 1)
+    ]
     counted = measured[1:]
     our_median = statistics.median(ours_seconds for ours_seconds, _ in counted)
     their_median = statistics.median(theirs_seconds for _, theirs_seconds in counted)

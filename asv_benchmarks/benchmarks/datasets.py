@@ -1,4 +1,7 @@
-"""Record shapes: 8-byte keys and values of compressible text, in batches of about a given size; seeds are fixed."""
+"""Record shapes.
+
+8-byte keys and values of compressible text, in batches of about a given size; seeds are fixed.
+"""
 
 from __future__ import annotations
 
@@ -45,3 +48,17 @@ def batches(value_bytes: int, batch_bytes: int, codec: str = "uncompressed") -> 
         )
         for i in range(0, len(records), per_batch)
     )
+
+
+def fetches(each: tuple[bytes, ...], fetch_bytes: int = 1024 * 1024) -> list[bytes]:
+    """The batches as a scan gets them: as many at a time as fit *fetch_bytes*, at least one."""
+    joined: list[bytes] = []
+    together: list[bytes] = []
+    size = 0
+    for batch in each:
+        if together and size + len(batch) > fetch_bytes:
+            joined.append(b"".join(together))
+            together, size = [], 0
+        together.append(batch)
+        size += len(batch)
+    return [*joined, b"".join(together)]

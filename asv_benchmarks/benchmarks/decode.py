@@ -1,4 +1,7 @@
-"""Reading records: Arrow columns, tuples and values against what the Python clients make of the same batches."""
+"""Reading records.
+
+Arrow columns, tuples and values against what the Python clients make of the same batches.
+"""
 
 from __future__ import annotations
 
@@ -6,16 +9,20 @@ from aiokafka.record.default_records import DefaultRecordBatch as AiokafkaBatch
 from kafka.record.default_records import DefaultRecordBatch as KafkaPythonBatch
 
 from segstore import _core
+from segstore.records.columns import decode_to_batches
 from segstore.records.compression import codec_table
 
 from .common import PROFILE, speed_ratio
-from .datasets import batches, records_in_log
+from .datasets import batches, fetches, records_in_log
 
 COLUMNS = ("offset", "timestamp", "key", "value")
 
 
 class DecodeBatches:
-    """Decoding of uncompressed batches in memory, CRC checked: speed over that of a Python client."""
+    """Decoding of uncompressed batches in memory, CRC checked.
+
+    Speed over that of a Python client.
+    """
 
     params = ([100, 1000], [16_384, 1_000_000])
     param_names = ("value_bytes", "batch_bytes")
@@ -23,6 +30,7 @@ class DecodeBatches:
 
     def setup(self, value_bytes: int, batch_bytes: int) -> None:
         self.batches = batches(value_bytes, batch_bytes)
+        self.fetches = fetches(self.batches)
         self.count = records_in_log(value_bytes)
         self.codecs = codec_table()
         assert self._tuples() == self.count  # never time a wrong answer
@@ -43,12 +51,7 @@ class DecodeBatches:
 
     def _arrow(self) -> float:
         decoder = _core.ColumnDecoder(self.codecs, COLUMNS)
-        rows = 0
-        for batch in self.batches:
-            decoder.append(batch)
-            if decoder.rows_count >= 20_000:
-                rows += decoder.finish().rows_count
-        return rows + decoder.finish().rows_count
+        return sum(table.rows_count for table in decode_to_batches(self.fetches, decoder))
 
     def _tuples(self) -> float:
         return sum(len(_core.decode_tuples(batch, self.codecs)) for batch in self.batches)

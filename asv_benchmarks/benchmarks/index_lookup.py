@@ -13,7 +13,10 @@ from .common import PROFILE, SEED, ScratchDirectory, speed_ratio
 
 
 class OffsetIndexLookup(ScratchDirectory):
-    """Single look-ups from Python. ``tail`` stays in the 8 KiB warm section; ``uniform`` does not."""
+    """Single look-ups from Python.
+
+    ``tail`` stays in the 8 KiB warm section; ``uniform`` does not.
+    """
 
     params = ([1_000, 262_144, 1_310_720], ["tail", "uniform"])
     param_names = ("entries", "access")

@@ -1,4 +1,7 @@
-"""Recovery of a page-cached segment: every CRC checked, both indexes rebuilt, against reading the same bytes."""
+"""Recovery of a page-cached segment.
+
+Every CRC checked, both indexes rebuilt, against reading the same bytes.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,10 @@ READ_BYTES = 2 * 1024 * 1024
 
 
 class RecoveryScan(ScratchDirectory):
-    """``Segment.recover`` (checks, indexes, header table): fraction of the speed of pread in 2 MiB pieces."""
+    """``Segment.recover`` (checks, indexes, header table).
+
+    Fraction of the speed of pread in 2 MiB pieces.
+    """
 
     params = ([100, 1000], [16_384, 1_000_000])
     param_names = ("value_bytes", "batch_bytes")

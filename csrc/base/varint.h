@@ -106,6 +106,11 @@ static inline uint8_t *sgs_uvarint_write(uint8_t *out, uint32_t value)
         *out = (uint8_t)value;
         return out + 1;
     }
+    if (value < 0x4000) {
+        out[0] = (uint8_t)(value | 0x80);
+        out[1] = (uint8_t)(value >> 7);
+        return out + 2;
+    }
     return sgs_uvarint_write_long(out, value);
 }
 
@@ -115,6 +120,11 @@ static inline uint8_t *sgs_uvarlong_write(uint8_t *out, uint64_t value)
     if (value < 0x80) {
         *out = (uint8_t)value;
         return out + 1;
+    }
+    if (value < 0x4000) {
+        out[0] = (uint8_t)(value | 0x80);
+        out[1] = (uint8_t)(value >> 7);
+        return out + 2;
     }
     return sgs_uvarlong_write_long(out, value);
 }

@@ -22,13 +22,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "fuzz/corpus.h"
 #include "fuzz/fuzz_input.h"
-#include "fuzz/mutate.h"
-
-typedef struct sample {
-    uint8_t *data;
-    size_t size;
-} sample;
 
 typedef struct options {
     uint64_t runs, seed;
@@ -38,35 +33,18 @@ typedef struct options {
     const char *artifact_prefix, *save;
 } options;
 
-enum { COVERAGE_SLOTS = 1 << 16, CORPUS_LIMIT = 20000, FILE_LIMIT = 16 << 20, DEFAULT_LONGEST = 4096 };
+enum { COVERAGE_SLOTS = 1 << 16, FILE_LIMIT = 16 << 20, DEFAULT_LONGEST = 4096 };
 
 static const char *target = "fuzz";
 static options chosen = { .seed = 1, .timeout = 10, .artifact_prefix = "" };
-static sample *corpus;
-static size_t corpus_count, corpus_room;
-static fuzz_random chance;
 
-static const sample *volatile running; /* what the target is given right now */
+static const fuzz_sample *volatile running; /* what the target is given right now */
 static volatile uint64_t executions;
 
 __attribute__((weak)) size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed);
 __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)(void));
 void __sanitizer_cov_trace_pc(void);
 const char *__ubsan_default_options(void);
-
-_Noreturn static void give_up(const char *what)
-{
-    perror(what);
-    exit(2);
-}
-
-static void *grown(void *memory, size_t size)
-{
-    void *moved = realloc(memory, size > 0 ? size : 1);
-    if (moved == NULL)
-        give_up("memory");
-    return moved;
-}
 
 /* ---- coverage: pairs of instrumented places that followed each other, and how often in powers of two ---- */
 
@@ -109,7 +87,7 @@ static bool reached_something_new(void)
 
 /* ---- the input that kills ---- */
 
-static void write_file(const char *path, const sample *input)
+static void write_file(const char *path, const fuzz_sample *input)
 {
     const int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
     size_t done = 0;
@@ -125,7 +103,7 @@ static void write_file(const char *path, const sample *input)
 
 static void note_death(void)
 {
-    const sample *input = running;
+    const fuzz_sample *input = running;
     running = NULL; /* an abort() within a sanitizer's death comes here twice */
     if (input == NULL)
         return;
@@ -180,7 +158,8 @@ static void catch_deaths(void)
 /* @return whether it reached code that no input before reached */
 static bool execute(const uint8_t *data, size_t size)
 {
-    const sample exact = { grown(NULL, size), size }; /* a block of exactly this size: the byte behind it is watched */
+    const fuzz_sample exact = { fuzz_grown(NULL, size),
+                                size }; /* a block of exactly this size: the byte behind it is watched */
     memcpy(exact.data, data, size);
     ++executions;
     running = &exact;
@@ -190,17 +169,6 @@ static bool execute(const uint8_t *data, size_t size)
     return reached_something_new();
 }
 
-static void keep(const uint8_t *data, size_t size)
-{
-    if (corpus_count == corpus_room) {
-        corpus_room = corpus_room > 0 ? 2 * corpus_room : 64;
-        corpus = grown(corpus, corpus_room * sizeof *corpus);
-    }
-    corpus[corpus_count].data = memcpy(grown(NULL, size), data, size);
-    corpus[corpus_count].size = size;
-    ++corpus_count;
-}
-
 static void save(const uint8_t *data, size_t size)
 {
     uint64_t hash = 0xCBF29CE484222325U;
@@ -208,7 +176,7 @@ static void save(const uint8_t *data, size_t size)
         hash = (hash ^ data[i]) * 0x100000001B3U;
     char path[1024];
     (void)snprintf(path, sizeof path, "%s/%016" PRIx64, chosen.save, hash);
-    const sample input = { (uint8_t *)(uintptr_t)data, size };
+    const fuzz_sample input = { (uint8_t *)(uintptr_t)data, size };
     write_file(path, &input);
 }
 
@@ -216,14 +184,13 @@ static void replay_file(const char *path)
 {
     FILE *file = fopen(path, "rb");
     if (file == NULL)
-        give_up(path);
-    uint8_t *data = grown(NULL, FILE_LIMIT);
+        fuzz_give_up(path);
+    uint8_t *data = fuzz_grown(NULL, FILE_LIMIT);
     const size_t size = fread(data, 1, FILE_LIMIT, file);
     if (ferror(file) != 0)
-        give_up(path);
+        fuzz_give_up(path);
     (void)fclose(file);
-    if (corpus_count < CORPUS_LIMIT)
-        keep(data, size);
+    (void)fuzz_corpus_keep(data, size);
     (void)execute(data, size);
     free(data);
 }
@@ -232,7 +199,7 @@ static void replay(const char *path)
 {
     struct stat found;
     if (stat(path, &found) != 0)
-        give_up(path);
+        fuzz_give_up(path);
     if (!S_ISDIR(found.st_mode)) {
         replay_file(path);
         return;
@@ -240,7 +207,7 @@ static void replay(const char *path)
     struct dirent **names;
     const int count = scandir(path, &names, NULL, alphasort); /* sorted: a seed means the same everywhere */
     if (count < 0)
-        give_up(path);
+        fuzz_give_up(path);
     for (int i = 0; i < count; ++i) {
         char name[1024];
         (void)snprintf(name, sizeof name, "%s/%s", path, names[i]->d_name);
@@ -249,12 +216,6 @@ static void replay(const char *path)
         free(names[i]);
     }
     free(names);
-}
-
-size_t LLVMFuzzerMutate(uint8_t *data, size_t size, size_t max_size)
-{
-    const sample *other = &corpus[fuzz_random_below(&chance, corpus_count)];
-    return fuzz_mutate(&chance, data, size, max_size, other->data, other->size);
 }
 
 static double seconds_now(void)
@@ -267,29 +228,24 @@ static double seconds_now(void)
 static void mutate_and_run(double start)
 {
     size_t longest = chosen.max_len;
-    for (size_t i = 0; chosen.max_len == 0 && i < corpus_count; ++i)
-        longest = corpus[i].size > longest ? corpus[i].size : longest;
-    if (chosen.max_len == 0 && longest < DEFAULT_LONGEST)
-        longest = DEFAULT_LONGEST;
-    if (corpus_count == 0)
-        keep((const uint8_t *)"", 0);
-    uint8_t *data = grown(NULL, longest);
-    chance.state = chosen.seed;
+    if (chosen.max_len == 0)
+        longest = fuzz_corpus_longest() > DEFAULT_LONGEST ? fuzz_corpus_longest() : DEFAULT_LONGEST;
+    if (fuzz_corpus_count() == 0)
+        (void)fuzz_corpus_keep((const uint8_t *)"", 0);
+    uint8_t *data = fuzz_grown(NULL, longest);
+    fuzz_corpus_start(chosen.seed);
     for (uint64_t run = 0; chosen.runs == 0 || run < chosen.runs; ++run) {
         if (chosen.seconds > 0 && run % 64 == 0 && seconds_now() - start >= chosen.seconds)
             break;
-        const sample *parent = &corpus[fuzz_random_below(&chance, corpus_count)];
+        const fuzz_sample *parent = fuzz_corpus_pick();
         size_t size = parent->size < longest ? parent->size : longest;
         memcpy(data, parent->data, size);
         if (LLVMFuzzerCustomMutator != NULL)
-            size = LLVMFuzzerCustomMutator(data, size, longest, (unsigned)fuzz_random_below(&chance, UINT32_MAX));
+            size = LLVMFuzzerCustomMutator(data, size, longest, fuzz_corpus_seed());
         else
             size = LLVMFuzzerMutate(data, size, longest);
-        if (execute(data, size) && corpus_count < CORPUS_LIMIT) {
-            keep(data, size);
-            if (chosen.save != NULL)
-                save(data, size);
-        }
+        if (execute(data, size) && fuzz_corpus_keep(data, size) && chosen.save != NULL)
+            save(data, size);
     }
     free(data);
 }
@@ -339,13 +295,12 @@ int main(int count, char **words)
     for (int i = 1; i < count; ++i)
         if (words[i][0] != '-')
             replay(words[i]);
-    const size_t given = corpus_count;
+    const size_t given = fuzz_corpus_count();
     if (chosen.runs > 0 || chosen.seconds > 0)
         mutate_and_run(start);
     (void)printf("%-20s %" PRIu64 " executions, %zu inputs given, %zu found, coverage %zu, seed %" PRIu64 ", %.1f s\n",
-                 target, executions, given, corpus_count - given, covered_count, chosen.seed, seconds_now() - start);
-    for (size_t i = 0; i < corpus_count; ++i)
-        free(corpus[i].data);
-    free(corpus);
+                 target, executions, given, fuzz_corpus_count() - given, covered_count, chosen.seed,
+                 seconds_now() - start);
+    fuzz_corpus_free();
     return 0;
 }

@@ -96,6 +96,8 @@ static sgs_status load_file(sgs_abstract_index *index, const sgs_env *env, const
         const uint32_t whole = index->file.length / index->entry_size;
         entries = index->grow_in_steps ? increasing_prefix(index, whole) : whole;
         index->max_entries = whole;
+        if (!index->grow_in_steps && !index->file.heap)
+            index->unsure_length = index->file.length;
         if (entries < whole && index->file.writable) {
             status = sgs_mapped_file_resize(&index->file, env, name, entries * index->entry_size, err);
             index->max_entries = entries;
@@ -223,12 +225,28 @@ void sgs_abstract_index_close_handler(sgs_abstract_index *index, const sgs_env *
     index->is_open = false;
 }
 
+/* Kafka's full-size files are sparse, and what is kept of one when it is reset or cut is written again: a store into a hole
+ * of a full disk would be a SIGBUS [DUR-25]. */
+static bool has_blocks(sgs_abstract_index *index, const sgs_env *env, const char *name, uint32_t needed)
+{
+    const uint32_t unsure = index->unsure_length < index->file.length ? index->unsure_length : index->file.length;
+    if (index->backed_length >= needed || index->backed_length >= unsure)
+        return true;
+    sgs_error ignored;
+    const uint32_t target = unsure > needed && unsure - needed > LAST_STEP_BYTES ? needed + LAST_STEP_BYTES : unsure;
+    if (env->allocate_space(env, index->file.fd, name, target, &ignored) == SGS_OK)
+        index->backed_length = target;
+    else
+        index->is_stale = true;
+    return index->backed_length >= target;
+}
+
 bool sgs_abstract_index_make_room(sgs_abstract_index *index, const sgs_env *env, const char *name)
 {
     const uint32_t length = index->file.length;
     const uint32_t used = sgs_abstract_index_entries(index) * index->entry_size;
     if (length - used >= index->entry_size)
-        return true;
+        return has_blocks(index, env, name, used + index->entry_size);
     uint32_t step = length < FIRST_STEP_BYTES ? FIRST_STEP_BYTES : length;
     if (step > LAST_STEP_BYTES)
         step = LAST_STEP_BYTES;

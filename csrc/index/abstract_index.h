@@ -18,7 +18,9 @@
 #define SGS_INDEX_ABSTRACT_INDEX_H
 
 #include <stdatomic.h>
+#include <string.h>
 
+#include "base/bytes.h"
 #include "io/mapped_file.h"
 
 typedef struct sgs_index_options {
@@ -35,7 +37,9 @@ typedef struct sgs_abstract_index {
     _Atomic uint32_t entries;
     _Atomic uint32_t readers; /* look-ups inside */
     uint32_t seen_entries;    /* the most that a look-up inside may have seen */
-    uint8_t entry_size;       /* 8 or 12 */
+    uint32_t unsure_length; /* of a file kept at its full size as it was found: there may be holes below [DUR-25] ... */
+    uint32_t backed_length; /* ... but not below here, where blocks were asked for */
+    uint8_t entry_size;     /* 8 or 12 */
     bool is_open, grow_in_steps;
     bool is_stale; /* a grow failed: entries are missing, rewrite or remove at roll or close [DUR-25] */
 } sgs_abstract_index;
@@ -64,7 +68,8 @@ sgs_status sgs_abstract_index_flush(sgs_abstract_index *index, const sgs_env *en
 sgs_status sgs_abstract_index_close(sgs_abstract_index *index, const sgs_env *env, const char *name, sgs_error *err);
 /** Unmap without trim or write. */
 void sgs_abstract_index_close_handler(sgs_abstract_index *index, const sgs_env *env, const char *name);
-/** Room for one more entry: grows the file by a step. false = the file could not grow; the index is stale then. */
+/** Room for one more entry: grows the file by a step, and gives blocks to what may be a hole of a file that was there.
+ *  @return false: the disk has no room; the index is stale then */
 bool sgs_abstract_index_make_room(sgs_abstract_index *index, const sgs_env *env, const char *name);
 /** [IDX-11] zero entries at the maximum size. */
 sgs_status sgs_abstract_index_reset(sgs_abstract_index *index, const sgs_env *env, const char *name, uint32_t max_size,
@@ -78,14 +83,10 @@ void sgs_abstract_index_publish(sgs_abstract_index *index);
 /** Begin a look-up. @return the number of entries that it may touch, until sgs_abstract_index_leave */
 uint32_t sgs_abstract_index_enter(const sgs_abstract_index *index);
 void sgs_abstract_index_leave(const sgs_abstract_index *index);
-/** Between enter and leave: field of an entry below the number that enter returned. */
-int64_t sgs_abstract_index_field(const sgs_abstract_index *index, uint32_t slot, sgs_index_field field);
 /** Between enter and leave: [IDX-6..IDX-8] the slot, or SGS_INDEX_NO_SLOT.
  *  @return SGS_CORRUPT_INDEX when two probed keys are out of order and grow_in_steps is on [DUR-53] */
 sgs_status sgs_abstract_index_search(const sgs_abstract_index *index, uint32_t entries, int64_t target,
                                      sgs_index_field field, sgs_search_mode mode, int64_t *slot, sgs_error *err);
-/** Store an entry's two fields (offsets relative) in a slot that has room. */
-void sgs_abstract_index_store(sgs_abstract_index *index, uint32_t slot, int64_t key, int32_t value);
 /** [IDX-12] */
 static inline bool sgs_relative_offset(int64_t base_offset, int64_t offset, int32_t *relative)
 {
@@ -100,9 +101,62 @@ static inline uint32_t sgs_abstract_index_entries(const sgs_abstract_index *inde
 {
     return atomic_load_explicit(&((sgs_abstract_index *)(uintptr_t)index)->entries, memory_order_acquire);
 }
+enum { SGS_INT32_KEY_ENTRY_BYTES = 8 }; /* key int32, value int32; the other kind has a key of int64 */
+
 static inline const uint8_t *sgs_abstract_index_entry(const sgs_abstract_index *index, uint32_t slot)
 {
     return index->file.data + (size_t)slot * index->entry_size;
+}
+
+/* Entries lie at multiples of 4 bytes in a page-aligned or allocated range. */
+static inline uint32_t sgs_index_load_word(const uint8_t *at)
+{
+    uint8_t bytes[4];
+    const uint32_t word = __atomic_load_n((const uint32_t *)(const void *)at, __ATOMIC_RELAXED);
+    memcpy(bytes, &word, sizeof bytes);
+    return sgs_load_be32(bytes);
+}
+
+static inline void sgs_index_store_word(uint8_t *at, uint32_t value)
+{
+    uint8_t bytes[4];
+    uint32_t word;
+    sgs_store_be32(bytes, value);
+    memcpy(&word, bytes, sizeof word);
+    __atomic_store_n((uint32_t *)(void *)at, word, __ATOMIC_RELAXED);
+}
+
+static inline int64_t sgs_index_absolute_offset(const sgs_abstract_index *index, uint32_t relative_offset)
+{
+    /* modulo 2^64, as Java adds; a damaged entry shows as an offset below the base */
+    return (int64_t)((uint64_t)index->base_offset + (uint64_t)(int64_t)(int32_t)relative_offset);
+}
+
+/** Between enter and leave: field of an entry below the number that enter returned. */
+static inline int64_t sgs_abstract_index_field(const sgs_abstract_index *index, uint32_t slot, sgs_index_field field)
+{
+    const uint8_t *entry = sgs_abstract_index_entry(index, slot);
+    if (index->entry_size == SGS_INT32_KEY_ENTRY_BYTES)
+        return field == SGS_INDEX_KEY ? sgs_index_absolute_offset(index, sgs_index_load_word(entry))
+                                      : (int32_t)sgs_index_load_word(entry + 4);
+    if (field == SGS_INDEX_VALUE)
+        return sgs_index_absolute_offset(index, sgs_index_load_word(entry + 8));
+    return (int64_t)(((uint64_t)sgs_index_load_word(entry) << 32) | sgs_index_load_word(entry + 4));
+}
+
+/** Store an entry's two fields (offsets relative) in a slot that has room. */
+static inline void sgs_abstract_index_store(sgs_abstract_index *index, uint32_t slot, int64_t key, int32_t value)
+{
+    uint8_t *entry = index->file.data + (size_t)slot * index->entry_size;
+    SGS_ASSERT(((size_t)slot + 1) * index->entry_size <= index->file.length);
+    if (index->entry_size == SGS_INT32_KEY_ENTRY_BYTES) {
+        sgs_index_store_word(entry, (uint32_t)(int32_t)key);
+        sgs_index_store_word(entry + 4, (uint32_t)value);
+        return;
+    }
+    sgs_index_store_word(entry, (uint32_t)((uint64_t)key >> 32));
+    sgs_index_store_word(entry + 4, (uint32_t)key);
+    sgs_index_store_word(entry + 8, (uint32_t)value);
 }
 
 #endif

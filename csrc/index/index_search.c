@@ -6,62 +6,13 @@
 #include "index/abstract_index.h"
 
 enum {
-    WARM_SECTION_BYTES = 8192, /* [IDX-6] */
-    OFFSET_ENTRY_BYTES = 8,    /* key int32, value int32; the other kind has a key of int64 */
+    WARM_SECTION_BYTES = 8192 /* [IDX-6] */
 };
 
 /* An index is const to its readers, but they have to be counted. */
 static _Atomic uint32_t *readers_of(const sgs_abstract_index *index)
 {
     return &((sgs_abstract_index *)(uintptr_t)index)->readers;
-}
-
-/* Entries lie at multiples of 4 bytes in a page-aligned or allocated range. */
-static uint32_t load_word(const uint8_t *at)
-{
-    uint8_t bytes[4];
-    const uint32_t word = __atomic_load_n((const uint32_t *)(const void *)at, __ATOMIC_RELAXED);
-    memcpy(bytes, &word, sizeof bytes);
-    return sgs_load_be32(bytes);
-}
-
-static void store_word(uint8_t *at, uint32_t value)
-{
-    uint8_t bytes[4];
-    uint32_t word;
-    sgs_store_be32(bytes, value);
-    memcpy(&word, bytes, sizeof word);
-    __atomic_store_n((uint32_t *)(void *)at, word, __ATOMIC_RELAXED);
-}
-
-static int64_t absolute_offset(const sgs_abstract_index *index, uint32_t relative_offset)
-{
-    /* modulo 2^64, as Java adds; a damaged entry shows as an offset below the base */
-    return (int64_t)((uint64_t)index->base_offset + (uint64_t)(int64_t)(int32_t)relative_offset);
-}
-
-int64_t sgs_abstract_index_field(const sgs_abstract_index *index, uint32_t slot, sgs_index_field field)
-{
-    const uint8_t *entry = sgs_abstract_index_entry(index, slot);
-    if (index->entry_size == OFFSET_ENTRY_BYTES)
-        return field == SGS_INDEX_KEY ? absolute_offset(index, load_word(entry)) : (int32_t)load_word(entry + 4);
-    if (field == SGS_INDEX_VALUE)
-        return absolute_offset(index, load_word(entry + 8));
-    return (int64_t)(((uint64_t)load_word(entry) << 32) | load_word(entry + 4));
-}
-
-void sgs_abstract_index_store(sgs_abstract_index *index, uint32_t slot, int64_t key, int32_t value)
-{
-    uint8_t *entry = index->file.data + (size_t)slot * index->entry_size;
-    SGS_ASSERT(((size_t)slot + 1) * index->entry_size <= index->file.length);
-    if (index->entry_size == OFFSET_ENTRY_BYTES) {
-        store_word(entry, (uint32_t)(int32_t)key);
-        store_word(entry + 4, (uint32_t)value);
-        return;
-    }
-    store_word(entry, (uint32_t)((uint64_t)key >> 32));
-    store_word(entry + 4, (uint32_t)key);
-    store_word(entry + 8, (uint32_t)value);
 }
 
 uint32_t sgs_abstract_index_enter(const sgs_abstract_index *index)

@@ -69,7 +69,7 @@ static sgs_status visit_names(DIR *directory, sgs_name_visitor visit, void *cont
 sgs_status sgs_posix_list_directory(const sgs_env *env, int fd, sgs_name_visitor visit, void *context, sgs_error *err)
 {
     /* A descriptor of its own: the position of a directory stream belongs to the open file description. */
-    int own;
+    int own = -1;
     const sgs_status opened = sgs_posix_open_directory(env, fd, ".", &own, err);
     if (opened != SGS_OK)
         return opened;

@@ -87,6 +87,7 @@ static sgs_status fill_headers(sgs_columns *columns, const sgs_chunk *chunk, sgs
         int32_t signs[SGS_CHUNK_ROWS]; /* negative = null, as sgs_validity_append wants it */
         for (int64_t i = 0; i < chunk->rows; ++i)
             signs[i] = chunk->header_counts[i] - 1;
+        /* cppcheck-suppress uninitvar ; as many are read as were written */
         TRY(sgs_validity_append(&headers->validity, columns->rows_count, signs, chunk->rows, chunk->headerless_rows,
                                 err));
     }

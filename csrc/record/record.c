@@ -6,31 +6,6 @@
 
 #include "record/record_parse.h"
 
-sgs_record_fault sgs_record_check_headers(const uint8_t *at, const uint8_t *end, int32_t count, sgs_null_sizes nulls)
-{
-    const int32_t least_size = nulls == SGS_NULL_IS_NEGATIVE ? INT32_MIN : -1;
-    if (count < 0)
-        return "a record has a negative header count";
-    if (count > end - at)
-        return "a record counts more headers than it has bytes";
-    for (int32_t i = 0; i < count; ++i) {
-        int32_t key_size, value_size;
-        if (!sgs_parse_varint(&at, end, &key_size))
-            return "a header key size is not a number";
-        if (key_size < 0)
-            return "a header key is null";
-        if (key_size > end - at)
-            return "a header key reaches beyond its record";
-        at += key_size;
-        if (!sgs_parse_varint(&at, end, &value_size))
-            return "a header value size is not a number";
-        if (value_size < least_size || value_size > end - at)
-            return "a header value reaches beyond its record";
-        at += value_size < 0 ? 0 : value_size;
-    }
-    return at == end ? NULL : "a record does not end at its declared size";
-}
-
 void sgs_record_reader_init(sgs_record_reader *reader, const sgs_batch_header *batch, const uint8_t *section,
                             size_t size)
 {
@@ -40,12 +15,6 @@ void sgs_record_reader_init(sgs_record_reader *reader, const sgs_batch_header *b
         .end = size > 0 ? section + size : section,
         .remaining_count = batch->records_count,
     };
-}
-
-sgs_status sgs_record_fail(const sgs_batch_header *batch, int32_t index, sgs_record_fault fault, sgs_error *err)
-{
-    return sgs_fail(err, SGS_INVALID_RECORD, "batch at offset %" PRId64 ", record %" PRId32 ": %s", batch->base_offset,
-                    index, fault);
 }
 
 static sgs_status fail(const sgs_record_reader *reader, sgs_record_fault fault, sgs_error *err)
@@ -119,8 +88,8 @@ static int64_t bytes_size(sgs_bytes bytes)
 }
 
 /* the Size field: all bytes behind it */
-static int64_t body_size(int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key, sgs_bytes value,
-                         const sgs_record_header *headers, int32_t headers_count)
+static inline int64_t body_size(int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key, sgs_bytes value,
+                                const sgs_record_header *headers, int32_t headers_count)
 {
     int64_t size = 1 + sgs_varlong_size(timestamp_delta) + sgs_varint_size(offset_delta) + bytes_size(key) +
                    bytes_size(value) + sgs_varint_size(headers_count);
@@ -146,8 +115,9 @@ static uint8_t *write_bytes(uint8_t *out, sgs_bytes bytes)
     return out + bytes.size;
 }
 
-uint8_t *sgs_record_write(uint8_t *out, int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key, sgs_bytes value,
-                          const sgs_record_header *headers, int32_t headers_count)
+/* Inlined twice: most records have no headers, and are written without a look at them. */
+static inline uint8_t *write_record(uint8_t *out, int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key,
+                                    sgs_bytes value, const sgs_record_header *headers, int32_t headers_count)
 {
     const int64_t size = body_size(timestamp_delta, offset_delta, key, value, headers, headers_count);
     SGS_ASSERT(size <= INT32_MAX);
@@ -164,4 +134,11 @@ uint8_t *sgs_record_write(uint8_t *out, int64_t timestamp_delta, int32_t offset_
         out = write_bytes(out, headers[i].value);
     }
     return out;
+}
+
+uint8_t *sgs_record_write(uint8_t *out, int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key, sgs_bytes value,
+                          const sgs_record_header *headers, int32_t headers_count)
+{
+    return headers_count == 0 ? write_record(out, timestamp_delta, offset_delta, key, value, NULL, 0)
+                              : write_record(out, timestamp_delta, offset_delta, key, value, headers, headers_count);
 }

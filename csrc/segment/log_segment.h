@@ -70,23 +70,26 @@ sgs_status sgs_log_segment_append(sgs_log_segment *segment, const sgs_slice *sli
 typedef struct sgs_segment_read {
     int64_t start_offset;
     int32_t max_size;
-    int64_t max_position; /* bytes at and beyond it are not visible; -1 = absent: no bytes at all */
+    int64_t
+        max_position; /* bytes at and beyond it are not visible; -1 = absent: no bytes at all. Below it there must be
+                             whole batches [DUR-79]: the size of a sealed segment, the published end of the active one */
     bool min_one_message;
 } sgs_segment_read;
 
 typedef struct sgs_segment_fetch {
     bool found;          /* false: nothing at or above start_offset here, try the next segment */
     int64_t base_offset; /* of the first batch returned (KAFKA-17803) */
-    int32_t position;
-    int32_t size; /* bytes appended to `out` */
+    int32_t position;    /* of that batch; not found: where the batches end */
+    int32_t size;        /* bytes appended to `out` */
     int32_t first_batch_size;
     bool first_entry_incomplete;
-    bool ends_clean; /* not found: false when bytes that are no batch follow the last one. In a segment that is not
-                              the last this is damage, not a reason to try the next [DUR-79] */
+    bool ends_clean; /* not found: false when bytes that are no batch follow the last one */
 } sgs_segment_fetch;
 
 /** Index look-up, forward scan and positional read in one call; bytes are appended to `out`.
- *  An index entry that does not fit the file is bypassed by a scan from the start [DUR-53]. */
+ *  An index entry that does not fit the file is bypassed by a scan from the start [DUR-53].
+ *  @return also SGS_CORRUPT_LOG when nothing was found because the batches end before max_position: that is damage, never
+ *          a reason to try the next segment [DUR-79] (not in the conformance profile: Kafka goes on) */
 sgs_status sgs_log_segment_read(sgs_log_segment *segment, const sgs_segment_read *request, sgs_buffer *out,
                                 sgs_segment_fetch *fetch, sgs_error *err);
 /** [SEG-18] as read, without the bytes. */
@@ -103,9 +106,11 @@ typedef struct sgs_found_timestamp {
     int64_t timestamp, offset;
     int32_t leader_epoch; /* -1 = none */
 } sgs_found_timestamp;
-/** [SEG-23] first record with timestamp >= ts and offset >= starting_offset. */
+/** [SEG-23] first record with timestamp >= ts and offset >= starting_offset.
+ *  @param max_position  as in sgs_segment_read: nothing found and an end before it is SGS_CORRUPT_LOG; -1 = any end will do */
 sgs_status sgs_log_segment_find_offset_by_timestamp(sgs_log_segment *segment, int64_t timestamp,
-                                                    int64_t starting_offset, sgs_found_timestamp *out, sgs_error *err);
+                                                    int64_t starting_offset, int64_t max_position,
+                                                    sgs_found_timestamp *out, sgs_error *err);
 /** [TS-3] the first record that has the segment's largest timestamp. */
 sgs_status sgs_log_segment_find_max_timestamp(sgs_log_segment *segment, sgs_found_timestamp *out, sgs_error *err);
 

@@ -79,6 +79,9 @@ void sgs_segment_walk_start(sgs_segment_walk *walk, sgs_log_segment *segment, sg
 sgs_status sgs_segment_walk_next(sgs_segment_walk *walk, sgs_batch_header *header, bool *found, sgs_error *err);
 /** Make window[window_start ..] exactly the bytes [position, position + size); they must lie below the logical size. */
 sgs_status sgs_segment_walk_take(sgs_segment_walk *walk, int64_t position, size_t size, sgs_error *err);
+/** Nothing was found: whether the walk ended before `max_position`, in bytes that are no batch [DUR-79].
+ *  @return SGS_CORRUPT_LOG then */
+sgs_status sgs_segment_walk_check_end(const sgs_segment_walk *walk, int64_t max_position, sgs_error *err);
 /** Read exactly [position, position + size) of the .log into `data`.
  *  @return SGS_CORRUPT_LOG when the file is shorter than its logical size */
 sgs_status sgs_segment_read_exactly(sgs_log_segment *segment, void *data, size_t size, int64_t position,

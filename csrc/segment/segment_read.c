@@ -97,9 +97,9 @@ static sgs_status find_batch(sgs_segment_walk *walk, sgs_log_segment *segment, i
 static void describe(const sgs_segment_walk *walk, const sgs_batch_header *header, bool found, sgs_segment_fetch *fetch)
 {
     *fetch = (sgs_segment_fetch){ .found = found, .ends_clean = found || walk->position == walk->end };
+    fetch->position = (int32_t)(found ? header->position : walk->position);
     if (found) {
         fetch->base_offset = header->base_offset;
-        fetch->position = (int32_t)header->position;
         fetch->first_batch_size = header->size_bytes;
     }
 }
@@ -130,6 +130,10 @@ static sgs_status read_into(sgs_log_segment *segment, const sgs_segment_read *re
     bool found;
     sgs_status status = find_batch(&walk, segment, request->start_offset, no_bytes ? 0 : (size_t)request->max_size, out,
                                    &header, &found, err);
+    if (status != SGS_OK)
+        return status;
+    if (!found)
+        status = sgs_segment_walk_check_end(&walk, request->max_position, err);
     if (status != SGS_OK)
         return status;
     sgs_segment_fetch described;

@@ -66,7 +66,11 @@ static sgs_status search_batch(finder *self, sgs_log_segment *segment, int64_t t
             break;
         }
     }
-    return status == SGS_OK ? SGS_OK : sgs_segment_fail_in_log(segment, err);
+    if (status == SGS_OK)
+        return SGS_OK;
+    if (err->position < 0)
+        err->position = self->header.position;
+    return sgs_segment_fail_in_log(segment, err);
 }
 
 static sgs_status time_floor(sgs_log_segment *segment, int64_t timestamp, sgs_timestamp_offset *entry, sgs_error *err)
@@ -82,7 +86,8 @@ static sgs_status time_floor(sgs_log_segment *segment, int64_t timestamp, sgs_ti
 }
 
 sgs_status sgs_log_segment_find_offset_by_timestamp(sgs_log_segment *segment, int64_t timestamp,
-                                                    int64_t starting_offset, sgs_found_timestamp *out, sgs_error *err)
+                                                    int64_t starting_offset, int64_t max_position,
+                                                    sgs_found_timestamp *out, sgs_error *err)
 {
     finder self;
     sgs_timestamp_offset entry;
@@ -98,6 +103,8 @@ sgs_status sgs_log_segment_find_offset_by_timestamp(sgs_log_segment *segment, in
         if (status == SGS_OK && !answer.found)
             status = finder_next(&self, err);
     }
+    if (status == SGS_OK && !answer.found)
+        status = sgs_segment_walk_check_end(&self.walk, max_position, err);
     finder_deinit(&self);
     if (status == SGS_OK)
         *out = answer;

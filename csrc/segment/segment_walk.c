@@ -144,6 +144,15 @@ sgs_status sgs_segment_walk_next(sgs_segment_walk *walk, sgs_batch_header *heade
     return SGS_OK;
 }
 
+sgs_status sgs_segment_walk_check_end(const sgs_segment_walk *walk, int64_t max_position, sgs_error *err)
+{
+    if (walk->position == walk->end || walk->position >= max_position || walk->segment->context->kafka_profile)
+        return SGS_OK;
+    sgs_fail_at(err, SGS_CORRUPT_LOG, walk->position, "a batch", "%" PRId64 " bytes that are no batch",
+                walk->end - walk->position);
+    return sgs_segment_fail_in_log(walk->segment, err);
+}
+
 sgs_status sgs_segment_walk_take(sgs_segment_walk *walk, int64_t position, size_t size, sgs_error *err)
 {
     SGS_ASSERT(position >= 0 && position + (int64_t)size <= walk->end);

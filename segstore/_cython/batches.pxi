@@ -19,8 +19,13 @@ BATCH_HEADER_DTYPE = np.dtype([
 ])
 assert BATCH_HEADER_DTYPE.itemsize == sizeof(sgs_batch_header) == 80
 
-cdef object empty_array = np.empty
 cdef object header_dtype = BATCH_HEADER_DTYPE
+
+cdef extern from "numpy/arrayobject.h":
+    ctypedef struct PyArray_Descr:
+        pass
+    # takes a reference to the dtype over
+    object new_array "PyArray_Empty"(int dimensions, cnp.npy_intp *lengths, PyArray_Descr *dtype, int fortran_order)
 
 cdef tuple SCAN_STOPS = ("complete", "incomplete", "corrupt", "order", "limit")
 
@@ -38,7 +43,10 @@ class ScanResult(NamedTuple):
 
 cdef cnp.ndarray array_of_rows(const void *rows, size_t count):
     """A new array with a copy of *rows*."""
-    cdef cnp.ndarray array = empty_array(count, header_dtype)
+    cdef cnp.npy_intp length = <cnp.npy_intp>count
+    cdef cnp.ndarray array
+    Py_INCREF(<PyObject *>header_dtype)  # the array takes it over
+    array = new_array(1, &length, <PyArray_Descr *><PyObject *>header_dtype, 0)
     if count > 0:
         memcpy(cnp.PyArray_DATA(array), rows, count * sizeof(sgs_batch_header))
     return array

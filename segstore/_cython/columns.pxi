@@ -152,7 +152,7 @@ cdef class ColumnDecoder:
             if status == SGS_LIMIT_EXCEEDED and sgs_columns_rows_count(self.columns) > 0:
                 return SGS_OK  # full: the caller finishes, and the batch gets an empty builder
             if status != SGS_OK:
-                return status
+                return failed_at(err, consumed[0])
             consumed[0] = end
         return SGS_OK
 

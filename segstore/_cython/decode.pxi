@@ -14,6 +14,7 @@ cdef class _BatchReader:
     cdef sgs_buffer scratch
     cdef sgs_record_reader reader
     cdef int64_t position  # of the next batch
+    cdef int64_t opened_position  # of the open batch
     cdef int64_t start_offset
     cdef int64_t end_offset
     cdef int64_t next_offset  # of the open batch: records below it are not shown
@@ -85,9 +86,11 @@ cdef class _BatchReader:
                 continue
             found[0] = True
             self.next_offset = self.start_offset
-            return sgs_record_section_open(
+            self.opened_position = start - <const uint8_t *>self.view.buf
+            status = sgs_record_section_open(
                 start, size, self.check_crc, &self.codecs.table, &self.scratch, &self.reader, err
             )
+            return SGS_OK if status == SGS_OK else failed_at(err, self.opened_position)
 
     cdef inline bint next_raw_record(self, sgs_record *record) except -1:
         """The next record of the open batch, whatever its offset; False when there is none."""
@@ -96,7 +99,7 @@ cdef class _BatchReader:
         cdef sgs_status status = sgs_record_reader_next(&self.reader, record, &found, &err)
         if status != SGS_OK:
             self.reader.remaining_count = 0  # the batch is over; the next one may be good
-            check(status, &err)
+            check(failed_at(&err, self.opened_position), &err)
         return found
 
     cdef inline bint next_record(self, sgs_record *record) except -1:

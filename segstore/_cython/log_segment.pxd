@@ -68,8 +68,8 @@ cdef extern from "segment/log_segment.h" nogil:
         int32_t leader_epoch
 
     sgs_status sgs_log_segment_find_offset_by_timestamp(sgs_log_segment *segment, int64_t timestamp,
-                                                        int64_t starting_offset, sgs_found_timestamp *out,
-                                                        sgs_error *err)
+                                                        int64_t starting_offset, int64_t max_position,
+                                                        sgs_found_timestamp *out, sgs_error *err)
     sgs_status sgs_log_segment_find_max_timestamp(sgs_log_segment *segment, sgs_found_timestamp *out, sgs_error *err)
     sgs_status sgs_log_segment_scan(sgs_log_segment *segment, const sgs_scan_options *options, int64_t start_position,
                                     int64_t end_position, sgs_batch_table *table, sgs_scan_result *result,
@@ -87,6 +87,7 @@ cdef extern from "segment/log_segment.h" nogil:
     sgs_status sgs_log_segment_on_become_inactive(sgs_log_segment *segment, sgs_error *err)
     sgs_status sgs_log_segment_prepare_for_appends(sgs_log_segment *segment, sgs_error *err)
     sgs_status sgs_log_segment_flush(sgs_log_segment *segment, bint indexes, sgs_error *err)
+    sgs_status sgs_log_segment_release(sgs_log_segment *segment, sgs_error *err)
     sgs_status sgs_log_segment_close(sgs_log_segment *segment, sgs_error *err)
     void sgs_log_segment_close_quietly(sgs_log_segment *segment)
     sgs_status sgs_log_segment_change_suffix(sgs_log_segment *segment, sgs_segment_suffix suffix, sgs_error *err)

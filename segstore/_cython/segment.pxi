@@ -21,88 +21,18 @@ cdef object timestamp_and_offset(const sgs_found_timestamp *found):
     return FileTimestampAndOffset(found.timestamp, found.offset, leader_epoch)
 
 
-@cython.final
-@cython.no_gc_clear
-cdef class SegmentContext:
-    """What the segments of one partition share; keeps the directory open."""
-
-    cdef sgs_segment_context context
-    cdef Directory directory
-    cdef CodecTable codecs
-    cdef bint has_entered
-
-    def __cinit__(self, Directory directory not None, CodecTable codecs not None, *, bint writable,
-                  bint kafka_profile=False, bint heap_indexes=False, bint preallocate=False,
-                  uint32_t index_interval_bytes=4096, uint32_t max_index_bytes=10485760,
-                  int32_t segment_bytes=1073741824, int32_t max_batch_bytes=INT32_MAX):
-        directory.enter()  # a directory that is closed meanwhile keeps its descriptor until this context is gone
-        self.has_entered = True
-        self.directory = directory
-        self.codecs = codecs
-        memset(&self.context, 0, sizeof(self.context))
-        self.context.env = environment
-        self.context.directory_fd = directory.fd
-        self.context.writable = writable
-        self.context.kafka_profile = kafka_profile
-        self.context.heap_indexes = heap_indexes
-        self.context.preallocate = preallocate
-        self.context.index_interval_bytes = index_interval_bytes
-        self.context.max_index_bytes = max_index_bytes
-        self.context.segment_bytes = segment_bytes
-        self.context.max_batch_bytes = max_batch_bytes
-        self.context.codecs = &codecs.table
-
-    def __dealloc__(self):
-        if self.has_entered:
-            self.directory.leave()
-
-
-@cython.final
-cdef class FetchedBytes:
-    """Bytes of a fetch, owned; read-only buffer."""
-
-    cdef sgs_buffer content
-    cdef sgs_segment_fetch fetch
-
-    def __cinit__(self):
-        sgs_buffer_init(&self.content, memory)
-
-    def __dealloc__(self):
-        sgs_buffer_deinit(&self.content)
-
-    def __getbuffer__(self, Py_buffer *buffer, int flags):
-        describe_bytes(&self.content, True, buffer, flags)
-        buffer.obj = self
-
-    @property
-    def base_offset(self):
-        return self.fetch.base_offset
-
-    @property
-    def position(self):
-        return self.fetch.position
-
-    @property
-    def size_bytes(self):
-        return self.content.size
-
-    @property
-    def first_batch_size(self):
-        return self.fetch.first_batch_size
-
-    @property
-    def first_entry_incomplete(self):
-        return bool(self.fetch.first_entry_incomplete)
-
-
 @cython.no_gc_clear
 cdef class LogSegment(_Handle):
-    """One segment of a partition; log/segment.py subclasses it."""
+    """One segment of a partition; the log floor has a subclass of it."""
 
     cdef sgs_log_segment *segment
     cdef SegmentContext context
     cdef readonly int64_t base_offset
     cdef bint is_poisoned
+    cdef bint takes_appends  # keeps its files open
+    cdef bint is_listed  # the list of open_segments.pxi
+    cdef void *newer
+    cdef void *older
 
     def __cinit__(self, SegmentContext context not None, int64_t base_offset, *, bint create=False,
                   str suffix not None=""):
@@ -115,14 +45,28 @@ cdef class LogSegment(_Handle):
         with nogil:
             status = sgs_log_segment_open(&context.context, base_offset, kind, create, &self.segment, &err)
         check(status, &err, context.directory.path)
+        self.takes_appends = create
         self.is_closed = False
 
     def __dealloc__(self):
         self.release()
 
     cdef void release(self) noexcept:
+        forget_use(self)
         sgs_log_segment_close_quietly(self.segment)
         self.segment = NULL
+
+    cdef int enter(self) except -1:
+        self.require_open()
+        if newest_segment != <void *>self and not self.takes_appends:
+            note_use(self)
+        self.callers += 1
+        return 0
+
+    cdef int enter_to_append(self) except -1:
+        self.takes_appends = True
+        forget_use(self)
+        return self.enter()
 
     cdef int check(self, sgs_status status, sgs_error *err) except -1:
         return check(status, err, self.context.directory.path)
@@ -204,8 +148,8 @@ cdef class LogSegment(_Handle):
             self.leave()
         return next_offset, bool(ends_clean)
 
-    def find_offset_by_timestamp(self, int64_t timestamp, int64_t starting_offset):
-        """The first record at or after both [SEG-23]."""
+    def find_offset_by_timestamp(self, int64_t timestamp, int64_t starting_offset, int64_t max_position=-1):
+        """The first record at or after both [SEG-23]; batches that end below *max_position* are damage [DUR-79]."""
         cdef sgs_found_timestamp found
         cdef sgs_error err
         cdef sgs_status status
@@ -213,7 +157,7 @@ cdef class LogSegment(_Handle):
         try:
             with nogil:
                 status = sgs_log_segment_find_offset_by_timestamp(
-                    self.segment, timestamp, starting_offset, &found, &err
+                    self.segment, timestamp, starting_offset, max_position, &found, &err
                 )
             self.check(status, &err)
         finally:
@@ -324,7 +268,7 @@ cdef class LogSegment(_Handle):
         cdef int32_t bytes_cut = 0
         cdef sgs_error err
         cdef sgs_status status
-        self.enter()
+        self.enter_to_append()
         try:
             with nogil:
                 status = sgs_log_segment_truncate_to(self.segment, offset, &bytes_cut, &err)
@@ -342,6 +286,8 @@ cdef class LogSegment(_Handle):
             with nogil:
                 status = sgs_log_segment_on_become_inactive(self.segment, &err)
             self.check(status, &err)
+            self.takes_appends = False
+            note_use(self)
         finally:
             self.leave()
 
@@ -349,7 +295,7 @@ cdef class LogSegment(_Handle):
         """Indexes back to their full size, after an open [LDR-8]."""
         cdef sgs_error err
         cdef sgs_status status
-        self.enter()
+        self.enter_to_append()
         try:
             with nogil:
                 status = sgs_log_segment_prepare_for_appends(self.segment, &err)
@@ -385,6 +331,7 @@ cdef class LogSegment(_Handle):
         if self.is_closed:
             return
         self.is_closed = True
+        forget_use(self)
         if self.callers == 0:
             segment = self.segment
             self.segment = NULL
@@ -438,6 +385,10 @@ cdef class LogSegment(_Handle):
     @property
     def closed(self):
         return bool(self.is_closed)
+
+    @property
+    def directory_path(self):
+        return self.context.directory.path
 
     @property
     def size_bytes(self):

@@ -15,6 +15,7 @@ cdef extern from "base/status.h" nogil:
         SGS_CODEC
         SGS_NOT_FOUND
         SGS_ALREADY_EXISTS
+        SGS_ILLEGAL_STATE
         SGS_CALLBACK
         SGS_ILLEGAL_ARGUMENT
         SGS_STATUS_COUNT

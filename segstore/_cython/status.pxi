@@ -20,10 +20,34 @@ cdef object error_of(sgs_error *err, str directory, object error_class=None):
     )
 
 
+cdef inline sgs_status failed_at(sgs_error *err, int64_t position) noexcept nogil:
+    """Note where the batch begins that an error is about, when the error names no byte itself."""
+    if err.position < 0:
+        err.position = position
+    return err.status
+
+
 cdef int check(sgs_status status, sgs_error *err, str directory=None) except -1:
     """Raise what a failed call says; an exception that a callback left pending goes on as it is."""
     if status == SGS_OK:
         return 0
     if status == SGS_CALLBACK and PyErr_Occurred():
-        return -1
+        return raise_pending(err, directory)
     raise error_of(err, directory)
+
+
+cdef int pending_exception() except -1:
+    """What a callback left behind, as a call that failed."""
+    return -1
+
+
+cdef int raise_pending(sgs_error *err, str directory) except -1:
+    """A callback knows neither file nor position: the core, which called it, does."""
+    try:
+        pending_exception()
+    except SegstoreError as error:
+        where = error_of(err, directory)
+        if error.file is None:
+            error.file = where.file
+            error.position = where.position
+        raise

@@ -140,7 +140,7 @@ def _file_size(path: str) -> int:
 
 def _sanity_check(path: str, base_offset: int, layout: struct.Struct) -> None:
     """Kafka's sanity check of format.md 13.2 and 13.3, by the core."""
-    from segstore import _core
+    import segstore._core as _core
 
     directory = _core.Directory(str(Path(path).absolute().parent))
     try:

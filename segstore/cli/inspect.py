@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
     """Collect the facts about the partition at *path* as plain values."""
-    from segstore import _core
+    import segstore._core as _core
     from segstore.cli.state_check import read_state
     from segstore.log.partition_directory import segment_base_offsets, segment_files
     from segstore.records.compression import codec_table
@@ -139,7 +139,7 @@ class Tallies:
 
 
 def _segment(directory: Directory, context: Any, base: int, tallies: Tallies) -> dict[str, Any]:
-    from segstore import _core
+    import segstore._core as _core
     from segstore.log.partition_directory import file_name
 
     segment = _core.LogSegment(context, base)

@@ -63,7 +63,7 @@ def check_partition(
     LogNotFoundError, NotALogError, LogPermissionError, ReadIOError
         The directory cannot be read; damage is no exception but a finding.
     """
-    from segstore import _core
+    import segstore._core as _core
     from segstore.records.compression import codec_table
 
     check = PartitionCheck(path)

@@ -45,7 +45,7 @@ def read_state(directory: Directory, path: str, findings: list[Finding]) -> Part
     Log start is the greater of the partition's own and its parent's, the recovery point the
     smaller [DUR-65].
     """
-    from segstore import _core
+    import segstore._core as _core
 
     state = PartitionState()
     parent_path, name = os.path.split(os.path.abspath(path))  # noqa: PTH100

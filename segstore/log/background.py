@@ -9,7 +9,7 @@ import threading
 import weakref
 from typing import TYPE_CHECKING, NamedTuple
 
-from segstore import _core
+import segstore._core as _core
 
 if TYPE_CHECKING:
     from collections.abc import Callable

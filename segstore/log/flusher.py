@@ -8,11 +8,12 @@ the next round; the first to wait leads it, so many writers share one ``fdatasyn
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import threading
 from typing import TYPE_CHECKING, Final
 
-from segstore import _core
+import segstore._core as _core
 from segstore.errors import (
     ClosedError,
     FsyncFailedError,
@@ -25,6 +26,8 @@ from segstore.log.checkpoints import RECOVERY_POINT_CHECKPOINT, write_offset
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from segstore.log.background import BackgroundWorker
     from segstore.log.durability import Durability
     from segstore.log.local_log import LocalLog
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
     from segstore.types import TopicPartition
 
 _NS: Final = 1_000_000_000
+_MAX_SEALED_WAITING: Final = 16
+"""Sealed segments that wait for the thread. Each keeps its files open until it is synced."""
 
 _log = logging.getLogger(__name__)
 
@@ -71,6 +76,8 @@ class Flusher:
         self._checkpoint_lock = threading.Lock()
         self._oldest_unsynced_ns: int | None = None
         self._oldest_in_round_ns: int | None = None
+        self._sealed_waiting: set[Segment] = set()
+        self._hole = (-1, -1)
         if durability.seconds is not None:
             background.repeat(self._flush_by_timer, durability.seconds)
 
@@ -191,10 +198,22 @@ class Flusher:
     # ---- behind the scenes -----------------------------------------------------------------------
 
     def segment_was_sealed(self, segment: Segment) -> None:
-        """Sync a sealed segment and raise the recovery point, on the background thread [DUR-29]."""
+        """Sync a sealed segment and raise the recovery point, on the background thread [DUR-29].
+
+        When segments are filled faster than they can be synced, this one is synced at once: the
+        process must not run out of descriptors.
+        """
+        if len(self._sealed_waiting) >= _MAX_SEALED_WAITING:
+            self._sync_at_once(segment)
+        self._sealed_waiting.add(segment)
         self._background.submit(lambda: self._flush_sealed(segment))
 
+    def _sync_at_once(self, segment: Segment) -> None:
+        with self.poisoned_by(FsyncFailedError):
+            segment.flush()
+
     def _flush_sealed(self, segment: Segment) -> None:
+        self._sealed_waiting.discard(segment)
         following = self._local_log.segments.higher_segment(segment.base_offset)
         if self.failure is not None or following is None:
             return
@@ -234,18 +253,20 @@ class Flusher:
     def write_recovery_point(self) -> None:
         """Write the recovery point checkpoint, with an offset that is durable [DUR-21]."""
         with self._checkpoint_lock:
-            self._write_recovery_point(self.durable.message_offset)
+            offset = self.durable.message_offset
+            hole_start, hole_end = self._hole
+            self._write_recovery_point(hole_start if offset == hole_end else offset)
 
     def lower_recovery_point(self, offset: int) -> None:
         """Lower durable offset and checkpoint to *offset*, before a truncation.
 
         Called under the append lock; the checkpoint is on stable storage at return [DUR-16].
         """
-        if self.durable.message_offset > offset:
-            self.durable = LogOffsetMetadata(offset)
         with self._checkpoint_lock:
             if self.recovery_point > offset:
                 self._write_recovery_point(offset)
+            if self.durable.message_offset > offset:
+                self.durable = LogOffsetMetadata(offset)
 
     def _write_recovery_point(self, offset: int) -> None:
         if offset != self.recovery_point:
@@ -253,10 +274,27 @@ class Flusher:
             write_offset(directory, RECOVERY_POINT_CHECKPOINT, self._topic_partition, offset)
             self.recovery_point = offset
 
+    def note_hole(self, data_end_offset: int, log_end_offset: int) -> None:
+        """A truncation took whole batches: there is nothing between the data and the log end.
+
+        Source: [TRU-5]. While the log ends there, the recovery point stays at the end of the data:
+        recovery could not tell the hole from records that were lost.
+        """
+        self._hole = (data_end_offset, log_end_offset)
+
     def note_durable(self, log_end: LogOffsetMetadata) -> None:
         """Everything up to *log_end* was synced by the caller, who holds the append lock."""
         self.durable = log_end
         self._oldest_unsynced_ns = None
+
+    @contextlib.contextmanager
+    def poisoned_by(self, *causes: type[SegstoreError]) -> Iterator[None]:
+        """Make the log read-only when one of these errors comes out of the block [DUR-38]."""
+        try:
+            yield
+        except causes as error:
+            self.poison(error)
+            raise
 
     def poison(self, error: SegstoreError) -> None:
         """Make the log read-only; the first error stays."""

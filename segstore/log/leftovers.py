@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segstore.errors import SegstoreError
+from segstore.errors import NotALogError, SegstoreError
 from segstore.log.checkpoints import TEMPORARY_FILES
 from segstore.log.partition_directory import (
     CLEANED_FILE_SUFFIX,
@@ -89,6 +89,9 @@ class Leftovers:
                 quarantine.set_aside(base, SWAP_FILE_SUFFIX)
                 self._report.warnings.append(f"a damaged .swap segment at {base} was set aside")
                 swaps = {file for file in swaps if file.offset != base}
+            elif end == base:  # without a record; what it would replace may hold some
+                self._remove(file.name for file in swaps if file.offset == base)
+                swaps = {file for file in swaps if file.offset != base}
             else:
                 ranges[base] = end
         if ranges:
@@ -111,21 +114,29 @@ class Leftovers:
 
     def _remove(self, names: Iterable[str]) -> None:
         for name in sorted(names):
-            self._directory.unlink(name, missing_ok=True)
-            self._report.removed.append(name)
+            try:
+                self._directory.unlink(name, missing_ok=True)
+            except NotALogError:  # a directory of that name: not ours [LDR-1, DUR-42]
+                self._report.warnings.append(f"{name} is no file, and was left where it is")
+            else:
+                self._report.removed.append(name)
 
     def segments_for_reading(self) -> list[Segment]:
         """Return the segments as they will be once a writer has opened the log; changes nothing."""
         files = segment_files(self._directory.names())
         swapped_in = []
-        for file in sorted(_complete_swaps(files)):
-            if file.kind == "log":
-                segment = Segment(self._context, file.offset, suffix=SWAP_FILE_SUFFIX)
-                swapped_in.append(segment)
         first = end = 0
+        for file in sorted(_complete_swaps(files)):
+            if file.kind != "log":
+                continue
+            next_offset = self._checked_end(file.offset)
+            if next_offset is None:
+                self._report.warnings.append(f"a damaged .swap segment at {file.offset} is ignored")
+            elif next_offset > file.offset:
+                swapped_in.append(Segment(self._context, file.offset, suffix=SWAP_FILE_SUFFIX))
+                end = max(end, next_offset)
         if swapped_in:
             first = swapped_in[0].base_offset
-            end = max(segment.read_next_offset()[0] for segment in swapped_in)
             self._report.warnings.append(
                 f"a compaction was interrupted: offsets {first} to {end} are read from .swap files"
             )

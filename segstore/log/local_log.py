@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Final
 
 from segstore.config import MAX_INT
 from segstore.errors import (
-    CorruptLogError,
     IllegalArgumentError,
     IllegalStateError,
     OffsetOutOfRangeError,
     SegstoreError,
 )
+from segstore.log.arguments import integer
 from segstore.log.partition_directory import INDEX_FILE_SUFFIXES, file_name
 from segstore.log.segment import Segment, roll_jitter_ms
 from segstore.log.transaction_index import (
@@ -126,7 +126,7 @@ class LocalLog:
             *expected_next_offset* is above the log end: every later append would fail.
         """
         end = self.log_end.message_offset
-        if expected_next_offset is not None and expected_next_offset > end:
+        if expected_next_offset is not None and integer("offset", expected_next_offset) > end:
             raise IllegalArgumentError(
                 f"a segment at {expected_next_offset} would leave a gap behind {end}",
                 found=str(expected_next_offset),
@@ -204,7 +204,7 @@ class LocalLog:
         OffsetOutOfRangeError
             *start_offset* is above the log end, or in no segment that is here.
         CorruptLogError
-            A segment ends in bytes that are no batch [DUR-79].
+            Bytes of a segment are no batch [DUR-79].
         """
         end = self.log_end
         segments = self.segments
@@ -216,16 +216,22 @@ class LocalLog:
         if start_offset > bound.message_offset:
             return self.fetch(start_offset, 1, end, min_one_message=False)[0], None
         while segment is not None:
-            max_position = _max_position(segment, bound)
+            max_position = self.max_position(segment, bound)
             fetched = segment.read(start_offset, max_length, max_position, min_one_message)
             if fetched is not None:
                 base = segment.base_offset
                 return LogOffsetMetadata(fetched.base_offset, base, fetched.position), fetched
-            following = segments.higher_segment(segment.base_offset)
-            if following is not None:
-                check_ends_clean(segment)
-            segment = following
+            segment = segments.higher_segment(segment.base_offset)
         return self.log_end, None
+
+    @staticmethod
+    def max_position(segment: Segment, bound: LogOffsetMetadata) -> int:
+        """Return up to which byte of *segment* there is something to see [LOC-6.5, CON-5]."""
+        if bound.message_offset_only or segment.base_offset > bound.segment_base_offset:
+            return NO_BYTES_VISIBLE
+        if segment.base_offset == bound.segment_base_offset:
+            return bound.relative_position_in_segment
+        return MAX_INT
 
     def offset_metadata(self, offset: int) -> LogOffsetMetadata:
         """Return *offset* with its place, offset-only where it is not in the log [HW-9, LOC-8].
@@ -352,18 +358,6 @@ class LocalLog:
             segment.close_quietly()
 
 
-def check_ends_clean(segment: Segment) -> None:
-    """Raise `CorruptLogError` when a sealed segment ends in bytes that are no batch [DUR-79]."""
-    next_offset, ends_clean = segment.read_next_offset()
-    if not ends_clean:
-        raise CorruptLogError(
-            f"the segment ends in bytes that are no batch, behind offset {next_offset - 1}",
-            file=segment.name,
-            found="an incomplete batch",
-            expected="a batch that ends where the file ends",
-        )
-
-
 def out_of_range(offset: int, first: int, last: int) -> OffsetOutOfRangeError:
     """Return the error that names an offset and the range that can be read."""
     return OffsetOutOfRangeError(
@@ -371,12 +365,3 @@ def out_of_range(offset: int, first: int, last: int) -> OffsetOutOfRangeError:
         found=str(offset),
         expected=f"{first} to {last}",
     )
-
-
-def _max_position(segment: Segment, bound: LogOffsetMetadata) -> int:
-    """Return up to which byte of *segment* a read may look [LOC-6.5, CON-5]."""
-    if bound.message_offset_only or segment.base_offset > bound.segment_base_offset:
-        return NO_BYTES_VISIBLE
-    if segment.base_offset == bound.segment_base_offset:
-        return bound.relative_position_in_segment
-    return MAX_INT

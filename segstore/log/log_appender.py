@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-from segstore import _core
+import segstore._core as _core
 from segstore.errors import (
+    FsyncFailedError,
     IllegalArgumentError,
     InvalidEpochError,
     LogReadOnlyError,
@@ -270,8 +271,9 @@ class LogAppender(LogReader):
 
     def _note_epoch(self, epoch: int, start_offset: int) -> None:
         """Write the epoch's start before its first batch is acknowledged [DUR-12]."""
-        if self._epochs.assign(epoch, start_offset):
-            self._save_state()
+        with self._flusher.poisoned_by(FsyncFailedError):
+            if self._epochs.assign(epoch, start_offset):
+                self._save_state()
 
     def _save_state(self, contiguous_from: int | None = None) -> None:
         state = self._state

@@ -5,7 +5,7 @@ Source: [DUR-71, DUR-75..DUR-78, DUR-81].
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from segstore.errors import (
     CorruptLogError,
@@ -19,10 +19,15 @@ from segstore.log.segments import Segments
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from segstore._core import SegmentContext
+    from segstore.log.local_log import LocalLog
     from segstore.log.log_loader import LoadedLog
     from segstore.log.log_places import LogPlaces
-    from segstore.log.unified_log import UnifiedLog
+
+_NEWEST_COUNT: Final = 16
+"""How many sealed segments are looked at again."""
 
 
 class LogFollower:
@@ -30,22 +35,25 @@ class LogFollower:
 
     Attributes
     ----------
+    log_start_offset : int
+        As last read.
     recovery_point : int
         The writer's, from its checkpoint.
     """
 
     def __init__(
-        self, log: UnifiedLog, places: LogPlaces, context: SegmentContext, loaded: LoadedLog
+        self, local_log: LocalLog, places: LogPlaces, context: SegmentContext, loaded: LoadedLog
     ) -> None:
         self.recovery_point = loaded.recovery_point
-        self._log = log
+        self.log_start_offset = loaded.log_start_offset
+        self._local_log = local_log
         self._places = places
         self._context = context
 
     @property
     def durable(self) -> LogOffsetMetadata:
         """Where a durable read ends: at the writer's recovery point [DUR-81]."""
-        local_log = self._log._local_log  # noqa: SLF001 - a part of the same handle
+        local_log = self._local_log
         end = local_log.log_end
         if self.recovery_point >= end.message_offset:
             return end
@@ -59,21 +67,21 @@ class LogFollower:
         LogTruncatedError
             The log ends below what was seen. The handle shows the shorter log from then on.
         """
-        log = self._log
-        local_log = log._local_log  # noqa: SLF001
+        local_log = self._local_log
         seen = local_log.log_end
         found = self._places.read()
         bases = segment_base_offsets(self._places.directory.names())
         if not bases:
             return
         known = local_log.segments
+        intact_below = _intact_below(known.base_offsets, bases, seen.segment_base_offset)
         kept = [
             segment
             for segment in known
-            if segment.base_offset in bases and segment.base_offset < seen.segment_base_offset
+            if segment.base_offset in bases and segment.base_offset < intact_below
         ]
-        segments, end = self._look_from(seen, kept, bases)
-        log._log_start_offset = max(found.log_start_offset, bases[0])  # noqa: SLF001
+        segments, end = self._look_from(seen, self._without_rewritten(kept), bases)
+        self.log_start_offset = max(found.log_start_offset, bases[0])
         local_log.log_end = min(seen, end)  # a bound that holds for both lists of segments
         local_log.segments = segments
         local_log.log_end = end
@@ -84,10 +92,24 @@ class LogFollower:
         if end.message_offset < seen.message_offset:
             raise LogTruncatedError(
                 f"the log ends at {end.message_offset} now, it was read to {seen.message_offset}",
-                file=log.path,
+                file=self._places.directory.path,
                 found=str(end.message_offset),
                 expected=f"at least {seen.message_offset}",
             )
+
+    def _without_rewritten(self, kept: list[Segment]) -> list[Segment]:
+        """Leave out what a truncation cut and new batches filled up to the old base of the next.
+
+        A sealed segment has its size for ever, and a truncation takes the newest ones.
+        """
+        directory = self._places.directory
+        for index in range(max(len(kept) - _NEWEST_COUNT, 0), len(kept)):
+            try:
+                if directory.info(kept[index].name).size != kept[index].size_bytes:
+                    return kept[:index]
+            except LogNotFoundError:
+                return kept[:index]
+        return kept
 
     def _look_from(
         self, seen: LogOffsetMetadata, kept: list[Segment], bases: list[int]
@@ -137,7 +159,27 @@ class LogFollower:
             try:
                 rows, _ = segment.scan(start_position=position, max_batches=1)
             except (CorruptRecordError, CorruptLogError):
+                rows = None
+            if (
+                rows is not None
+                and len(rows)
+                and int(rows["base_offset"][0]) >= seen.message_offset
+            ):
                 return seen.message_offset, position
-            if len(rows) == 0 or int(rows["base_offset"][0]) >= seen.message_offset:
+            # a batch that is being written, or bytes of others: does the position still end one?
+            _, before = segment.scan(end_position=position, check_crc=False, table=False)
+            if (before.valid_bytes, before.next_offset) == (position, seen.message_offset):
                 return seen.message_offset, position
         return segment.base_offset, 0
+
+
+def _intact_below(known: Sequence[int], bases: list[int], seen_base: int) -> int:
+    """Return the base offset of the first segment that may have been cut since it was seen.
+
+    A truncation takes the segments behind the one that it cuts; new ones may have come instead.
+    """
+    strange = [base for base in bases if base < seen_base and base not in known]
+    if not strange and seen_base in bases:
+        return seen_base
+    first_changed = strange[0] if strange else seen_base
+    return max((base for base in bases if base < first_changed), default=seen_base)

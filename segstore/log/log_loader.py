@@ -12,14 +12,21 @@ from segstore.errors import (
     CorruptLogError,
     CorruptRecordError,
     IllegalArgumentError,
+    LimitExceededError,
     NotALogError,
     SegstoreError,
 )
-from segstore.log.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE, MAX_MARKER_BYTES, LogState
+from segstore.log.checkpoints import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_STATE,
+    MAX_MARKER_BYTES,
+    RECOVERY_POINT_CHECKPOINT,
+    LogState,
+)
 from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.leftovers import Leftovers
-from segstore.log.log_recovery import LogRecovery, epoch_changes, floor_index
-from segstore.log.partition_directory import file_name, segment_base_offsets
+from segstore.log.log_recovery import LogRecovery, epoch_changes
+from segstore.log.partition_directory import INDEX_ENTRY_BYTES, file_name, segment_base_offsets
 from segstore.log.quarantine import Quarantine
 from segstore.log.segment import Segment
 from segstore.log.segments import Segments
@@ -28,7 +35,7 @@ from segstore.types import EpochEntry, LogOffsetMetadata
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from segstore._core import Directory, ScanResult, SegmentContext
+    from segstore._core import Directory, SegmentContext
     from segstore.log.log_places import FoundState, LogPlaces
     from segstore.log.recovery_report import RecoveryReport
 
@@ -76,9 +83,7 @@ class LogLoader:
         self._report = report
         self._progress = progress
 
-    # ---- for writing -----------------------------------------------------------------------------
-
-    def load_for_writing(self) -> LoadedLog:
+    def load(self) -> LoadedLog:
         """Bring the directory in order and return the log, all of it on stable storage.
 
         Raises
@@ -97,12 +102,13 @@ class LogLoader:
         epochs = self._read_epochs(segments, writable=True)
         state = self._read_state(found, epochs)
         if self._report.created:
+            self._check_never_had_records(found, epochs)
             log_end_offset, self._report.clean = found.log_start_offset, True
         elif (clean_end := self._clean_end(found, segments, epochs)) is not None:
             log_end_offset = clean_end
-            self._rebuild_missing_indexes(segments, names)
         else:
             log_end_offset = self._recover(segments, found, epochs, state, quarantine)
+        self._rebuild_lost_indexes(segments, names)
         if not segments or log_end_offset < found.log_start_offset:
             self._start_anew(segments, found.log_start_offset, quarantine)
             log_end_offset = segments[0].base_offset
@@ -110,6 +116,7 @@ class LogLoader:
                 epochs.clear_and_flush()
         active = segments[-1]
         active.prepare_for_appends()
+        known = state
         epochs.truncate_from_end(log_end_offset)
         epochs.truncate_from_start(found.log_start_offset)
         epochs.flush()
@@ -119,10 +126,10 @@ class LogLoader:
             epochs.latest_entry,
         )
         write_state(self._directory, state)
-        if found.recovery_point != log_end_offset and not self._report.created:
+        if found.recovery_point not in {log_end_offset, None if self._report.created else -1}:
             self._places.write_recovery_point(log_end_offset)
         log_end = LogOffsetMetadata(log_end_offset, active.base_offset, active.size_bytes)
-        self._fill_report(segments, found, log_end_offset)
+        self._fill_report(segments, found, log_end_offset, known)
         return LoadedLog(
             Segments(segments),
             self._report.log_start_offset,
@@ -131,6 +138,21 @@ class LogLoader:
             epochs,
             state,
         )
+
+    def _check_never_had_records(self, found: FoundState, epochs: LeaderEpochFileCache) -> None:
+        """Raise when a directory without a ``.log`` is one that lost them all [DUR-51].
+
+        A line in the log directory's checkpoint alone may be that of a partition that was removed.
+        """
+        if found.recovery_point is None or found.recovery_point <= found.log_start_offset:
+            return
+        own = (LOG_STATE, RECOVERY_POINT_CHECKPOINT)
+        if epochs.entries or any(self._directory.exists(name) for name in own):
+            raise CorruptLogError(
+                f"there is no .log file, but records up to {found.recovery_point - 1} had been"
+                " synced: they are missing",
+                file=self._directory.path,
+            )
 
     def _without_deleted_records(self, segments: list[Segment], log_start: int) -> list[Segment]:
         """Drop segments that end at or below the log start: they were deleted and acked.
@@ -170,6 +192,12 @@ class LogLoader:
         if not ends_clean:
             report.reason = f"marked clean, but {active.name} ends in bytes that are no batch"
             return None
+        if found.lacks_records_from(end):
+            report.reason = (
+                f"marked clean, but the log ends at offset {end}, below the recovery point"
+                f" {found.recovery_point}"
+            )
+            return None
         if not found.parent_is_clean and marker is not None:
             seen = (end, active.base_offset, active.size_bytes, epochs.latest_entry)
             noted = (
@@ -195,7 +223,7 @@ class LogLoader:
         recovery = LogRecovery(self._directory, self._report, quarantine, state, self._progress)
         recovered = recovery.recover(segments, found.recovery_point, found.log_start_offset)
         segments[:] = recovered.segments
-        _note_epochs(epochs, recovered.epochs)
+        note_epochs(epochs, recovered.epochs)
         return recovered.next_offset
 
     def _start_anew(self, segments: list[Segment], offset: int, quarantine: Quarantine) -> None:
@@ -213,17 +241,22 @@ class LogLoader:
         segments[:] = [Segment(self._context, offset, create=True)]
         self._directory.sync()
 
-    def _rebuild_missing_indexes(self, segments: list[Segment], names: Iterable[str]) -> None:
+    def _rebuild_lost_indexes(self, segments: list[Segment], names: Iterable[str]) -> None:
         """Make anew what may be lost at any time [DUR-8]; Kafka does so for ``.index`` only.
 
-        Source: [LDR-15].
+        Source: [LDR-15, DUR-97]. Recovery has rebuilt those that it went through.
         """
         present = set(names)
-        for segment, following in zip(segments, [*segments[1:], None], strict=True):
+        rebuilt = set(self._report.rebuilt)
+        for segment in segments:
             base = segment.base_offset
-            index_names = [file_name(base, "index"), file_name(base, "timeindex")]
-            missing = [name for name in index_names if name not in present]
-            if not missing or segment.size_bytes == 0:
+            lost = [
+                name
+                for kind, entry_bytes in INDEX_ENTRY_BYTES.items()
+                if (name := file_name(base, kind)) not in rebuilt
+                and (name not in present or self._directory.info(name).size % entry_bytes)
+            ]
+            if not lost or segment.size_bytes == 0:
                 continue
             _, recovery = segment.recover(cut=False, expected_offset=base)
             if recovery.scan.stop != "complete":
@@ -232,9 +265,9 @@ class LogLoader:
                     file=segment.name,
                     position=recovery.scan.valid_bytes,
                 ) from recovery.scan.why
-            if following is not None:
+            if segment is not segments[-1]:
                 segment.flush(indexes=True)
-            self._report.rebuilt += missing
+            self._report.rebuilt += lost
 
     def _read_state(self, found: FoundState, epochs: LeaderEpochFileCache) -> LogState | None:
         """Return what ``.segstore`` says, None when a broker has written since [DUR-64]."""
@@ -245,90 +278,18 @@ class LogLoader:
             return None
         return state
 
-    # ---- for reading -----------------------------------------------------------------------------
-
-    def load_for_reading(self) -> LoadedLog:
-        """Return the log as it stands; nothing on disk is changed [DUR-71].
-
-        A bad tail ends the log for this handle; damage below the recovery point is reported.
-        """
-        found = self._places.read()
-        self._report.warnings += found.warnings
-        leftovers = Leftovers(self._directory, self._context, self._report)
-        segments = leftovers.segments_for_reading()
-        if not segments:
-            raise NotALogError(
-                "the directory holds no .log file: there is no log to read",
-                file=self._directory.path,
-            )
-        segments.sort(key=lambda segment: segment.base_offset)
-        epochs = self._read_epochs(segments, writable=False)
-        clean_end = self._clean_end(found, segments, epochs)
-        if clean_end is not None:
-            end, position = clean_end, segments[-1].size_bytes
-            recovery_point = end
-        else:
-            end, position = self._readable_end(segments, found, epochs)
-            recovery_point = min(found.recovery_point or 0, end)
-        epochs.truncate_from_end(end + 1)  # an epoch without records yet is the leader's latest
-        epochs.truncate_from_start(found.log_start_offset)
-        end = max(end, found.log_start_offset)
-        log_end = LogOffsetMetadata(end, segments[-1].base_offset, position)
-        self._fill_report(segments, found, end)
-        return LoadedLog(
-            Segments(segments), self._report.log_start_offset, log_end, recovery_point, epochs, None
-        )
-
-    def _readable_end(
-        self, segments: list[Segment], found: FoundState, epochs: LeaderEpochFileCache
-    ) -> tuple[int, int]:
-        """Return the log end of an unclean log and its byte in the last segment that counts.
-
-        *segments* loses those behind the first bad batch.
-        """
-        safe_below = found.recovery_point
-        if safe_below is None:
-            safe_below = found.log_start_offset
-        first = floor_index(segments, safe_below)
-        end, position = segments[first].base_offset, 0
-        for index in range(first, len(segments)):
-            segment = segments[index]
-            start = 0 if index > first else _position_of(segment, safe_below)
-            headers, scan = segment.scan(
-                start_position=start,
-                check_order=True,
-                expected_offset=max(end, segment.base_offset),
-            )
-            self._report.scanned_bytes += scan.valid_bytes - start
-            _note_epochs(epochs, epoch_changes(headers, _latest(epochs)))
-            end, position = max(scan.next_offset, segment.base_offset), scan.valid_bytes
-            if scan.stop != "complete":
-                self._note_bad_end(
-                    segment, scan, segments[index + 1 :], was_synced=end < safe_below
-                )
-                del segments[index + 1 :]
-                break
-        return end, position
-
-    def _note_bad_end(
-        self, segment: Segment, scan: ScanResult, later: list[Segment], *, was_synced: bool
-    ) -> None:
-        why = scan.why or f"{segment.name}: an incomplete batch at position {scan.valid_bytes}"
-        self._report.reason = str(why)
-        if was_synced or any(other.size_bytes for other in later):
-            self._report.warnings.append(
-                f"damaged at offset {scan.next_offset}: {why}; what follows is not read"
-            )
-
-    # ---- both ------------------------------------------------------------------------------------
-
     def _read_epochs(self, segments: list[Segment], *, writable: bool) -> LeaderEpochFileCache:
         """Read the leader-epoch checkpoint, or make the cache anew from batch headers [DUR-21]."""
         try:
             cache = LeaderEpochFileCache.read(self._directory, writable=writable)
             if cache is not None:
                 return cache
-        except (CorruptCheckpointError, IllegalArgumentError) as error:
+        except (
+            CorruptCheckpointError,
+            IllegalArgumentError,
+            LimitExceededError,
+            NotALogError,
+        ) as error:
             self._report.warnings.append(f"{LEADER_EPOCH_CHECKPOINT} cannot be read: {error}")
         cache = LeaderEpochFileCache(self._directory if writable else None)
         for segment in segments:
@@ -336,13 +297,27 @@ class LogLoader:
                 headers, _ = segment.scan(check_crc=False)
             except SegstoreError:
                 break  # damage is found, and reported, by who reads the segment
-            _note_epochs(cache, epoch_changes(headers, _latest(cache)))
-        if segments:
+            note_epochs(cache, epoch_changes(headers, latest_epoch(cache)))
+        if any(segment.size_bytes for segment in segments):
             self._report.rebuilt.append(LEADER_EPOCH_CHECKPOINT)
+            if writable and not cache.entries:
+                cache.clear_and_flush()  # an empty file says that there are none
         return cache
 
-    def _fill_report(self, segments: list[Segment], found: FoundState, log_end_offset: int) -> None:
+    def _fill_report(
+        self,
+        segments: list[Segment],
+        found: FoundState,
+        log_end_offset: int,
+        state: LogState | None,
+    ) -> None:
         report = self._report
+        first, log_start = segments[0].base_offset, found.log_start_offset
+        if state is not None and max(log_start, state.contiguous_from) < first:
+            report.warnings.append(  # legal [DUR-54], but this library moves the log start first
+                f"records {max(log_start, state.contiguous_from)} to {first - 1} are missing: the"
+                " log begins behind them"
+            )
         report.log_start_offset = max(found.log_start_offset, segments[0].base_offset)
         report.log_end_offset = log_end_offset
         report.recovery_point = log_end_offset if report.clean else found.recovery_point or 0
@@ -356,25 +331,14 @@ def write_state(directory: Directory, state: LogState) -> None:
         directory.write_file_atomically(LOG_STATE, data)
 
 
-def _position_of(segment: Segment, offset: int) -> int:
-    """Return where the batch with *offset* begins, or the last one; 0 when that cannot be told."""
-    try:
-        found = segment.translate_offset(offset)
-        if found is None:
-            next_offset, _ = segment.read_next_offset()
-            found = segment.translate_offset(next_offset - 1)
-    except (CorruptRecordError, CorruptLogError):
-        return 0
-    return 0 if found is None else found.position
-
-
-def _note_epochs(cache: LeaderEpochFileCache, entries: Iterable[EpochEntry]) -> None:
+def note_epochs(cache: LeaderEpochFileCache, entries: Iterable[EpochEntry]) -> None:
     """Take over epochs that are newer than the cache's latest [SEG-40]."""
     for epoch, start_offset in entries:
-        if epoch > _latest(cache):
+        if epoch > latest_epoch(cache):
             cache.note(epoch, start_offset)
 
 
-def _latest(cache: LeaderEpochFileCache) -> int:
+def latest_epoch(cache: LeaderEpochFileCache) -> int:
+    """Return the newest epoch, -1 when there is none."""
     latest = cache.latest_epoch
     return -1 if latest is None else latest

@@ -15,7 +15,12 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from segstore.errors import CorruptCheckpointError, LogLockedError
+from segstore.errors import (
+    CorruptCheckpointError,
+    LimitExceededError,
+    LogLockedError,
+    NotALogError,
+)
 from segstore.log.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
     LOG_START_OFFSET_CHECKPOINT,
@@ -66,6 +71,11 @@ class FoundState:
     own_marker: CleanShutdownMarker | None
     warnings: list[str] = field(default_factory=list)
 
+    def lacks_records_from(self, log_end_offset: int) -> bool:
+        """Whether a log that ends there has lost records that had been synced [DUR-51]."""
+        point = self.recovery_point
+        return point is not None and log_end_offset < point > self.log_start_offset
+
 
 class LogPlaces:
     """Reads and writes checkpoints and clean markers of one partition.
@@ -78,46 +88,53 @@ class LogPlaces:
         The one above it, where it can be opened.
     topic_partition : TopicPartition
         Whose lines to read.
+    parent_was_clean : bool
+        The log directory's marker was there, and its owner, who opens one log after another, has
+        removed it before the first of them could be written.
     """
 
     def __init__(
-        self, directory: Directory, parent: Directory | None, topic_partition: TopicPartition
+        self,
+        directory: Directory,
+        parent: Directory | None,
+        topic_partition: TopicPartition,
+        *,
+        parent_was_clean: bool = False,
     ) -> None:
         self.directory = directory
         self.parent = parent
         self.topic_partition = topic_partition
+        self._parent_was_clean = parent_was_clean
 
     def read(self) -> FoundState:
         """Read both places; what cannot be read counts as missing, with a warning [DUR-21]."""
         warnings: list[str] = []
-        log_starts = self._offsets(LOG_START_OFFSET_CHECKPOINT, warnings)
-        recovery_points = self._offsets(RECOVERY_POINT_CHECKPOINT, warnings)
-        parent_is_clean = self.parent is not None and self.parent.exists(CLEAN_SHUTDOWN_MARKER)
+        places = [self.directory] if self.parent is None else [self.directory, self.parent]
+        log_starts = [self._offset(p, LOG_START_OFFSET_CHECKPOINT, warnings) for p in places]
+        recovery_points = [self._offset(p, RECOVERY_POINT_CHECKPOINT, warnings) for p in places]
+        parent_is_clean = self._parent_was_clean or (
+            self.parent is not None and self.parent.exists(CLEAN_SHUTDOWN_MARKER)
+        )
         own_marker = None
         if self.directory.exists(CLEAN_SHUTDOWN_MARKER):
             data = self.directory.read_file(CLEAN_SHUTDOWN_MARKER, MAX_MARKER_BYTES)
             own_marker = CleanShutdownMarker.parse(data)
         return FoundState(
-            log_start_offset=max(log_starts, default=0),
-            recovery_point=min(recovery_points, default=None),
+            log_start_offset=max((start for start in log_starts if start is not None), default=0),
+            recovery_point=min(
+                (point for point in recovery_points if point is not None), default=None
+            ),
             parent_is_clean=parent_is_clean,
             own_marker=own_marker,
             warnings=warnings,
         )
 
-    def _offsets(self, name: str, warnings: list[str]) -> list[int]:
-        offsets = []
-        for directory in (self.directory, self.parent):
-            if directory is None:
-                continue
-            try:
-                offset = read_offset(directory, name, self.topic_partition)
-            except CorruptCheckpointError as error:
-                warnings.append(f"{directory.path}/{name} cannot be read: {error.message}")
-                continue
-            if offset is not None:
-                offsets.append(offset)
-        return offsets
+    def _offset(self, directory: Directory, name: str, warnings: list[str]) -> int | None:
+        try:
+            return read_offset(directory, name, self.topic_partition)
+        except (CorruptCheckpointError, NotALogError, LimitExceededError) as error:
+            warnings.append(f"{directory.path}/{name} cannot be read: {error.message}")
+            return None
 
     def remove_clean_markers(self) -> None:
         """Before the first write: the stop is unclean until `mark_clean` [DUR-24]."""
@@ -127,8 +144,16 @@ class LogPlaces:
                 directory.sync()
 
     def write_log_start(self, offset: int) -> None:
-        """Bring the log start to stable storage in the partition's own checkpoint [DUR-19]."""
-        write_offset(self.directory, LOG_START_OFFSET_CHECKPOINT, self.topic_partition, offset)
+        """Bring the log start to stable storage in the partition's own checkpoint [DUR-19].
+
+        Of two places the greater counts: a truncation below the log start lowers both.
+        """
+        name = LOG_START_OFFSET_CHECKPOINT
+        parent = self.parent
+        if parent is not None and (self._offset(parent, name, []) or 0) > offset:
+            with _merge_lock(parent):
+                self._merge(parent, name, offset)
+        write_offset(self.directory, name, self.topic_partition, offset)
 
     def write_recovery_point(self, offset: int) -> None:
         """Bring the recovery point to stable storage in the partition's own checkpoint."""

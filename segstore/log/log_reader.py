@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from segstore._core import process_id
 from segstore.errors import ClosedError, ForkedHandleError, IllegalArgumentError
+from segstore.log.arguments import integer
 from segstore.log.committed_view import current_view
 from segstore.log.local_log import out_of_range
 from segstore.log.log_scan import LogScan, check_range
@@ -162,6 +163,7 @@ class LogReader:
         if max_bytes is None:
             return self.scan(offset, isolation=isolation)
         self._require_open()
+        offset, max_bytes = integer("offset", offset), integer("max_bytes", max_bytes)
         if max_bytes < 0:
             raise IllegalArgumentError(f"max_bytes {max_bytes} is negative", found=str(max_bytes))
         bound = self._bound(isolation)
@@ -222,7 +224,7 @@ class LogReader:
         self._require_open()
         bound = self._bound(isolation)
         log_start = self._log_start_offset
-        start = log_start if start_offset is None else start_offset
+        start = log_start if start_offset is None else integer("start_offset", start_offset)
         if not log_start <= start <= max(self.log_end_offset, log_start):
             raise out_of_range(start, log_start, self.log_end_offset)
         check_range(start_offset, end_offset, "offset")
@@ -289,7 +291,7 @@ class LogReader:
             The writer cut the log below what was read already [DUR-77].
         """
         self._require_open()
-        start = self.log_end_offset if offset is None else offset
+        start = self.log_end_offset if offset is None else integer("offset", offset)
         if not self._log_start_offset <= start <= self.refresh():
             raise out_of_range(start, self._log_start_offset, self.log_end_offset)
         return self._follow(start, timeout, poll_interval)
@@ -327,7 +329,7 @@ class LogReader:
             In ms; negative ones have no special meaning here.
         """
         self._require_open()
-        found = self._find_offset_by_timestamp(timestamp)
+        found = self._find_offset_by_timestamp(integer("timestamp", timestamp))
         return None if found is None else found.offset
 
     def fetch_offset_by_timestamp(
@@ -350,6 +352,7 @@ class LogReader:
         Source: [TS-1..TS-4, TS-6]; Kafka ``UnifiedLog.fetchOffsetByTimestamp``.
         """
         self._require_open()
+        timestamp = integer("timestamp", timestamp)
         nothing = FileTimestampAndOffset(NO_TIMESTAMP, UNKNOWN_OFFSET, None)
         log_start = self._log_start_offset
         if timestamp in {SpecialTimestamp.EARLIEST, SpecialTimestamp.EARLIEST_LOCAL}:
@@ -360,7 +363,7 @@ class LogReader:
         if timestamp == SpecialTimestamp.LATEST:
             end = self._bound(isolation).message_offset
             return FileTimestampAndOffset(NO_TIMESTAMP, end, self._epochs.latest_epoch)
-        if timestamp == SpecialTimestamp.LATEST_TIERED:
+        if timestamp in {SpecialTimestamp.LATEST_TIERED, SpecialTimestamp.EARLIEST_PENDING_UPLOAD}:
             return FileTimestampAndOffset(NO_TIMESTAMP, UNKNOWN_OFFSET, -1)
         is_max = timestamp == SpecialTimestamp.MAX
         found = self._find_max_timestamp() if is_max else self._find_offset_by_timestamp(timestamp)
@@ -370,11 +373,15 @@ class LogReader:
 
     def _find_offset_by_timestamp(self, timestamp: int) -> FileTimestampAndOffset | None:
         """Look in the first segment that has that timestamp or a later one [TS-2]."""
-        log_end = self.log_end_offset
-        for segment in self._local_log.segments:
+        local_log = self._local_log
+        log_end = local_log.log_end
+        for segment in local_log.segments:
             if segment.largest_timestamp() >= timestamp:
-                found = segment.find_offset_by_timestamp(timestamp, self._log_start_offset)
-                return found if found is not None and found.offset < log_end else None
+                found = segment.find_offset_by_timestamp(
+                    timestamp, self._log_start_offset, local_log.max_position(segment, log_end)
+                )
+                is_visible = found is not None and found.offset < log_end.message_offset
+                return found if is_visible else None
         return None
 
     def _find_max_timestamp(self) -> FileTimestampAndOffset | None:

@@ -106,7 +106,8 @@ class LogRecovery:
         for index in range(first, len(segments)):
             segment = segments[index]
             if self._is_behind_gap(segment, next_offset, safe_below, is_first=index == first):
-                self._set_aside(segments[index:], f"a gap before offset {segment.base_offset}")
+                reason = f"records {next_offset} to {segment.base_offset - 1} are missing"
+                self._set_aside(segments[index:], reason, next_offset)
                 break
             how = self._how_to_scan(segment, next_offset, previous_epoch)
             headers, recovery = segment.recover(cut=False, **how._asdict())
@@ -128,6 +129,12 @@ class LogRecovery:
             previous_epoch = scan.last_epoch if len(headers) else previous_epoch
             if scan.stop != "complete" or (following is None and index + 1 < len(segments)):
                 break
+        if next_offset < safe_below and safe_below > log_start_offset:
+            raise self._damage(
+                kept[-1],
+                f"the log ends at offset {next_offset}: records from there to {safe_below - 1} had"
+                " been synced, and are missing",
+            )
         self._rewrite(kept[first:], safe_below)
         self._directory.sync()
         return Recovered(kept, next_offset, epochs)
@@ -147,16 +154,27 @@ class LogRecovery:
             self._progress("recover", self._report.scanned_bytes, total)
 
     def _check_sealed(self, segments: list[Segment]) -> None:
-        """Compare ends and beginnings of the segments below the recovery point [DUR-51, DUR-54]."""
+        """Compare ends and beginnings of the segments below the recovery point.
+
+        Source: [DUR-51, DUR-54].
+        """
+        state = self._state
         for segment, following in pairwise(segments):
             try:
                 next_offset, ends_clean = segment.read_next_offset()
             except SegstoreError as error:
-                raise _damage(segment, f"cannot be read to its end: {error}") from error
+                raise self._damage(segment, f"cannot be read to its end: {error}") from error
             if not ends_clean:
-                raise _damage(segment, f"ends in bytes that are no batch, behind {next_offset - 1}")
+                raise self._damage(
+                    segment, f"ends in bytes that are no batch, behind {next_offset - 1}"
+                )
             if next_offset > following.base_offset:
-                raise _damage(segment, f"reaches offset {next_offset - 1}, into the next segment")
+                raise self._damage(
+                    segment, f"reaches offset {next_offset - 1}, into the next segment"
+                )
+            is_behind_gap = following.base_offset > next_offset
+            if is_behind_gap and state is not None and next_offset >= state.contiguous_from:
+                raise self._missing_between(following, next_offset)
             if segment.size_bytes > 0 and not segment.can_hold(segment.max_timestamp().offset):
                 segment.recover(cut=False, expected_offset=segment.base_offset)
                 self._report.rebuilt.append(file_name(segment.base_offset, "timeindex"))
@@ -170,7 +188,7 @@ class LogRecovery:
         if is_first or state is None or base <= next_offset or next_offset < state.contiguous_from:
             return False
         if base < safe_below:
-            raise _damage(segment, f"follows offset {next_offset - 1}: those between are missing")
+            raise self._missing_between(segment, next_offset)
         return True
 
     def _end_at_overlap(
@@ -185,10 +203,13 @@ class LogRecovery:
         lower_epoch = int(overlapping["partition_leader_epoch"][0])
         higher_epoch = int(their_headers["partition_leader_epoch"][0]) if len(their_headers) else -1
         if following.base_offset < safe_below and following.size_bytes > 0:
-            raise _damage(following, "overlaps the segment before it, below the recovery point")
+            raise self._damage(
+                following, "overlaps the segment before it, below the recovery point"
+            )
         if 0 <= lower_epoch < higher_epoch:
-            raise _damage(following, "overlaps the segment before it, in a newer leader epoch")
-        self._set_aside(later, f"the segment before reaches beyond {following.base_offset}")
+            raise self._damage(following, "overlaps the segment before it, in a newer leader epoch")
+        reason = f"the segment before reaches beyond {following.base_offset}"
+        self._set_aside(later, reason, int(overlapping["last_offset"][-1]) + 1)
 
     def _check_is_tail(
         self,
@@ -201,7 +222,7 @@ class LogRecovery:
         """Raise unless what ends the log is at or above the recovery point [DUR-51, DUR-63]."""
         why = scan.why or f"an incomplete batch at position {scan.valid_bytes}"
         if recovery_point is not None and scan.next_offset < safe_below:
-            raise _damage(
+            raise self._damage(
                 segment,
                 f"{why}; records from {scan.next_offset} to {safe_below - 1} had been synced",
             ) from scan.why
@@ -210,7 +231,7 @@ class LogRecovery:
             and scan.stop == "order"
             and not self._repeats_earlier_batch(segment, headers, scan.valid_bytes)
         ):
-            raise _damage(segment, f"{why}, and there is no recovery point") from scan.why
+            raise self._damage(segment, f"{why}, and there is no recovery point") from scan.why
 
     def _repeats_earlier_batch(
         self, segment: Segment, headers: BatchHeaders, position: int
@@ -229,18 +250,28 @@ class LogRecovery:
             for earlier in same["position"]
         )
 
+    def _missing_between(self, segment: Segment, next_offset: int) -> CorruptLogError:
+        last = segment.base_offset - 1
+        return self._damage(segment, f"records {next_offset} to {last} are missing before it")
+
+    def _damage(self, segment: Segment, what: str) -> CorruptLogError:
+        return CorruptLogError(
+            f"{what}. Nothing was changed; read_only=True opens the log as it is",
+            file=f"{self._directory.path}/{segment.name}",
+        )
+
     def _cut(self, segment: Segment, scan: ScanResult, how: _Scan, later: list[Segment]) -> None:
         """Take later segments out, highest first, then cut the file; may be repeated [DUR-56]."""
         reason = str(scan.why or f"{segment.name}: an incomplete batch at {scan.valid_bytes}")
         size = segment.size_bytes
         self._quarantine.keep_tail(segment.base_offset, scan.valid_bytes, size)
-        self._set_aside(later, reason)
+        self._set_aside(later, reason, scan.next_offset)
         segment.recover(cut=True, **how._asdict())
         self._report.truncated_bytes += size - scan.valid_bytes
         self._report.truncated_from_offset = scan.next_offset
         self._report.reason = reason
 
-    def _set_aside(self, segments: list[Segment], reason: str) -> None:
+    def _set_aside(self, segments: list[Segment], reason: str, log_end_offset: int) -> None:
         if not segments:
             return
         for segment in reversed(segments):
@@ -252,9 +283,8 @@ class LogRecovery:
                 self._report.removed.append(segment.name)
             segment.close_quietly()
         self._directory.sync()
-        if self._report.truncated_from_offset is None:
-            self._report.truncated_from_offset = segments[0].base_offset
-        self._report.reason = self._report.reason or reason
+        self._report.truncated_from_offset = log_end_offset
+        self._report.reason = reason
 
     def _rewrite(self, segments: list[Segment], safe_below: int) -> None:
         """Bring everything above the recovery point to stable storage again [DUR-36]."""
@@ -284,10 +314,3 @@ def floor_index(segments: list[Segment], offset: int) -> int:
     while index + 1 < len(segments) and segments[index + 1].base_offset <= offset:
         index += 1
     return index
-
-
-def _damage(segment: Segment, what: str) -> CorruptLogError:
-    return CorruptLogError(
-        f"{what}. Nothing was changed; read_only=True opens the log as it is",
-        file=segment.name,
-    )

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from segstore._core import ArrowStream, ColumnDecoder, decode_tuples, iterate_records, scan_batches
 from segstore.errors import CorruptLogError, IllegalArgumentError, SegstoreError
-from segstore.log.local_log import check_ends_clean
+from segstore.log.arguments import integer
 from segstore.records.columns import (
     KAFKA_COLUMNS,
     MAX_BATCH_BYTES,
@@ -14,7 +15,7 @@ from segstore.records.columns import (
     decode_to_batches,
     to_table,
 )
-from segstore.records.memory_records import batches_of
+from segstore.records.record_batch import RecordBatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     )
     from segstore.log.local_log import LocalLog
     from segstore.log.segment import Segment
-    from segstore.records.record_batch import RecordBatch
     from segstore.types import LogOffsetMetadata, TopicPartition
 
 CHUNK_BYTES: Final = 1024 * 1024
@@ -46,6 +46,14 @@ class Chunk(NamedTuple):
     segment: Segment
     position: int
     """Byte of the first batch in the segment."""
+
+    @contextlib.contextmanager
+    def naming_the_file(self) -> Iterator[None]:
+        """Give file and position in it to an error about the bytes of this chunk."""
+        try:
+            yield
+        except SegstoreError as error:
+            raise _located(error, self.segment, self.position) from error.__cause__
 
 
 class LogScan:
@@ -129,10 +137,11 @@ class LogScan:
                 partition=partition,
                 aborted=self._aborted,
             )
-            if everything:
-                yield from records
-            else:
-                yield from (record for record in records if low <= (record.timestamp or 0) < high)
+            with chunk.naming_the_file():
+                if everything:
+                    yield from records
+                else:
+                    yield from (one for one in records if low <= (one.timestamp or 0) < high)
 
     def tuples(self) -> list[tuple[int, int, bytes | None, bytes | None]]:
         """Return (offset, timestamp, key, value) of all records."""
@@ -140,14 +149,7 @@ class LogScan:
         everything = low == MIN_LONG and high == MAX_LONG
         rows: list[tuple[int, int, bytes | None, bytes | None]] = []
         for chunk in self._chunks():
-            more = decode_tuples(
-                chunk.data,
-                self._codecs,
-                start_offset=self.start_offset,
-                end_offset=self.end_offset,
-                check_crc=self._check_crcs,
-                aborted=self._aborted,
-            )
+            more = self._decoded(chunk, chunk.data)
             rows += more if everything else [row for row in more if low <= row[1] < high]
         return rows
 
@@ -166,16 +168,24 @@ class LogScan:
             whole &= (headers["records_count"] >= 0) & (headers["magic"] > 1)
             is_data = (headers["attributes"] & CONTROL_ATTRIBUTE) == 0
             total += int(headers["records_count"][whole & is_data].sum())
-            for batch in batches_of(headers[~whole], chunk.data, self._codecs):
-                rows = decode_tuples(
-                    batch.data,
-                    self._codecs,
-                    start_offset=self.start_offset,
-                    end_offset=self.end_offset,
-                    check_crc=self._check_crcs,
-                )
-                total += len(rows)
+            for row in headers[~whole]:
+                begin = int(row["position"])
+                data = chunk.data[begin : begin + int(row["size_bytes"])]
+                total += len(self._decoded(chunk, data, begin))
         return total
+
+    def _decoded(
+        self, chunk: Chunk, data: memoryview, begin: int = 0
+    ) -> list[tuple[int, int, bytes | None, bytes | None]]:
+        with chunk._replace(position=chunk.position + begin).naming_the_file():
+            return decode_tuples(
+                data,
+                self._codecs,
+                start_offset=self.start_offset,
+                end_offset=self.end_offset,
+                check_crc=self._check_crcs,
+                aborted=self._aborted,
+            )
 
     def batches(self) -> Iterator[RecordBatch]:
         """Yield the batches that reach into the range, control batches too.
@@ -184,9 +194,11 @@ class LogScan:
         """
         topic, partition = self._topic_partition
         for chunk in self._chunks():
-            yield from batches_of(
-                chunk.headers, chunk.data, self._codecs, topic=topic, partition=partition
-            )
+            headers = chunk.headers.copy()
+            headers["position"] += chunk.position
+            for header, place in zip(headers, chunk.headers["position"], strict=True):
+                data = chunk.data[int(place) : int(place) + int(header["size_bytes"])]
+                yield RecordBatch(header, data, self._codecs, topic=topic, partition=partition)
 
     # ---- Arrow -----------------------------------------------------------------------------------
 
@@ -199,8 +211,20 @@ class LogScan:
     def _arrow_batches(
         self, columns: Sequence[str], rows: int = MAX_BATCH_ROWS, max_bytes: int = MAX_BATCH_BYTES
     ) -> Iterator[ArrowBatch]:
-        chunks = (chunk.data for chunk in self._chunks())
-        return decode_to_batches(chunks, self._decoder(columns), rows, max_bytes)
+        current: Chunk | None = None
+
+        def chunks_of_bytes() -> Iterator[memoryview]:
+            nonlocal current
+            for chunk in self._chunks():
+                current = chunk
+                yield chunk.data
+
+        try:
+            yield from decode_to_batches(chunks_of_bytes(), self._decoder(columns), rows, max_bytes)
+        except SegstoreError as error:
+            if current is not None:
+                _located(error, current.segment, current.position)
+            raise
 
     def to_arrow(self) -> Any:
         """Return a ``pyarrow.Table``; needs pyarrow."""
@@ -254,7 +278,9 @@ class LogScan:
             return offset
         if segment.largest_record_timestamp() < low:
             return None
-        found = segment.find_offset_by_timestamp(low, max(offset, segment.base_offset))
+        max_position = self._local_log.max_position(segment, self._bound)
+        first = max(offset, segment.base_offset)
+        found = segment.find_offset_by_timestamp(low, first, max_position)
         return None if found is None else max(found.offset, offset)
 
     def _chunks_of(self, segment: Segment, offset: int) -> Iterator[Chunk]:
@@ -267,9 +293,7 @@ class LogScan:
         while offset < self.end_offset and position < end_position:
             fetched = segment.read(offset, CHUNK_BYTES, end_position, min_one_message=True)
             if fetched is None or fetched.size_bytes == 0:
-                if position < 0 and not is_last:
-                    check_ends_clean(segment)
-                elif position >= 0 and fetched is None:
+                if position >= 0 and fetched is None:
                     raise _bad_end(segment, position, end_position)
                 return
             if position >= 0 and fetched.position != position:
@@ -291,7 +315,7 @@ class LogScan:
         if base[0] < segment.base_offset or last[0] < offset or (base[1:] <= last[:-1]).any():
             raise CorruptLogError(
                 "the offsets of the batches do not ascend",
-                file=segment.name,
+                file=segment.path,
                 position=fetched.position,
             )
         data = memoryview(fetched)[: result.valid_bytes]
@@ -313,7 +337,10 @@ class LogScan:
 
 
 def check_range(start: int | None, end: int | None, what: str) -> None:
-    """Refuse a reversed range."""
+    """Refuse a reversed range, and ends that are no integers."""
+    for name, value in ((f"start_{what}", start), (f"end_{what}", end)):
+        if value is not None:
+            integer(name, value)
     if start is not None and end is not None and end < start:
         raise IllegalArgumentError(
             f"the {what} range from {start} to {end} is reversed",
@@ -325,7 +352,7 @@ def check_range(start: int | None, end: int | None, what: str) -> None:
 def _bad_end(segment: Segment, position: int, end_position: int) -> CorruptLogError:
     return CorruptLogError(
         f"bytes {position} to {end_position} are no batches",
-        file=segment.name,
+        file=segment.path,
         position=position,
         found="bytes that are no batch",
         expected="a batch",
@@ -333,9 +360,9 @@ def _bad_end(segment: Segment, position: int, end_position: int) -> CorruptLogEr
 
 
 def _located(error: Exception, segment: Segment, start: int) -> Exception:
-    """Give the file's name and position to an error about a buffer."""
-    if isinstance(error, SegstoreError):
-        error.file = error.file or segment.name
+    """Give the file's path and the position in it to an error about a buffer."""
+    if isinstance(error, SegstoreError) and error.file is None:
+        error.file = segment.path
         if error.position is not None:
             error.position += start
     return error

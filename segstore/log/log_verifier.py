@@ -7,18 +7,23 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
-from segstore.errors import CorruptIndexError, SegstoreError
+from segstore.errors import SegstoreError
+from segstore.log.partition_directory import file_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segstore._core import BatchHeaders
+    from segstore._core import BatchHeaders, Directory
     from segstore.log.local_log import LocalLog
     from segstore.log.segment import Segment
+
+OFFSET_ENTRY_BYTES: Final = 8
+TIME_ENTRY_BYTES: Final = 12
+PIECE_BYTES: Final = 65536
 
 
 @dataclass(slots=True, kw_only=True)
@@ -95,6 +100,8 @@ def verify_log(
     expected = 0
     for segment in segments:
         check = _check_segment(segment, expected)
+        if not check.problems and segment is not segments[-1]:  # that one may be growing
+            _check_padding(local_log.directory, segment, check)
         expected = max(expected, check.next_offset)
         report.segments.append(check)
         if progress is not None:
@@ -132,7 +139,7 @@ def _check_segment(segment: Segment, expected_offset: int) -> SegmentCheck:
     try:
         _check_offset_index(segment, headers, check)
         _check_time_index(segment, headers, check)
-    except (CorruptIndexError, SegstoreError) as error:
+    except SegstoreError as error:
         check.problems.append(str(error))
     return check
 
@@ -149,6 +156,12 @@ def _check_offset_index(segment: Segment, headers: BatchHeaders, check: SegmentC
     previous = segment.base_offset - 1
     for number, (offset, position) in enumerate(segment.offset_index_entries()):
         last = batches.get(position)
+        if offset >= check.next_offset:
+            check.problems.append(
+                f"offset index entry {number} says offset {offset}, the segment ends before"
+                f" {check.next_offset}"
+            )
+            return
         if offset <= previous or last is None or last > offset:
             check.problems.append(
                 f"offset index entry {number} says offset {offset} is at {position},"
@@ -156,6 +169,25 @@ def _check_offset_index(segment: Segment, headers: BatchHeaders, check: SegmentC
             )
             return
         previous = offset
+
+
+def _check_padding(directory: Directory, segment: Segment, check: SegmentCheck) -> None:
+    """Behind the entries, which end where keys do not increase, there is nothing but zeros.
+
+    Source: [DUR-80].
+    """
+    offset_bytes = len(segment.offset_index_entries()) * OFFSET_ENTRY_BYTES
+    time_bytes = len(segment.time_index_entries()) * TIME_ENTRY_BYTES
+    for kind, start in (("index", offset_bytes), ("timeindex", time_bytes)):
+        name = file_name(segment.base_offset, kind)
+        position = start
+        while directory.exists(name) and (
+            rest := directory.read_range(name, position, PIECE_BYTES)
+        ):
+            if rest.strip(b"\0"):
+                check.problems.append(f"{name}: bytes from {start} on are no entries")
+                break
+            position += len(rest)
 
 
 def _check_time_index(segment: Segment, headers: BatchHeaders, check: SegmentCheck) -> None:

@@ -17,6 +17,7 @@ MAX_TOPIC_LENGTH: Final = 249
 
 LOG_FILE_SUFFIX: Final = "log"
 INDEX_FILE_SUFFIXES: Final = ("index", "timeindex", "txnindex")
+INDEX_ENTRY_BYTES: Final = {"index": 8, "timeindex": 12}
 DELETED_FILE_SUFFIX: Final = ".deleted"
 CLEANED_FILE_SUFFIX: Final = ".cleaned"
 SWAP_FILE_SUFFIX: Final = ".swap"

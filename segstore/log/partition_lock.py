@@ -5,8 +5,8 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Final
 
-from segstore import _core
-from segstore.errors import LogLockedError
+import segstore._core as _core
+from segstore.errors import LogLockedError, LogPermissionError
 from segstore.log.checkpoints import LOCK, META_PROPERTIES
 
 if TYPE_CHECKING:
@@ -94,10 +94,16 @@ class PartitionLock:
                     parent.create_file(LOCK)
                 locks.append(_lock(parent, "a broker or a LogManager", exclusive=False))
             locks.append(_lock(directory, "another process", exclusive=True))
-        except BaseException:
+        except BaseException as error:
             for lock in locks:
                 lock.release()
             _registry.remove(directory.identity)
+            if isinstance(error, LogPermissionError):  # nothing was created [DUR-40]
+                raise LogPermissionError(
+                    f"{error.message}; reading works with read_only=True",
+                    file=error.file,
+                    os_error=error.os_error,
+                ) from error
             raise
         return cls(directory.identity, locks)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from segstore import _core
+import segstore._core as _core
 from segstore.errors import (
     IllegalArgumentError,
     LogNotFoundError,
@@ -43,6 +43,16 @@ OWN_FILES = TEMPORARY_FILES | {
     "lost+found",
 }
 """What a directory without a ``.log`` may hold and still become a log."""
+
+
+def absolute_path(path: str | os.PathLike[str]) -> str:
+    """Return *path* absolute; a link to a partition's directory becomes that directory.
+
+    The directory above it is the one whose lock shuts out a broker, and whose checkpoints count
+    [DUR-65]. Links further up stay as the user wrote them.
+    """
+    full_path = os.path.abspath(os.fsdecode(path))  # noqa: PTH100 - as it was given
+    return os.path.realpath(full_path) if os.path.islink(full_path) else full_path  # noqa: PTH114
 
 
 def open_partition_directory(

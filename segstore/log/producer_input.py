@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
-from segstore import _core
+import segstore._core as _core
 from segstore._core import EncodedBatches, LogValidator, ValidatorMetrics
 from segstore.errors import (
     IllegalArgumentError,
@@ -59,7 +59,7 @@ class ProducerInput:
             LogValidator,
             codecs,
             log_append_time=config.message_timestamp_type == "LogAppendTime",
-            keys_required="compact" in config.cleanup_policy,
+            keys_required="compact" in config.cleanup_policies,
             timestamp_before_max_ms=config.message_timestamp_before_max_ms,
             timestamp_after_max_ms=config.message_timestamp_after_max_ms,
         )
@@ -82,6 +82,7 @@ class ProducerInput:
         """
         is_request = not isinstance(batches, (MemoryRecords, EncodedBatches))
         limit = self._config.max_message_bytes
+        data: Buffer
         data, headers = _analyzed(batches, AppendOrigin.CLIENT, max_message_bytes=limit)
         if not len(headers):
             return data, headers

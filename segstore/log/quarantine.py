@@ -29,12 +29,12 @@ class Quarantine:
     def keep_tail(self, base_offset: int, position: int, size_bytes: int) -> None:
         """Copy bytes ``[position, size_bytes)`` of a ``.log`` before they are cut.
 
-        Zeros at the end left out.
+        Zeros at the end are left out: a batch that ends in some is completed by them.
         """
         log_name = file_name(base_offset, "log")
         kept = bytearray()
-        end_of_content = 0
-        while position < size_bytes:
+        zeros_count = 0  # behind what is kept; they matter only when something else follows
+        while position < size_bytes and len(kept) < self._bytes_left:
             piece = self._directory.read_range(
                 log_name, position, min(_PIECE_BYTES, size_bytes - position)
             )
@@ -43,20 +43,17 @@ class Quarantine:
             position += len(piece)
             content = piece.rstrip(b"\0")
             if content:
-                end_of_content = len(kept) + len(content)
-            kept += piece
-            if len(kept) > self._bytes_left and end_of_content:
-                break
-            if not end_of_content:
-                kept.clear()
-        if end_of_content == 0:
+                kept += bytes(min(zeros_count, self._bytes_left - len(kept)))
+                kept += content
+                zeros_count = 0
+            zeros_count += len(piece) - len(content)
+        if not kept:
             return
-        if end_of_content > self._bytes_left:
+        if len(kept) > self._bytes_left or position < size_bytes:
             self._report.warnings.append(
                 f"only the first {self._bytes_left} bytes that were cut from {log_name} are kept"
             )
-            end_of_content = self._bytes_left
-        self._write(base_offset, bytes(kept[:end_of_content]))
+        self._write(base_offset, bytes(kept[: self._bytes_left]))
 
     def _write(self, base_offset: int, content: bytes) -> None:
         name = self._free_name(base_offset)

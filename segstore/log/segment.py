@@ -26,6 +26,11 @@ class Segment(LogSegment):
         """Name of the ``.log`` file."""
         return file_name(self.base_offset, "log")
 
+    @property
+    def path(self) -> str:
+        """Path of the ``.log`` file, for messages."""
+        return f"{self.directory_path}/{self.name}"
+
     def can_hold(self, offset: int) -> bool:
         """Whether *offset* is representable relative to the base [IDX-12]."""
         return 0 <= offset - self.base_offset <= MAX_INT

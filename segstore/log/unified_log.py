@@ -1,43 +1,27 @@
 """The log of one partition as a user sees it.
 
-Open, append, read, truncate, close (Kafka ``UnifiedLog``).
+State, roll, flush, close (Kafka ``UnifiedLog``). What reads, appends and truncates is in its bases,
+`LogReader`, `LogAppender` and `LogTruncator`; `log_opener` makes it.
 """
 
 from __future__ import annotations
 
 import logging
-import os
 import threading
 import warnings
-from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from segstore import _core
-from segstore.config import MAX_LONG, LogConfig
-from segstore.errors import (
-    DiskFullError,
-    FsyncFailedError,
-    IllegalArgumentError,
-    SegstoreError,
-)
+import segstore._core as _core
+from segstore.config import MAX_LONG
+from segstore.errors import DiskFullError, FsyncFailedError
 from segstore.log.background import BackgroundWorker
 from segstore.log.checkpoints import CleanShutdownMarker
-from segstore.log.durability import Durability
 from segstore.log.flusher import Flusher
-from segstore.log.local_log import LocalLog, out_of_range
-from segstore.log.log_appender import LogAppender
+from segstore.log.local_log import LocalLog
 from segstore.log.log_follower import LogFollower
-from segstore.log.log_loader import LogLoader
-from segstore.log.log_places import LogPlaces
-from segstore.log.partition_lock import PartitionLock
-from segstore.log.partition_path import (
-    check_file_system,
-    open_parent_directory,
-    open_partition_directory,
-)
+from segstore.log.log_truncator import LogTruncator
 from segstore.log.producer_input import ProducerInput
-from segstore.log.recovery_report import RecoveryReport
-from segstore.records.compression import codec_table, compression_level
+from segstore.records.compression import compression_level
 from segstore.records.record_builder import codec_of
 from segstore.types import Codec
 
@@ -47,16 +31,19 @@ if TYPE_CHECKING:
     from typing import Self
 
     from segstore._core import CodecTable, Directory, SegmentContext
+    from segstore.config import LogConfig
+    from segstore.log.durability import Durability
     from segstore.log.log_loader import LoadedLog
+    from segstore.log.log_places import LogPlaces
+    from segstore.log.partition_lock import PartitionLock
+    from segstore.log.recovery_report import RecoveryReport
     from segstore.log.segment import Segment
     from segstore.types import LogOffsetMetadata
-
-RECOVERIES = ("safe",)
 
 _log = logging.getLogger(__name__)
 
 
-class UnifiedLog(LogAppender):
+class UnifiedLog(LogTruncator):
     """One partition's log; any number of threads append and read. Made by `segstore.open`.
 
     Attributes
@@ -106,7 +93,7 @@ class UnifiedLog(LogAppender):
         )
         self._follower: LogFollower | None = None
         if self.read_only:
-            self._follower = LogFollower(self, places, context, loaded)
+            self._follower = LogFollower(self._local_log, places, context, loaded)
             return
         codec = codec_of(config)
         self._batch_bytes = _uncompressed_batch_bytes(config, codec)
@@ -193,113 +180,6 @@ class UnifiedLog(LogAppender):
             raise
         return durable_offset
 
-    # ---- truncate, delete ------------------------------------------------------------------------
-
-    def truncate_to(self, offset: int) -> bool:
-        """Remove the records from *offset* on, durably; returns whether there were any.
-
-        Source: [TRU-1..TRU-3].
-
-        A batch that holds *offset* goes whole; the next append gets *offset* all the same [TRU-5].
-        """
-        self._require_writable()
-        if offset < 0:
-            raise IllegalArgumentError(f"offset {offset} is negative", found=str(offset))
-        with self._append_lock:
-            self._require_writable()
-            if offset >= self.log_end_offset:
-                if self._epochs.truncate_from_end(self.log_end_offset):
-                    self._epochs.flush()
-                    self._save_state()
-                return False
-            if offset < self._local_log.segments.first_segment.base_offset:
-                self._truncate_fully(offset)
-            else:
-                self._truncate(offset)
-            return True
-
-    def _truncate(self, offset: int) -> None:
-        local_log, flusher = self._local_log, self._flusher
-        with _PoisonOnError(flusher):
-            was_durable = flusher.durable.message_offset >= offset
-            kept_end = local_log.end_of_data_below(offset)
-            flusher.lower_recovery_point(min(offset, kept_end))
-            local_log.truncate_to(offset)
-            self._epochs.truncate_from_end(offset)
-            self._epochs.flush()
-            self._save_state(contiguous_from=None if kept_end == offset else offset)
-            if offset < self._log_start_offset:
-                self._log_start_offset = offset
-                self._places.write_log_start(offset)
-            if was_durable:
-                flusher.note_durable(local_log.log_end)
-
-    def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Remove all records, durably, and go on at *offset* [TRU-4]."""
-        self._require_writable()
-        if offset < 0:
-            raise IllegalArgumentError(f"offset {offset} is negative", found=str(offset))
-        with self._append_lock:
-            self._require_writable()
-            self._truncate_fully(offset)
-
-    def _truncate_fully(self, offset: int) -> None:
-        with _PoisonOnError(self._flusher):
-            self._flusher.lower_recovery_point(min(offset, self._log_start_offset))
-            self._places.write_log_start(offset)
-            self._local_log.truncate_fully_and_start_at(offset)
-            self._log_start_offset = offset
-            self._epochs.clear_and_flush()
-            state = self._state
-            self._save_state(None if state is None else min(state.contiguous_from, offset))
-            self._flusher.note_durable(self._local_log.log_end)
-
-    def delete_records(self, before_offset: int) -> int:
-        """Remove the records below *before_offset*; returns the log start offset, durable [LST-4].
-
-        Files go when all of their records are below it, and are unlinked after
-        ``file_delete_delay_ms``.
-
-        Parameters
-        ----------
-        before_offset : int
-            At most the high watermark; -1 = the high watermark.
-
-        Raises
-        ------
-        OffsetOutOfRangeError
-            It is above the high watermark, or negative.
-        """
-        self._require_writable()
-        if self.config.cleanup_policy == "compact":
-            raise IllegalArgumentError("records of a compacted log are deleted by compaction")
-        with self._append_lock:
-            self._require_writable()
-            offset = self.high_watermark if before_offset == -1 else before_offset
-            if not 0 <= offset <= self.high_watermark:
-                raise out_of_range(offset, self._log_start_offset, self.high_watermark)
-            if offset > self._log_start_offset:
-                self._places.write_log_start(offset)
-                self._log_start_offset = offset
-                self._epochs.truncate_from_start(offset)
-                self._epochs.flush()
-                self._save_state()
-                self._delete_segments_below(offset)
-            return self._log_start_offset
-
-    def _delete_segments_below(self, offset: int) -> None:
-        """Delete the segments that end at or below the log start; the active one stays [RET-5]."""
-        segments = self._local_log.segments.as_tuple
-        goes = [
-            segment for segment, following in pairwise(segments) if following.base_offset <= offset
-        ]
-        if goes:
-            try:
-                self._local_log.delete_segments(goes)
-            except FsyncFailedError as error:
-                self._flusher.poison(error)
-                raise
-
     # ---- reading what others write ---------------------------------------------------------------
 
     def refresh(self) -> int:
@@ -313,9 +193,13 @@ class UnifiedLog(LogAppender):
             The writer cut the log below what was seen; this handle shows the shorter log now.
         """
         self._require_open()
-        if self._follower is not None:
+        follower = self._follower
+        if follower is not None:
             with self._append_lock:
-                self._follower.refresh()
+                try:
+                    follower.refresh()
+                finally:
+                    self._log_start_offset = follower.log_start_offset
         return self.log_end_offset
 
     # ---- the end ---------------------------------------------------------------------------------
@@ -412,124 +296,3 @@ def _uncompressed_batch_bytes(config: LogConfig, codec: Codec) -> int:
     """Return how large a batch may become before it is compressed: a codec may also expand it."""
     limit = min(config.max_message_bytes, config.roll_bytes)
     return limit if codec is Codec.NONE else max(limit - limit // 8 - 64, 1)
-
-
-class _PoisonOnError:
-    """What fails half-way through a truncation leaves memory and disk apart: no more writes.
-
-    Source: [DUR-38].
-    """
-
-    def __init__(self, flusher: Flusher) -> None:
-        self._flusher = flusher
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if isinstance(error, SegstoreError):
-            self._flusher.poison(error)
-
-
-def open(  # noqa: PLR0913 - the front door
-    path: str | os.PathLike[str],
-    *,
-    durability: str = "sync",
-    recovery: str = "safe",
-    read_only: bool = False,
-    config: LogConfig | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
-    allow_network_fs: bool = False,
-    parent_is_locked: bool = False,
-    **settings: Any,
-) -> UnifiedLog:
-    """Open the log of one partition, and make it when it is not there.
-
-    Parameters
-    ----------
-    path : path
-        A directory ``<topic>-<partition>``, of this library or a broker's.
-    durability : str
-        When an append returns: ``sync`` (the default), ``messages=N``, ``seconds=S`` or ``none``.
-    recovery : str
-        ``safe``: data that had been synced is never dropped to make an open succeed.
-    read_only : bool
-        Take no lock and change nothing; another process may be writing.
-    config : LogConfig or None
-        Kafka's topic settings.
-    progress : callable or None
-        Called with a phase, the work done and the work to do, while an unclean log is recovered.
-    allow_network_fs : bool
-        Write on NFS, CIFS or FUSE, where locks and syncs may not hold what they promise [DUR-72].
-    parent_is_locked : bool
-        For who holds the ``.lock`` of the directory above.
-    **settings
-        Fields of `LogConfig`: ``segment_bytes=64 * 1024 * 1024``.
-
-    Returns
-    -------
-    UnifiedLog
-        Its ``report`` says what was found and done.
-
-    Raises
-    ------
-    LogNotFoundError
-        There is nothing at *path* to read.
-    NotALogError, InvalidTopicError
-        The path is not that of a partition.
-    LogLockedError
-        Another writer has it.
-    CorruptLogError
-        Data that had been synced is damaged; ``read_only=True`` opens it.
-    IllegalArgumentError
-        A setting that does not exist, or is out of range.
-    """
-    began = _core.monotonic_ns()
-    full_path = os.path.abspath(os.fsdecode(path))  # noqa: PTH100 - links are not resolved
-    if recovery not in RECOVERIES:
-        raise IllegalArgumentError(
-            f"recovery {recovery!r} does not exist yet: use 'safe'",
-            found=repr(recovery),
-            expected="'safe'",
-        )
-    mode = Durability.parse(durability)
-    log_config = (config or LogConfig()).with_changes(**settings)
-    directory, topic_partition = open_partition_directory(full_path, read_only=read_only)
-    parent = None
-    lock = None
-    try:
-        parent = open_parent_directory(full_path)
-        if not read_only:
-            check_file_system(directory, allowed=allow_network_fs)
-            lock = PartitionLock.acquire(directory, parent, parent_is_locked=parent_is_locked)
-        report = RecoveryReport(mode=recovery)
-        codecs = codec_table(log_config.max_decompressed_batch_bytes)
-        context = _core.SegmentContext(
-            directory,
-            codecs,
-            writable=not read_only,
-            heap_indexes=read_only,
-            preallocate=log_config.preallocate,
-            index_interval_bytes=log_config.index_interval_bytes,
-            max_index_bytes=log_config.segment_index_bytes,
-            segment_bytes=log_config.roll_bytes,
-        )
-        places = LogPlaces(directory, parent, topic_partition)
-        loader = LogLoader(directory, places, context, report, progress)
-        loaded = loader.load_for_reading() if read_only else loader.load_for_writing()
-        mode = mode.with_flush_settings(log_config)
-        log = UnifiedLog(places, loaded, context, codecs, log_config, mode, report, lock)
-        report.seconds = (_core.monotonic_ns() - began) / 1e9
-    except BaseException:
-        if lock is not None:
-            lock.release()
-        directory.close()
-        if parent is not None:
-            parent.close()
-        raise
-    return log

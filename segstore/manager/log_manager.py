@@ -12,7 +12,7 @@ import os
 import threading
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from segstore import _core
+import segstore._core as _core
 from segstore._core import Directory
 from segstore.errors import (
     AlreadyExistsError,
@@ -31,11 +31,12 @@ from segstore.log.checkpoints import (
     RECOVERY_POINT_CHECKPOINT,
     format_offset_checkpoint,
 )
+from segstore.log.log_opener import open as open_log
 from segstore.log.partition_directory import check_topic, directory_name
-from segstore.log.unified_log import open as open_log
 from segstore.manager.partition_directories import (
     list_topic_partitions,
     refuse_partition_directory,
+    was_closed_cleanly,
 )
 from segstore.manager.partition_records import (
     StickyPartitioner,
@@ -100,6 +101,7 @@ class LogManager:
         self._mutex = threading.RLock()
         self._process_id = _core.process_id()
         self._logs: dict[TopicPartition, UnifiedLog] = {}
+        self._touched: set[TopicPartition] = set()
         self._partitioners: dict[str, StickyPartitioner] = {}
         self._lock: FileLock | None = None
         self._was_clean = False
@@ -202,10 +204,13 @@ class LogManager:
                 f"no partition {topic_partition} here", file=self.path, found="no such directory"
             )
         path = os.path.join(self.path, name)  # noqa: PTH118 - the directory's own spelling
+        was_clean = self._was_clean and topic_partition not in self._touched
+        self._touched.add(topic_partition)  # from here on only its own marker says that it is clean
         return open_log(
             path,
             read_only=self._read_only,
             parent_is_locked=self._lock is not None,
+            parent_was_clean=was_clean,
             **self._settings,
         )
 
@@ -299,7 +304,11 @@ class LogManager:
                 file=f"{self.path}/{LOCK}",
                 os_error=error.os_error,
             ) from error
+        # remembered: the logs are opened one by one, long after the marker is gone [DUR-24]
         self._was_clean = self._directory.exists(CLEAN_SHUTDOWN_MARKER)
+        if self._was_clean:
+            self._directory.unlink(CLEAN_SHUTDOWN_MARKER)
+            self._directory.sync()
         # each log merges its own line when it is closed; it does so where the files exist
         for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):
             if not self._directory.exists(name):
@@ -308,7 +317,8 @@ class LogManager:
     def close(self) -> None:
         """Close every log; if all closed cleanly, leave the marker a broker looks for [DUR-24].
 
-        The marker is left out when partitions that were never opened here may need recovery.
+        The marker is left out when partitions may need recovery: those that were never opened here
+        in a directory that was not clean, and those that could not be opened or closed.
         """
         with self._mutex:
             if self._closed:
@@ -316,23 +326,25 @@ class LogManager:
             self._check_process()
             self._closed = True
             errors: list[Exception] = []
-            unclean = [] if self._was_clean else self._unopened_partitions()
             for log in self._logs.values():
                 try:
                     log.close()
                 except Exception as error:  # noqa: BLE001 - the other logs are closed all the same
                     errors.append(error)
             try:
-                if self._lock is not None and not errors and not unclean:
+                if self._lock is not None and not errors and self._all_are_clean():
                     self._mark_clean()
             finally:
                 self._release()
         if errors:
             raise errors[0]
 
-    def _unopened_partitions(self) -> list[TopicPartition]:
-        """Partitions about which only their own directories know whether they are clean."""
-        return [key for key in list_topic_partitions(self._directory) if key not in self._logs]
+    def _all_are_clean(self) -> bool:
+        """Whether the next who opens the directory need not recover any partition in it."""
+        here = list_topic_partitions(self._directory)
+        if not self._was_clean and not self._touched.issuperset(here):
+            return False
+        return all(was_closed_cleanly(self._directory, key) for key in self._touched & {*here})
 
     def _mark_clean(self) -> None:
         marker = json.dumps({"version": 0, "brokerEpoch": -1}, separators=(",", ":"))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from segstore._core import Directory
 from segstore.errors import LogNotFoundError, NotALogError
+from segstore.log.checkpoints import CLEAN_SHUTDOWN_MARKER
 from segstore.log.partition_directory import (
     directory_name,
     is_partition_directory_name,
@@ -50,6 +51,15 @@ def holds_a_log(directory: Directory, topic_partition: TopicPartition) -> bool:
     partition = Directory(f"{directory.path}/{directory_name(topic_partition)}")
     try:
         return bool(segment_base_offsets(partition.names()))
+    finally:
+        partition.close()
+
+
+def was_closed_cleanly(directory: Directory, topic_partition: TopicPartition) -> bool:
+    """Whether the last writer of a partition's log left its own marker [DUR-24]."""
+    partition = Directory(f"{directory.path}/{directory_name(topic_partition)}")
+    try:
+        return partition.exists(CLEAN_SHUTDOWN_MARKER)
     finally:
         partition.close()
 

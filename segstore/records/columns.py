@@ -69,7 +69,9 @@ def decode_to_batches(
         while True:
             try:
                 consumed = decoder.append(rest, rows, max_bytes)
-            except SegstoreError:
+            except SegstoreError as error:
+                if error.position is not None:  # in the chunk, not in what is left of it
+                    error.position += memoryview(chunk).nbytes - rest.nbytes
                 if decoder.rows_count:
                     yield decoder.finish()
                 raise

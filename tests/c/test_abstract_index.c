@@ -140,6 +140,36 @@ TEST(a_disk_without_room_makes_the_index_stale_not_the_process_dead)
     close_fixture(&f);
 }
 
+/* [DUR-25] a file of Kafka's full size is sparse: a store into a hole of a full disk would be a SIGBUS */
+TEST(a_sparse_file_gets_blocks_before_bytes)
+{
+    fixture f;
+    int fd;
+    open_fixture(&f, KAFKA);
+    const sgs_env *env = &f.memory.env;
+    sgs_abstract_index_close_handler(&f.index.base, env, NAME);
+    EXPECT_OK(env->open_file(env, f.directory.fd, NAME, SGS_OPEN_WRITE, &fd, &f.err), &f.err);
+    EXPECT_OK(env->truncate(env, fd, NAME, 0, &f.err), &f.err);
+    EXPECT_OK(env->truncate(env, fd, NAME, 10485760, &f.err), &f.err); /* one hole */
+    EXPECT_OK(env->close(env, fd, NAME, &f.err), &f.err);
+
+    EXPECT_OK(reopen(&f, KAFKA), &f.err);
+    EXPECT_EQ_I64(entries(&f), 1310720); /* believed to be full [IDX-2] */
+    EXPECT_OK(sgs_abstract_index_reset(&f.index.base, env, NAME, 10485760, &f.err), &f.err);
+    memory_env_fail_always(&f.memory, "allocate_space", 1, ENOSPC);
+    EXPECT_STATUS(append(&f, 1), SGS_DISK_FULL);
+    EXPECT_TRUE(f.index.base.is_stale);
+    EXPECT_EQ_I64(entries(&f), 0);
+
+    memory_env_heal(&f.memory);
+    const int64_t calls = memory_env_calls(&f.memory, "allocate_space");
+    for (int64_t offset = 1; offset <= 20000; ++offset)
+        EXPECT_OK(append(&f, offset), &f.err);
+    EXPECT_EQ_I64(memory_env_calls(&f.memory, "allocate_space") - calls, 3); /* 64 KiB ahead each time */
+    EXPECT_EQ_I64(file_size(&f), 10485760);
+    close_fixture(&f);
+}
+
 TEST(heap_entries_reach_the_file_at_flush_and_at_close)
 {
     fixture f;

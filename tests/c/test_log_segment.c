@@ -705,7 +705,7 @@ static int64_t use_segment(segment_kit *kit, bool *failed)
         status = sgs_log_segment_translate_offset(kit->segment, 33, -1, &fetch, &kit->err);
     sgs_found_timestamp found;
     if (status == SGS_OK)
-        status = sgs_log_segment_find_offset_by_timestamp(kit->segment, 40, 0, &found, &kit->err);
+        status = sgs_log_segment_find_offset_by_timestamp(kit->segment, 40, 0, -1, &found, &kit->err);
     if (status == SGS_OK)
         status = sgs_log_segment_on_become_inactive(kit->segment, &kit->err);
     const sgs_status closed = sgs_log_segment_close(kit->segment, &kit->err);

@@ -72,9 +72,9 @@ TEST(recovery_repairs_a_damaged_time_index)
     recover(&kit, true);
     for (int i = 0; i < 99; ++i) {
         sgs_found_timestamp found;
-        EXPECT_OK(sgs_log_segment_find_offset_by_timestamp(kit.segment, i * 10, 0, &found, &kit.err), &kit.err);
+        EXPECT_OK(sgs_log_segment_find_offset_by_timestamp(kit.segment, i * 10, 0, -1, &found, &kit.err), &kit.err);
         EXPECT_EQ_I64(found.offset, i);
-        EXPECT_OK(sgs_log_segment_find_offset_by_timestamp(kit.segment, i * 10 + 1, 0, &found, &kit.err), &kit.err);
+        EXPECT_OK(sgs_log_segment_find_offset_by_timestamp(kit.segment, i * 10 + 1, 0, -1, &found, &kit.err), &kit.err);
         EXPECT_EQ_I64(found.offset, i + 1);
     }
     segment_kit_close(&kit);

@@ -69,7 +69,7 @@ TEST(a_full_disk_keeps_no_reader_from_a_segment_without_indexes)
     int64_t created = sgs_log_segment_created_ms(kit.segment);
     EXPECT_OK(sgs_log_segment_first_batch_timestamp(kit.segment, &created, &kit.err), &kit.err);
     EXPECT_EQ_I64(segment_kit_read_offset(&kit, 77), 77);
-    EXPECT_OK(sgs_log_segment_find_offset_by_timestamp(kit.segment, 33, 0, &found, &kit.err), &kit.err);
+    EXPECT_OK(sgs_log_segment_find_offset_by_timestamp(kit.segment, 33, 0, -1, &found, &kit.err), &kit.err);
     EXPECT_EQ_I64(found.offset, 33);
     memory_env_heal(&kit.memory);
     segment_kit_close(&kit);

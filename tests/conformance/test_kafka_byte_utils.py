@@ -1,4 +1,7 @@
-"""Kafka's ByteUtilsTest, Crc32CTest and ChecksumsTest; fixed-size numbers are in tests/c/test_bytes.c."""
+"""Kafka's ByteUtilsTest, Crc32CTest and ChecksumsTest.
+
+Fixed-size numbers are in tests/c/test_bytes.c.
+"""
 
 from __future__ import annotations
 
@@ -83,7 +86,10 @@ def test_a_checksum_goes_on_where_another_ended(data: bytes, cut: int):
 
 
 def test_a_checksum_byte_by_byte_and_of_numbers():
-    """[format.md 2.2] Crc32CTest.testUpdate, ChecksumsTest.testUpdateInt, ChecksumsTest.testUpdateLong."""
+    """[format.md 2.2] Crc32CTest.testUpdate, ChecksumsTest.testUpdateInt.
+
+    ChecksumsTest.testUpdateLong.
+    """
     value = 0
     for byte in TEXT:
         value = crc32c(bytes([byte]), value)

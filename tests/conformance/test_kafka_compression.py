@@ -127,7 +127,10 @@ def test_lz4_of_magic_1_has_the_right_checksum():
 
 
 def test_gzip_at_each_level():
-    """[format.md 8.1] GzipCompressionTest.testCompressionDecompression, without a batch around it."""
+    """[format.md 8.1] GzipCompressionTest.testCompressionDecompression.
+
+    Without a batch around it.
+    """
     for level in (1, -1, 9):
         data = bytes(gzip_codec.compress(TEXT, level))
         assert gzip_codec.decompress(memoryview(data), LIMIT) == TEXT

@@ -1,4 +1,7 @@
-"""Kafka's DefaultRecordTest: records whose lengths lie; in the middle of a batch, plain and compressed."""
+"""Kafka's DefaultRecordTest.
+
+Records whose lengths lie; in the middle of a batch, plain and compressed.
+"""
 
 from __future__ import annotations
 

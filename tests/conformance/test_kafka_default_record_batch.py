@@ -60,7 +60,10 @@ def test_a_batch_always_has_a_timestamp_type():
 
 @pytest.mark.parametrize("codec", list(Codec))
 def test_iteration_without_keys_and_values(codec: Codec):
-    """[format.md 5] DefaultRecordBatchTest.testSkipKeyValueIteratorCorrectness: sizes without data."""
+    """[format.md 5] DefaultRecordBatchTest.testSkipKeyValueIteratorCorrectness.
+
+    Sizes without data.
+    """
     large = random.Random(1).randbytes(200 * 1024)
     data = build(
         [

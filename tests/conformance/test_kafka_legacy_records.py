@@ -1,4 +1,7 @@
-"""Kafka's LegacyRecordTest, SimpleLegacyRecordTest and AbstractLegacyRecordBatchTest: magic 0 and 1."""
+"""Kafka's LegacyRecordTest, SimpleLegacyRecordTest and AbstractLegacyRecordBatchTest.
+
+Magic 0 and 1.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The golden runner: one parameter a partition, and a summary that says how many were equal and names the others."""
+"""The golden runner.
+
+One parameter a partition, and a summary that says how many were equal and names the others.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ OTHER = "golden other"
 
 
 class GoldenSummary:
-    """What one test found; it travels in the test's report, so that workers of pytest-xdist can tell it too."""
+    """What one test found.
+
+    It travels in the test's report, so that workers of pytest-xdist can tell it too.
+    """
 
     def __init__(self, node: pytest.Item) -> None:
         self._properties = node.user_properties

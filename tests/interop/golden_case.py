@@ -1,12 +1,17 @@
-"""Directories that a real broker wrote: what is in a case, what the broker said about it, what is covered so far."""
+"""Directories that a real broker wrote.
+
+What is in a case, what the broker said about it, what is covered so far.
+"""
 
 from __future__ import annotations
 
 import json
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 CLEAN_STOP = "clean shutdown"
 """``stop`` of the cases whose directories must be read exactly."""
@@ -76,7 +81,10 @@ class GoldenPartition:
         return json.loads((self.case_directory / "case.json").read_text())
 
     def setting(self, topic_key: str, broker_key: str, default: int) -> int:
-        """A topic setting as the broker used it: the topic's own, else the broker's, else Kafka's default."""
+        """A topic setting as the broker used it.
+
+        The topic's own, else the broker's, else Kafka's default.
+        """
         topic = self.description["topics"].get(self.topic, {}).get("configs", {})
         return int(
             topic.get(topic_key, self.description["broker_configs"].get(broker_key, default))
@@ -111,7 +119,7 @@ class GoldenPartition:
 
     @cached_property
     def epoch_begun_after_the_answers(self) -> int | None:
-        """The epoch of a restart that came after ``records/`` was read, when the case says that there was one.
+        """The epoch of a restart that came after ``records/`` was read, when there was one.
 
         It begins at the log end; the directory knows it, the broker that was asked did not.
         """
@@ -128,7 +136,10 @@ class GoldenPartition:
 
 
 def covered_partitions(root: Path) -> tuple[list[GoldenPartition], list[str]]:
-    """Return the partitions under *root* that must be equal, and a line for each case that a later issue covers."""
+    """Return the partitions under *root* that must be equal.
+
+    Also a line for each case that a later issue covers.
+    """
     partitions: list[GoldenPartition] = []
     later: list[str] = []
     for case_file in sorted(root.glob("*/case.json")):

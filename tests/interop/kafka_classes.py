@@ -1,4 +1,7 @@
-"""Kafka's own classes (4.3.1, by Maven coordinates) as a process: compiled at the call by Java's source launcher."""
+"""Kafka's own classes (4.3.1, by Maven coordinates) as a process.
+
+Compiled at the call by Java's source launcher.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,10 @@ JAVA_SOURCES = Path(__file__).parent / "java"
 
 
 def kafka_libraries() -> Path:
-    """Folder of Kafka's jars, fetched once into the user's cache; skips the test where there is no Java or Maven."""
+    """Folder of Kafka's jars, fetched once into the user's cache.
+
+    Skips the test where there is no Java or Maven.
+    """
     for program in ("java", "javac", "mvn"):
         if shutil.which(program) is None:
             pytest.skip(f"Kafka's classes need {program}: install a JDK 17 or newer and Maven")

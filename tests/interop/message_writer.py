@@ -1,4 +1,7 @@
-"""Random records of Kafka's internal topics, written from the decoders' own tables, good and damaged."""
+"""Random records of Kafka's internal topics, written from the decoders' own tables.
+
+Good and damaged.
+"""
 
 from __future__ import annotations
 

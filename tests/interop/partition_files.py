@@ -1,4 +1,4 @@
-"""Segment files of a partition directory, and the rebuilding of one segment's indexes from its .log alone."""
+"""Segment files of a partition directory, and one segment's indexes rebuilt from its .log."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The decoders of internal topics against Kafka: its message definitions, and its own text of records of ours."""
+"""The decoders of internal topics against Kafka.
+
+Its message definitions, and its own text of records of ours.
+"""
 
 from __future__ import annotations
 
@@ -99,7 +102,10 @@ def of_schema(schema: Schema) -> tuple[Any, ...]:
 
 @pytest.mark.parametrize("module", TABLES)
 def test_the_tables_are_kafkas_message_definitions(module: str):
-    """[format.md 6.3, 6.4] Every message of the jar with its versions and fields, in their order."""
+    """[format.md 6.3, 6.4] Every message of the jar with its versions and fields.
+
+    In their order.
+    """
     ours = parse_schemas(TABLES[module])
     kafkas = kafkas_definitions(module)
 

@@ -1,4 +1,7 @@
-"""A real broker's directories, read by us: records, look-ups by timestamp, index files, dump text [D1, D2]."""
+"""A real broker's directories, read by us.
+
+Records, look-ups by timestamp, index files, dump text [D1, D2].
+"""
 
 from __future__ import annotations
 
@@ -47,7 +50,10 @@ def run_cli(*arguments: str, cwd: Path) -> subprocess.CompletedProcess[bytes]:
 def test_every_record_is_what_a_consumer_of_the_broker_saw(
     golden_partition: GoldenPartition, golden_summary: GoldenSummary
 ):
-    """[D1] ``segstore cat --format jsonl`` prints records/<topic>-<n>.jsonl, fields and order included [DUR-65]."""
+    """[D1] ``segstore cat --format jsonl`` prints records/<topic>-<n>.jsonl.
+
+    Fields and order included [DUR-65].
+    """
     if not golden_partition.records_file.exists():
         pytest.skip("the broker's consumer did not read this topic")
     expected = golden_partition.records_file.read_bytes().splitlines()
@@ -163,7 +169,8 @@ def test_every_look_up_by_timestamp_is_answered_as_the_broker_did(
         if isinstance(answer["target"], str) and found.leader_epoch == later_epoch is not None:
             expected = expected._replace(leader_epoch=later_epoch)
             golden_summary.name(
-                f"{golden_partition} {answer['target']}: epoch {later_epoch} began after the broker was asked, without a record"
+                f"{golden_partition} {answer['target']}: epoch {later_epoch} began after the"
+                " broker was asked, without a record"
             )
         if not golden_partition.leader_epoch_starts:
             expected = expected._replace(leader_epoch=None)  # begun by the broker that was asked
@@ -222,7 +229,10 @@ def test_log_start_and_end_are_the_brokers(golden_partition: GoldenPartition):
 def test_rebuilt_indexes_equal_the_brokers_files(
     golden_partition: GoldenPartition, golden_summary: GoldenSummary, tmp_path: Path
 ):
-    """[SEG-40, DUR-52] Both indexes from the .log alone; [SEG-43] says where a live index may differ."""
+    """[SEG-40, DUR-52] Both indexes from the .log alone.
+
+    [SEG-43] says where a live index may differ.
+    """
     bases = segment_bases(golden_partition.directory)
     if not list(golden_partition.directory.glob("*.index")):
         pytest.skip("the directory was built without index files")
@@ -237,7 +247,8 @@ def test_rebuilt_indexes_equal_the_brokers_files(
         if restarted:
             check_plausible(rebuilt, times)
             golden_summary.name(
-                f"{golden_partition} segment {base}: a restart fell into it, entries checked one by one"
+                f"{golden_partition} segment {base}: a restart fell into it,"
+                " entries checked one by one"
             )
             continue
         golden_summary.add(
@@ -256,7 +267,10 @@ def check_plausible(rebuilt: Rebuilt, broker_timeindex: bytes) -> None:
 
 DUMPED = {"log", "checkpoint", "index", "timeindex", "txnindex", "snapshot"}
 DUMPED_OF_DAMAGED_CASES = {"log", "checkpoint", "txnindex", "snapshot"}
-"""An index that does not fit its log ends Kafka's dump with an exception; ours goes on and says so."""
+"""An index that does not fit its log ends Kafka's dump with an exception.
+
+Ours goes on and says so.
+"""
 STDERR = b"--- stderr ---\n"
 
 
@@ -266,7 +280,10 @@ def test_dump_prints_kafkas_text(
     capfdbinary: pytest.CaptureFixture[bytes],
     monkeypatch: pytest.MonkeyPatch,
 ):
-    """[format.md 18] Every .log and .checkpoint, internal topics decoded, and what is beside them."""
+    """[format.md 18] Every .log and .checkpoint, internal topics decoded.
+
+    And what is beside them.
+    """
     monkeypatch.chdir(dumped_partition.data)
     kinds = DUMPED if dumped_partition.is_whole else DUMPED_OF_DAMAGED_CASES
     wrong = []

@@ -1,4 +1,7 @@
-"""Directories that segstore wrote, read by Kafka's own classes: FileRecords, the indexes, DumpLogSegments [D1]."""
+"""Directories that segstore wrote, read by Kafka's own classes.
+
+By FileRecords, the indexes and DumpLogSegments [D1].
+"""
 
 from __future__ import annotations
 
@@ -39,7 +42,10 @@ def as_kafka_prints(record: segstore.Record) -> dict[str, Any]:
 
 
 def shapes(first: int, count: int) -> list[segstore.Record]:
-    """Null and empty keys and values, headers with null values, sizes around the varint borders, times that fall."""
+    """Null and empty keys and values, headers with null values, sizes around the varint borders.
+
+    Times that fall.
+    """
     return [
         segstore.Record(
             key=None if i % 5 == 0 else f"k{i}".encode(),
@@ -74,7 +80,10 @@ def written_by_us(
 
 
 def test_kafka_reads_what_we_wrote(written_by_us: tuple[Path, list[segstore.Record]]):
-    """[D1] FileRecords: batches valid, records equal; OffsetIndex and TimeIndex pass their sanity checks."""
+    """[D1] FileRecords.
+
+    Batches valid, records equal; OffsetIndex and TimeIndex pass their sanity checks.
+    """
     directory, records = written_by_us
 
     lines = [json.loads(line) for line in read_with_kafka(directory)]
@@ -88,7 +97,10 @@ def test_kafka_reads_what_we_wrote(written_by_us: tuple[Path, list[segstore.Reco
 
 
 def test_kafkas_dump_of_our_files_is_our_dump(written_by_us: tuple[Path, list[segstore.Record]]):
-    """[format.md 18] DumpLogSegments and ``segstore dump`` print the same, indexes checked against the log."""
+    """[format.md 18] DumpLogSegments and ``segstore dump`` print the same.
+
+    Indexes checked against the log.
+    """
     directory, _ = written_by_us
     files = ",".join(
         sorted(

@@ -1,4 +1,7 @@
-"""Any list of records -> our bytes -> Kafka's own classes -> Kafka's bytes -> our records, all equal [D1]."""
+"""Any list of records -> our bytes -> Kafka's own classes -> Kafka's bytes -> our records.
+
+All equal [D1].
+"""
 
 from __future__ import annotations
 
@@ -71,7 +74,10 @@ def kafka() -> Iterator[RoundTrip]:
 )
 @given(BATCHES)
 def test_records_survive_the_way_to_kafka_and_back(kafka: RoundTrip, drawn: tuple) -> None:
-    """[format.md 4, 5, 8, 10] Fields of batch and records; uncompressed bytes are Kafka's to the last."""
+    """[format.md 4, 5, 8, 10] Fields of batch and records.
+
+    Uncompressed bytes are Kafka's to the last.
+    """
     records, codec, base_offset, epoch, producer = drawn
     options = {"codec": int(codec), "base_offset": base_offset, "partition_leader_epoch": epoch}
     if producer is not None:

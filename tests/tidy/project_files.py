@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[2]
 CORE_FOLDERS = ("base", "io", "record", "index", "segment")
 
 _FOLDERS = ("csrc", "segstore", "tests", "asv_benchmarks", "docs", ".ci")
-_NOT_OURS = {"__pycache__", ".asv", "target", "results", "html"}
+_NOT_OURS = {"__pycache__", ".asv", "target", "results", "html", ".hypothesis"}
 
 
 def project_files(*suffixes: str) -> list[Path]:

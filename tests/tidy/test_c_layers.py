@@ -26,6 +26,7 @@ PURE_SYMBOLS = {
     "snprintf", "vsnprintf",
     "strchr", "strcmp", "strlen", "strncmp", "strnlen", "strrchr",
     "__cpu_features2", "__cpu_indicator_init", "__cpu_model",  # gcc's cpuid, filled at start-up
+    "getauxval",  # the processor's features on ARM
     "thrd_yield",  # gives the processor away and changes nothing
 }  # fmt: skip
 

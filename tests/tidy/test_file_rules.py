@@ -15,15 +15,11 @@ LIMIT_LINES = 400
 # Longer files, and how long they may be: a ratchet, numbers go down and names go away.
 LONG_FILES = {
     "segstore/_cython/directory.pxi": 460,
-    "segstore/_cython/encode.pxi": 410,
-    "segstore/_cython/segment.pxi": 580,
-    "segstore/log/unified_log.py": 520,
+    "segstore/_cython/segment.pxi": 530,
     "segstore/manager/log_manager.py": 420,
-    "tests/c/test_columns.c": 470,
-    "tests/c/test_columns_encode.c": 470,
     "tests/c/test_log_segment.c": 750,
     "tests/c/test_recovery.c": 430,
-    "tests/c/test_segment_read.c": 600,
+    "tests/c/test_segment_read.c": 520,
 }
 
 # A .c of the core without a test of its own stem: the test that reaches it through its callers.
@@ -33,8 +29,9 @@ TESTED_BY = {
     "csrc/record/arrow_source.c": "tests/c/test_columns_encode.c",
     "csrc/record/binary_column.c": "tests/c/test_columns.c",
     "csrc/record/codec.c": "tests/c/test_xerial_stream.c",
-    "csrc/record/columns_export.c": "tests/c/test_columns.c",
     "csrc/record/columns_fill.c": "tests/c/test_columns.c",
+    "csrc/record/columns_schema.c": "tests/c/test_columns.c",
+    "csrc/record/record_parse.c": "tests/c/test_record.c",
     "csrc/record/record_section.c": "tests/c/test_record.c",
     "csrc/record/validate_in_place.c": "tests/c/test_log_validator.c",
     "csrc/record/validate_rebuild.c": "tests/c/test_log_validator_rebuild.c",
@@ -45,7 +42,6 @@ TESTED_BY = {
     "csrc/segment/segment_lifecycle.c": "tests/c/test_log_segment.c",
     "csrc/segment/segment_names.c": "tests/c/test_log_segment.c",
     "csrc/segment/segment_scan.c": "tests/c/test_recovery.c",
-    "csrc/segment/segment_timestamps.c": "tests/c/test_segment_read.c",
     "csrc/segment/segment_truncate.c": "tests/c/test_log_segment.c",
     "csrc/segment/segment_walk.c": "tests/c/test_segment_read.c",
 }

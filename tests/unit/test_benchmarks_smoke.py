@@ -1,4 +1,7 @@
-"""Every benchmark runs in its smoke profile, so that none can rot; figures are not looked at here."""
+"""Every benchmark runs in its smoke profile, so that none can rot.
+
+Figures are not looked at here.
+"""
 
 from __future__ import annotations
 
@@ -40,7 +43,10 @@ def test_there_are_benchmarks():
 @pytest.mark.usefixtures("benchmark_path")
 @pytest.mark.parametrize("name", MODULES)
 def test_every_benchmark_runs_in_its_smoke_profile(name: str):
-    """setup, each method, teardown, with every combination of parameters; a ratio is a positive number."""
+    """setup, each method, teardown, with every combination of parameters.
+
+    A ratio is a positive number.
+    """
     os.environ["SEGSTORE_BENCHMARK_PROFILE"] = "smoke"
     sys.modules.pop("benchmarks.common", None)
     module = import_module(f"benchmarks.{name}")

@@ -84,7 +84,10 @@ def test_a_record_without_key_ends_the_dump():
 
 
 def test_keys_and_tombstones_of_consumer_offsets():
-    """[format.md 18.2] A null value is ``<DELETE>``, an unknown kind is named and has no payload."""
+    """[format.md 18.2] A null value is ``<DELETE>``.
+
+    An unknown kind is named and has no payload.
+    """
     key = struct.pack(">h", 2) + b"\0\1g"
 
     assert OffsetsDecoder().decode(record(key, None)) == (

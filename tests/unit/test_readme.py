@@ -1,4 +1,7 @@
-"""Every piece of README runs as it stands, in a folder that holds a broker's directory as ``data``."""
+"""Every piece of README runs as it stands.
+
+In a folder that holds a broker's directory as ``data``.
+"""
 
 from __future__ import annotations
 
@@ -41,6 +44,7 @@ def run(command: list[str], folder: Path) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
+        errors="replace",  # cat prints keys and values as they are
         check=False,
         env=environment,
         timeout=300,

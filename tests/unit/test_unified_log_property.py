@@ -1,4 +1,7 @@
-"""UnifiedLog against the log as Python lists (tests/oracle.py): any operations, in any order, clean and unclean stops."""
+"""UnifiedLog against the log as Python lists (tests/oracle.py).
+
+Any operations, in any order, clean and unclean stops.
+"""
 
 from __future__ import annotations
 

@@ -1,0 +1,116 @@
+"""Building batches: from tuples against a Python client, from Arrow columns against raw pwrite."""
+
+from __future__ import annotations
+
+import os
+
+import pyarrow as pa
+from aiokafka.record.default_records import DefaultRecordBatchBuilder as AiokafkaBuilder
+
+import segstore
+from segstore import _core
+from segstore.records.compression import codec_table
+
+from .common import ScratchDirectory, speed_ratio
+from .datasets import FIRST_TIMESTAMP, key_values, records_in_log
+
+ONE_BATCH = 1_000_000
+
+
+class EncodeTuples:
+    """A list of (key, value) that makes one batch, CRC included; nothing is written."""
+
+    params = ([100, 1000], [16_384, ONE_BATCH])
+    param_names = ("value_bytes", "batch_bytes")
+    unit = "ratio"
+
+    def setup(self, value_bytes: int, batch_bytes: int) -> None:
+        self.records = key_values(value_bytes, batch_bytes // (value_bytes + 20))
+        self.times = max(1, records_in_log(value_bytes) // len(self.records) // 4)
+        self.codecs = codec_table()
+        self.options = _core.BatchOptions(base_offset=0)
+        assert bytes(self._encode()) == bytes(self._encode_with_aiokafka())
+
+    def track_speed_against_aiokafka(self, value_bytes: int, batch_bytes: int) -> float:
+        return speed_ratio(
+            lambda: self._repeat(self._encode), lambda: self._repeat(self._encode_with_aiokafka)
+        )
+
+    def _repeat(self, encode: object) -> float:
+        for _ in range(self.times):
+            encode()
+        return self.times * len(self.records)
+
+    def _encode(self) -> _core.EncodedBatches:
+        return _core.encode_records(
+            self.records, self.options, self.codecs, FIRST_TIMESTAMP, 2 * ONE_BATCH
+        )
+
+    def _encode_with_aiokafka(self) -> bytearray:
+        builder = AiokafkaBuilder(2, 0, 0, -1, -1, -1, 2 * ONE_BATCH)
+        for offset, (key, value) in enumerate(self.records):
+            builder.append(offset, FIRST_TIMESTAMP, key, value, [])
+        return builder.build()
+
+
+def table_of(records: list[tuple[bytes, bytes]]) -> pa.Table:
+    """Columns key, value and timestamp."""
+    times = range(FIRST_TIMESTAMP, FIRST_TIMESTAMP + len(records))
+    return pa.table(
+        {
+            "key": pa.array([key for key, _ in records], pa.binary()),
+            "value": pa.array([value for _, value in records], pa.binary()),
+            "timestamp": pa.array(times, pa.timestamp("ms")),
+        }
+    )
+
+
+class AppendArrow(ScratchDirectory):
+    """``log.append`` of tables that make a batch of 1 MB each: encoding, CRC and write.
+
+    Fraction of the speed of raw pwrite of the same bytes.
+    """
+
+    params = ([100, 1000],)
+    param_names = ("value_bytes",)
+    unit = "ratio"
+
+    def setup(self, value_bytes: int) -> None:
+        self.make_scratch()
+        records = key_values(value_bytes, records_in_log(value_bytes))
+        rows = ONE_BATCH // (value_bytes + 20)
+        self.tables = [table_of(records[i : i + rows]) for i in range(0, len(records), rows)]
+        self.rows = len(records)
+        self.log = segstore.open(
+            self.path / "bench-0", durability="none", max_message_bytes=ONE_BATCH, segment_ms=None
+        )
+        self.descriptor = os.open(self.path / "raw", os.O_RDWR | os.O_CREAT)
+        self._append()
+        self.batches = [bytes(batch.data) for batch in self.log.scan().batches()]
+        assert len(self.batches) == len(self.tables)
+        self.log.truncate_fully_and_start_at(0)
+
+    def track_speed_against_raw_pwrite(self, value_bytes: int) -> float:
+        return speed_ratio(self._append_and_clear, self._pwrite)
+
+    def _append(self) -> None:
+        for table in self.tables:
+            self.log.append(table)
+        assert self.log.log_end_offset == self.rows
+
+    def _append_and_clear(self) -> float:
+        self._append()
+        self.log.truncate_fully_and_start_at(0)
+        return sum(map(len, self.batches))
+
+    def _pwrite(self) -> float:
+        position = 0
+        for batch in self.batches:
+            position += os.pwrite(self.descriptor, batch, position)
+        os.ftruncate(self.descriptor, 0)
+        return position
+
+    def teardown(self, *parameters: object) -> None:
+        self.log.close()
+        os.close(self.descriptor)
+        super().teardown(*parameters)

@@ -1,0 +1,74 @@
+# segment_context.pxi - what segments share, and the bytes that they hand out (csrc/segment/log_segment.h)
+
+@cython.final
+@cython.no_gc_clear
+cdef class SegmentContext:
+    """What the segments of one partition share; keeps the directory open."""
+
+    cdef sgs_segment_context context
+    cdef Directory directory
+    cdef CodecTable codecs
+    cdef bint has_entered
+
+    def __cinit__(self, Directory directory not None, CodecTable codecs not None, *, bint writable,
+                  bint kafka_profile=False, bint heap_indexes=False, bint preallocate=False,
+                  uint32_t index_interval_bytes=4096, uint32_t max_index_bytes=10485760,
+                  int32_t segment_bytes=1073741824, int32_t max_batch_bytes=INT32_MAX):
+        directory.enter()  # a directory that is closed meanwhile keeps its descriptor until this context is gone
+        self.has_entered = True
+        self.directory = directory
+        self.codecs = codecs
+        memset(&self.context, 0, sizeof(self.context))
+        self.context.env = environment
+        self.context.directory_fd = directory.fd
+        self.context.writable = writable
+        self.context.kafka_profile = kafka_profile
+        self.context.heap_indexes = heap_indexes
+        self.context.preallocate = preallocate
+        self.context.index_interval_bytes = index_interval_bytes
+        self.context.max_index_bytes = max_index_bytes
+        self.context.segment_bytes = segment_bytes
+        self.context.max_batch_bytes = max_batch_bytes
+        self.context.codecs = &codecs.table
+
+    def __dealloc__(self):
+        if self.has_entered:
+            self.directory.leave()
+
+
+@cython.final
+cdef class FetchedBytes:
+    """Bytes of a fetch, owned; read-only buffer."""
+
+    cdef sgs_buffer content
+    cdef sgs_segment_fetch fetch
+
+    def __cinit__(self):
+        sgs_buffer_init(&self.content, memory)
+
+    def __dealloc__(self):
+        sgs_buffer_deinit(&self.content)
+
+    def __getbuffer__(self, Py_buffer *buffer, int flags):
+        describe_bytes(&self.content, True, buffer, flags)
+        buffer.obj = self
+
+    @property
+    def base_offset(self):
+        return self.fetch.base_offset
+
+    @property
+    def position(self):
+        return self.fetch.position
+
+    @property
+    def size_bytes(self):
+        return self.content.size
+
+    @property
+    def first_batch_size(self):
+        return self.fetch.first_batch_size
+
+    @property
+    def first_entry_incomplete(self):
+        return bool(self.fetch.first_entry_incomplete)

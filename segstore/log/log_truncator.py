@@ -1,0 +1,133 @@
+"""Taking records out of a log at either end: truncation, and deletion up to a new log start.
+
+Source: [TRU-*, LST-4, DUR-16, DUR-18, DUR-19].
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from segstore.errors import FsyncFailedError, IllegalArgumentError, SegstoreError
+from segstore.log.arguments import integer
+from segstore.log.local_log import out_of_range
+from segstore.log.log_appender import LogAppender
+
+if TYPE_CHECKING:
+    from segstore.log.log_places import LogPlaces
+
+
+class LogTruncator(LogAppender):
+    """What makes a log shorter, under the append lock, and durably when it returns."""
+
+    _places: LogPlaces
+
+    def truncate_to(self, offset: int) -> bool:
+        """Remove the records from *offset* on, durably; returns whether there were any.
+
+        Source: [TRU-1..TRU-3].
+
+        A batch that holds *offset* goes whole; the next append gets *offset* all the same [TRU-5].
+        """
+        self._require_writable()
+        offset = integer("offset", offset)
+        if offset < 0:
+            raise IllegalArgumentError(f"offset {offset} is negative", found=str(offset))
+        with self._append_lock:
+            self._require_writable()
+            if offset >= self.log_end_offset:
+                if self._epochs.truncate_from_end(self.log_end_offset):
+                    with self._flusher.poisoned_by(FsyncFailedError):
+                        self._epochs.flush()
+                        self._save_state()
+                return False
+            if offset < self._local_log.segments.first_segment.base_offset:
+                self._truncate_fully(offset)
+            else:
+                self._truncate(offset)
+            return True
+
+    def _truncate(self, offset: int) -> None:
+        local_log, flusher = self._local_log, self._flusher
+        was_durable = flusher.durable.message_offset >= offset
+        kept_end = local_log.end_of_data_below(offset)
+        with flusher.poisoned_by(FsyncFailedError):  # nothing was changed yet [DUR-30]
+            flusher.lower_recovery_point(min(offset, kept_end))
+        with flusher.poisoned_by(SegstoreError):  # memory and disk may be apart [DUR-38]
+            flusher.note_hole(kept_end, offset)
+            local_log.truncate_to(offset)
+            self._epochs.truncate_from_end(offset)
+            self._epochs.flush()
+            self._save_state(contiguous_from=None if kept_end == offset else offset)
+            if offset < self._log_start_offset:
+                self._log_start_offset = offset
+                self._places.write_log_start(offset)
+            if was_durable:
+                flusher.note_durable(local_log.log_end)
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        """Remove all records, durably, and go on at *offset* [TRU-4]."""
+        self._require_writable()
+        offset = integer("offset", offset)
+        if offset < 0:
+            raise IllegalArgumentError(f"offset {offset} is negative", found=str(offset))
+        with self._append_lock:
+            self._require_writable()
+            self._truncate_fully(offset)
+
+    def _truncate_fully(self, offset: int) -> None:
+        with self._flusher.poisoned_by(FsyncFailedError):  # nothing was changed yet [DUR-30]
+            self._flusher.lower_recovery_point(min(offset, self._log_start_offset))
+            self._places.write_log_start(offset)
+        with self._flusher.poisoned_by(SegstoreError):  # memory and disk may be apart [DUR-38]
+            self._local_log.truncate_fully_and_start_at(offset)
+            self._log_start_offset = offset
+            self._epochs.clear_and_flush()
+            state = self._state
+            self._save_state(None if state is None else min(state.contiguous_from, offset))
+            self._flusher.note_durable(self._local_log.log_end)
+
+    def delete_records(self, before_offset: int) -> int:
+        """Remove the records below *before_offset*; returns the log start offset, durable [LST-4].
+
+        Files go when all of their records are below it, and are unlinked after
+        ``file_delete_delay_ms``.
+
+        Parameters
+        ----------
+        before_offset : int
+            At most the high watermark; -1 = the high watermark.
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            It is above the high watermark, or negative.
+        """
+        self._require_writable()
+        before_offset = integer("before_offset", before_offset)
+        policies = self.config.cleanup_policies
+        if "compact" in policies and "delete" not in policies:
+            raise IllegalArgumentError("records of a compacted log are deleted by compaction")
+        with self._append_lock:
+            self._require_writable()
+            offset = self.high_watermark if before_offset == -1 else before_offset
+            if not 0 <= offset <= self.high_watermark:
+                raise out_of_range(offset, self._log_start_offset, self.high_watermark)
+            if offset > self._log_start_offset:
+                with self._flusher.poisoned_by(FsyncFailedError):
+                    self._places.write_log_start(offset)
+                    self._log_start_offset = offset
+                    self._epochs.truncate_from_start(offset)
+                    self._delete_segments_below(offset)
+                    self._epochs.flush()
+                    self._save_state()
+            return self._log_start_offset
+
+    def _delete_segments_below(self, offset: int) -> None:
+        """Delete the segments that end at or below the log start; the active one stays [RET-5]."""
+        segments = self._local_log.segments.as_tuple
+        goes = [
+            segment for segment, following in pairwise(segments) if following.base_offset <= offset
+        ]
+        if goes:
+            self._local_log.delete_segments(goes)

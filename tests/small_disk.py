@@ -1,0 +1,55 @@
+"""A disk that fills up: a tmpfs of a given size, where the user may mount one."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+SIZE = 1024 * 1024
+
+
+class SmallDisk:
+    """A mounted tmpfs; a file of ballast takes what a test wants to be gone."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.ballast = path / "ballast"
+
+    def fill(self, leave: int = 0) -> None:
+        """Leave that many bytes free, to a page."""
+        free = os.statvfs(self.path)
+        size = max(free.f_bavail * free.f_frsize - leave, 0)
+        with self.ballast.open("ab") as file:
+            os.posix_fallocate(file.fileno(), file.tell(), size) if size else None
+
+    def free(self) -> None:
+        """Give the ballast's space back."""
+        self.ballast.unlink(missing_ok=True)
+
+    def remount(self, mode: str) -> None:
+        """Make it read-only (``ro``) or writable (``rw``)."""
+        subprocess.run(["mount", "-o", f"remount,{mode}", self.path], check=True)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    """A disk of one MiB; the test is skipped where none can be mounted."""
+    path = tmp_path / "disk"
+    path.mkdir()
+    command = ["mount", "-t", "tmpfs", "-o", f"size={SIZE}", "tmpfs", path]
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount a small disk")
+    mounted = subprocess.run(command, capture_output=True, text=True, check=False)
+    if mounted.returncode:
+        pytest.skip(f"no small disk can be mounted here: {mounted.stderr.strip()}")
+    try:
+        yield SmallDisk(path)
+    finally:
+        subprocess.run(["umount", "--lazy", path], check=True)

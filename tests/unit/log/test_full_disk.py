@@ -1,0 +1,216 @@
+"""A full disk: what was acked stays, nothing dies, space makes it work again [DUR-30, DUR-57].
+
+In processes of their own where a store into a mapped file without a block would be a SIGBUS.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import subprocess
+import sys
+
+import pytest
+
+from segstore.errors import DiskFullError
+from tests.log_kit import TIME, offsets, singleton, values
+
+ONE = [(TIME, b"key", b"x" * 900)]
+DURABILITIES = ["none", "messages=3", "seconds=0.05", "sync"]
+
+
+def append_many(log) -> None:
+    for number in range(5000):
+        log.append([(TIME + number, b"%d" % number, b"x" * 900)])
+
+
+def append_until_full(log) -> int:
+    """Append one record after the other; returns how many were acked."""
+    with pytest.raises(DiskFullError) as caught:
+        append_many(log)
+    assert caught.value.os_error == errno.ENOSPC
+    assert caught.value.file.startswith(log.path)
+    return log.log_end_offset
+
+
+def keys(log) -> list[int]:
+    return [int(record.key) for record in log]
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+@pytest.mark.parametrize("segment_bytes", [10**9, 20_000])
+def test_the_append_fails_and_the_log_goes_on(new_log, small_disk, durability, segment_bytes):
+    """[DUR-30, DUR-32] rejected, nothing half-written; reads go on; space makes it work again."""
+    small_disk.fill(leave=150_000)
+    path = small_disk.path / "topic-0"
+    log = new_log(path, durability=durability, internal_segment_bytes=segment_bytes)
+    acked = append_until_full(log)
+    assert acked > 20
+    for _ in range(3):
+        with pytest.raises(DiskFullError):
+            log.append(ONE * 100)
+    assert log.log_end_offset == acked
+    assert keys(log) == list(range(acked))
+    assert log.verify().ok, str(log.verify())
+    assert log.stats()["read_only"] is False
+
+    small_disk.free()
+    assert log.append([(TIME, b"%d" % acked, b"again")]).base_offset == acked
+    log.flush()
+    log.close()
+    again = new_log(path)
+    assert again.report.clean
+    assert keys(again) == list(range(acked + 1))
+
+
+@pytest.mark.parametrize("durability", DURABILITIES)
+def test_a_close_without_space(new_log, small_disk, durability):
+    """[DUR-24] it may fail, but lets go; with space again everything acked is there."""
+    path = small_disk.path / "topic-0"
+    small_disk.fill(leave=100_000)
+    log = new_log(path, durability=durability, internal_segment_bytes=20_000)
+    acked = append_until_full(log)
+    small_disk.fill()
+    with contextlib.suppress(DiskFullError):
+        log.close()
+    assert log.closed
+
+    reader = new_log(path, read_only=True)  # [DUR-57, DUR-71] reading needs no space
+    assert keys(reader) == list(range(acked))
+    reader.close()
+    small_disk.free()
+    again = new_log(path)
+    assert keys(again) == list(range(acked))
+    assert again.append([(TIME, b"%d" % acked, b"")]).base_offset == acked
+
+
+def test_an_open_without_space_keeps_everything(new_log, small_disk):
+    """[DUR-57] it may be refused, again and again; nothing is cut, and with space it works."""
+    path = small_disk.path / "topic-0"
+    log = new_log(path, internal_segment_bytes=20_000)
+    for number in range(100):
+        log.append([(TIME, b"%d" % number, b"x" * 900)])
+    log.close_quietly()
+    logs = {file.name: file.read_bytes() for file in path.glob("*.log")}
+    small_disk.fill()
+    for _ in range(3):
+        with contextlib.suppress(DiskFullError):
+            new_log(path).close_quietly()
+        now = {file.name: file.read_bytes() for file in path.glob("*.log")}
+        assert all(now[name] == content for name, content in logs.items())
+        reader = new_log(path, read_only=True)
+        assert keys(reader) == list(range(100))
+        reader.close()
+    small_disk.free()
+    again = new_log(path)
+    assert keys(again) == list(range(100))
+    assert again.verify().ok
+
+
+def test_making_a_log_without_space(new_log, small_disk):
+    """[DUR-30] refused; later it works."""
+    small_disk.fill()
+    path = small_disk.path / "topic-0"
+    with pytest.raises(DiskFullError) as caught:
+        new_log(path)
+    assert str(small_disk.path) in caught.value.file
+    small_disk.free()
+    assert new_log(path).append(ONE).base_offset == 0
+
+
+@pytest.mark.parametrize(
+    "operation", ["truncate_to", "truncate_fully_and_start_at", "delete_records"]
+)
+def test_making_a_log_shorter_without_space(new_log, small_disk, operation):
+    """[DUR-30, DUR-5] done, or refused with the log as it was and writable later."""
+    path = small_disk.path / "topic-0"
+    log = new_log(path, internal_segment_bytes=20_000, file_delete_delay_ms=0)
+    for number in range(100):
+        log.append([(TIME, b"%d" % number, b"x" * 900)])
+    log.flush()
+    small_disk.fill()
+    with pytest.raises(DiskFullError):
+        getattr(log, operation)(50)
+    assert offsets(log) == list(range(100))
+    small_disk.free()
+    getattr(log, operation)(50)
+    kept = list(range(50)) if operation == "truncate_to" else list(range(50, 100))
+    if operation == "truncate_fully_and_start_at":
+        kept = []
+    assert offsets(log) == kept
+    log.append([(TIME, b"", b"goes on")])
+    log.close()
+    assert values(new_log(path))[-1] == b"goes on"
+
+
+def test_a_new_epoch_without_space(new_log, small_disk):
+    """[DUR-12] refused; the next try writes its start before the batch is acked."""
+    path = small_disk.path / "topic-0"
+    log = new_log(path)
+    log.append_as_leader(singleton(), leader_epoch=1)
+    small_disk.fill()
+    for _ in range(2):
+        with pytest.raises(DiskFullError):
+            log.append_as_leader(singleton(), leader_epoch=2)
+    small_disk.free()
+    log.append_as_leader(singleton(), leader_epoch=2)
+    assert (path / "leader-epoch-checkpoint").read_text() == "0\n2\n1 0\n2 1\n"
+    log.close_quietly()
+    again = new_log(path)
+    assert again.append(ONE).base_offset == 2
+    assert again.stats()["latest_leader_epoch"] == 2
+
+
+SCRIPT = """
+import json, os, sys
+import segstore
+path, settings = sys.argv[1], json.loads(sys.argv[2])
+acked, refused, number = [], 0, 0
+log = segstore.open(path, durability="none", segment_ms=None, **settings)
+while refused < 400:
+    try:
+        log.append([(1_700_000_000_000 + number, b"%d" % number, b"x" * 40)])
+        acked.append(number)
+    except segstore.DiskFullError:
+        refused += 1
+    if number % 50 == 0:
+        try:
+            log.roll()
+        except segstore.DiskFullError:
+            refused += 1
+    number += 1
+found = [int(record.key) for record in log]
+by_time = log.offset_for_timestamp(1_700_000_000_000)
+print(json.dumps([acked == found, len(acked), by_time, str(log.verify())]))
+os.unlink(os.path.join(os.path.dirname(path), "ballast"))
+for number in range(number, number + 50):
+    log.append([(None, b"%d" % number, b"")])
+    acked.append(number)
+log.close()
+with segstore.open(path) as log:
+    print(json.dumps([acked == [int(record.key) for record in log], log.report.clean]))
+"""
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"index_interval_bytes": 0},
+        {"index_interval_bytes": 0, "internal_segment_bytes": 3000},
+        {"index_interval_bytes": 0, "preallocate": True, "internal_segment_bytes": 8192},
+    ],
+    ids=["indexes that grow", "rolls", "preallocated"],
+)
+@pytest.mark.parametrize("leave", [60_000, 200_000])
+def test_no_mapped_file_kills_the_process(small_disk, settings, leave):
+    """[DUR-25, DUR-30] a full disk while a segment rolls and an index grows."""
+    small_disk.fill(leave=leave)
+    command = [sys.executable, "-c", SCRIPT, str(small_disk.path / "topic-0"), json.dumps(settings)]
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+    assert ran.returncode == 0, ran.stderr  # -7 would be SIGBUS
+    (same, count, by_time, verified), (same_again, clean) = map(json.loads, ran.stdout.splitlines())
+    assert (same, same_again, clean) == (True, True, True)
+    assert count > 50
+    assert by_time == 0
+    assert "all good" in verified, verified

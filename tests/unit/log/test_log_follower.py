@@ -1,0 +1,159 @@
+"""A reader that looks again at a log which another handle writes [DUR-75..DUR-78]."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+
+import pytest
+
+import segstore
+from segstore.errors import LogTruncatedError, OffsetOutOfRangeError
+from tests.unit.log.damaged_logs import SETTINGS, append_bytes
+
+
+@pytest.fixture
+def pair(tmp_path):
+    """A writer with some segments, and a reader that has seen them."""
+    path = tmp_path / "orders-0"
+    with segstore.open(path, durability="none", **SETTINGS) as writer:
+        append(writer, 40)
+        with segstore.open(path, read_only=True) as reader:
+            yield writer, reader
+
+
+def append(writer, count, word=b"value"):
+    for _ in range(count):
+        writer.append([(None, word + b"-%d" % writer.log_end_offset * 20)])
+
+
+def rows(log):
+    return [(offset, value) for offset, _, _, value in log.scan().tuples()]
+
+
+def test_new_bytes_and_new_segments_are_seen(pair):
+    """[DUR-75] The oracle is the writer's own view; nothing is seen before `refresh`."""
+    writer, reader = pair
+    for count in (1, 3, 30, 0, 60):
+        before = reader.log_end_offset
+        append(writer, count)
+
+        assert reader.log_end_offset == before
+        assert reader.refresh() == writer.log_end_offset
+        assert rows(reader) == rows(writer)
+    assert len(reader.segments()) == len(writer.segments())
+
+
+def test_a_roll_and_an_empty_segment_are_no_news(pair):
+    """[DUR-78]"""
+    writer, reader = pair
+    writer.roll()
+
+    assert reader.refresh() == writer.log_end_offset
+    assert rows(reader) == rows(writer)
+    append(writer, 1)
+    reader.refresh()
+    assert rows(reader) == rows(writer)
+
+
+def test_the_log_start_follows(pair):
+    """[DUR-78] Deleted segments go; what was open can be read on."""
+    writer, reader = pair
+    scan = iter(reader.scan())
+    first = next(scan)
+    writer.delete_records(30)
+
+    assert first.offset == 0
+    reader.refresh()
+    assert reader.log_start_offset == 30
+    assert rows(reader) == rows(writer)
+    with pytest.raises(OffsetOutOfRangeError):
+        reader.read(0, 1000)
+
+
+@pytest.mark.parametrize("offset", [0, 1, 16, 17, 18, 35, 39])
+def test_a_truncation_is_told_once_and_then_the_shorter_log_is_there(pair, offset):
+    """[DUR-77]"""
+    writer, reader = pair
+    writer.truncate_to(offset)
+
+    with pytest.raises(LogTruncatedError, match=f"ends at {offset} now, it was read to 40"):
+        reader.refresh()
+    assert reader.log_end_offset == offset
+    assert rows(reader) == rows(writer)
+    append(writer, 50, b"other")
+    assert reader.refresh() == writer.log_end_offset
+    assert rows(reader) == rows(writer)
+
+
+@pytest.mark.parametrize("offset", [1, 16, 17, 18, 25, 31, 35])
+@pytest.mark.parametrize("count", [1, 12, 20, 60])
+def test_a_truncation_that_was_written_over_is_noticed(pair, offset, count):
+    """[DUR-77] Between two looks: cut, and appended to, with segments at other offsets."""
+    writer, reader = pair
+    writer.truncate_to(offset)
+    append(writer, count, b"something other")
+
+    with contextlib.suppress(LogTruncatedError):
+        reader.refresh()
+    reader.refresh()
+
+    assert reader.log_end_offset == writer.log_end_offset
+    assert rows(reader) == rows(writer)
+
+
+def test_a_log_that_begins_anew_is_told(pair):
+    """[DUR-77]"""
+    writer, reader = pair
+    writer.truncate_fully_and_start_at(7)
+
+    with pytest.raises(LogTruncatedError):
+        reader.refresh()
+    append(writer, 3)
+    reader.refresh()
+    assert rows(reader) == rows(writer)
+    assert reader.log_start_offset == 7
+
+
+def test_a_batch_that_is_being_written_is_the_end_for_now(pair, tmp_path):
+    """[DUR-76] Each length of it; when it is whole it is there."""
+    writer, _ = pair
+    image = tmp_path / "image" / "orders-0"
+    shutil.copytree(writer.path, image)
+    append(writer, 1)
+    active = f"{writer.segments()[-1].base_offset:020d}.log"
+    with segstore.open(image, read_only=True) as follower:
+        whole = (tmp_path / "orders-0" / active).read_bytes()
+        seen = (image / active).read_bytes()
+        for size in range(len(seen) + 1, len(whole)):
+            append_bytes(image / active, whole[size - 1 : size])
+            if size % 5 == 0:
+                assert follower.refresh() == 40
+        append_bytes(image / active, whole[-1:])
+
+        assert follower.refresh() == 41
+        assert rows(follower) == rows(writer)
+
+
+def test_the_durable_end_is_the_writers_recovery_point(pair):
+    """[DUR-81]"""
+    writer, reader = pair
+    writer.flush()
+    append(writer, 5)
+
+    reader.refresh()
+
+    assert (reader.durable_offset, reader.log_end_offset) == (40, 45)
+    assert len(reader.scan(isolation=segstore.Isolation.DURABLE).tuples()) == 40
+
+
+def test_a_reader_outlives_the_writer(pair):
+    """[DUR-71] Closed, opened again, appended to: the same handle follows."""
+    writer, reader = pair
+    writer.close()
+    assert reader.refresh() == 40
+
+    with segstore.open(writer.path, durability="none", **SETTINGS) as again:
+        append(again, 30)
+        assert reader.refresh() == 70
+        assert rows(reader) == rows(again)

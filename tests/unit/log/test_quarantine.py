@@ -1,0 +1,120 @@
+"""Bytes that recovery takes out of a log are kept beside it [DUR-59]."""
+
+from __future__ import annotations
+
+import pytest
+
+from segstore import _core
+from segstore.errors import DiskFullError
+from segstore.log import quarantine as module
+from segstore.log.quarantine import Quarantine
+from segstore.log.recovery_report import RecoveryReport
+
+LOG = "00000000000000000007.log"
+KEPT = "00000000000000000007.quarantine-"
+
+
+@pytest.fixture
+def directory(tmp_path):
+    directory = _core.Directory(str(tmp_path))
+    yield directory
+    directory.close()
+
+
+def keep(directory, content, position=0):
+    directory.create_file(LOG, content)
+    report = RecoveryReport()
+    Quarantine(directory, report).keep_tail(7, position, len(content))
+    return report
+
+
+@pytest.mark.parametrize("piece_bytes", [1, 3, 7, 1024])
+@pytest.mark.parametrize(
+    ("content", "kept"),
+    [
+        (b"head" + b"tail", b"tail"),
+        (b"head" + b"tail\0\0\0", b"tail"),
+        (b"head" + b"\0\0ta\0\0\0il\0", b"\0\0ta\0\0\0il"),
+        (b"head" + bytes(50) + b"tail" + bytes(50), bytes(50) + b"tail"),
+        (b"head" + bytes(100), None),
+        (b"head", None),
+    ],
+)
+def test_what_is_cut_is_kept_without_the_zeros_at_its_end(
+    directory, monkeypatch, content, kept, piece_bytes
+):
+    """[DUR-59] However the pieces fall that it is read in; where bytes were is kept too."""
+    monkeypatch.setattr(module, "_PIECE_BYTES", piece_bytes)
+
+    report = keep(directory, content, position=4)
+
+    assert report.quarantined == ([] if kept is None else [f"{KEPT}1"])
+    if kept is not None:
+        assert directory.read_file(f"{KEPT}1") == kept
+
+
+def test_no_more_is_kept_than_the_cap(directory, monkeypatch):
+    """[DUR-59, DUR-102] Over all that one recovery cuts; the report says so."""
+    monkeypatch.setattr(module, "MAX_QUARANTINE_BYTES", 10)
+    monkeypatch.setattr(module, "_PIECE_BYTES", 4)
+
+    report = keep(directory, b"x" * 50)
+
+    assert directory.read_file(f"{KEPT}1") == b"x" * 10
+    assert "only the first 10 bytes" in report.warnings[0]
+    directory.unlink(LOG)
+    report = keep(directory, bytes(8) + b"x" * 50)
+    assert directory.read_file(f"{KEPT}2") == bytes(8) + b"xx"
+
+
+def test_names_are_never_used_twice(directory):
+    """[DUR-59] What an earlier recovery kept stays."""
+    for content in (b"one", b"two", b"three"):
+        if directory.exists(LOG):
+            directory.unlink(LOG)
+        directory.create_file(LOG, content)
+        Quarantine(directory, RecoveryReport()).keep_tail(7, 0, len(content))
+
+    kept = [directory.read_file(f"{KEPT}{number}") for number in (1, 2, 3)]
+    assert kept == [b"one", b"two", b"three"]
+
+
+def test_a_whole_segment_is_renamed_and_its_indexes_go(directory):
+    """[DUR-54, DUR-59]"""
+    for kind in ("log", "index", "timeindex", "txnindex"):
+        directory.create_file(f"00000000000000000007.{kind}", b"content")
+    report = RecoveryReport()
+
+    name = Quarantine(directory, report).set_aside(7)
+
+    assert directory.names() == [name] == report.set_aside
+    assert directory.read_file(name) == b"content"
+
+
+def test_a_full_disk_does_not_keep_a_log_from_being_opened():
+    """[DUR-57, DUR-59] Skipped on ENOSPC, nothing half-written stays."""
+
+    class FullDisk:
+        def __init__(self):
+            self.unlinked = []
+
+        def exists(self, _name):
+            return False
+
+        def read_range(self, _name, position, size):
+            return b"x" * size if position < 100 else b""
+
+        def create_file(self, name, _content):
+            raise DiskFullError("no space left", file=name)
+
+        def unlink(self, name, *, missing_ok):
+            assert missing_ok
+            self.unlinked.append(name)
+
+    disk, report = FullDisk(), RecoveryReport()
+
+    Quarantine(disk, report).keep_tail(7, 0, 100)
+
+    assert disk.unlinked == [f"{KEPT}1"]
+    assert report.quarantined == []
+    assert "no room" in report.warnings[0]

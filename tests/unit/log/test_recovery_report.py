@@ -1,0 +1,46 @@
+"""What an open tells: for a person in plain lines, for a program as values [DUR-58]."""
+
+from __future__ import annotations
+
+import json
+
+import segstore
+from segstore.log.recovery_report import RecoveryReport
+from tests.unit.log.damaged_logs import append_bytes, build
+
+
+def test_a_report_goes_to_json_with_every_field():
+    report = RecoveryReport(truncated_bytes=7, warnings=["careful"])
+
+    fields = json.loads(json.dumps(report.to_dict()))
+
+    assert RecoveryReport(**fields) == report
+    assert set(fields) == set(RecoveryReport.__slots__)
+
+
+def test_a_person_reads_what_was_found_and_done(tmp_path):
+    """[DUR-58, DUR-105] Names and numbers, no payload."""
+    directory = build(tmp_path / "orders-0")
+    append_bytes(directory.last, b"secret payload")
+    (directory.path / "00000000000000000003.log.deleted").write_bytes(b"")
+    (directory.path / "log-start-offset-checkpoint").write_bytes(b"?")
+
+    with directory.open() as log:
+        lines = str(log.report).splitlines()
+
+    assert lines[0].startswith("not closed cleanly; offsets 0 to 60 in 4 segments; opened in ")
+    assert "cut 14 bytes from offset 60 on" in lines
+    assert "kept in quarantine: 00000000000000000047.quarantine-1" in lines
+    assert "removed: 00000000000000000003.log.deleted" in lines
+    for beginning in ("checked ", "wrote ", "reason: ", "rebuilt: ", "warning: "):
+        assert sum(line.startswith(beginning) for line in lines) == 1, beginning
+    assert "secret" not in "".join(lines)
+
+
+def test_little_is_said_of_what_is_in_order(tmp_path):
+    with segstore.open(tmp_path / "orders-0") as log:
+        assert str(log.report).startswith("new log; offsets 0 to 0 in 1 segment;")
+        assert len(str(log.report).splitlines()) == 1
+    with segstore.open(tmp_path / "orders-0") as log:
+        assert str(log.report).startswith("clean; ")
+        assert len(str(log.report).splitlines()) == 1
