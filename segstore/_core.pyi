@@ -1,7 +1,7 @@
 """The typed surface of the one extension module: the C core, wrapped. Translate, do not think."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, final, type_check_only
+from typing import NamedTuple, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -434,16 +434,15 @@ class RawRecord(NamedTuple):
     is_valid: bool | None = None
     """Whether that CRC is right."""
 
-@type_check_only
-class _RawRecordIterator(Iterator[RawRecord]):
-    @property
-    def base_offset(self) -> int:
-        """Of the batch; of a compressed message set of magic 0 or 1 its first message's, as for Kafka."""
-    def __next__(self) -> RawRecord: ...
+def base_offset_of(batch: Buffer, codecs: CodecTable) -> int:
+    """First offset of one complete batch, as Kafka's ``baseOffset()``.
+
+    A compressed message set of magic 0 or 1 is opened for it; what is wrong with it is raised.
+    """
 
 def iterate_raw_records(
     batch: Buffer, codecs: CodecTable, *, check_crc: bool = False, iteration: str = "streaming"
-) -> _RawRecordIterator:
+) -> Iterator[RawRecord]:
     """Records of one complete batch as Kafka's iterators give them, control records included, keys of headers as bytes.
 
     ``iteration``: ``streaming`` gives records until something is wrong; ``whole`` none of a compressed batch in which
