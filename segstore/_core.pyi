@@ -1,7 +1,7 @@
 """The typed surface of the one extension module: the C core, wrapped. Translate, do not think."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, Self, TypeAlias, final, type_check_only
+from typing import NamedTuple, Self, TypeAlias, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from segstore.types import FileTimestampAndOffset, OffsetPosition, TimestampOffs
 BATCH_HEADER_DTYPE: np.dtype[np.void]
 """One row a batch: csrc/record/record_batch.h ``sgs_batch_header``, same names, 80 bytes."""
 
-BatchHeaders: TypeAlias = NDArray[np.void]
+BatchHeaders: TypeAlias = ...
 
 STATUS_NAMES: tuple[str, ...]
 COLUMN_NAMES: tuple[str, ...]
@@ -305,10 +305,12 @@ class AppendAnalysis(NamedTuple):
 def analyze_append(
     data: Buffer, *, origin: int = 2, leader_epoch: int = -1, max_message_bytes: int = 2147483647
 ) -> tuple[BatchHeaders, AppendAnalysis]:
-    """csrc/record/append_analysis.h: bounds, magic, size, CRC and order of batches, by Kafka's rules for an origin.
+    """csrc/record/append_analysis.h.
 
-    What follows *valid_bytes* is to be cut off. RecordTooLargeError, CorruptRecordError, OffsetsOutOfOrderError,
-    InvalidRecordError: what the first bad batch is refused for.
+    Bounds, magic, size, CRC and order of batches, by Kafka's rules for an origin.
+
+    What follows *valid_bytes* is to be cut off. RecordTooLargeError, CorruptRecordError,
+    OffsetsOutOfOrderError, InvalidRecordError: what the first bad batch is refused for.
     """
 
 class ValidatorMetrics:
@@ -332,8 +334,9 @@ class ValidatorMetrics:
 class LogValidator:
     """csrc/record/log_validator.h: the rules of a topic (Kafka ``LogValidator``).
 
-    *origin*: Kafka's ``AppendOrigin``: 0 replication, 1 coordinator, 2 client, 3 raft leader. *target_codec* -1 keeps the
-    producer's; *level* counts with another. Any thread may call; memory is reused where one at a time does.
+    *origin*: Kafka's ``AppendOrigin``: 0 replication, 1 coordinator, 2 client, 3 raft leader.
+    *target_codec* -1 keeps the producer's; *level* counts with another. Any thread may call; memory
+    is reused where one at a time does.
     """
 
     def __new__(
@@ -362,7 +365,9 @@ class LogValidator:
         leader_epoch: int,
         metrics: ValidatorMetrics | None = None,
     ) -> Validation:
-        """Check batches; *data* (writable) and *headers* are changed in place, unless the result is ``rebuilt``.
+        """Check batches.
+
+        *data* (writable) and *headers* are changed in place, unless the result is ``rebuilt``.
 
         Records that are refused are listed in the exception's ``record_errors``.
         """
@@ -406,7 +411,9 @@ def filter_records(
     destination_capacity: int = 9223372036854775807,
     check_crc: bool = True,
 ) -> FilterResult:
-    """csrc/record/record_filter.h: *decisions* is a byte per batch, a ``BatchRetention``, plus 4 for a control batch whose
+    """csrc/record/record_filter.h.
+
+    *decisions* is a byte per batch, a ``BatchRetention``, plus 4 for a control batch whose
     transaction has no data left; *keep_offsets* are ascending int64.
     """
 
@@ -466,36 +473,38 @@ class RawRecord(NamedTuple):
     is_valid: bool | None = None
     """Whether that CRC is right."""
 
-@type_check_only
-class _RawRecordIterator(Iterator[RawRecord]):
-    @property
-    def base_offset(self) -> int:
-        """Of the batch.
+def base_offset_of(batch: Buffer, codecs: CodecTable) -> int:
+    """First offset of one complete batch, as Kafka's ``baseOffset()``.
 
-        Of a compressed message set of magic 0 or 1 its first message's, as for Kafka.
-        """
-    def __next__(self) -> RawRecord: ...
+    A compressed message set of magic 0 or 1 is opened for it; what is wrong with it is raised.
+    """
 
 def iterate_raw_records(
     batch: Buffer, codecs: CodecTable, *, check_crc: bool = False, iteration: str = "streaming"
-) -> _RawRecordIterator:
-    """Records of one complete batch as Kafka's iterators give them, control records included, keys of headers as bytes.
+) -> Iterator[RawRecord]:
+    """Records of one complete batch as Kafka's iterators give them, control records included.
 
-    ``iteration``: ``streaming`` gives records until something is wrong; ``whole`` none of a compressed batch in which
-    something is wrong; ``skip_key_value`` leaves keys, values and headers of compressed batches out. What Kafka reads is
-    read, whatever DUR-85..DUR-95 say: for tools that show files as they are.
+    Keys of headers as bytes.
+
+    ``iteration``: ``streaming`` gives records until something is wrong; ``whole`` none of a
+    compressed batch in which something is wrong; ``skip_key_value`` leaves keys, values and headers
+    of compressed batches out. What Kafka reads is read, whatever DUR-85..DUR-95 say: for tools that
+    show files as they are.
     """
 
 # ---- _cython/batch_edit.pxi ----------------------------------------------------------------------
 
 def first_batch_size(data: Buffer) -> int | None:
-    """Size of the batch that *data* begins with; None when fewer than 17 bytes are there, whatever they are.
+    """Size of the batch that *data* begins with.
 
-    CorruptRecordError for a length below 14 or a magic that is none. Kafka ``MemoryRecords.firstBatchSize``.
+    None when fewer than 17 bytes are there, whatever they are.
+
+    CorruptRecordError for a length below 14 or a magic that is none. Kafka
+    ``MemoryRecords.firstBatchSize``.
     """
 
 def check_batch(batch: Buffer) -> None:
-    """CorruptRecordError unless size and CRC of a batch are right (Kafka ``ensureValid``) [format.md 9.2]."""
+    """CorruptRecordError unless size and CRC are right [format.md 9.2]; Kafka ``ensureValid``."""
 
 def set_last_offset(batch: Buffer, last_offset: int) -> None:
     """Move the batch at the start of a writable buffer; no CRC changes [format.md 4.6]."""
@@ -504,7 +513,9 @@ def set_partition_leader_epoch(batch: Buffer, epoch: int) -> None:
     """Stamp the leader epoch; no CRC changes. IllegalArgumentError at magic 0 and 1."""
 
 def set_max_timestamp(batch: Buffer, timestamp_type: int, timestamp: int) -> None:
-    """Set timestamp type (0 or 1) and largest timestamp; the CRC follows, unless both are what they were.
+    """Set timestamp type (0 or 1) and largest timestamp.
+
+    The CRC follows, unless both are what they were.
 
     IllegalArgumentError at magic 0, which has no timestamp.
     """
@@ -536,7 +547,9 @@ class RecordsBuilder:
         partition_leader_epoch: int = -1,
         delete_horizon_ms: int = -1,
     ) -> RecordsBuilder:
-        """``timestamp_type``: -1 at magic 0, else 0 CreateTime or 1 LogAppendTime, which stamps ``log_append_time``.
+        """``timestamp_type``.
+
+        -1 at magic 0, else 0 CreateTime or 1 LogAppendTime, which stamps ``log_append_time``.
 
         IllegalArgumentError for what Kafka refuses [format.md 10].
         """

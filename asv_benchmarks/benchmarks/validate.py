@@ -38,8 +38,9 @@ def kafka_class_path() -> str:
 class Validate(ScratchDirectory):
     """Speed over that of Kafka's validator: one batch again and again, in the caches.
 
-    That is where a batch is whose CRC was just checked. Both take CPU time of one thread, in turn, after Java has had rounds to compile; the peer's
-    collector and compiler count for nothing. Codecs: what comes in, and what the topic wants.
+    That is where a batch is whose CRC was just checked. Both take CPU time of one thread, in turn,
+    after Java has had rounds to compile; the peer's collector and compiler count for nothing.
+    Codecs: what comes in, and what the topic wants.
     """
 
     params = ([100], [16_384, 1_000_000], ["uncompressed", "lz4", "uncompressed to lz4"])

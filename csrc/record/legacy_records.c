@@ -109,19 +109,35 @@ sgs_status sgs_legacy_reader_open(const uint8_t *batch, size_t size, const sgs_c
     return SGS_OK;
 }
 
+/* The message that is next inside the wrapper must not be compressed. */
+static sgs_status check_inside(const sgs_legacy_reader *reader, sgs_error *err)
+{
+    const int codec = reader->next[SGS_BATCH_PREFIX_BYTES] & SGS_ATTRIBUTE_CODEC_MASK;
+    if (codec >= SGS_CODEC_COUNT)
+        return sgs_fail(err, SGS_UNSUPPORTED_FORMAT, "wrapper at offset %" PRId64 ": codec id %d inside is unknown",
+                        reader->outer.offset, codec);
+    return codec == SGS_CODEC_NONE ? SGS_OK : fail_inside(reader, "a message inside is compressed", err);
+}
+
+sgs_status sgs_legacy_reader_base_offset(const sgs_legacy_reader *reader, int64_t *offset, sgs_error *err)
+{
+    SGS_ASSERT(reader->remaining_count == reader->batch.records_count);
+    const sgs_status status = reader->is_wrapper ? check_inside(reader, err) : SGS_OK;
+    if (status == SGS_OK)
+        *offset = reader->batch.base_offset;
+    return status;
+}
+
 static sgs_status next_inside(sgs_legacy_reader *reader, sgs_legacy_message *message, sgs_error *err)
 {
     const sgs_legacy_message *const outer = &reader->outer;
     const uint8_t *const at = reader->next;
+    sgs_status status = check_inside(reader, err);
+    if (status != SGS_OK)
+        return status;
     reader->next += SGS_LOG_OVERHEAD + sgs_load_be_i32(at + SIZE_AT); /* within bounds: survey() */
-    const int codec = at[SGS_BATCH_PREFIX_BYTES] & SGS_ATTRIBUTE_CODEC_MASK;
-    if (codec >= SGS_CODEC_COUNT)
-        return sgs_fail(err, SGS_UNSUPPORTED_FORMAT, "wrapper at offset %" PRId64 ": codec id %d inside is unknown",
-                        outer->offset, codec);
-    if (codec != SGS_CODEC_NONE)
-        return fail_inside(reader, "a message inside is compressed", err);
     sgs_legacy_message parsed;
-    const sgs_status status = sgs_legacy_message_parse(at, (size_t)(reader->next - at), &parsed, err);
+    status = sgs_legacy_message_parse(at, (size_t)(reader->next - at), &parsed, err);
     if (status != SGS_OK)
         return status;
     if (outer->magic == 1)

@@ -30,6 +30,9 @@ sgs_status sgs_legacy_reader_open(const uint8_t *batch, size_t size, const sgs_c
  *  @param found    false behind the last message
  *  @return SGS_INVALID_RECORD: a compressed message in a wrapper, a key or value beyond its message */
 sgs_status sgs_legacy_reader_next(sgs_legacy_reader *reader, sgs_legacy_message *message, bool *found, sgs_error *err);
+/** Offset of the first message, Kafka AbstractLegacyRecordBatch.baseOffset. Before the first call of next.
+ *  @return SGS_INVALID_RECORD, SGS_UNSUPPORTED_FORMAT: the first message inside is compressed */
+sgs_status sgs_legacy_reader_base_offset(const sgs_legacy_reader *reader, int64_t *offset, sgs_error *err);
 /** Start a record reader on the messages of an entry, written again as a section of magic 2 in `scratch`.
  *  reader->batch is the row of the entry with the base offset and the count of its messages; it keeps its magic.
  *  @return as above; SGS_INVALID_RECORD also for offsets below 0 or more than 2^31-1 apart [DUR-89] */

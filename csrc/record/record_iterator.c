@@ -88,6 +88,14 @@ sgs_status sgs_record_iterator_open(const uint8_t *batch, size_t size, sgs_itera
     return status;
 }
 
+sgs_status sgs_record_iterator_base_offset(const sgs_record_iterator *iterator, int64_t *offset, sgs_error *err)
+{
+    if (iterator->batch.magic < 2)
+        return sgs_legacy_reader_base_offset(&iterator->legacy, offset, err);
+    *offset = iterator->batch.base_offset;
+    return SGS_OK;
+}
+
 static sgs_status fail(const sgs_record_iterator *iterator, sgs_record_fault fault, sgs_error *err)
 {
     return sgs_record_fail(&iterator->batch, iterator->batch.records_count - iterator->remaining_count, fault, err);

@@ -37,6 +37,8 @@ typedef struct sgs_iterated_record {
 sgs_status sgs_record_iterator_open(const uint8_t *batch, size_t size, sgs_iteration kind,
                                     const sgs_codec_table *codecs, sgs_buffer *scratch, sgs_record_iterator *iterator,
                                     sgs_error *err);
+/** First offset of the batch; before the first call of next. @return as sgs_legacy_reader_base_offset */
+sgs_status sgs_record_iterator_base_offset(const sgs_record_iterator *iterator, int64_t *offset, sgs_error *err);
 /** @param found  false behind the last record
  *  @return SGS_INVALID_RECORD, or what broke the stream; the iteration is over then */
 sgs_status sgs_record_iterator_next(sgs_record_iterator *iterator, sgs_iterated_record *record, bool *found,

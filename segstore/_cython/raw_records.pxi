@@ -27,7 +27,6 @@ cdef class _RawRecordIterator:
     cdef sgs_buffer scratch
     cdef sgs_record_iterator iterator
     cdef object broken  # the exception that ends the iteration early, when the stream broke in its middle
-    cdef bint is_busy
 
     def __cinit__(self, data, CodecTable codecs not None, sgs_iteration kind, bint check_crc):
         cdef const uint8_t *start
@@ -58,10 +57,6 @@ cdef class _RawRecordIterator:
         PyBuffer_Release(&self.view)
         sgs_buffer_deinit(&self.scratch)
 
-    @property
-    def base_offset(self):
-        return self.iterator.batch.base_offset
-
     def __iter__(self):
         return self
 
@@ -87,6 +82,15 @@ cdef class _RawRecordIterator:
             found.message.crc if is_legacy else None,
             sgs_legacy_message_is_valid(&found.message) if is_legacy else None,
         )
+
+
+def base_offset_of(batch, CodecTable codecs not None):
+    """First offset of a batch; that of a compressed message set is known only after it is opened."""
+    cdef _RawRecordIterator opened = _RawRecordIterator(batch, codecs, SGS_ITERATE_STREAMING, False)
+    cdef int64_t offset = 0
+    cdef sgs_error err
+    check(sgs_record_iterator_base_offset(&opened.iterator, &offset, &err), &err)
+    return offset
 
 
 def iterate_raw_records(batch, CodecTable codecs not None, *, bint check_crc=False, str iteration="streaming"):

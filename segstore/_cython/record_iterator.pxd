@@ -1,6 +1,6 @@
 """csrc/record/record_iterator.h"""
 
-from libc.stdint cimport int32_t, uint8_t
+from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from segstore._cython.buffer cimport sgs_buffer
 from segstore._cython.codec cimport sgs_codec_table
@@ -28,5 +28,6 @@ cdef extern from "record/record_iterator.h" nogil:
     sgs_status sgs_record_iterator_open(const uint8_t *batch, size_t size, sgs_iteration kind,
                                         const sgs_codec_table *codecs, sgs_buffer *scratch,
                                         sgs_record_iterator *iterator, sgs_error *err)
+    sgs_status sgs_record_iterator_base_offset(const sgs_record_iterator *iterator, int64_t *offset, sgs_error *err)
     sgs_status sgs_record_iterator_next(sgs_record_iterator *iterator, sgs_iterated_record *record, c_bool *found,
                                         sgs_error *err)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segstore._core import check_batch, iterate_raw_records, iterate_records
+from segstore._core import base_offset_of, check_batch, iterate_raw_records, iterate_records
 from segstore.errors import CorruptRecordError
 from segstore.records.compression import codec_table
 from segstore.types import Codec, TimestampType
@@ -90,7 +90,7 @@ class RecordBatch:
         to find out, and what is wrong with it is raised.
         """
         if self._field("magic") < CURRENT_MAGIC and self.count is None:
-            return iterate_raw_records(self._data, self._codecs).base_offset
+            return base_offset_of(self._data, self._codecs)
         return self._field("base_offset")
 
     @property

@@ -143,7 +143,7 @@ static sgs_status read_all(const sgs_buffer *entry, int64_t *first_offset)
     sgs_buffer_init(&scratch, kit_memory());
     sgs_status status = sgs_legacy_reader_open(entry->data, entry->size, kit_codecs(), &scratch, &reader, &err);
     if (status == SGS_OK)
-        *first_offset = reader.batch.base_offset;
+        status = sgs_legacy_reader_base_offset(&reader, first_offset, &err);
     for (bool found = true; status == SGS_OK && found;) {
         sgs_legacy_message message;
         status = sgs_legacy_reader_next(&reader, &message, &found, &err);

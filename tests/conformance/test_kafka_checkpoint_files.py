@@ -36,7 +36,10 @@ def test_several_lines():
 
 
 def test_nothing():
-    """[format.md 15.1] OffsetCheckpointFileWithFailureHandlerTest.shouldReturnEmptyMapForEmptyFile."""
+    """OffsetCheckpointFileWithFailureHandlerTest.shouldReturnEmptyMapForEmptyFile.
+
+    [format.md 15.1]
+    """
     assert parse_offset_checkpoint(b"") == {}
     assert format_offset_checkpoint({}) == b"0\n0\n"
     assert parse_offset_checkpoint(b"0\n0\n") == {}
@@ -64,7 +67,9 @@ def test_an_offset_is_read_when_it_is_asked_for(tmp_path: Path):
 
 
 def test_a_directory_that_was_renamed_away_is_written_to_all_the_same(tmp_path: Path):
-    """[15.1] OffsetCheckpointFileWithFailureHandlerTest.testWriteIfDirExistsShouldNotThrowWhenDirNotExists.
+    """OffsetCheckpointFileWithFailureHandlerTest.testWriteIfDirExistsShouldNotThrowWhenDirNotExists.
+
+    [15.1]
 
     The handle is the directory, not its name: nothing appears under the old name.
     """
@@ -83,7 +88,10 @@ def test_a_directory_that_was_renamed_away_is_written_to_all_the_same(tmp_path: 
 
 
 def test_leader_epochs_are_kept_and_replaced(tmp_path: Path):
-    """[15.1] LeaderEpochCheckpointFileWithFailureHandlerTest.shouldPersistAndOverwriteAndReloadFile."""
+    """LeaderEpochCheckpointFileWithFailureHandlerTest.shouldPersistAndOverwriteAndReloadFile.
+
+    [15.1]
+    """
     directory = Directory(str(tmp_path))
     for entries in ([(0, 1), (1, 2), (2, 3)], [(3, 4), (4, 5)]):
         expected = [EpochEntry(*entry) for entry in entries]

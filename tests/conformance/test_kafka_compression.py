@@ -38,10 +38,12 @@ LZ4_MAGIC = bytes.fromhex("04224d18")
 
 @pytest.mark.parametrize(("magic", "codec", "level"), CASES)
 def test_what_was_compressed_comes_back(magic: int, codec: Codec, level: int):
-    """[format.md 8] GzipCompressionTest.testCompressionDecompression,
+    """[format.md 8] GzipCompressionTest.testCompressionDecompression.
+
     SnappyCompressionTest.testCompressionDecompression,
     Lz4CompressionTest.testCompressionDecompression,
-    ZstdCompressionTest.testCompressionDecompression, NoCompressionTest.testCompressionDecompression.
+    ZstdCompressionTest.testCompressionDecompression,
+    NoCompressionTest.testCompressionDecompression.
     """
     data = build([(0, 1, b"k", TEXT)], magic, codec, level=level)
 

@@ -64,12 +64,14 @@ def body(*parts: bytes) -> bytes:
     ],
 )
 def test_a_record_that_lies_is_refused(section: bytes, codec: Codec):
-    """[format.md 5, DUR-87, DUR-88] DefaultRecordTest.testInvalidKeySize,
+    """[format.md 5, DUR-87, DUR-88] DefaultRecordTest.testInvalidKeySize.
+
     DefaultRecordTest.testInvalidKeySizePartial, DefaultRecordTest.testInvalidValueSize,
     DefaultRecordTest.testInvalidValueSizePartial, DefaultRecordTest.testInvalidNumHeadersPartial,
     DefaultRecordTest.testInvalidHeaderKey, DefaultRecordTest.testInvalidHeaderValue,
-    DefaultRecordTest.testInvalidHeaderValuePartial, DefaultRecordTest.testUnderflowReadingTimestamp,
-    DefaultRecordTest.testInvalidVarlong, DefaultRecordTest.testInvalidSizeOfBodyInBytes.
+    DefaultRecordTest.testInvalidHeaderValuePartial,
+    DefaultRecordTest.testUnderflowReadingTimestamp, DefaultRecordTest.testInvalidVarlong,
+    DefaultRecordTest.testInvalidSizeOfBodyInBytes.
     """
     data = batch_of(section, codec)
 

@@ -159,7 +159,7 @@ def test_truncation_at_the_end_touches_nothing(segment: LogSegment, tmp_path: Pa
 
 
 @pytest.mark.parametrize("preallocate", [True, False])
-def test_preallocation_is_physical_only(tmp_path: Path, preallocate: bool):
+def test_preallocation_is_physical_only(tmp_path: Path, *, preallocate: bool):
     """[format.md 9.4] FileRecordsTest.testPreallocateTrue, FileRecordsTest.testPreallocateFalse,
     FileRecordsTest.testPreallocateClearShutdown: a clean close trims the file."""
     settings = {"preallocate": preallocate, "internal_segment_bytes": MEGABYTE}

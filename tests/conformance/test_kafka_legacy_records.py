@@ -25,7 +25,8 @@ ATTRIBUTES = 17
 def test_fields_of_a_message(magic: int, codec: Codec):
     """[format.md 7.1] LegacyRecordTest.testFields, LegacyRecordTest.testEquality.
 
-    The codec bits are looked at in the header; what they say of the value is the wrapper's business.
+    The codec bits are looked at in the header; what they say of the value is the wrapper's
+    business.
     """
     for timestamp, key, value in product((-1, 0, 1), DATA, DATA):
         plain = build([(0, timestamp, key, value)], magic)
@@ -47,7 +48,10 @@ def test_fields_of_a_message(magic: int, codec: Codec):
 
 @pytest.mark.parametrize("magic", LEGACY)
 def test_a_wrapper_at_offset_0_counts_from_0(magic: int):
-    """[format.md 7.2] AbstractLegacyRecordBatchTest.testIterateCompressedRecordWithWrapperOffsetZero."""
+    """AbstractLegacyRecordBatchTest.testIterateCompressedRecordWithWrapperOffsetZero.
+
+    [format.md 7.2]
+    """
     data = bytearray(build(simple(), magic, Codec.GZIP))
     set_last_offset(data, 0)
 

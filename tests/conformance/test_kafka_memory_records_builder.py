@@ -74,7 +74,10 @@ def test_markers_need_a_transactional_control_batch(flags: dict[str, bool]):
 
 @pytest.mark.parametrize(("magic", "codec"), COMBINATIONS)
 def test_a_batch_that_was_built_takes_no_more(magic: int, codec: Codec):
-    """[format.md 10] MemoryRecordsBuilderTest.shouldThrowIllegalStateExceptionOnAppendWhenClosed."""
+    """MemoryRecordsBuilderTest.shouldThrowIllegalStateExceptionOnAppendWhenClosed.
+
+    [format.md 10]
+    """
     made = builder(magic, codec)
     made.append(*ONE[0])
     made.build()

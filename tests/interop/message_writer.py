@@ -6,12 +6,13 @@ Good and damaged.
 from __future__ import annotations
 
 import struct
-from random import Random
 from typing import TYPE_CHECKING
 
 from segstore.cli.decoders.message_schema import LAST_VERSION
 
 if TYPE_CHECKING:
+    from random import Random
+
     from segstore.cli.decoders.message_schema import Field, Schema
 
 NUMBERS = {

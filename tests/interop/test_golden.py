@@ -306,7 +306,9 @@ def dump_text(
     expected: bytes,
     capture: pytest.CaptureFixture[bytes],
 ) -> bytes:
-    """What the command prints with ``data/`` as working directory, in the form of the case's dump files.
+    """What the command prints with ``data/`` as working directory.
+
+    In the form of the case's dump files.
 
     Where an exception ends Kafka's dump, an error must end ours, in its own words.
     """

@@ -7,6 +7,7 @@ import hashlib
 from typing import TYPE_CHECKING, Any
 
 from segstore._core import scan_batches
+from segstore.cli.java_text import decode_utf8
 from segstore.records.control_record import ControlRecordType, parse_control_key
 from segstore.records.memory_records import batches_of
 
@@ -40,7 +41,7 @@ def describe_record(record: RawRecord, *, control: bool) -> dict[str, Any]:
         "sequence": record.sequence,
         "size": record.size,
         "key": text_of(record.key),
-        "headers": [[name.decode(), text_of(value)] for name, value in record.headers],
+        "headers": [[decode_utf8(name), text_of(value)] for name, value in record.headers],
     }
     if record.value is not None and len(record.value) > LONG_VALUE_BYTES:
         described["value_size"] = len(record.value)

@@ -88,7 +88,7 @@ class Cases:
         for case in self._cases:
             try:
                 compare(case)
-            except Exception as error:  # noqa: BLE001 - whatever it is, the next case counts too
+            except (Exception, pytest.fail.Exception) as error:  # noqa: BLE001 - the next counts too
                 reason = str(error).strip() or type(error).__name__
                 failures.append(f"{case['id']} ({case['about']}): {type(error).__name__}: {reason}")
             else:
