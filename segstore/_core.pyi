@@ -12,7 +12,7 @@ from segstore.types import FileTimestampAndOffset, OffsetPosition, TimestampOffs
 BATCH_HEADER_DTYPE: np.dtype[np.void]
 """One row a batch: csrc/record/record_batch.h ``sgs_batch_header``, same names, 80 bytes."""
 
-BatchHeaders: TypeAlias = ...
+BatchHeaders: TypeAlias = NDArray[np.void]
 
 STATUS_NAMES: tuple[str, ...]
 COLUMN_NAMES: tuple[str, ...]
