@@ -10,7 +10,7 @@ class RawRecord(NamedTuple):
 
 
 @cython.final
-@cython.no_gc_clear
+@cython.no_gc  # the collector would clear the buffer's owner, e.g. a memoryview, while the buffer is still held
 cdef class _BatchReader:
     """Walks the batches of a buffer and opens those that have records in range."""
 
