@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from segstore.cli.offset_range import add_offset_argument, combined
+from segstore.cli.offset_range import add_offset_argument, combined, out_of_range
 from segstore.cli.output import say, write
 from segstore.cli.partition_paths import add_partition_arguments, selected_partitions
 from segstore.cli.record_format import add_format_arguments, formatter_of
@@ -48,10 +48,16 @@ def run(arguments: argparse.Namespace) -> int:
     to_text = formatter_of(arguments)
     span = combined(arguments.offsets)
     left: int | None = arguments.count
+    logs = printed_nothing_of = 0
     for path in selected_partitions(arguments.path, arguments.topic, arguments.partition):
         if left == 0:
             break
         with segstore.open(path, read_only=True) as log:
+            logs += 1
+            problem = out_of_range(span, log)
+            if problem is not None and not arguments.quiet:
+                say(f"segstore: {problem}")
+            printed_nothing_of += problem is not None and span.resolve(log)[0] == log.log_end_offset
             printed = 0
             chunk = []
             try:
@@ -70,7 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
             if arguments.say_end and not arguments.quiet and left != 0:
                 topic, partition = log.topic_partition
                 say(f"% Reached end of topic {topic} [{partition}] at offset {log.log_end_offset}")
-    return 0
+    return 1 if 0 < logs == printed_nothing_of else 0
 
 
 def records(log: UnifiedLog, span: OffsetRange, *, check_crcs: bool) -> Iterator[Record]:
