@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from segstore._core import Directory, SegmentContext
+    from segstore.log.checkpoints import CleanShutdownMarker
     from segstore.log.log_places import FoundState, LogPlaces
     from segstore.log.recovery_report import RecoveryReport
 
@@ -50,6 +51,8 @@ class LoadedLog(NamedTuple):
     epochs: LeaderEpochFileCache
     state: LogState | None
     """None for a reader."""
+    may_have_gaps: bool = False
+    """Nothing says where the log is contiguous."""
 
 
 class LogLoader:
@@ -95,12 +98,13 @@ class LogLoader:
         self._report.warnings += found.warnings
         self._places.remove_clean_markers()
         quarantine = Quarantine(self._directory, self._report)
-        names = Leftovers(self._directory, self._context, self._report).clear(quarantine)
+        leftovers = Leftovers(self._directory, self._context, self._report)
+        names = leftovers.clear(quarantine)
         self._report.created = not segment_base_offsets(names)
-        segments = [Segment(self._context, base) for base in segment_base_offsets(names)]
+        segments = self._open_segments(names)
         segments = self._without_deleted_records(segments, found.log_start_offset)
         epochs = self._read_epochs(segments, writable=True)
-        state = self._read_state(found, epochs)
+        state = self._read_state(found, segments, epochs)
         if self._report.created:
             self._check_never_had_records(found, epochs)
             log_end_offset, self._report.clean = found.log_start_offset, True
@@ -108,6 +112,7 @@ class LogLoader:
             log_end_offset = clean_end
         else:
             log_end_offset = self._recover(segments, found, epochs, state, quarantine)
+        leftovers.remove_indexes_without_log()
         self._rebuild_lost_indexes(segments, names)
         if not segments or log_end_offset < found.log_start_offset:
             self._start_anew(segments, found.log_start_offset, quarantine)
@@ -138,6 +143,10 @@ class LogLoader:
             epochs,
             state,
         )
+
+    def _open_segments(self, names: Iterable[str]) -> list[Segment]:
+        """Open all segments, in order."""
+        return [Segment(self._context, base) for base in segment_base_offsets(names)]
 
     def _check_never_had_records(self, found: FoundState, epochs: LeaderEpochFileCache) -> None:
         """Raise when a directory without a ``.log`` is one that lost them all [DUR-51].
@@ -199,15 +208,11 @@ class LogLoader:
             )
             return None
         if not found.parent_is_clean and marker is not None:
-            seen = (end, active.base_offset, active.size_bytes, epochs.latest_entry)
-            noted = (
-                marker.log_end_offset,
-                marker.active_base_offset,
-                marker.active_size_bytes,
-                marker.latest_epoch,
-            )
-            if seen != noted:
-                report.reason = "another program wrote to the log since it was closed cleanly"
+            if marker.log_end_offset != end or not _fits(marker, segments, epochs):
+                report.reason = (
+                    "another program wrote to the log, or took files out of it, since it was"
+                    " closed cleanly"
+                )
                 return None
         report.clean = True
         return end
@@ -269,11 +274,16 @@ class LogLoader:
                 segment.flush(indexes=True)
             self._report.rebuilt += lost
 
-    def _read_state(self, found: FoundState, epochs: LeaderEpochFileCache) -> LogState | None:
-        """Return what ``.segstore`` says, None when a broker has written since [DUR-64]."""
-        if found.parent_is_clean or not self._directory.exists(LOG_STATE):
+    def _read_state(
+        self, found: FoundState, segments: list[Segment], epochs: LeaderEpochFileCache
+    ) -> LogState | None:
+        """Return what ``.segstore`` says, None when a broker may have written since [DUR-64]."""
+        marker = found.own_marker
+        if found.parent_is_clean and (
+            marker is None or marker.segments is None or not _fits(marker, segments, epochs)
+        ):
             return None
-        state = LogState.parse(self._directory.read_file(LOG_STATE, MAX_MARKER_BYTES))
+        state = LogState.read(self._directory)
         if state is None or state.latest_epoch != epochs.latest_entry:
             return None
         return state
@@ -322,6 +332,14 @@ class LogLoader:
         report.log_end_offset = log_end_offset
         report.recovery_point = log_end_offset if report.clean else found.recovery_point or 0
         report.segments = len(segments)
+
+
+def _fits(
+    marker: CleanShutdownMarker, segments: list[Segment], epochs: LeaderEpochFileCache
+) -> bool:
+    """Whether the segments are those that the marker was written for."""
+    sizes = [segment.size_bytes for segment in segments]
+    return bool(segments) and marker.fits(sizes, segments[-1].base_offset, epochs.latest_entry)
 
 
 def write_state(directory: Directory, state: LogState) -> None:

@@ -91,6 +91,7 @@ class UnifiedLog(LogTruncator):
         self._local_log = LocalLog(
             self._directory, context, config, loaded.segments, loaded.log_end, self._background
         )
+        self._local_log.may_have_gaps = loaded.may_have_gaps
         self._follower: LogFollower | None = None
         if self.read_only:
             self._follower = LogFollower(self._local_log, places, context, loaded)
@@ -239,9 +240,17 @@ class UnifiedLog(LogTruncator):
         active.flush(indexes=True)
         data_end, _ = active.read_next_offset()
         size = active.size_bytes
+        sizes = local_log.segments.size_in_bytes
         local_log.close()
         self._epochs.flush()
-        marker = CleanShutdownMarker(data_end, active.base_offset, size, self._epochs.latest_entry)
+        marker = CleanShutdownMarker(
+            data_end,
+            active.base_offset,
+            size,
+            self._epochs.latest_entry,
+            len(local_log.segments),
+            sizes,
+        )
         self._places.mark_clean(self._log_start_offset, marker)
 
     def close_quietly(self) -> None:
