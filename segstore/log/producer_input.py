@@ -12,6 +12,7 @@ import numpy as np
 import segstore._core as _core
 from segstore._core import EncodedBatches
 from segstore.errors import (
+    CorruptRecordError,
     IllegalArgumentError,
     InvalidEpochError,
     InvalidRecordError,
@@ -161,6 +162,13 @@ def _scan(batches: Buffer | MemoryRecords | EncodedBatches) -> tuple[bytearray, 
     headers, result = _core.scan_batches(data)
     if result.why is not None:
         raise result.why
+    if data and not result.valid_bytes:
+        raise CorruptRecordError(
+            "there is no complete batch, nothing was appended",
+            position=0,
+            found=f"{len(data)} bytes",
+            expected="at least one whole batch",
+        )
     del data[result.valid_bytes :]
     return data, headers
 
