@@ -51,7 +51,10 @@ def open(  # noqa: PLR0913 - the front door
     durability : str
         When an append returns: ``sync`` (the default), ``messages=N``, ``seconds=S`` or ``none``.
     recovery : str
-        ``safe``: data that had been synced is never dropped to make an open succeed.
+        ``safe``: below the recovery point on disk nothing is dropped to make an open succeed. At or
+        above it the first bad batch ends the log: what follows is cut, a copy is kept in a
+        ``.quarantine`` file, and the report says so - also when a later batch was good, or had been
+        synced after the recovery point was last written [DUR-50, DUR-51, DUR-59].
     read_only : bool
         Take no lock and change nothing; another process may be writing.
     config : LogConfig or None
@@ -81,7 +84,7 @@ def open(  # noqa: PLR0913 - the front door
     LogLockedError
         Another writer has it.
     CorruptLogError
-        Data that had been synced is damaged; ``read_only=True`` opens it.
+        Data below the recovery point is damaged or missing; ``read_only=True`` opens the log.
     IllegalArgumentError
         A setting that does not exist, or is out of range.
     """
