@@ -25,7 +25,7 @@ from segstore.log.checkpoints import (
 )
 from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.leftovers import Leftovers
-from segstore.log.log_recovery import LogRecovery, epoch_changes
+from segstore.log.log_recovery import LogRecovery, epoch_changes, floor_index
 from segstore.log.partition_directory import INDEX_ENTRY_BYTES, file_name, segment_base_offsets
 from segstore.log.quarantine import Quarantine
 from segstore.log.segment import Segment
@@ -33,9 +33,9 @@ from segstore.log.segments import Segments
 from segstore.types import EpochEntry, LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Container, Iterable
 
-    from segstore._core import Directory, SegmentContext
+    from segstore._core import Directory, ScanResult, SegmentContext
     from segstore.log.checkpoints import CleanShutdownMarker
     from segstore.log.log_places import FoundState, LogPlaces
     from segstore.log.recovery_report import RecoveryReport
@@ -99,7 +99,7 @@ class LogLoader:
         self._places.remove_clean_markers()
         quarantine = Quarantine(self._directory, self._report)
         leftovers = Leftovers(self._directory, self._context, self._report)
-        names = leftovers.clear(quarantine)
+        names = set(leftovers.clear(quarantine))
         self._report.created = not segment_base_offsets(names)
         segments = self._open_segments(names)
         segments = self._without_deleted_records(segments, found.log_start_offset)
@@ -111,6 +111,7 @@ class LogLoader:
         elif (clean_end := self._clean_end(found, segments, epochs)) is not None:
             log_end_offset = clean_end
         else:
+            self._check_lost_indexes(segments, names, found)
             log_end_offset = self._recover(segments, found, epochs, state, quarantine)
         leftovers.remove_indexes_without_log()
         self._rebuild_lost_indexes(segments, names)
@@ -144,7 +145,7 @@ class LogLoader:
             state,
         )
 
-    def _open_segments(self, names: Iterable[str]) -> list[Segment]:
+    def _open_segments(self, names: Container[str]) -> list[Segment]:
         """Open all segments, in order."""
         return [Segment(self._context, base) for base in segment_base_offsets(names)]
 
@@ -207,13 +208,16 @@ class LogLoader:
                 f" {found.recovery_point}"
             )
             return None
-        if not found.parent_is_clean and marker is not None:
-            if marker.log_end_offset != end or not _fits(marker, segments, epochs):
-                report.reason = (
-                    "another program wrote to the log, or took files out of it, since it was"
-                    " closed cleanly"
-                )
-                return None
+        if (
+            not found.parent_is_clean
+            and marker is not None
+            and not (marker.log_end_offset == end and _fits(marker, segments, epochs))
+        ):
+            report.reason = (
+                "another program wrote to the log, or took files out of it, since it was closed"
+                " cleanly"
+            )
+            return None
         report.clean = True
         return end
 
@@ -246,33 +250,41 @@ class LogLoader:
         segments[:] = [Segment(self._context, offset, create=True)]
         self._directory.sync()
 
-    def _rebuild_lost_indexes(self, segments: list[Segment], names: Iterable[str]) -> None:
+    def _rebuild_lost_indexes(self, segments: list[Segment], names: Container[str]) -> None:
         """Make anew what may be lost at any time [DUR-8]; Kafka does so for ``.index`` only.
 
         Source: [LDR-15, DUR-97]. Recovery has rebuilt those that it went through.
         """
-        present = set(names)
         rebuilt = set(self._report.rebuilt)
         for segment in segments:
-            base = segment.base_offset
-            lost = [
-                name
-                for kind, entry_bytes in INDEX_ENTRY_BYTES.items()
-                if (name := file_name(base, kind)) not in rebuilt
-                and (name not in present or self._directory.info(name).size % entry_bytes)
-            ]
-            if not lost or segment.size_bytes == 0:
+            lost = [name for name in self._lost_indexes(segment, names) if name not in rebuilt]
+            if not lost:
                 continue
-            _, recovery = segment.recover(cut=False, expected_offset=base)
-            if recovery.scan.stop != "complete":
-                raise CorruptLogError(
-                    f"cannot be indexed: {recovery.scan.why or 'it ends in an incomplete batch'}",
-                    file=segment.name,
-                    position=recovery.scan.valid_bytes,
-                ) from recovery.scan.why
+            _, recovery = segment.recover(cut=False, expected_offset=segment.base_offset)
+            _check_whole(segment, recovery.scan)
             if segment is not segments[-1]:
                 segment.flush(indexes=True)
             self._report.rebuilt += lost
+
+    def _check_lost_indexes(
+        self, segments: list[Segment], names: Container[str], found: FoundState
+    ) -> None:
+        """Raise, before recovery changes anything, what would keep indexes from being made anew."""
+        point = found.log_start_offset if found.recovery_point is None else found.recovery_point
+        for segment in segments[: floor_index(segments, point)]:
+            if self._lost_indexes(segment, names):
+                base = segment.base_offset
+                _check_whole(segment, segment.scan(check_order=True, expected_offset=base)[1])
+
+    def _lost_indexes(self, segment: Segment, names: Container[str]) -> list[str]:
+        if segment.size_bytes == 0:
+            return []
+        return [
+            name
+            for kind, entry_bytes in INDEX_ENTRY_BYTES.items()
+            if (name := file_name(segment.base_offset, kind)) not in names
+            or self._directory.info(name).size % entry_bytes
+        ]
 
     def _read_state(
         self, found: FoundState, segments: list[Segment], epochs: LeaderEpochFileCache
@@ -332,6 +344,15 @@ class LogLoader:
         report.log_end_offset = log_end_offset
         report.recovery_point = log_end_offset if report.clean else found.recovery_point or 0
         report.segments = len(segments)
+
+
+def _check_whole(segment: Segment, scan: ScanResult) -> None:
+    if scan.stop != "complete":
+        raise CorruptLogError(
+            f"cannot be indexed: {scan.why or 'it ends in an incomplete batch'}",
+            file=segment.name,
+            position=scan.valid_bytes,
+        ) from scan.why
 
 
 def _fits(

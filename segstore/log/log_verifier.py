@@ -100,7 +100,7 @@ def verify_log(
     expected = 0
     for segment in segments:
         is_behind_gap = (
-            0 < len(report.segments)
+            len(report.segments) > 0
             and expected < segment.base_offset
             and report.segments[-1].valid_bytes == report.segments[-1].size_bytes
             and local_log.is_contiguous_from(expected)
