@@ -145,7 +145,7 @@ class LogLoader:
             state,
         )
 
-    def _open_segments(self, names: Container[str]) -> list[Segment]:
+    def _open_segments(self, names: Iterable[str]) -> list[Segment]:
         """Open all segments, in order."""
         return [Segment(self._context, base) for base in segment_base_offsets(names)]
 
