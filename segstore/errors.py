@@ -13,6 +13,7 @@ from typing import Any
 __all__ = [
     "STATUS_ERRORS",
     "AlreadyExistsError",
+    "ArgumentTypeError",
     "CloseError",
     "ClosedError",
     "CodecError",
@@ -143,6 +144,10 @@ class CodecMissingError(SegstoreError, ImportError):
 
 class IllegalArgumentError(SegstoreError, ValueError):
     """An argument is out of range (Kafka's use of ``IllegalArgumentException``)."""
+
+
+class ArgumentTypeError(IllegalArgumentError, TypeError):
+    """An argument is not of the type that is wanted."""
 
 
 class RecordTypeError(SegstoreError, TypeError):

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import segstore._core as _core
 from segstore.config import LogConfig
 from segstore.errors import IllegalArgumentError
+from segstore.log.arguments import callback, flag, instance, path_text
 from segstore.log.durability import Durability
 from segstore.log.log_loader import LogLoader
 from segstore.log.log_places import LogPlaces
@@ -89,7 +90,12 @@ def open(  # noqa: PLR0913 - the front door
         A setting that does not exist, or is out of range.
     """
     began = _core.monotonic_ns()
-    full_path = absolute_path(path)
+    full_path = absolute_path(path_text("path", path))
+    flag("read_only", read_only)
+    flag("allow_network_fs", allow_network_fs)
+    callback("progress", progress)
+    if config is not None:
+        instance("config", config, LogConfig, "a LogConfig (single settings are keywords)")
     if recovery not in RECOVERIES:
         raise IllegalArgumentError(
             f"recovery {recovery!r} does not exist yet: use 'safe'",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from segstore._core import process_id
 from segstore.errors import ClosedError, ForkedHandleError, IllegalArgumentError
-from segstore.log.arguments import integer
+from segstore.log.arguments import callback, flag, integer, isolation_of, seconds
 from segstore.log.local_log import out_of_range
 from segstore.log.log_scan import LogScan, check_range
 from segstore.records.fetch_data_info import FetchDataInfo
@@ -94,7 +94,9 @@ class LogReader:
 
     def _bound(self, isolation: Isolation | str) -> LogOffsetMetadata:
         return (
-            self._durable if Isolation(isolation) is Isolation.DURABLE else self._local_log.log_end
+            self._durable
+            if isolation_of(isolation) is Isolation.DURABLE
+            else self._local_log.log_end
         )
 
     # ---- records ---------------------------------------------------------------------------------
@@ -138,6 +140,7 @@ class LogReader:
             return self.scan(offset, isolation=isolation)
         self._require_open()
         offset, max_bytes = integer("offset", offset), integer("max_bytes", max_bytes)
+        flag("min_one_message", min_one_message)
         if max_bytes < 0:
             raise IllegalArgumentError(f"max_bytes {max_bytes} is negative", found=str(max_bytes))
         bound = self._bound(isolation)
@@ -195,6 +198,7 @@ class LogReader:
             A reversed range, or a column that does not exist.
         """
         self._require_open()
+        flag("check_crcs", check_crcs)
         bound = self._bound(isolation)
         log_start = self._log_start_offset
         start = log_start if start_offset is None else integer("start_offset", start_offset)
@@ -266,7 +270,8 @@ class LogReader:
         start = self.log_end_offset if offset is None else integer("offset", offset)
         if not self._log_start_offset <= start <= self.refresh():
             raise out_of_range(start, self._log_start_offset, self.log_end_offset)
-        return self._follow(start, timeout, poll_interval)
+        patience = None if timeout is None else seconds("timeout", timeout)
+        return self._follow(start, patience, seconds("poll_interval", poll_interval))
 
     def _follow(self, offset: int, timeout: float | None, poll_interval: float) -> Iterator[Record]:
         idle_since = time.monotonic()
@@ -370,4 +375,5 @@ class LogReader:
         from segstore.log.log_verifier import verify_log
 
         self._require_open()
+        callback("progress", progress)
         return verify_log(self._local_log, progress)
