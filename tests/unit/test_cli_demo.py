@@ -254,19 +254,6 @@ def test_texts_for_the_terminal():
     assert rate(5_000_000, 2.0) == "2 MB/s"
 
 
-def test_the_broker_records_that_are_shown_are_text(tmp_path: Path):
-    """The sample holds all kinds of bytes; the first of its records in text are shown."""
-    demo = Demo(tmp_path, "broker", None)
-    shown: list[str] = []
-    demo.tell = shown.append  # type: ignore[method-assign]
-
-    demo.show_broker_directory()
-
-    assert len(shown) == SHOWN_RECORDS + 2
-    assert all('{"event":' in line for line in shown[1:-1])
-    assert not any("\ufffd" in line for line in shown)
-
-
 def test_the_brokers_records_that_are_shown_are_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
@@ -297,6 +284,5 @@ def test_the_whole_demo_on_the_brokers_records(tmp_path: Path):
     assert "not closed cleanly" in text
     assert "answers   5 of 5" in text
     assert "NOT EQUAL" not in text
-    assert done.stderr == b""  # nothing of Spark's, nor of its workers when they are stopped
     assert done.stderr == b""  # nothing of Spark's, nor of its workers when they are stopped
     assert run_segstore("verify", directory / "data").returncode == 0
