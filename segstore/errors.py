@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 __all__ = [
     "STATUS_ERRORS",
     "AlreadyExistsError",
+    "ArgumentTypeError",
     "CloseError",
     "ClosedError",
     "CodecError",
@@ -163,6 +164,10 @@ class CodecMissingError(SegstoreError, ImportError):
 
 class IllegalArgumentError(SegstoreError, ValueError):
     """An argument is out of range (Kafka's use of ``IllegalArgumentException``)."""
+
+
+class ArgumentTypeError(IllegalArgumentError, TypeError):
+    """An argument is not of the type that is wanted."""
 
 
 class RecordTypeError(SegstoreError, TypeError):

@@ -1,7 +1,7 @@
 # decode.pxi - records out of whole batches, lazily or as lists (csrc/record/record_section.h, record.h)
 
 @cython.final
-@cython.no_gc_clear
+@cython.no_gc  # the collector would clear the buffer's owner, e.g. a memoryview, while the buffer is still held
 cdef class _BatchReader:
     """Walks the batches of a buffer and opens those that have records in range."""
 

@@ -12,15 +12,17 @@ import sys
 from base64 import b64decode
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from segstore.cli.output import UsageError, count_of, human_bytes, say
-from segstore.cli.partition_paths import partition_number
+from segstore.cli.partition_paths import partition_number, partitions_of
 from segstore.cli.record_format import unescape
+from segstore.errors import UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from segstore._core import Record
     from segstore.types import LogAppendInfo
@@ -39,7 +41,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "Append each line of stdin as a record. PATH is a partition's directory, made "
         "when it is not there, or a log directory with -t: then keys choose the partition as "
-        "Kafka's clients do."
+        "Kafka's clients do. A topic is made only with --partitions."
     )
     parser.add_argument("path", metavar="PATH", help="data/notes-0, or a log directory with -t")
     parser.add_argument("-t", "--topic", help="topic in the log directory PATH")
@@ -48,7 +50,7 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--partitions",
         type=partition_number,
         metavar="N",
-        help="make a new topic with N partitions",
+        help="make TOPIC, with N partitions, when it is not there",
     )
     parser.add_argument(
         "-K", dest="key_delimiter", metavar="DELIM", help="the key stands before DELIM"
@@ -106,9 +108,14 @@ def run(arguments: argparse.Namespace) -> int:
             for lines in chunks_of_lines(sys.stdin.fileno(), delimiter):
                 for name, info in append([parse(line) for line in lines]):
                     totals.add(name, info)
-    finally:  # also after Ctrl-C and errors: what was appended stays
-        if not arguments.quiet:
-            say(totals.text())
+    except KeyboardInterrupt:
+        totals.say(quiet=arguments.quiet)
+        raise
+    except BaseException:
+        if totals.records:  # what was appended before the error stays
+            totals.say(quiet=arguments.quiet)
+        raise
+    totals.say(quiet=arguments.quiet)
     return 0
 
 
@@ -192,12 +199,7 @@ def open_target(arguments: argparse.Namespace) -> Iterator[Append]:
     import segstore
     from segstore.config import LogConfig
 
-    properties = {"compression.type": CODECS[arguments.codec]}
-    for setting in arguments.settings:
-        key, found, value = setting.partition("=")
-        if not found:
-            raise UsageError(f"-X: {setting!r} is not KEY=VALUE")
-        properties[key] = value
+    properties = {"compression.type": CODECS[arguments.codec], **topic_settings(arguments.settings)}
     config = LogConfig.from_properties(properties)
     durability: str = arguments.durability
     if arguments.topic is None:
@@ -205,9 +207,11 @@ def open_target(arguments: argparse.Namespace) -> Iterator[Append]:
             yield lambda records: [(str(log.topic_partition), log.append(records))]
         return
     topic: str = arguments.topic
+    if arguments.partitions is None:
+        check_topic_exists(arguments.path, topic)
     with segstore.open_dir(arguments.path, durability=durability, config=config) as manager:
         if topic not in manager.topics():
-            manager.create_topic(topic, arguments.partitions or 1)
+            manager.create_topic(topic, arguments.partitions)
         elif arguments.partitions not in {None, len(manager.topics()[topic])}:
             raise UsageError(
                 f"--partitions: topic {topic!r} is there, with {len(manager.topics()[topic])}"
@@ -218,6 +222,46 @@ def open_target(arguments: argparse.Namespace) -> Iterator[Append]:
             return [(f"{topic}-{number}", info) for number, info in infos.items()]
 
         yield append
+
+
+def topic_settings(settings: Iterable[str]) -> dict[str, str]:
+    """Read ``-X KEY=VALUE``; a broker's other topic settings mean nothing to a log and are refused.
+
+    Raises
+    ------
+    UsageError
+        It is not of that form, there is no such setting, or it takes only true and false.
+    """
+    from dataclasses import fields
+
+    from segstore.config import LogConfig
+
+    kinds = {known.name.replace("_", "."): str(known.type) for known in fields(LogConfig)}
+    properties = {}
+    for setting in settings:
+        key, found, value = setting.partition("=")
+        if not found:
+            raise UsageError(f"-X: {setting!r} is not KEY=VALUE")
+        kind = kinds.get(key.replace("_", ".").replace("-", "."))
+        if kind is None:
+            near = get_close_matches(key, kinds, 1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(sorted(kinds))}"
+            raise UsageError(f"-X: there is no setting {key!r}: {hint}")
+        if kind == "bool" and value.strip().lower() not in {"true", "false"}:
+            raise UsageError(f"-X: {key} is true or false, not {value!r}")
+        properties[key] = value
+    return properties
+
+
+def check_topic_exists(path: str, topic: str) -> None:
+    """Refuse a topic that is not there: a wrong letter must not make a new one."""
+    topics = sorted({name for name, _, _ in partitions_of(path)})
+    if topic not in topics:
+        near = get_close_matches(topic, topics, 1)
+        hint = f"did you mean {near[0]!r}? " if near else ""
+        raise UnknownTopicOrPartitionError(
+            f"there is no topic {topic!r} in {path}: {hint}--partitions N makes it", file=path
+        )
 
 
 @dataclass(slots=True)
@@ -236,6 +280,11 @@ class Totals:
         self.size_bytes += info.size_bytes
         first, _ = self.offsets.get(name, (info.base_offset, 0))
         self.offsets[name] = first, info.last_offset
+
+    def say(self, *, quiet: bool) -> None:
+        """Write the summary to stderr."""
+        if not quiet:
+            say(self.text())
 
     def text(self) -> str:
         """Return the summary: ``appended 2 records, 90 B: notes-0 offsets 0 to 1``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING
 
-from segstore.cli.offset_range import add_offset_argument, combined
+from segstore.cli.offset_range import add_offset_argument, combined, out_of_range
 from segstore.cli.output import say, write
 from segstore.cli.partition_paths import add_partition_arguments, selected_partitions
 from segstore.cli.record_format import add_format_arguments, formatter_of
@@ -54,10 +54,16 @@ def run(arguments: argparse.Namespace) -> int:
     to_text = formatter_of(arguments)
     span = combined(arguments.offsets)
     left: int | None = arguments.count
+    logs = printed_nothing_of = 0
     for path in selected_partitions(arguments.path, arguments.topic, arguments.partition):
         if left == 0:
             break
         with segstore.open(path, read_only=True) as log:
+            logs += 1
+            problem = out_of_range(span, log)
+            if problem is not None and not arguments.quiet:
+                say(f"segstore: {problem}")
+            printed_nothing_of += problem is not None and span.resolve(log)[0] == log.log_end_offset
             printed = 0
             chunk = []
             try:
@@ -84,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
                 is_committed = arguments.isolation == "read_committed"
                 end = log.last_stable_offset if is_committed else log.log_end_offset
                 say(f"% Reached end of topic {topic} [{partition}] at offset {end}")
-    return 0
+    return 1 if 0 < logs == printed_nothing_of else 0
 
 
 def records(

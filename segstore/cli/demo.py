@@ -10,16 +10,19 @@ import sys
 import tempfile
 import time
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 from segstore.cli.output import UsageError, human_bytes, human_time, write_line
+from segstore.cli.quiet_stderr import stderr_to
 from segstore.errors import IllegalStateError
 
 if TYPE_CHECKING:
     import argparse
 
+    from segstore._core import Record
     from segstore.cli.demo_source import DemoData
 
 MEGABYTE = 1_000_000
@@ -156,6 +159,11 @@ class Demo:
                     self.tell(f"{'' if number else f'{data.topic}-{partition}: '}{line}")
             self.check("every acknowledged record is there", acknowledged <= there)
             appended = append_events(manager, data, lambda _: None)
+        if there > acknowledged:
+            self.tell(
+                f"{there} records were there, {there - acknowledged} more than were acknowledged: "
+                "the append that the kill interrupted had written them whole, so they stay"
+            )
         self.tell(f"finished: {there} records were there, {appended.records} appended")
         self.figures["records"] = f"{there + appended.records}"
         self.figures["append"] = (
@@ -195,16 +203,18 @@ class Demo:
             self.tell(f"Spark is not installed ({error}): pip install 'segstore[spark]'")
             self.checks["the answers of Spark"] = False
             return
-        self.tell("starting Spark")
-        spark = session()
-        try:
-            spark.sparkContext.setLogLevel("ERROR")
-            self.tell(f"Spark {spark.version}")
-            for answer in ask_spark(spark, directory, data):
-                self.tell(f"{answer.question}: {answer.shown}")
-                self.check(answer.question, answer.matches)
-        finally:
-            spark.stop()
+        spark_log = self.work / "spark.log"
+        self.tell("starting Spark, which takes some seconds; its messages are shown if it fails")
+        with stderr_to(spark_log):  # Java, its Python workers, their warnings, until they are gone
+            spark = session()
+            try:
+                self.tell(f"Spark {spark.version}")
+                for answer in ask_spark(spark, directory, data, self.tell):
+                    self.tell(f"{answer.question}: {answer.shown}")
+                    self.check(answer.question, answer.matches)
+                self.tell("stopping Spark")
+            finally:
+                spark.stop()
 
     def show_broker_directory(self) -> None:
         """Open what a real broker wrote."""
@@ -214,9 +224,10 @@ class Demo:
         path = extract_broker_sample(self.work / "broker") / "orders-0"
         with segstore.open(path, read_only=True) as log:
             self.tell(f"a directory that an Apache Kafka 4.3.1 broker wrote: {log.topic_partition}")
-            for record in log.scan(0, SHOWN_RECORDS):
+            for record in islice(filter(is_readable, log), SHOWN_RECORDS):
                 key, value = (printable(part or b"") for part in (record.key, record.value))
                 self.tell(f"  {record.offset} {human_time(record.timestamp)} {key} {value}")
+            self.tell(f"  (of its {log.log_end_offset} records the first {SHOWN_RECORDS} in text)")
 
     def summary(self) -> None:
         """Print the final table."""
@@ -250,6 +261,16 @@ def kill_in_the_middle(writer: subprocess.Popen[str], events: int) -> int:
     if code != -signal.SIGKILL:
         raise IllegalStateError(f"the writing process ended by itself with code {code}")
     return acknowledged
+
+
+def is_readable(record: Record) -> bool:
+    """Whether key and value are there, and text: the sample holds all kinds of bytes."""
+    if not record.key or not record.value or not record.value.startswith(b"{"):
+        return False
+    try:
+        return all(part.decode().isprintable() for part in (record.key, record.value))
+    except UnicodeDecodeError:
+        return False
 
 
 def printable(data: bytes) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from segstore.cli.demo_writer import events_by_partition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from segstore.cli.demo_source import DemoData
@@ -34,10 +34,16 @@ class Answer:
         return bool(self.by_spark == self.from_source)
 
 
-def ask_spark(spark: Any, directory: Path, data: DemoData) -> Iterator[Answer]:
+def ask_spark(
+    spark: Any, directory: Path, data: DemoData, tell: Callable[[str], None]
+) -> Iterator[Answer]:
     """Ask all questions through ``format("segstore")``, one after the other."""
-    for ask in (per_key, by_offset_range, by_time_range):
-        yield ask(spark, directory, data)
+    tell("asking Spark for the records per key; the first query starts Python workers: seconds")
+    yield per_key(spark, directory, data)
+    tell("asking for the records of a range of offsets")
+    yield by_offset_range(spark, directory, data)
+    tell("asking for the records of a range of times")
+    yield by_time_range(spark, directory, data)
 
 
 def _reader(spark: Any, directory: Path, data: DemoData) -> Any:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import argparse
 import re
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from segstore.cli.dump_report import MAX_INT, DumpOptions, Findings, print_findings
 from segstore.cli.output import UsageError, say, write_line
+from segstore.errors import LogNotFoundError
 
 if TYPE_CHECKING:
     from segstore.cli.decoders.record_decoder import RecordDecoder
@@ -148,6 +150,8 @@ def decoder_of(arguments: argparse.Namespace) -> RecordDecoder | None:
 
 def dump_file(path: str, options: DumpOptions, findings: Findings) -> None:
     """Dump one file by its suffix; add what was found to *findings*."""
+    if not Path(path).exists():
+        raise LogNotFoundError("there is no such file", file=path)
     write_line(f"Dumping {path}")
     name = path.rpartition("/")[2]
     match f".{name.rpartition('.')[2]}" if "." in name else "":

@@ -17,6 +17,8 @@ class Finding:
     what: str
     meaning: str
     advice: str
+    repaired: bool | None = None
+    """Whether an open for writing, and `recover`, makes it good; None = it is not concerned."""
 
     def __str__(self) -> str:
         where = self.file

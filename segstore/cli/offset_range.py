@@ -43,6 +43,19 @@ class OffsetRange:
         return start, max(start, stop)
 
 
+def out_of_range(span: OffsetRange, log: UnifiedLog) -> str | None:
+    """Return what is to be said of a first offset that *log* does not hold, None when it does."""
+    if span.start_timestamp is not None or not isinstance(span.start, int) or span.start < 0:
+        return None
+    first, end = log.log_start_offset, log.log_end_offset
+    if first <= span.start <= end:
+        return None
+    what = f"{log.topic_partition}: offset {span.start} is out of range, the log"
+    if span.start < first:
+        return f"{what} starts at {first}: from there on"
+    return f"{what} ends at {end}: nothing to print"
+
+
 def add_offset_argument(parser: argparse.ArgumentParser) -> None:
     """Add ``-o``; it may be given twice, for both ends of a time span."""
     parser.add_argument(

@@ -6,14 +6,17 @@ taken [DUR-71], so of a log that somebody is writing the end may look torn for a
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+import os
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any
 
 from segstore.cli.finding import Finding
 from segstore.cli.index_check import check_indexes
-from segstore.cli.state_check import check_state_files, read_state
-from segstore.errors import SegstoreError
+from segstore.cli.state_check import OPEN_REBUILDS, check_state_files, read_state
+from segstore.errors import CorruptLogError, SegstoreError
+from segstore.log.open_forecast import OpenForecast, forecast_open
 from segstore.log.partition_directory import file_name, segment_base_offsets, segment_files
+from segstore.log.recovery_report import RecoveryReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +27,12 @@ if TYPE_CHECKING:
     from segstore.cli.state_check import PartitionState
 
 NO_NEXT_SEGMENT = 2**63 - 1
+INDEX_FILES = (".index", ".timeindex")
+READ_ONLY_READS = "as any open for writing does; read_only=True reads what can be read of it"
+LEFT_AS_IT_IS = (
+    "an open for writing does not read this far and leaves it; reads of these records fail, "
+    "others work"
+)
 
 
 @dataclass(slots=True)
@@ -40,10 +49,15 @@ class PartitionCheck:
     recovery_point: int = 0
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    forecast: OpenForecast = field(default_factory=lambda: OpenForecast(report=RecoveryReport()))
+    """What an open for writing would do, told by the loader itself."""
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values, for JSON."""
-        return asdict(self)
+        values = {known.name: getattr(self, known.name) for known in fields(self)}
+        values["findings"] = [asdict(finding) for finding in self.findings]
+        values["forecast"] = self.forecast.to_dict()
+        return values
 
 
 def check_partition(
@@ -66,7 +80,7 @@ def check_partition(
     import segstore._core as _core
     from segstore.records.compression import codec_table
 
-    check = PartitionCheck(path)
+    check = PartitionCheck(path, forecast=forecast_open(path))
     directory = _core.Directory(path)
     try:
         names = directory.names()
@@ -91,14 +105,18 @@ def check_partition(
             check.batches += len(rows)
             check.records += int(rows["records_count"].sum())
             expected, epoch = scan.next_offset, scan.last_epoch
-            _judge_scan(check, base, len(bases) - number, size, scan)
+            _judge_scan(check, base, size, scan)
             sealed = following is not None
             check_indexes(directory, base, rows, scan, check.findings, sealed=sealed)
             done += size
             if progress is not None:
                 progress(path, done, check.size_bytes)
         check.log_end_offset = max(expected, bases[-1] if bases else 0)
+        if check.forecast.error is None and not check.forecast.report.created:
+            check.log_end_offset = check.forecast.report.log_end_offset
         check_state_files(directory, names, state, check.log_end_offset, check.findings)
+        check.findings = _with_outcomes(check.forecast, check.findings)
+        _judge_open(check)
         leftovers = [file.name for file in segment_files(names) if file.suffix]
         leftovers += [name for name in names if name.endswith(".tmp")]
         check.notes += [f"{name}: left over from an interrupted operation" for name in leftovers]
@@ -128,10 +146,11 @@ def _scan(  # noqa: PLR0913 - what one segment's scan depends on
     )
 
 
-def _judge_scan(
-    check: PartitionCheck, base: int, later_segments: int, size: int, scan: ScanResult
-) -> None:
-    """Turn what stopped a scan before the end of its file into a finding [DUR-50, DUR-51]."""
+def _judge_scan(check: PartitionCheck, base: int, size: int, scan: ScanResult) -> None:
+    """Turn what stopped a scan before the end of its file into a finding [DUR-50, DUR-51].
+
+    What it means, and what to do, is what an open for writing would make of it.
+    """
     if scan.stop == "complete":
         return
     rest = size - scan.valid_bytes
@@ -140,25 +159,7 @@ def _judge_scan(
     else:
         why = scan.why.message if isinstance(scan.why, SegstoreError) else str(scan.why)
         what = f"{why}; {rest} bytes from here to the end of the file are not read"
-    recover = f"`segstore recover {check.path}` cuts these {rest} bytes and keeps a copy of them"
-    if scan.next_offset < check.recovery_point:
-        meaning = (
-            f"records from offset {scan.next_offset} on were once safe and cannot be read: the "
-            "file was changed or the disk lost them"
-        )
-        advice = (
-            "restore this file from a copy; until then open the log with read_only=True, which "
-            "reads what lies before and refuses what lies behind"
-        )
-    elif later_segments:
-        meaning = (
-            "these bytes were not yet known to be safe when the writer stopped, and what follows "
-            "a hole is not used"
-        )
-        advice = f"{recover}, and sets the later segments ({later_segments}) aside"
-    else:
-        meaning = "the writer stopped in the middle of a write; nothing that was safe is lost"
-        advice = recover
+    meaning, advice, repaired = _outcome(check, base, size, scan)
     check.findings.append(
         Finding(
             file=file_name(base, "log"),
@@ -167,5 +168,117 @@ def _judge_scan(
             what=what,
             meaning=meaning,
             advice=advice,
+            repaired=repaired,
         )
     )
+
+
+def _outcome(
+    check: PartitionCheck, base: int, size: int, scan: ScanResult
+) -> tuple[str, str, bool]:
+    """Return what bad bytes mean, what to do, and whether an open for writing removes them."""
+    forecast = check.forecast
+    recover = f"`segstore recover {check.path}`"
+    cut_at = forecast.cuts.get(base)
+    if forecast.error is not None:
+        return (
+            _loss(check, scan),
+            f"restore this file from a copy; {recover} refuses the log, {READ_ONLY_READS}",
+            False,
+        )
+    if forecast.sets_aside(base):
+        return (
+            "the segment lies behind the end of the log as far as it is good",
+            f"{recover} sets the whole file aside: {forecast.report.reason}",
+            True,
+        )
+    if cut_at is None or cut_at > scan.valid_bytes:
+        return (
+            _loss(check, scan),
+            f"restore this file from a copy: {recover} cannot repair it, {LEFT_AS_IT_IS}",
+            False,
+        )
+    later = len(forecast.report.set_aside)
+    if not forecast.keeps_tail_of(base):
+        meaning = (
+            "there is nothing but zeros: room that was allocated ahead, or a write whose data "
+            "never reached the disk; nothing that was safe is lost"
+        )
+        kept = ", of which no copy is needed"
+    elif scan.stop == "incomplete" and not later:
+        meaning = "the writer stopped in the middle of a write; nothing that was safe is lost"
+        kept = " and keeps a copy of them"
+    else:
+        meaning = (
+            "these bytes were not yet known to be safe when the writer stopped; good batches may "
+            "follow in them, but what follows a hole is not used"
+        )
+        kept = " and keeps a copy of them"
+    advice = f"{recover} cuts these {size - cut_at} bytes{kept}"
+    return (
+        meaning,
+        f"{advice}, and sets the later segments ({later}) aside" if later else advice,
+        True,
+    )
+
+
+def _judge_open(check: PartitionCheck) -> None:
+    """Add what only the open finds: records that are missing, segments that overlap [DUR-54]."""
+    forecast = check.forecast
+    error = forecast.error
+    if isinstance(error, CorruptLogError):
+        if not any(finding.position is not None for finding in check.findings):
+            check.findings.append(
+                Finding(
+                    file=os.path.basename(error.file or check.path),  # noqa: PTH119 - a name
+                    what=error.message,
+                    meaning="records that were once safe are missing or cannot be read",
+                    advice="restore the directory from a copy; read_only=True reads what is there",
+                    repaired=False,
+                )
+            )
+    elif error is not None:
+        check.notes.append(f"cannot be opened for writing: {error}")
+    elif forecast.report.truncated_from_offset is not None and not any(
+        finding.repaired and finding.file.endswith(".log") for finding in check.findings
+    ):
+        check.findings.append(
+            Finding(
+                file=file_name(check.log_start_offset, "log"),
+                offset=forecast.report.truncated_from_offset,
+                what=forecast.report.reason or "the log ends here",
+                meaning="what follows a hole is not used; it was not yet known to be safe",
+                advice=f"`segstore recover {check.path}` sets what follows aside",
+                repaired=True,
+            )
+        )
+
+
+def _loss(check: PartitionCheck, scan: ScanResult) -> str:
+    if scan.next_offset < check.recovery_point:
+        return (
+            f"records from offset {scan.next_offset} on were once safe and cannot be read: the "
+            "file was changed or the disk lost them"
+        )
+    return f"records from offset {scan.next_offset} on cannot be read"
+
+
+def _with_outcomes(forecast: OpenForecast, findings: list[Finding]) -> list[Finding]:
+    """Say of each derived file what an open for writing does about it."""
+    judged = []
+    removed = {*forecast.report.removed}
+    for finding in findings:
+        if finding.repaired is not None or not finding.file.endswith(INDEX_FILES):
+            judged.append(finding)
+        elif forecast.error is not None:
+            advice = "nothing is rebuilt while opens for writing refuse the log"
+            judged.append(replace(finding, advice=advice, repaired=False))
+        elif (
+            finding.file in removed
+            or (base := int(finding.file[:20])) in forecast.reindexed
+            or forecast.sets_aside(base)
+        ):
+            judged.append(replace(finding, advice=OPEN_REBUILDS, repaired=True))
+        else:
+            judged.append(replace(finding, repaired=False))
+    return judged

@@ -70,9 +70,9 @@ def all_partitions(path: str) -> list[str]:
     NotALogError
         It is neither a partition nor does it hold one.
     """
-    if is_partition(path):
+    if is_partition(path) or holds_log(path):
         return [path]
-    found = sorted(partitions_of(path))
+    found = sorted(part for part in partitions_of(path) if holds_log(f"{path}/{part[2]}"))
     if not found:
         raise NotALogError("neither a partition's directory nor one that holds some", file=path)
     return [f"{path}/{name}" for _, _, name in found]
@@ -112,6 +112,17 @@ def is_partition(path: str) -> bool:
         raise LogNotFoundError("there is no such directory", file=path) from error
     except NotADirectoryError as error:
         raise NotALogError("this is a file, not a log's directory", file=path) from error
+
+
+def holds_log(path: str) -> bool:
+    """Whether the directory is a log's, or was one: many a directory's name ends in a number."""
+    from segstore.log.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE, PARTITION_METADATA
+    from segstore.log.partition_directory import segment_files
+
+    names = {name.name for name in Path(path).iterdir()}
+    return not names.isdisjoint({LEADER_EPOCH_CHECKPOINT, LOG_STATE, PARTITION_METADATA}) or any(
+        file.kind == "log" for file in segment_files(list(names))
+    )
 
 
 def check_is_partition(path: str) -> None:

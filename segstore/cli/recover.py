@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from segstore.cli.output import Progress, write_line
-from segstore.cli.partition_paths import all_partitions
+from segstore.cli.output import Progress, count_of, say, write_line
+from segstore.cli.partition_paths import all_partitions, is_partition
+from segstore.errors import CorruptLogError, NotALogError
 
 if TYPE_CHECKING:
     import argparse
 
+    from segstore.cli.partition_check import PartitionCheck
     from segstore.log.recovery_report import RecoveryReport
 
 
@@ -18,8 +21,9 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
         "Open a partition for writing, as a program does after a crash: check what was "
-        "not yet safe, cut a torn tail (a copy is kept), rebuild indexes, close cleanly. Exit code "
-        "1 when bytes were cut or set aside, or would be."
+        "not yet safe, cut a torn tail (a copy is kept), rebuild indexes, close cleanly; then "
+        "check everything. Exit code 1 when bytes were cut or set aside, or something could not "
+        "be repaired (with --dry-run: would be). No log is made where none is."
     )
     parser.add_argument("path", metavar="PATH", help="a partition's directory, or a log directory")
     parser.add_argument(
@@ -31,24 +35,50 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Recover, or only check, the partitions one after the other."""
+    work = _foretell if arguments.dry_run else _recover
+    code = 0
+    paths = all_partitions(arguments.path)
     with Progress(quiet=arguments.quiet) as progress:
-        work = _foretell if arguments.dry_run else _recover
-        codes = [
-            work(path, progress, as_json=arguments.json) for path in all_partitions(arguments.path)
-        ]
-    return max(codes)
+        for path in paths:
+            try:
+                code = max(code, work(path, progress, as_json=arguments.json))
+            except NotALogError as error:
+                if len(paths) == 1:
+                    raise
+                say(f"segstore: {error}")  # one that a broker is deleting; the others are repaired
+    return code
 
 
 def _recover(path: str, progress: Progress, *, as_json: bool) -> int:
+    """Open for writing, close, check everything: what is still wrong cannot be repaired."""
     import segstore
+    from segstore.cli.partition_check import check_partition
+    from segstore.log.open_forecast import forecast_open
 
-    with segstore.open(path, progress=progress) as log:
-        report = log.report
+    if not is_partition(path):
+        foreseen = forecast_open(path)
+        if foreseen.report.created and foreseen.error is None:
+            raise NotALogError("there is no .log file to recover, and none is made", file=path)
+    try:
+        with segstore.open(path, progress=progress) as log:
+            report = log.report
+    except CorruptLogError as error:  # the partitions beside it are recovered all the same
+        if as_json:
+            write_line(json.dumps({"path": path, "error": f"{type(error).__name__}: {error}"}))
+        else:
+            write_line(f"{path}: cannot be repaired: {error}")
+        return 1
+    left = check_partition(path, progress).findings
     if as_json:
-        write_line(json.dumps({"path": path, **report.to_dict()}))
+        not_repaired = [asdict(finding) for finding in left]
+        write_line(json.dumps({"path": path, **report.to_dict(), "not_repaired": not_repaired}))
     else:
         write_line("\n  ".join([f"{path}:", *str(report).splitlines()]))
-    return 1 if changed_records(report) else 0
+        if left:
+            write_line(f"  not repaired: {count_of(len(left), 'finding')}")
+        for finding in left:
+            write_line(f"  {finding}")
+    return 1 if changed_records(report) or left else 0
 
 
 def changed_records(report: RecoveryReport) -> bool:
@@ -57,17 +87,35 @@ def changed_records(report: RecoveryReport) -> bool:
 
 
 def _foretell(path: str, progress: Progress, *, as_json: bool) -> int:
-    """Say what an open for writing would meet, by checking everything."""
+    """Say what an open for writing would do, told by the loader, and what it would leave."""
     from segstore.cli.partition_check import check_partition
     from segstore.cli.verify import check_text
 
     check = check_partition(path, progress)
+    forecast = check.forecast
+    if forecast.error is not None and not isinstance(forecast.error, CorruptLogError):
+        raise forecast.error
+    left = [finding for finding in check.findings if not finding.repaired]
     if as_json:
         write_line(json.dumps(check.to_dict()))
     else:
         write_line(check_text(check))
-        if check.findings:
-            write_line("nothing was written; without --dry-run what can be repaired is repaired")
-        else:
-            write_line("there is nothing to repair")
-    return 1 if check.findings else 0
+        write_line(_outlook(check, len(left)))
+    refused = forecast.error is not None or forecast.report.created
+    return 1 if refused or left or changed_records(forecast.report) else 0
+
+
+def _outlook(check: PartitionCheck, left: int) -> str:
+    """Return what a person reads about the recovery that was not done."""
+    forecast = check.forecast
+    if forecast.error is not None:
+        return f"nothing was written; recover would refuse this log: {forecast.error}"
+    if forecast.report.created:
+        return "nothing was written; there is no .log file, and recover makes none"
+    if not check.findings and forecast.report.clean:
+        return "there is nothing to repair"
+    lines = ["nothing was written; recover would report", *str(forecast.report).splitlines()]
+    text = "\n  ".join(lines)
+    if left:
+        text += f"\nand could not repair {count_of(left, 'finding')}"
+    return text

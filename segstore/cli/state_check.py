@@ -146,7 +146,8 @@ def check_state_files(
                 offset=log_end_offset,
                 what=f"says that records below {state.recovery_point} were safe on disk, "
                 f"the log ends at {log_end_offset}",
-                meaning=f"records {log_end_offset} to {state.recovery_point - 1} are missing",
+                meaning=f"records {log_end_offset} to {state.recovery_point - 1} are missing, or "
+                "cannot be read",
                 advice="restore the directory from a copy, or go on without these records",
             )
         )

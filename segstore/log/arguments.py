@@ -1,25 +1,98 @@
-"""Arguments of a log's methods: what is no integer is refused before it becomes one."""
+"""Arguments of public functions: what is of another type is refused before anything is done."""
 
 from __future__ import annotations
 
 import operator
+import os
+from typing import Any, Final
 
-from segstore.errors import IllegalArgumentError
+from segstore.errors import ArgumentTypeError, IllegalArgumentError
+from segstore.types import Isolation
+
+MIN_LONG: Final = -(2**63)
+MAX_LONG: Final = 2**63 - 1
 
 
 def integer(name: str, value: object) -> int:
-    """Return *value*, an int or what stands for one exactly (numpy's integers).
+    """Return *value*, an int or what stands for one exactly (numpy's integers), of 64 bits.
 
     Raises
     ------
-    IllegalArgumentError
+    ArgumentTypeError
         For everything else: 1.5 is not offset 1, and "1" is not either.
+    IllegalArgumentError
+        For a number that no file of Kafka's can hold.
     """
-    if type(value) is int:
-        return value
     try:
-        return operator.index(value)  # type: ignore[arg-type]
+        number = value if type(value) is int else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
+        raise _wrong_type(name, value, "an integer") from None
+    if not MIN_LONG <= number <= MAX_LONG:
         raise IllegalArgumentError(
-            f"{name} must be an integer, not {value!r}", found=repr(value), expected="an integer"
+            f"{name} must fit in 64 bits, {value!r} does not",
+            found=repr(value)[:80],
+            expected=f"{MIN_LONG} to {MAX_LONG}",
+        )
+    return number
+
+
+def seconds(name: str, value: object) -> float:
+    """Return *value*, a number of seconds that is not negative."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise _wrong_type(name, value, "a number of seconds")
+    if not value >= 0:
+        raise IllegalArgumentError(
+            f"{name} must not be negative, {value!r} is", found=repr(value), expected="0 or more"
+        )
+    return float(value)
+
+
+def flag(name: str, value: object) -> bool:
+    """Return *value*, True or False: the text "no" would count as true."""
+    if type(value) is not bool:
+        raise _wrong_type(name, value, "True or False")
+    return value
+
+
+def callback(name: str, value: Any) -> None:
+    """Refuse what is neither None nor can be called."""
+    if value is not None and not callable(value):
+        raise _wrong_type(name, value, "a function or None")
+
+
+def path_text(name: str, value: object) -> str:
+    """Return the path *value* as text."""
+    try:
+        text = os.fsdecode(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise _wrong_type(name, value, "a path: str, bytes or os.PathLike") from None
+    if "\0" in text:
+        raise IllegalArgumentError(
+            f"{name} has a zero byte in it", found=repr(text)[:80], expected="a path"
+        )
+    return text
+
+
+def instance(name: str, value: object, kind: type, expected: str) -> None:
+    """Refuse what is no *kind*."""
+    if not isinstance(value, kind):
+        raise _wrong_type(name, value, expected)
+
+
+def isolation_of(value: object) -> Isolation:
+    """Return the isolation that *value* is or names."""
+    try:
+        return Isolation(value)  # type: ignore[arg-type]
+    except ValueError:
+        expected = ", ".join(Isolation)
+        raise IllegalArgumentError(
+            f"isolation must be one of {expected}, not {value!r}",
+            found=repr(value),
+            expected=expected,
         ) from None
+
+
+def _wrong_type(name: str, value: object, expected: str) -> ArgumentTypeError:
+    return ArgumentTypeError(
+        f"{name} must be {expected}, not {value!r}", found=repr(value)[:80], expected=expected
+    )

@@ -21,7 +21,7 @@ from segstore.errors import CorruptCheckpointError
 from segstore.types import EpochEntry, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from segstore._core import Directory
 
@@ -216,13 +216,27 @@ class CleanShutdownMarker:
     """What a cleanly closed log looked like; a marker that does not fit the files is an old one.
 
     A broker that ran in between leaves this file in place: it shows in the log end, in the size of
-    the active segment, or in the leader epoch, which a broker raises before it writes.
+    the active segment, or in the leader epoch, which a broker raises before it writes. A segment
+    that was lost, or that a broker compacted, shows in the number and the size of all of them.
     """
 
     log_end_offset: int
     active_base_offset: int
     active_size_bytes: int
     latest_epoch: EpochEntry | None
+    segments: int | None = None
+    size_bytes: int | None = None
+
+    def fits(
+        self, sizes: Sequence[int], active_base_offset: int, latest: EpochEntry | None
+    ) -> bool:
+        """Whether the ``.log`` files, of these sizes, are those that were there."""
+        if self.segments is not None and self.segments != len(sizes):
+            return False
+        if self.size_bytes is not None and self.size_bytes != sum(sizes):
+            return False
+        noted = (self.active_base_offset, self.active_size_bytes, self.latest_epoch)
+        return noted == (active_base_offset, sizes[-1] if sizes else 0, latest)
 
     def format(self) -> bytes:
         """Return the file's text, JSON with Kafka's ``version``."""
@@ -234,6 +248,8 @@ class CleanShutdownMarker:
                 "activeBaseOffset": self.active_base_offset,
                 "activeSizeInBytes": self.active_size_bytes,
                 "latestEpoch": None if epoch is None else [epoch.epoch, epoch.start_offset],
+                "segments": self.segments,
+                "sizeInBytes": self.size_bytes,
             }
         ).encode()
 
@@ -243,13 +259,16 @@ class CleanShutdownMarker:
         try:
             fields: Any = json.loads(data)
             latest = fields["latestEpoch"]
+            segments, size = fields.get("segments"), fields.get("sizeInBytes")
             return cls(
                 int(fields["logEndOffset"]),
                 int(fields["activeBaseOffset"]),
                 int(fields["activeSizeInBytes"]),
                 None if latest is None else EpochEntry(int(latest[0]), int(latest[1])),
+                None if segments is None else int(segments),
+                None if size is None else int(size),
             )
-        except (ValueError, TypeError, KeyError, IndexError, RecursionError):
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
             return None
 
 
@@ -278,6 +297,13 @@ class LogState:
         if self.latest_epoch is not None:
             lines.append(f"latest_epoch {self.latest_epoch.epoch} {self.latest_epoch.start_offset}")
         return "".join(f"{line}\n" for line in lines).encode()
+
+    @classmethod
+    def read(cls, directory: Directory) -> LogState | None:
+        """Read the file of a partition directory, None where there is none that can be used."""
+        if not directory.exists(LOG_STATE):
+            return None
+        return cls.parse(directory.read_file(LOG_STATE, MAX_MARKER_BYTES))
 
     @classmethod
     def parse(cls, data: bytes) -> LogState | None:

@@ -69,11 +69,17 @@ class Leftovers:
             self._swap_in(files, swaps, quarantine)
         else:
             self._remove(file.name for file in swaps)
-        names = self._directory.names()
-        self._remove(file.name for file in _indexes_without_log(segment_files(names)))
         if going or swaps:
             self._directory.sync()
         return self._directory.names()
+
+    def remove_indexes_without_log(self) -> None:
+        """Remove index files that belong to no ``.log`` [LDR-11].
+
+        Not before the log was found to be whole: they show that a ``.log`` was there [DUR-54].
+        """
+        files = segment_files(self._directory.names())
+        self._remove(file.name for file in _indexes_without_log(files))
 
     def _swap_in(
         self, files: list[SegmentFile], swaps: set[SegmentFile], quarantine: Quarantine

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from segstore.config import MAX_INT
 from segstore.errors import (
+    CorruptLogError,
     IllegalArgumentError,
     IllegalStateError,
     OffsetOutOfRangeError,
     SegstoreError,
 )
 from segstore.log.arguments import integer
+from segstore.log.checkpoints import LogState
 from segstore.log.partition_directory import INDEX_FILE_SUFFIXES, file_name
 from segstore.log.segment import Segment, roll_jitter_ms
 from segstore.log.transaction_index import (
@@ -71,6 +73,7 @@ class LocalLog:
         self.log_end = log_end
         self.generation = 0
         self.names_changed = True
+        self.may_have_gaps = False
         self._context = context
         self._background = background
         self._awaiting_deletion: dict[int, Segment] = {}
@@ -221,8 +224,36 @@ class LocalLog:
             if fetched is not None:
                 base = segment.base_offset
                 return LogOffsetMetadata(fetched.base_offset, base, fetched.position), fetched
-            segment = segments.higher_segment(segment.base_offset)
+            following = segments.higher_segment(segment.base_offset)
+            self.check_no_gap(segment, following)
+            segment = following
         return self.log_end, None
+
+    def check_no_gap(self, segment: Segment, following: Segment | None) -> None:
+        """Never step silently over records that are missing between two segments [DUR-79].
+
+        Raises
+        ------
+        CorruptLogError
+            *segment* ends before *following* begins, in a log that is contiguous there.
+        """
+        if following is None or self.may_have_gaps:
+            return
+        end = max(segment.read_next_offset()[0], segment.base_offset)
+        if end < following.base_offset and self.is_contiguous_from(end):
+            raise CorruptLogError(
+                f"records {end} to {following.base_offset - 1} are missing before it",
+                file=following.path,
+                found=f"base offset {following.base_offset}",
+                expected=f"base offset {end}",
+            )
+
+    def is_contiguous_from(self, offset: int) -> bool:
+        """Whether every offset from *offset* on was written, by what the writer says on disk."""
+        if self.may_have_gaps:
+            return False
+        state = LogState.read(self.directory)
+        return state is not None and state.contiguous_from <= offset
 
     @staticmethod
     def max_position(segment: Segment, bound: LogOffsetMetadata) -> int:

@@ -16,6 +16,7 @@ from segstore.errors import (
     RecordTooLargeError,
     SegstoreError,
 )
+from segstore.log.arguments import integer
 from segstore.log.checkpoints import LogState
 from segstore.log.log_loader import write_state
 from segstore.log.log_reader import LogReader
@@ -100,7 +101,7 @@ class LogAppender(LogReader):
         """
         self._require_writable()
         now_ms = _core.wall_clock_ms()
-        default_timestamp = now_ms if timestamp is None else timestamp
+        default_timestamp = now_ms if timestamp is None else integer("timestamp", timestamp)
         if type(records) is list:  # the common case, by the shortest way [D11]
             batches = _core.encode_records(
                 records, self._batch_options, self._codecs, default_timestamp, self._batch_bytes

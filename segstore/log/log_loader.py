@@ -25,7 +25,7 @@ from segstore.log.checkpoints import (
 )
 from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.leftovers import Leftovers
-from segstore.log.log_recovery import LogRecovery, epoch_changes
+from segstore.log.log_recovery import LogRecovery, epoch_changes, floor_index
 from segstore.log.partition_directory import INDEX_ENTRY_BYTES, file_name, segment_base_offsets
 from segstore.log.quarantine import Quarantine
 from segstore.log.segment import Segment
@@ -33,9 +33,10 @@ from segstore.log.segments import Segments
 from segstore.types import EpochEntry, LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Container, Iterable
 
-    from segstore._core import Directory, SegmentContext
+    from segstore._core import Directory, ScanResult, SegmentContext
+    from segstore.log.checkpoints import CleanShutdownMarker
     from segstore.log.log_places import FoundState, LogPlaces
     from segstore.log.recovery_report import RecoveryReport
 
@@ -50,6 +51,8 @@ class LoadedLog(NamedTuple):
     epochs: LeaderEpochFileCache
     state: LogState | None
     """None for a reader."""
+    may_have_gaps: bool = False
+    """Nothing says where the log is contiguous."""
 
 
 class LogLoader:
@@ -95,19 +98,22 @@ class LogLoader:
         self._report.warnings += found.warnings
         self._places.remove_clean_markers()
         quarantine = Quarantine(self._directory, self._report)
-        names = Leftovers(self._directory, self._context, self._report).clear(quarantine)
+        leftovers = Leftovers(self._directory, self._context, self._report)
+        names = set(leftovers.clear(quarantine))
         self._report.created = not segment_base_offsets(names)
-        segments = [Segment(self._context, base) for base in segment_base_offsets(names)]
+        segments = self._open_segments(names)
         segments = self._without_deleted_records(segments, found.log_start_offset)
         epochs = self._read_epochs(segments, writable=True)
-        state = self._read_state(found, epochs)
+        state = self._read_state(found, segments, epochs)
         if self._report.created:
             self._check_never_had_records(found, epochs)
             log_end_offset, self._report.clean = found.log_start_offset, True
         elif (clean_end := self._clean_end(found, segments, epochs)) is not None:
             log_end_offset = clean_end
         else:
+            self._check_lost_indexes(segments, names, found)
             log_end_offset = self._recover(segments, found, epochs, state, quarantine)
+        leftovers.remove_indexes_without_log()
         self._rebuild_lost_indexes(segments, names)
         if not segments or log_end_offset < found.log_start_offset:
             self._start_anew(segments, found.log_start_offset, quarantine)
@@ -138,6 +144,10 @@ class LogLoader:
             epochs,
             state,
         )
+
+    def _open_segments(self, names: Iterable[str]) -> list[Segment]:
+        """Open all segments, in order."""
+        return [Segment(self._context, base) for base in segment_base_offsets(names)]
 
     def _check_never_had_records(self, found: FoundState, epochs: LeaderEpochFileCache) -> None:
         """Raise when a directory without a ``.log`` is one that lost them all [DUR-51].
@@ -198,17 +208,16 @@ class LogLoader:
                 f" {found.recovery_point}"
             )
             return None
-        if not found.parent_is_clean and marker is not None:
-            seen = (end, active.base_offset, active.size_bytes, epochs.latest_entry)
-            noted = (
-                marker.log_end_offset,
-                marker.active_base_offset,
-                marker.active_size_bytes,
-                marker.latest_epoch,
+        if (
+            not found.parent_is_clean
+            and marker is not None
+            and not (marker.log_end_offset == end and _fits(marker, segments, epochs))
+        ):
+            report.reason = (
+                "another program wrote to the log, or took files out of it, since it was closed"
+                " cleanly"
             )
-            if seen != noted:
-                report.reason = "another program wrote to the log since it was closed cleanly"
-                return None
+            return None
         report.clean = True
         return end
 
@@ -241,39 +250,52 @@ class LogLoader:
         segments[:] = [Segment(self._context, offset, create=True)]
         self._directory.sync()
 
-    def _rebuild_lost_indexes(self, segments: list[Segment], names: Iterable[str]) -> None:
+    def _rebuild_lost_indexes(self, segments: list[Segment], names: Container[str]) -> None:
         """Make anew what may be lost at any time [DUR-8]; Kafka does so for ``.index`` only.
 
         Source: [LDR-15, DUR-97]. Recovery has rebuilt those that it went through.
         """
-        present = set(names)
         rebuilt = set(self._report.rebuilt)
         for segment in segments:
-            base = segment.base_offset
-            lost = [
-                name
-                for kind, entry_bytes in INDEX_ENTRY_BYTES.items()
-                if (name := file_name(base, kind)) not in rebuilt
-                and (name not in present or self._directory.info(name).size % entry_bytes)
-            ]
-            if not lost or segment.size_bytes == 0:
+            lost = [name for name in self._lost_indexes(segment, names) if name not in rebuilt]
+            if not lost:
                 continue
-            _, recovery = segment.recover(cut=False, expected_offset=base)
-            if recovery.scan.stop != "complete":
-                raise CorruptLogError(
-                    f"cannot be indexed: {recovery.scan.why or 'it ends in an incomplete batch'}",
-                    file=segment.name,
-                    position=recovery.scan.valid_bytes,
-                ) from recovery.scan.why
+            _, recovery = segment.recover(cut=False, expected_offset=segment.base_offset)
+            _check_whole(segment, recovery.scan)
             if segment is not segments[-1]:
                 segment.flush(indexes=True)
             self._report.rebuilt += lost
 
-    def _read_state(self, found: FoundState, epochs: LeaderEpochFileCache) -> LogState | None:
-        """Return what ``.segstore`` says, None when a broker has written since [DUR-64]."""
-        if found.parent_is_clean or not self._directory.exists(LOG_STATE):
+    def _check_lost_indexes(
+        self, segments: list[Segment], names: Container[str], found: FoundState
+    ) -> None:
+        """Raise, before recovery changes anything, what would keep indexes from being made anew."""
+        point = found.log_start_offset if found.recovery_point is None else found.recovery_point
+        for segment in segments[: floor_index(segments, point)]:
+            if self._lost_indexes(segment, names):
+                base = segment.base_offset
+                _check_whole(segment, segment.scan(check_order=True, expected_offset=base)[1])
+
+    def _lost_indexes(self, segment: Segment, names: Container[str]) -> list[str]:
+        if segment.size_bytes == 0:
+            return []
+        return [
+            name
+            for kind, entry_bytes in INDEX_ENTRY_BYTES.items()
+            if (name := file_name(segment.base_offset, kind)) not in names
+            or self._directory.info(name).size % entry_bytes
+        ]
+
+    def _read_state(
+        self, found: FoundState, segments: list[Segment], epochs: LeaderEpochFileCache
+    ) -> LogState | None:
+        """Return what ``.segstore`` says, None when a broker may have written since [DUR-64]."""
+        marker = found.own_marker
+        if found.parent_is_clean and (
+            marker is None or marker.segments is None or not _fits(marker, segments, epochs)
+        ):
             return None
-        state = LogState.parse(self._directory.read_file(LOG_STATE, MAX_MARKER_BYTES))
+        state = LogState.read(self._directory)
         if state is None or state.latest_epoch != epochs.latest_entry:
             return None
         return state
@@ -322,6 +344,23 @@ class LogLoader:
         report.log_end_offset = log_end_offset
         report.recovery_point = log_end_offset if report.clean else found.recovery_point or 0
         report.segments = len(segments)
+
+
+def _check_whole(segment: Segment, scan: ScanResult) -> None:
+    if scan.stop != "complete":
+        raise CorruptLogError(
+            f"cannot be indexed: {scan.why or 'it ends in an incomplete batch'}",
+            file=segment.name,
+            position=scan.valid_bytes,
+        ) from scan.why
+
+
+def _fits(
+    marker: CleanShutdownMarker, segments: list[Segment], epochs: LeaderEpochFileCache
+) -> bool:
+    """Whether the segments are those that the marker was written for."""
+    sizes = [segment.size_bytes for segment in segments]
+    return bool(segments) and marker.fits(sizes, segments[-1].base_offset, epochs.latest_entry)
 
 
 def write_state(directory: Directory, state: LogState) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import segstore._core as _core
 from segstore.config import LogConfig
 from segstore.errors import IllegalArgumentError
+from segstore.log.arguments import callback, flag, instance, path_text
 from segstore.log.durability import Durability
 from segstore.log.log_loader import LogLoader
 from segstore.log.log_places import LogPlaces
@@ -51,7 +52,10 @@ def open(  # noqa: PLR0913 - the front door
     durability : str
         When an append returns: ``sync`` (the default), ``messages=N``, ``seconds=S`` or ``none``.
     recovery : str
-        ``safe``: data that had been synced is never dropped to make an open succeed.
+        ``safe``: below the recovery point on disk nothing is dropped to make an open succeed. At or
+        above it the first bad batch ends the log: what follows is cut, a copy is kept in a
+        ``.quarantine`` file, and the report says so - also when a later batch was good, or had been
+        synced after the recovery point was last written [DUR-50, DUR-51, DUR-59].
     read_only : bool
         Take no lock and change nothing; another process may be writing.
     config : LogConfig or None
@@ -81,12 +85,17 @@ def open(  # noqa: PLR0913 - the front door
     LogLockedError
         Another writer has it.
     CorruptLogError
-        Data that had been synced is damaged; ``read_only=True`` opens it.
+        Data below the recovery point is damaged or missing; ``read_only=True`` opens the log.
     IllegalArgumentError
         A setting that does not exist, or is out of range.
     """
     began = _core.monotonic_ns()
-    full_path = absolute_path(path)
+    full_path = absolute_path(path_text("path", path))
+    flag("read_only", read_only)
+    flag("allow_network_fs", allow_network_fs)
+    callback("progress", progress)
+    if config is not None:
+        instance("config", config, LogConfig, "a LogConfig (single settings are keywords)")
     if recovery not in RECOVERIES:
         raise IllegalArgumentError(
             f"recovery {recovery!r} does not exist yet: use 'safe'",

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from segstore._core import process_id
 from segstore.errors import ClosedError, ForkedHandleError, IllegalArgumentError
-from segstore.log.arguments import integer
+from segstore.log.arguments import flag, integer, isolation_of, seconds
 from segstore.log.committed_view import current_view
 from segstore.log.local_log import out_of_range
 from segstore.log.log_scan import LogScan, check_range
@@ -18,14 +18,13 @@ from segstore.records.fetch_data_info import FetchDataInfo
 from segstore.types import FileTimestampAndOffset, Isolation, LogOffsetMetadata, SpecialTimestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from segstore._core import AbortedTransactions, CodecTable, Record
     from segstore.config import LogConfig
     from segstore.log.committed_view import CommittedView
     from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.local_log import LocalLog
-    from segstore.log.log_verifier import VerifyReport
     from segstore.log.segment import Segment
     from segstore.types import TopicPartition
 
@@ -102,7 +101,7 @@ class LogReader:
             raise ClosedError(f"the log {self.topic_partition} is closed")
 
     def _bound(self, isolation: Isolation | str) -> LogOffsetMetadata:
-        match Isolation(isolation):
+        match isolation_of(isolation):
             case Isolation.DURABLE:
                 return self._durable
             case Isolation.READ_COMMITTED:
@@ -112,7 +111,7 @@ class LogReader:
                 return self._local_log.log_end
 
     def _aborted(self, isolation: Isolation | str) -> AbortedTransactions | None:
-        committed = Isolation(isolation) is Isolation.READ_COMMITTED
+        committed = isolation_of(isolation) is Isolation.READ_COMMITTED
         return self._committed_view().aborted if committed else None
 
     def _committed_view(self) -> CommittedView:
@@ -164,6 +163,7 @@ class LogReader:
             return self.scan(offset, isolation=isolation)
         self._require_open()
         offset, max_bytes = integer("offset", offset), integer("max_bytes", max_bytes)
+        flag("min_one_message", min_one_message)
         if max_bytes < 0:
             raise IllegalArgumentError(f"max_bytes {max_bytes} is negative", found=str(max_bytes))
         bound = self._bound(isolation)
@@ -222,6 +222,7 @@ class LogReader:
             A reversed range, or a column that does not exist.
         """
         self._require_open()
+        flag("check_crcs", check_crcs)
         bound = self._bound(isolation)
         log_start = self._log_start_offset
         start = log_start if start_offset is None else integer("start_offset", start_offset)
@@ -294,7 +295,8 @@ class LogReader:
         start = self.log_end_offset if offset is None else integer("offset", offset)
         if not self._log_start_offset <= start <= self.refresh():
             raise out_of_range(start, self._log_start_offset, self.log_end_offset)
-        return self._follow(start, timeout, poll_interval)
+        patience = None if timeout is None else seconds("timeout", timeout)
+        return self._follow(start, patience, seconds("poll_interval", poll_interval))
 
     def _follow(self, offset: int, timeout: float | None, poll_interval: float) -> Iterator[Record]:
         idle_since = time.monotonic()
@@ -390,18 +392,3 @@ class LogReader:
         largest = max(segments, key=lambda segment: segment.largest_record_timestamp())
         found = largest.find_max_timestamp()
         return found if found is not None and found.offset < self.log_end_offset else None
-
-    # ---- checking --------------------------------------------------------------------------------
-
-    def verify(self, progress: Callable[[str, int, int], None] | None = None) -> VerifyReport:
-        """Check every batch and every index entry; changes nothing.
-
-        Parameters
-        ----------
-        progress : callable or None
-            Called with ``"verify"``, bytes checked, bytes to check.
-        """
-        from segstore.log.log_verifier import verify_log
-
-        self._require_open()
-        return verify_log(self._local_log, progress)

@@ -9,7 +9,7 @@ damage is never repaired by dropping data.
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -44,6 +44,27 @@ class _Scan(NamedTuple):
     contiguous: bool
     check_epochs: bool
     previous_epoch: int
+
+
+class _Scanned(NamedTuple):
+    """A segment that stays, and what there is in it."""
+
+    segment: Segment
+    how: _Scan
+    result: ScanResult
+
+
+class _Plan(NamedTuple):
+    """What is to be done, decided before anything is done [DUR-57]."""
+
+    scanned: list[_Scanned]
+    """At least one; the last one's file may have to be cut."""
+    later: list[Segment]
+    """Segments behind the end, to be set aside."""
+    reason: str | None
+    """Why the log ends before its files do."""
+    next_offset: int
+    epochs: list[EpochEntry]
 
 
 class LogRecovery:
@@ -98,46 +119,80 @@ class LogRecovery:
         """
         safe_below = log_start_offset if recovery_point is None else recovery_point
         first = floor_index(segments, safe_below)
-        self._check_sealed(segments[: first + 1])
-        kept = segments[:first]
+        without_time_index = self._check_sealed(segments[: first + 1])
+        plan = self._decide(segments[first:], recovery_point, log_start_offset)
+        for segment in without_time_index:
+            segment.recover(cut=False, expected_offset=segment.base_offset)
+            self._report.rebuilt.append(file_name(segment.base_offset, "timeindex"))
+        self._act(plan)
+        kept = [one.segment for one in plan.scanned]
+        self._rewrite(kept, safe_below)
+        self._directory.sync()
+        return Recovered(segments[:first] + kept, plan.next_offset, plan.epochs)
+
+    def _decide(
+        self, segments: list[Segment], recovery_point: int | None, log_start_offset: int
+    ) -> _Plan:
+        """Scan up to the end of the log; changes nothing, so that damage can still be refused."""
+        safe_below = log_start_offset if recovery_point is None else recovery_point
+        total = sum(segment.size_bytes for segment in segments)
+        scanned: list[_Scanned] = []
         epochs: list[EpochEntry] = []
-        total = sum(segment.size_bytes for segment in segments[first:])
-        next_offset, previous_epoch = segments[first].base_offset, -1
-        for index in range(first, len(segments)):
-            segment = segments[index]
-            if self._is_behind_gap(segment, next_offset, safe_below, is_first=index == first):
+        reason: str | None = None
+        next_offset, previous_epoch = segments[0].base_offset, -1
+        for segment, following in zip_longest(segments, segments[1:]):
+            if scanned and self._is_behind_gap(segment, next_offset):
+                if log_start_offset < safe_below > next_offset:
+                    raise self._missing_between(segment, next_offset)
                 reason = f"records {next_offset} to {segment.base_offset - 1} are missing"
-                self._set_aside(segments[index:], reason, next_offset)
                 break
             how = self._how_to_scan(segment, next_offset, previous_epoch)
-            headers, recovery = segment.recover(cut=False, **how._asdict())
-            scan = recovery.scan
+            headers, scan = segment.scan(check_order=True, **how._asdict())
             self._report.scanned_bytes += scan.valid_bytes
             self._note_progress(total)
-            kept.append(segment)
-            following = segments[index + 1] if index + 1 < len(segments) else None
+            scanned.append(_Scanned(segment, how, scan))
             if following is not None and scan.next_offset > following.base_offset:
-                self._end_at_overlap(headers, following, segments[index + 1 :], safe_below)
-                following = None
+                self._check_overlap(headers, following)
+                reason = f"the segment before reaches beyond {following.base_offset}"
             if scan.stop != "complete":
                 self._check_is_tail(segment, headers, scan, recovery_point, safe_below)
-                self._cut(segment, scan, how, segments[index + 1 :] if following else [])
+                at = scan.valid_bytes
+                reason = str(scan.why or f"{segment.name}: an incomplete batch at {at}")
             epochs += epoch_changes(headers, previous_epoch)
-            self._report.rebuilt += [file_name(segment.base_offset, "index")]
-            self._report.rebuilt += [file_name(segment.base_offset, "timeindex")]
             next_offset = max(scan.next_offset, segment.base_offset)
             previous_epoch = scan.last_epoch if len(headers) else previous_epoch
-            if scan.stop != "complete" or (following is None and index + 1 < len(segments)):
+            if reason is not None:
                 break
-        if next_offset < safe_below and safe_below > log_start_offset:
+        if log_start_offset < safe_below > next_offset:
             raise self._damage(
-                kept[-1],
+                scanned[-1].segment,
                 f"the log ends at offset {next_offset}: records from there to {safe_below - 1} had"
                 " been synced, and are missing",
             )
-        self._rewrite(kept[first:], safe_below)
-        self._directory.sync()
-        return Recovered(kept, next_offset, epochs)
+        return _Plan(scanned, segments[len(scanned) :], reason, next_offset, epochs)
+
+    def _act(self, plan: _Plan) -> None:
+        """Set aside, cut, rebuild indexes; may be repeated after a crash at any point [DUR-56]."""
+        last = plan.scanned[-1]
+        size, end = last.segment.size_bytes, last.result.valid_bytes
+        is_cut = last.result.stop != "complete"
+        if is_cut:
+            self._quarantine.keep_tail(last.segment.base_offset, end, size)
+        self._set_aside(plan.later)
+        for segment, how, result in plan.scanned:
+            _, recovery = segment.recover(cut=is_cut and segment is last.segment, **how._asdict())
+            if recovery.scan.valid_bytes != result.valid_bytes:
+                raise CorruptLogError(
+                    "was read twice, with two results",
+                    file=segment.path,
+                    position=min(recovery.scan.valid_bytes, result.valid_bytes),
+                ) from recovery.scan.why
+            self._report.rebuilt.append(file_name(segment.base_offset, "index"))
+            self._report.rebuilt.append(file_name(segment.base_offset, "timeindex"))
+        if plan.reason is not None:
+            self._report.truncated_bytes += size - end if is_cut else 0
+            self._report.truncated_from_offset = plan.next_offset
+            self._report.reason = plan.reason
 
     def _how_to_scan(self, segment: Segment, next_offset: int, previous_epoch: int) -> _Scan:
         state = self._state
@@ -153,12 +208,13 @@ class LogRecovery:
         if self._progress is not None:
             self._progress("recover", self._report.scanned_bytes, total)
 
-    def _check_sealed(self, segments: list[Segment]) -> None:
+    def _check_sealed(self, segments: list[Segment]) -> list[Segment]:
         """Compare ends and beginnings of the segments below the recovery point.
 
-        Source: [DUR-51, DUR-54].
+        Returns those whose time index is damaged. Source: [DUR-51, DUR-54].
         """
         state = self._state
+        without_time_index = []
         for segment, following in pairwise(segments):
             try:
                 next_offset, ends_clean = segment.read_next_offset()
@@ -176,40 +232,26 @@ class LogRecovery:
             if is_behind_gap and state is not None and next_offset >= state.contiguous_from:
                 raise self._missing_between(following, next_offset)
             if segment.size_bytes > 0 and not segment.can_hold(segment.max_timestamp().offset):
-                segment.recover(cut=False, expected_offset=segment.base_offset)
-                self._report.rebuilt.append(file_name(segment.base_offset, "timeindex"))
+                without_time_index.append(segment)
+        return without_time_index
 
-    def _is_behind_gap(
-        self, segment: Segment, next_offset: int, safe_below: int, *, is_first: bool
-    ) -> bool:
+    def _is_behind_gap(self, segment: Segment, next_offset: int) -> bool:
         """Whether offsets are missing before *segment* in a log that has none missing [DUR-54]."""
-        base = segment.base_offset
         state = self._state
-        if is_first or state is None or base <= next_offset or next_offset < state.contiguous_from:
-            return False
-        if base < safe_below:
-            raise self._missing_between(segment, next_offset)
-        return True
+        is_contiguous = state is not None and next_offset >= state.contiguous_from
+        return is_contiguous and segment.base_offset > next_offset
 
-    def _end_at_overlap(
-        self, headers: BatchHeaders, following: Segment, later: list[Segment], safe_below: int
-    ) -> None:
-        """A segment reaches into the next: its batches are newer, or the log is damaged.
+    def _check_overlap(self, headers: BatchHeaders, following: Segment) -> None:
+        """A segment reaches into the next: its batches are newer, or the log is damaged [DUR-54].
 
-        Source: [DUR-54].
+        The next one begins above the recovery point: below it no overlap is let through.
         """
         overlapping = headers[headers["last_offset"] >= following.base_offset]
         their_headers, _ = following.scan(check_crc=False, max_batches=1)
         lower_epoch = int(overlapping["partition_leader_epoch"][0])
         higher_epoch = int(their_headers["partition_leader_epoch"][0]) if len(their_headers) else -1
-        if following.base_offset < safe_below and following.size_bytes > 0:
-            raise self._damage(
-                following, "overlaps the segment before it, below the recovery point"
-            )
         if 0 <= lower_epoch < higher_epoch:
             raise self._damage(following, "overlaps the segment before it, in a newer leader epoch")
-        reason = f"the segment before reaches beyond {following.base_offset}"
-        self._set_aside(later, reason, int(overlapping["last_offset"][-1]) + 1)
 
     def _check_is_tail(
         self,
@@ -260,20 +302,8 @@ class LogRecovery:
             file=f"{self._directory.path}/{segment.name}",
         )
 
-    def _cut(self, segment: Segment, scan: ScanResult, how: _Scan, later: list[Segment]) -> None:
-        """Take later segments out, highest first, then cut the file; may be repeated [DUR-56]."""
-        reason = str(scan.why or f"{segment.name}: an incomplete batch at {scan.valid_bytes}")
-        size = segment.size_bytes
-        self._quarantine.keep_tail(segment.base_offset, scan.valid_bytes, size)
-        self._set_aside(later, reason, scan.next_offset)
-        segment.recover(cut=True, **how._asdict())
-        self._report.truncated_bytes += size - scan.valid_bytes
-        self._report.truncated_from_offset = scan.next_offset
-        self._report.reason = reason
-
-    def _set_aside(self, segments: list[Segment], reason: str, log_end_offset: int) -> None:
-        if not segments:
-            return
+    def _set_aside(self, segments: list[Segment]) -> None:
+        """Take segments out, highest first, so that what is left is a prefix at any time."""
         for segment in reversed(segments):
             self._report.truncated_bytes += segment.size_bytes
             if segment.size_bytes > 0:
@@ -282,9 +312,8 @@ class LogRecovery:
                 segment.delete_files()
                 self._report.removed.append(segment.name)
             segment.close_quietly()
-        self._directory.sync()
-        self._report.truncated_from_offset = log_end_offset
-        self._report.reason = reason
+        if segments:
+            self._directory.sync()
 
     def _rewrite(self, segments: list[Segment], safe_below: int) -> None:
         """Bring everything above the recovery point to stable storage again [DUR-36]."""

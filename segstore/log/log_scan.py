@@ -268,6 +268,8 @@ class LogScan:
                     offset = int(chunk.headers["last_offset"][-1]) + 1
             following = segments.higher_segment(segment.base_offset)
             if following is not None:
+                if begin is not None and offset < min(self.end_offset, following.base_offset):
+                    self._local_log.check_no_gap(segment, following)
                 offset = max(offset, following.base_offset)
             segment = following
 

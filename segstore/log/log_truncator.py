@@ -28,6 +28,14 @@ class LogTruncator(LogAppender):
         Source: [TRU-1..TRU-3].
 
         A batch that holds *offset* goes whole; the next append gets *offset* all the same [TRU-5].
+        Below the log start, all records go and the log start moves back to *offset*.
+        Below the log start it empties the log and moves the log start back to *offset*: deleted
+        records do not come back [TRU-2].
+
+        Parameters
+        ----------
+        offset : int
+            The next offset to be written; at or above the log end nothing changes.
         """
         self._require_writable()
         offset = integer("offset", offset)

@@ -99,7 +99,13 @@ def verify_log(
     total = sum(segment.size_bytes for segment in segments)
     expected = 0
     for segment in segments:
-        check = _check_segment(segment, expected)
+        is_behind_gap = (
+            len(report.segments) > 0
+            and expected < segment.base_offset
+            and report.segments[-1].valid_bytes == report.segments[-1].size_bytes
+            and local_log.is_contiguous_from(expected)
+        )
+        check = _check_segment(segment, expected, is_behind_gap=is_behind_gap)
         if not check.problems and segment is not segments[-1]:  # that one may be growing
             _check_padding(local_log.directory, segment, check)
         expected = max(expected, check.next_offset)
@@ -110,7 +116,7 @@ def verify_log(
     return report
 
 
-def _check_segment(segment: Segment, expected_offset: int) -> SegmentCheck:
+def _check_segment(segment: Segment, expected_offset: int, *, is_behind_gap: bool) -> SegmentCheck:
     base = segment.base_offset
     check = SegmentCheck(
         base_offset=base,
@@ -122,6 +128,8 @@ def _check_segment(segment: Segment, expected_offset: int) -> SegmentCheck:
     )
     if base < expected_offset:
         check.problems.append(f"the segment before reaches to offset {expected_offset - 1}")
+    elif is_behind_gap:
+        check.problems.append(f"records {expected_offset} to {base - 1} are missing before it")
     try:
         headers, scan = segment.scan(check_order=True, expected_offset=max(base, expected_offset))
     except SegstoreError as error:

@@ -6,6 +6,7 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.errors import InvalidTopicError, NotALogError
+from segstore.log.arguments import integer
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def check_topic(topic: str) -> str:
         The name is empty, ``.``, ``..``, longer than 249 characters or holds other characters than
         ASCII letters, digits, ``.``, ``_`` and ``-`` [DUR-98].
     """
-    if topic in {".", ".."} or not _TOPIC.fullmatch(topic):
+    if not isinstance(topic, str) or topic in {".", ".."} or not _TOPIC.fullmatch(topic):
         raise InvalidTopicError(
             f"{topic!r} is no topic name",
             found=repr(topic),
@@ -59,7 +60,7 @@ def check_topic(topic: str) -> str:
 
 def check_partition(partition: int) -> int:
     """Return *partition* when it is a legal number, 0 to 2^31 - 1 (`InvalidTopicError` if not)."""
-    if not 0 <= partition <= MAX_PARTITION:
+    if not 0 <= integer("partition", partition) <= MAX_PARTITION:
         raise InvalidTopicError(
             f"{partition} is no partition number", found=str(partition), expected="0 to 2147483647"
         )

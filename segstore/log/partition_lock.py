@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from typing import TYPE_CHECKING, Final
 
@@ -10,6 +11,8 @@ from segstore.errors import LogLockedError, LogPermissionError
 from segstore.log.checkpoints import LOCK, META_PROPERTIES
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from segstore._core import Directory, FileLock
 
 
@@ -86,24 +89,21 @@ class PartitionLock:
                 "the log is already open for writing in this process: use that handle, or open it"
                 " with read_only=True",
                 file=directory.path,
+                found="a writer in this process",
+                expected="no other writer",
             )
         locks: list[FileLock] = []
         try:
-            if parent is not None and not parent_is_locked and is_log_directory(parent):
-                if not parent.exists(LOCK):
-                    parent.create_file(LOCK)
-                locks.append(_lock(parent, "a broker or a LogManager", exclusive=False))
-            locks.append(_lock(directory, "another process", exclusive=True))
-        except BaseException as error:
+            with hint_at_read_only():
+                if parent is not None and not parent_is_locked and is_log_directory(parent):
+                    if not parent.exists(LOCK):
+                        parent.create_file(LOCK)
+                    locks.append(_lock(parent, "a broker or a LogManager", exclusive=False))
+                locks.append(_lock(directory, "another process", exclusive=True))
+        except BaseException:
             for lock in locks:
                 lock.release()
             _registry.remove(directory.identity)
-            if isinstance(error, LogPermissionError):  # nothing was created [DUR-40]
-                raise LogPermissionError(
-                    f"{error.message}; reading works with read_only=True",
-                    file=error.file,
-                    os_error=error.os_error,
-                ) from error
             raise
         return cls(directory.identity, locks)
 
@@ -121,9 +121,23 @@ class PartitionLock:
             _registry.remove(self._identity)
 
     def __del__(self) -> None:
-        # a handle that was dropped without close: the locks go with their descriptors
-        if getattr(self, "_is_held", False) and self._process_id == _core.process_id():
-            _registry.remove(self._identity)
+        if getattr(self, "_is_held", False):  # a handle that was dropped without close
+            self.release()
+
+
+@contextlib.contextmanager
+def hint_at_read_only() -> Iterator[None]:
+    """Say of a permission error that reading may work: nothing was created [DUR-40]."""
+    try:
+        yield
+    except LogPermissionError as error:
+        raise LogPermissionError(
+            f"{error.message}; reading works with read_only=True",
+            file=error.file,
+            found=error.found,
+            expected=error.expected,
+            os_error=error.os_error,
+        ) from error
 
 
 def _lock(directory: Directory, holder: str, *, exclusive: bool) -> FileLock:
@@ -133,5 +147,7 @@ def _lock(directory: Directory, holder: str, *, exclusive: bool) -> FileLock:
         raise LogLockedError(
             f"{holder} has the log open for writing; reading works with read_only=True",
             file=f"{directory.path}/{LOCK}",
+            found=f"a lock of {holder}",
+            expected="no other writer",
             os_error=error.os_error,
         ) from error

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import segstore._core as _core
 from segstore._core import EncodedBatches, LogValidator, ValidatorMetrics
 from segstore.errors import (
+    CorruptRecordError,
     IllegalArgumentError,
     InvalidEpochError,
     OffsetsOutOfOrderError,
@@ -154,6 +155,13 @@ def _analyzed(
             expected="bytes, MemoryRecords or EncodedBatches; append() takes records",
         ) from None
     headers, analysis = _core.analyze_append(data, origin=origin, **rules)
+    if data and not analysis.valid_bytes:
+        raise CorruptRecordError(
+            "there is no complete batch, nothing was appended",
+            position=0,
+            found=f"{len(data)} bytes",
+            expected="at least one whole batch",
+        )
     del data[analysis.valid_bytes :]
     return data, headers
 

@@ -5,9 +5,16 @@ Source: [DUR-71, DUR-51].
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from segstore.errors import CorruptLogError, CorruptRecordError, NotALogError
+from segstore.errors import (
+    CorruptLogError,
+    CorruptRecordError,
+    LogNotFoundError,
+    NotALogError,
+    SegstoreError,
+)
 from segstore.log.leftovers import Leftovers
 from segstore.log.log_loader import LoadedLog, LogLoader, latest_epoch, note_epochs
 from segstore.log.log_recovery import epoch_changes, floor_index
@@ -41,7 +48,7 @@ class ReadOnlyLoader(LogLoader):
             )
         segments.sort(key=lambda segment: segment.base_offset)
         epochs = self._read_epochs(segments, writable=False)
-        state = self._read_state(found, epochs)
+        state = self._read_state(found, segments, epochs)
         clean_end = self._clean_end(found, segments, epochs)
         if clean_end is not None:
             end, position = clean_end, segments[-1].size_bytes
@@ -55,7 +62,13 @@ class ReadOnlyLoader(LogLoader):
         log_end = LogOffsetMetadata(end, segments[-1].base_offset, position)
         self._fill_report(segments, found, end, state)
         return LoadedLog(
-            Segments(segments), self._report.log_start_offset, log_end, recovery_point, epochs, None
+            Segments(segments),
+            self._report.log_start_offset,
+            log_end,
+            recovery_point,
+            epochs,
+            None,
+            may_have_gaps=state is None,
         )
 
     def _readable_end(
@@ -73,6 +86,7 @@ class ReadOnlyLoader(LogLoader):
         if safe_below is None:
             safe_below = found.log_start_offset
         first = floor_index(segments, safe_below)
+        self._note_gaps(segments[: first + 1], state)
         end, position = segments[first].base_offset, 0
         for index in range(first, len(segments)):
             segment = segments[index]
@@ -107,6 +121,24 @@ class ReadOnlyLoader(LogLoader):
                     " synced, and are missing"
                 )
         return end, position
+
+    def _note_gaps(self, segments: list[Segment], state: LogState | None) -> None:
+        """Report what is missing below the recovery point; reading there is an error [DUR-79]."""
+        if state is None:
+            return
+        for segment, following in pairwise(segments):
+            try:
+                end = max(segment.read_next_offset()[0], segment.base_offset)
+            except LogNotFoundError:
+                continue  # its writer deleted it while we looked
+            except SegstoreError as error:
+                self._report.warnings.append(f"{segment.name} cannot be read to its end: {error}")
+                continue
+            if state.contiguous_from <= end < following.base_offset:
+                last = following.base_offset - 1
+                self._report.warnings.append(
+                    f"records {end} to {last} are missing before {following.name}"
+                )
 
     def _note_bad_end(
         self, segment: Segment, scan: ScanResult, later: list[Segment], *, was_synced: bool

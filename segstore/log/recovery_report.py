@@ -73,8 +73,10 @@ class RecoveryReport:
         how = "new log" if self.created else "clean" if self.clean else "not closed cleanly"
         first_line = (
             f"{how}; offsets {self.log_start_offset} to {self.log_end_offset} in {self.segments}"
-            f" segment{'' if self.segments == 1 else 's'}; opened in {self.seconds:.3f} s"
+            f" segment{'' if self.segments == 1 else 's'}"
         )
+        if self.seconds:  # a forecast takes none
+            first_line += f"; opened in {self.seconds:.3f} s"
         lines = [first_line]
         if self.scanned_bytes:
             lines.append(

@@ -26,6 +26,9 @@ class Segment(LogSegment):
         """Name of the ``.log`` file."""
         return file_name(self.base_offset, "log")
 
+    def __repr__(self) -> str:
+        return f"<Segment {self.name}, {self.size_bytes} bytes>"
+
     @property
     def path(self) -> str:
         """Path of the ``.log`` file, for messages."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 import segstore._core as _core
 from segstore.config import MAX_LONG
 from segstore.errors import DiskFullError, FsyncFailedError
+from segstore.log.arguments import callback
 from segstore.log.background import BackgroundWorker
 from segstore.log.checkpoints import CleanShutdownMarker
 from segstore.log.flusher import Flusher
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from segstore.log.durability import Durability
     from segstore.log.log_loader import LoadedLog
     from segstore.log.log_places import LogPlaces
+    from segstore.log.log_verifier import VerifyReport
     from segstore.log.partition_lock import PartitionLock
     from segstore.log.recovery_report import RecoveryReport
     from segstore.log.segment import Segment
@@ -91,6 +93,7 @@ class UnifiedLog(LogTruncator):
         self._local_log = LocalLog(
             self._directory, context, config, loaded.segments, loaded.log_end, self._background
         )
+        self._local_log.may_have_gaps = loaded.may_have_gaps
         self._follower: LogFollower | None = None
         if self.read_only:
             self._follower = LogFollower(self._local_log, places, context, loaded)
@@ -202,6 +205,22 @@ class UnifiedLog(LogTruncator):
                     self._log_start_offset = follower.log_start_offset
         return self.log_end_offset
 
+    # ---- checking --------------------------------------------------------------------------------
+
+    def verify(self, progress: Callable[[str, int, int], None] | None = None) -> VerifyReport:
+        """Check every batch and every index entry; changes nothing.
+
+        Parameters
+        ----------
+        progress : callable or None
+            Called with ``"verify"``, bytes checked, bytes to check.
+        """
+        from segstore.log.log_verifier import verify_log
+
+        self._require_open()
+        callback("progress", progress)
+        return verify_log(self._local_log, progress)
+
     # ---- the end ---------------------------------------------------------------------------------
 
     def close(self) -> None:
@@ -238,9 +257,17 @@ class UnifiedLog(LogTruncator):
         active.flush(indexes=True)
         data_end, _ = active.read_next_offset()
         size = active.size_bytes
+        sizes = local_log.segments.size_in_bytes
         local_log.close()
         self._epochs.flush()
-        marker = CleanShutdownMarker(data_end, active.base_offset, size, self._epochs.latest_entry)
+        marker = CleanShutdownMarker(
+            data_end,
+            active.base_offset,
+            size,
+            self._epochs.latest_entry,
+            len(local_log.segments),
+            sizes,
+        )
         self._places.mark_clean(self._log_start_offset, marker)
 
     def close_quietly(self) -> None:

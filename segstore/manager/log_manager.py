@@ -24,6 +24,7 @@ from segstore.errors import (
     LogReadOnlyError,
     UnknownTopicOrPartitionError,
 )
+from segstore.log.arguments import flag, integer, path_text
 from segstore.log.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
     LOCK,
@@ -33,6 +34,7 @@ from segstore.log.checkpoints import (
 )
 from segstore.log.log_opener import open as open_log
 from segstore.log.partition_directory import check_topic, directory_name
+from segstore.log.partition_lock import hint_at_read_only
 from segstore.manager.partition_directories import (
     list_topic_partitions,
     refuse_partition_directory,
@@ -106,12 +108,14 @@ class LogManager:
         self._lock: FileLock | None = None
         self._was_clean = False
         self._closed = False
-        full_path = os.path.abspath(os.fsdecode(path))  # noqa: PTH100 - links stay as they are
+        flag("read_only", read_only)
+        full_path = os.path.abspath(path_text("path", path))  # noqa: PTH100 - links stay as they are
         self._directory = Directory(full_path) if read_only else make_log_directory(full_path)
         try:
             refuse_partition_directory(self._directory)
             if not read_only:
-                self._begin_writing()
+                with hint_at_read_only():
+                    self._begin_writing()
         except BaseException:
             self._release()
             raise
@@ -157,6 +161,7 @@ class LogManager:
         """
         self._check_writable()
         check_topic(name)
+        partitions = integer("partitions", partitions)
         if not 1 <= partitions <= MAX_PARTITIONS_OF_A_TOPIC:
             raise IllegalArgumentError(
                 f"a topic cannot have {partitions} partitions",
@@ -189,7 +194,7 @@ class LogManager:
             There is no such partition.
         """
         self._check_usable()
-        topic_partition = TopicPartition(topic, partition)
+        topic_partition = TopicPartition(topic, integer("partition", partition))
         with self._mutex:
             log = self._logs.get(topic_partition)
             if log is None or log.closed:

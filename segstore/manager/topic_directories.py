@@ -11,6 +11,7 @@ from segstore._core import Directory
 from segstore.errors import LogNotFoundError
 from segstore.log.checkpoints import PARTITION_METADATA
 from segstore.log.partition_directory import directory_name
+from segstore.log.partition_lock import hint_at_read_only
 
 if TYPE_CHECKING:
     from segstore.types import TopicPartition
@@ -19,7 +20,8 @@ if TYPE_CHECKING:
 def make_log_directory(path: str) -> Directory:
     """Open the directory *path*; make it, and those above it, when it is missing."""
     try:
-        return Directory(path, create=True)
+        with hint_at_read_only():
+            return Directory(path, create=True)
     except LogNotFoundError:
         make_log_directory(os.path.dirname(path)).close()  # noqa: PTH120 - the caller's spelling
         return Directory(path, create=True)

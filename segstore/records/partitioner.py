@@ -6,7 +6,7 @@ from itertools import count
 from typing import Final
 
 from segstore._core import murmur2
-from segstore.errors import IllegalArgumentError
+from segstore.errors import ArgumentTypeError, IllegalArgumentError
 
 __all__ = ["partition_for_key"]
 
@@ -28,10 +28,19 @@ def partition_for_key(key: bytes | None, partitions_count: int) -> int:
 
     Source: Kafka ``BuiltInPartitioner.partitionForKey``, ``Utils.murmur2``.
     """
-    if partitions_count < 1:
+    if not isinstance(partitions_count, int) or partitions_count < 1:
         raise IllegalArgumentError(
-            "a topic has at least one partition", found=str(partitions_count), expected="at least 1"
+            f"a topic has at least one partition, not {partitions_count!r}",
+            found=repr(partitions_count),
+            expected="at least 1",
         )
     if key is None:
         return next(_turns) % partitions_count
-    return (murmur2(key) & POSITIVE) % partitions_count
+    try:
+        return (murmur2(key) & POSITIVE) % partitions_count
+    except TypeError:
+        raise ArgumentTypeError(
+            f"a key is bytes or None, not {key!r}",
+            found=type(key).__name__,
+            expected="bytes or None",
+        ) from None

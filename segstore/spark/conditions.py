@@ -52,6 +52,9 @@ MESSAGES: Final = {
 }
 """Condition to text; placeholders are the connector's message parameters, and the log's bounds."""
 
+MAX_SHOWN: Final = 200
+"""Characters of an option's value that the plain part of an error repeats."""
+
 
 class ConnectorOptionError(IllegalArgumentError):
     """An option is missing, wrong or contradicts another.
@@ -77,6 +80,22 @@ class ConnectorConditionError(IllegalStateError):
 
 class UnresolvedConditionError(ConnectorConditionError, ConnectorOptionError):
     """The same, seen from the options alone, without looking at the directory."""
+
+
+def option_error(
+    option: str, found: str, expected: str, connector_says: str
+) -> ConnectorOptionError:
+    """Return the error for an option's value: plainly, then in the connector's words.
+
+    The connector often leaves out which option it means, and writes names in lower case.
+    """
+    shown = repr(found if len(found) <= MAX_SHOWN else f"{found[:MAX_SHOWN]}…")
+    return ConnectorOptionError(
+        f"option {option} is {shown}, expected {expected}. "
+        f"Spark's Kafka source says: {connector_says}",
+        found=shown,
+        expected=expected,
+    )
 
 
 def condition_error(

@@ -34,7 +34,7 @@ class SegstoreDataSource(DataSource):
     def schema(self) -> StructType:
         """Check options and path; ``load()`` calls this unless the user gave a schema."""
         options = parse_options(self.options)
-        partitions_with_logs(options.path)
+        partitions_with_logs(options.absolute_path)
         return connector_schema(include_headers=options.include_headers)
 
     def reader(self, schema: StructType) -> SegstoreReader:

@@ -8,10 +8,13 @@ refused here.
 from __future__ import annotations
 
 import json
-from typing import Any, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
-from segstore.spark.conditions import ConnectorOptionError
+from segstore.spark.conditions import option_error
 from segstore.types import TopicPartition
+
+if TYPE_CHECKING:
+    from segstore.spark.conditions import ConnectorOptionError
 
 ASSIGN_EXAMPLE: Final = '{"topicA":[0,1],"topicB":[0,1]}'
 OFFSETS_EXAMPLE: Final = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
@@ -39,11 +42,14 @@ def parse_assignment(text: str) -> frozenset[TopicPartition]:
             for partition in _list(partitions)
         )
     except (ValueError, RecursionError):
-        raise _expected(ASSIGN_EXAMPLE, text) from None
+        raise _expected("assign", ASSIGN_EXAMPLE, text) from None
 
 
-def parse_partition_values(text: str, example: str) -> dict[TopicPartition, int]:
-    """Read ``{"topic":{"0":23,"1":-1}}``, offsets or timestamps; *example* is for the error."""
+def parse_partition_values(option: str, text: str, example: str) -> dict[TopicPartition, int]:
+    """Read ``{"topic":{"0":23,"1":-1}}``, offsets or timestamps.
+
+    *option* and *example* are for the error.
+    """
     try:
         topics = _object(_first_value(text))
         return {
@@ -52,12 +58,12 @@ def parse_partition_values(text: str, example: str) -> dict[TopicPartition, int]
             for partition, value in _object(values).items()
         }
     except (ValueError, RecursionError):
-        raise _expected(example, text) from None
+        raise _expected(option, example, text) from None
 
 
-def _expected(example: str, text: str) -> ConnectorOptionError:
-    return ConnectorOptionError(
-        f"Expected e.g. {example}, got {text}", found=text[:200], expected=example
+def _expected(option: str, example: str, text: str) -> ConnectorOptionError:
+    return option_error(
+        option, text, f"JSON such as {example}", f"Expected e.g. {example}, got {text}"
     )
 
 

@@ -14,6 +14,7 @@ from segstore.manager.partition_directories import CLUSTER_METADATA_TOPIC, INTER
 from segstore.spark.conditions import (
     ConnectorOptionError,
     condition_error,
+    option_error,
     unknown_topic_error,
 )
 from segstore.spark.ranges import EARLIEST, LATEST, OffsetRange, split, wants_splitting
@@ -47,6 +48,7 @@ def plan_ranges(
     options: ConnectorOptions,
     existing: Iterable[TopicPartition],
     open_log: Callable[[TopicPartition], PartitionLog],
+    warn: Callable[[str], None],
 ) -> list[OffsetRange]:
     """Return the ranges to read, one for each Spark partition, sorted.
 
@@ -58,6 +60,9 @@ def plan_ranges(
         What the directory holds.
     open_log : callable
         Gives the log of an existing partition.
+    warn : callable
+        Told what the connector leaves unsaid: partitions that do not exist, an option without
+        effect.
 
     Raises
     ------
@@ -67,7 +72,12 @@ def plan_ranges(
         Offsets for other partitions than those that are read, a start above its end, or, with
         ``failOnDataLoss``, offsets that the log does not hold.
     """
-    assigned = choose_partitions(options.choice, existing, options.path)
+    existing = frozenset(existing)
+    assigned = choose_partitions(options.choice, existing, options.absolute_path)
+    missing = (options.choice.assigned or frozenset()) - existing
+    if missing:  # the connector reads those that exist, and says nothing about the others
+        names = ", ".join(map(str, sorted(missing)))
+        warn(f"option assign: no such partitions in {options.absolute_path}, not read: {names}")
     logs = {partition: open_log(partition) for partition in assigned}
     starts = _limits(
         options.start,
@@ -81,6 +91,13 @@ def plan_ranges(
     ranges = [_resolve(offsets, logs[offsets.topic_partition]) for offsets in unresolved]
     if wants_splitting(unresolved, options.min_partitions, options.max_records_per_partition):
         ranges = split(ranges, options.min_partitions, options.max_records_per_partition)
+    elif wants_splitting(ranges, None, options.max_records_per_partition):
+        warn(
+            f"option maxRecordsPerPartition={options.max_records_per_partition} has no effect: as "
+            "in Spark's Kafka source, a batch query heeds it only where startingOffsets and "
+            "endingOffsets (or timestamps) are numbers; or set minPartitions="
+            f"{len(unresolved) + 1} or more beside it"
+        )
     if options.fail_on_data_loss:
         for offsets in ranges:
             check_no_data_loss(offsets, logs[offsets.topic_partition])
@@ -212,16 +229,16 @@ def _offset_for_timestamp(
 
 def _resolve(offsets: OffsetRange, log: PartitionLog) -> OffsetRange:
     """Replace -2 and -1 by the log's own bounds."""
-    for name, value, word in (
-        ("earliest", offsets.from_offset, EARLIEST),
-        ("latest", offsets.until_offset, LATEST),
+    for option, name, value, word in (
+        ("startingOffsets", "earliest", offsets.from_offset, EARLIEST),
+        ("endingOffsets", "latest", offsets.until_offset, LATEST),
     ):
         if value < 0 and value != word:
-            raise ConnectorOptionError(
-                f"assertion failed: {name} offset {value} does not equal {word}, for "
-                f"{offsets.topic_partition}",
-                found=str(value),
-                expected=f"an offset, or {word} for {name}",
+            raise option_error(
+                option,
+                f"{value} for {offsets.topic_partition}",
+                f"an offset, or {word} for {name}",
+                f"assertion failed: {name} offset {value} does not equal {word}",
             )
     resolved = OffsetRange(
         offsets.topic,

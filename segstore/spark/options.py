@@ -6,6 +6,7 @@ Option names are case-insensitive. ``path`` takes the place of ``kafka.bootstrap
 
 from __future__ import annotations
 
+import os
 import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
@@ -15,6 +16,7 @@ from segstore.spark.conditions import (
     ConnectorOptionError,
     UnresolvedConditionError,
     condition_error,
+    option_error,
 )
 from segstore.spark.java_pattern import compile_java_pattern
 from segstore.spark.json_options import (
@@ -36,7 +38,7 @@ _STRATEGIES: Final = (SUBSCRIBE, SUBSCRIBE_PATTERN, ASSIGN)
 _REFUSED_CLIENT_OPTIONS: Final = {
     "auto.offset.reset": (
         "Kafka option 'auto.offset.reset' is not supported. Instead set the source option "
-        "'startingoffsets' to "
+        "'startingOffsets' to "
         "'earliest' or 'latest' to specify where to start."
     ),
     "key.deserializer": (
@@ -103,6 +105,11 @@ class ConnectorOptions:
     include_headers: bool = False
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
+    @property
+    def absolute_path(self) -> str:
+        """The path as every process finds it: an executor's working directory is another."""
+        return os.path.abspath(self.path)  # noqa: PTH100 - links stay as they are
+
 
 def parse_options(given: Mapping[str, str]) -> ConnectorOptions:
     """Check the options of a batch read.
@@ -124,8 +131,11 @@ def parse_options(given: Mapping[str, str]) -> ConnectorOptions:
     _check_limits_of_a_batch(start, end)
     strategy = options.get("startingoffsetsbytimestampstrategy", "error").upper()
     if strategy not in {"ERROR", "LATEST"}:
-        raise ConnectorOptionError(
-            f"No value found for '{strategy}'", found=strategy, expected="error, latest"
+        raise option_error(
+            "startingOffsetsByTimestampStrategy",
+            options["startingoffsetsbytimestampstrategy"],
+            "error or latest",
+            f"No value found for '{strategy}'",
         )
     choice = _topic_choice(options)
     min_partitions = _positive(options, "minPartitions", "minPartitions", bits=32)
@@ -156,8 +166,9 @@ def _topic_choice(options: Mapping[str, str]) -> TopicChoice:
         number = "Only one" if given else "One"
         verb = "can" if given else "must"
         raise ConnectorOptionError(
-            f"{number} of the following options {verb} be specified for Kafka source: "
-            f"{', '.join(_STRATEGIES)}. See the docs for more details.",
+            "what to read is said by one of the options subscribe, subscribePattern and assign. "
+            f"Spark's Kafka source says: {number} of the following options {verb} be specified "
+            f"for Kafka source: {', '.join(_STRATEGIES)}. See the docs for more details.",
             found=", ".join(given) or "none of them",
             expected="one of them",
         )
@@ -189,40 +200,59 @@ def _nothing_in(what: str, option: str, value: str) -> ConnectorOptionError:
 def _limit(options: Mapping[str, str], side: str, default: OffsetLimit) -> OffsetLimit:
     """Timestamp before timestamps before offsets; what loses is not even parsed."""
     if (text := options.get(f"{side}timestamp")) is not None:
-        try:
-            return OffsetLimit(timestamp=_integer(text.strip(), bits=64))
-        except ConnectorOptionError:
-            raise ConnectorOptionError(
+        number = _java_integer(text.strip(), bits=64)
+        if number is None:
+            raise option_error(
+                f"{side}Timestamp",
+                text,
+                "milliseconds since 1970, a whole number",
                 f"Expected a single long value, got {text}",
-                found=text,
-                expected="milliseconds since 1970",
-            ) from None
+            )
+        return OffsetLimit(timestamp=number)
     if (text := options.get(f"{side}offsetsbytimestamp")) is not None:
-        return OffsetLimit(timestamps=parse_partition_values(text, TIMESTAMPS_EXAMPLE))
+        name = f"{side}OffsetsByTimestamp"
+        return OffsetLimit(timestamps=parse_partition_values(name, text, TIMESTAMPS_EXAMPLE))
     if (text := options.get(f"{side}offsets")) is not None:
         keyword = text.strip().lower()
         if keyword == "earliest":
             return OffsetLimit(keyword=EARLIEST)
         if keyword == "latest":
             return OffsetLimit(keyword=LATEST)
-        return OffsetLimit(offsets=parse_partition_values(text, OFFSETS_EXAMPLE))
+        name = f"{side}Offsets"
+        return OffsetLimit(offsets=parse_partition_values(name, text, OFFSETS_EXAMPLE))
     return default
 
 
 def _check_limits_of_a_batch(start: OffsetLimit, end: OffsetLimit) -> None:
     if start.keyword == LATEST:
-        raise ConnectorOptionError("starting offset can't be latest for batch queries on Kafka")
+        raise option_error(
+            "startingOffsets",
+            "latest",
+            "earliest, or offsets: there would be nothing to read",
+            "starting offset can't be latest for batch queries on Kafka",
+        )
     for partition, offset in (start.offsets or {}).items():
         if offset == LATEST:
-            raise ConnectorOptionError(
-                f"startingOffsets for {partition} can't be latest for batch queries on Kafka"
+            raise option_error(
+                "startingOffsets",
+                f"{LATEST} for {partition}",
+                f"an offset, or {EARLIEST} for the earliest: there would be nothing to read",
+                f"startingOffsets for {partition} can't be latest for batch queries on Kafka",
             )
     if end.keyword == EARLIEST:
-        raise ConnectorOptionError("ending offset can't be earliest for batch queries on Kafka")
+        raise option_error(
+            "endingOffsets",
+            "earliest",
+            "latest, or offsets: there would be nothing to read",
+            "ending offset can't be earliest for batch queries on Kafka",
+        )
     for partition, offset in (end.offsets or {}).items():
         if offset == EARLIEST:
-            raise ConnectorOptionError(
-                f"ending offset for {partition} can't be earliest for batch queries on Kafka"
+            raise option_error(
+                "endingOffsets",
+                f"{EARLIEST} for {partition}",
+                f"an offset, or {LATEST} for the latest: there would be nothing to read",
+                f"ending offset for {partition} can't be earliest for batch queries on Kafka",
             )
 
 
@@ -257,22 +287,28 @@ def _check_start_not_greater_than_end(start: OffsetLimit, end: OffsetLimit) -> N
 # -------------------------------------------------------------------------------------
 
 
-def _integer(text: str, *, bits: int) -> int:
-    """Java's ``toInt`` and ``toLong``: no blanks, no underscores."""
+def _java_integer(text: str, *, bits: int) -> int | None:
+    """Java's ``toInt`` and ``toLong``: no blanks, no underscores; None = it is none."""
     if _JAVA_INTEGER.fullmatch(text) and -(1 << (bits - 1)) <= int(text) < 1 << (bits - 1):
         return int(text)
-    raise ConnectorOptionError(
-        f'For input string: "{text}"', found=repr(text), expected=f"an integer of {bits} bits"
-    )
+    return None
+
+
+def _integer(options: Mapping[str, str], name: str, *, bits: int) -> int:
+    text = options[name.lower()]
+    number = _java_integer(text, bits=bits)
+    if number is None:
+        expected = f"a whole number of {bits} bits"
+        raise option_error(name, text, expected, f'For input string: "{text}"')
+    return number
 
 
 def _positive(options: Mapping[str, str], name: str, shown: str, *, bits: int) -> int | None:
-    text = options.get(name.lower())
-    if text is None:
+    if name.lower() not in options:
         return None
-    number = _integer(text, bits=bits)
+    number = _integer(options, name, bits=bits)
     if number <= 0:
-        raise ConnectorOptionError(f"{shown} must be positive", found=text, expected="1 or more")
+        raise option_error(name, options[name.lower()], "1 or more", f"{shown} must be positive")
     return number
 
 
@@ -281,9 +317,7 @@ def _boolean(options: Mapping[str, str], name: str, *, default: bool) -> bool:
     if text is None:
         return default
     if text.lower() not in {"true", "false"}:
-        raise ConnectorOptionError(
-            f'For input string: "{text}"', found=repr(text), expected=f"{name} true or false"
-        )
+        raise option_error(name, text, "true or false", f'For input string: "{text}"')
     return text.lower() == "true"
 
 
@@ -292,8 +326,8 @@ def _check_client_options(options: Mapping[str, str]) -> None:
         if f"kafka.{name}" in options:
             raise ConnectorOptionError(message, found=f"kafka.{name}")
     if "minoffsetspertrigger" in options and "maxoffsetspertrigger" in options:
-        low = _integer(options["minoffsetspertrigger"], bits=64)
-        high = _integer(options["maxoffsetspertrigger"], bits=64)
+        low = _integer(options, "minOffsetsPerTrigger", bits=64)
+        high = _integer(options, "maxOffsetsPerTrigger", bits=64)
         if low > high:
             raise ConnectorOptionError(
                 f"The value of minOffsetPerTrigger({low}) is higher than the "
@@ -309,11 +343,12 @@ def _check_client_options(options: Mapping[str, str]) -> None:
             expected="read_uncommitted",
         )
     if isolation != "read_uncommitted":
-        raise ConnectorOptionError(
+        raise option_error(
+            "kafka.isolation.level",
+            isolation,
+            "read_uncommitted",
             f"Invalid value {isolation} for configuration isolation.level: "
             "String must be one of: read_committed, read_uncommitted",
-            found=isolation,
-            expected="read_uncommitted",
         )
 
 

@@ -8,7 +8,6 @@ Offsets and timestamps are narrowed down by options instead.
 
 from __future__ import annotations
 
-import os
 import warnings
 from typing import TYPE_CHECKING, Final, cast
 
@@ -69,17 +68,16 @@ class SegstoreReader(DataSourceReader):
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options: ConnectorOptions = parse_options(options)
         self._columns: tuple[Column, ...] = columns_of(schema)
-        # an executor's working directory is not that of who asked
-        self._path = os.path.abspath(self._options.path)  # noqa: PTH100 - links stay as they are
+        self._path = self._options.absolute_path
         for text in self._options.warnings:
-            warnings.warn(text, stacklevel=2)
+            _warn(text)
 
     def partitions(self) -> list[InputPartition]:
         """Fix the offsets to read, once for the whole query; one Spark partition for each range."""
         path = self._path
         existing = partitions_with_logs(path)
         ranges = plan_ranges(
-            self._options, existing, lambda partition: OPEN_LOGS.get(path, partition)
+            self._options, existing, lambda partition: OPEN_LOGS.get(path, partition), _warn
         )
         return [OffsetRangePartition(offsets) for offsets in ranges]
 
@@ -125,6 +123,11 @@ class SegstoreReader(DataSourceReader):
                         expected=f"a schema that lets {name!r} be null",
                     )
             yield from _slices(pa.RecordBatch.from_arrays(arrays, schema=schema))
+
+
+def _warn(text: str) -> None:
+    """Say something where a user of Spark sees it: on the standard error of the driver."""
+    warnings.warn(text, stacklevel=3)
 
 
 def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

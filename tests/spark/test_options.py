@@ -19,7 +19,10 @@ BASE = {"path": "logs", "subscribe": "orders"}
 @given(st.text(alphabet='{}[]",:0123456789.eE+-ntruefalsIy \n', max_size=60) | st.text(max_size=40))
 def test_any_text_is_an_assignment_or_an_option_error(text):
     """Nothing else comes out, least of all a RecursionError or an OverflowError."""
-    for parse in (parse_assignment, lambda t: parse_partition_values(t, OFFSETS_EXAMPLE)):
+    for parse in (
+        parse_assignment,
+        lambda t: parse_partition_values("startingOffsets", t, OFFSETS_EXAMPLE),
+    ):
         try:
             parsed = parse(text)
         except ConnectorOptionError as error:
@@ -126,3 +129,46 @@ def test_what_is_ignored_is_said():
     assert "kafka.bootstrap.servers" in options.warnings[0]
     assert "kafka.security.protocol" in options.warnings[1]
     assert "maxOffsetsPerTrigger" in options.warnings[2]
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "expected"),
+    [
+        ("assign", '{"orders":0}', "[0,1]"),
+        ("endingOffsets", "earliest", "latest"),
+        ("endingOffsets", "newest", '"0":23'),
+        ("endingOffsetsByTimestamp", "now", '"0": 123456789'),
+        ("endingTimestamp", "now", "milliseconds since 1970"),
+        ("failOnDataLoss", "maybe", "true or false"),
+        ("includeHeaders", "1", "true or false"),
+        ("kafka.isolation.level", "committed", "read_uncommitted"),
+        ("maxRecordsPerPartition", "x", "whole number"),
+        ("maxRecordsPerPartition", "0", "1 or more"),
+        ("minPartitions", " 2 ", "whole number"),
+        ("minPartitions", "3000000000", "32 bits"),
+        ("startingOffsets", "latest", "earliest"),
+        ("startingOffsets", '{"orders":{"0":-1}}', "an offset"),
+        ("startingOffsetsByTimestamp", "[]", '"0": 123456789'),
+        ("startingOffsetsByTimestampStrategy", "never", "error or latest"),
+        ("startingTimestamp", "yesterday", "milliseconds since 1970"),
+    ],
+)
+def test_a_wrong_value_is_told_with_the_name_of_its_option(name, value, expected):
+    """As the documentation writes it, before the connector's words; and what would be right."""
+    choice = {} if name == "assign" else {"subscribe": "orders"}
+    with pytest.raises(ConnectorOptionError) as caught:
+        parse_options({"path": "logs"} | choice | {name.lower(): value})
+
+    plain, _, connectors = str(caught.value).partition(" Spark's Kafka source says: ")
+    assert plain.startswith(f"option {name} is ")
+    assert expected in plain
+    assert connectors
+    assert caught.value.found
+    assert expected in caught.value.expected
+
+
+def test_an_option_error_does_not_repeat_a_long_value_twice():
+    with pytest.raises(ConnectorOptionError) as caught:
+        parse_options(BASE | {"minPartitions": "9" * 5000})
+
+    assert len(caught.value.found) < 300

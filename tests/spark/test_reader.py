@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import pickle
 import shutil
+import warnings
 
 import pyarrow as pa
 import pytest
@@ -136,6 +137,62 @@ def test_a_wrong_path_is_told_in_load(tmp_path):
         reader_of(tmp_path / "nowhere")
     with pytest.raises(NotALogError, match="one above"):
         reader_of(tmp_path / "orders-0")
+
+
+@pytest.mark.parametrize("path", ["nowhere", "./nowhere", "file:nowhere"])
+def test_a_wrong_relative_path_is_told_in_full_once(path, tmp_path, monkeypatch):
+    """It was told as ``nowhere/nowhere``; and relative to what, the user could only guess."""
+    monkeypatch.chdir(tmp_path)
+
+    with pytest.raises(LogNotFoundError) as caught:
+        reader_of(path)
+    assert caught.value.file == str(tmp_path / "nowhere")
+
+
+# ---- what the connector does without a word ------------------------------------------------------
+
+
+def planned(path, **options):
+    """Ranges, and what was warned of."""
+    source = SegstoreDataSource({"path": str(path), **options})
+    with warnings.catch_warnings(record=True) as warned:
+        warnings.simplefilter("always")
+        partitions = source.reader(source.schema()).partitions()
+    ranges = [(p.offsets.from_offset, p.offsets.until_offset) for p in partitions]
+    return ranges, [str(warning.message) for warning in warned]
+
+
+@pytest.mark.usefixtures("writer")
+def test_assigned_partitions_that_do_not_exist_are_named(tmp_path):
+    """Like the connector, what exists is read; other than there, somebody says so."""
+    ranges, warned = planned(tmp_path, assign='{"orders":[0,7,9]}')
+    assert ranges == [(0, 100)]
+    assert len(warned) == 1
+    assert warned[0].endswith("not read: orders-7, orders-9")
+    assert str(tmp_path) in warned[0]
+
+    assert planned(tmp_path, assign='{"orders":[7]}')[0] == []
+    assert planned(tmp_path, assign='{"orders":[0]}') == ([(0, 100)], [])
+
+
+@pytest.mark.usefixtures("writer")
+def test_max_records_per_partition_says_when_it_has_no_effect(tmp_path):
+    """The connector splits only where both bounds are numbers, or ``minPartitions`` asks for it."""
+    everything = {"subscribe": "orders"}
+    numbers = {
+        "startingOffsets": '{"orders":{"0":0}}',
+        "endingOffsets": '{"orders":{"0":100}}',
+    }
+    ranges, warned = planned(tmp_path, **everything, maxRecordsPerPartition="40")
+    assert ranges == [(0, 100)]
+    assert len(warned) == 1
+    assert "maxRecordsPerPartition=40 has no effect" in warned[0]
+    assert "minPartitions=2" in warned[0]
+
+    cut = [(0, 33), (33, 66), (66, 100)]
+    for more in ({"minPartitions": "2"}, numbers):
+        assert planned(tmp_path, **everything, **more, maxRecordsPerPartition="40") == (cut, [])
+    assert planned(tmp_path, **everything, maxRecordsPerPartition="100") == ([(0, 100)], [])
 
 
 # ---- logs that stay open -------------------------------------------------------------------------

@@ -15,7 +15,7 @@ import pytest
 import segstore
 from segstore.cli import demo_source
 from segstore.cli.broker_sample import extract_broker_sample
-from segstore.cli.demo import Demo, kill_in_the_middle, printable, rate
+from segstore.cli.demo import SHOWN_RECORDS, Demo, kill_in_the_middle, printable, rate
 from segstore.cli.demo_source import (
     DemoData,
     NoPackageIndexError,
@@ -254,6 +254,19 @@ def test_texts_for_the_terminal():
     assert rate(5_000_000, 2.0) == "2 MB/s"
 
 
+def test_the_brokers_records_that_are_shown_are_text(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+):
+    """The sample holds all kinds of bytes; the first of its records in text are shown."""
+    Demo(tmp_path, "broker", None).show_broker_directory()
+
+    title, *shown, note = capsys.readouterr().out.splitlines()
+    assert "Apache Kafka 4.3.1" in title
+    assert len(shown) == SHOWN_RECORDS
+    assert all('{"event":' in line and "\ufffd" not in line for line in shown)
+    assert "of its 700 records" in note
+
+
 # ---- all of it ---------------------------------------------------------------------------------
 
 
@@ -271,4 +284,5 @@ def test_the_whole_demo_on_the_brokers_records(tmp_path: Path):
     assert "not closed cleanly" in text
     assert "answers   5 of 5" in text
     assert "NOT EQUAL" not in text
+    assert done.stderr == b""  # nothing of Spark's, nor of its workers when they are stopped
     assert run_segstore("verify", directory / "data").returncode == 0

@@ -1,10 +1,12 @@
-"""Every piece of README runs as it stands.
+"""Every piece of README and of the guide runs as it stands.
 
-In a folder that holds a broker's directory as ``data``.
+In a folder that holds a broker's directory as ``data``. What a piece of the guide prints is in the
+comments behind its calls of ``print``.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import re
 import subprocess
@@ -13,11 +15,22 @@ from pathlib import Path
 
 import pytest
 
+import segstore
+from segstore import errors
 from segstore.cli.broker_sample import extract_broker_sample
+from segstore.config import LogConfig
+from segstore.log.log_scan import LogScan
+from segstore.spark.java_home import find_java_home
 
 ROOT = Path(__file__).parents[2]
 BLOCKS = re.findall(r"```(python|sh)\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
 PYTHON_BLOCKS = [block for language, block in BLOCKS if language == "python"]
+GUIDE = (ROOT / "docs" / "guide.md").read_text()
+GUIDE_PIECES = {
+    section.partition("\n")[0]: "".join(re.findall(r"```python\n(.*?)```", section, re.DOTALL))
+    for section in GUIDE.split("\n## ")
+    if "```python" in section
+}
 COMMANDS = [
     line
     for language, block in BLOCKS
@@ -76,3 +89,46 @@ def test_command_lines_run(broker_folder: Path):
     for line in COMMANDS:
         output = run(["bash", "-o", "pipefail", "-c", line], broker_folder)
         assert output or " append " in line, line
+
+
+@pytest.mark.parametrize("title", GUIDE_PIECES)
+def test_guide_piece_prints_what_it_says(
+    title: str, broker_folder: Path, monkeypatch: pytest.MonkeyPatch
+):
+    """A section is one program, in an empty folder beside the broker's directory."""
+    piece = GUIDE_PIECES[title]
+    if title == "Spark":
+        version = pytest.importorskip("pyspark").__version__
+        java = find_java_home(None, tuple(map(int, version.split(".")[:2])))
+        monkeypatch.setenv("JAVA_HOME", str(java.path))  # a session of one's own has to be told
+    printed = run([sys.executable, "-c", piece], broker_folder).splitlines()
+
+    assert printed == re.findall(r"^ *print\(.*\)  # (.*)$", piece, re.MULTILINE)
+    assert len(printed) == piece.count("print(")
+
+
+def test_guide_has_a_section_for_each_task():
+    assert len(GUIDE_PIECES) == 11
+    for title in re.findall(r"^## (.*)$", GUIDE, re.MULTILINE):
+        assert f"](#{title.lower().replace(' ', '-')})" in GUIDE, title
+
+
+def test_guide_names_everything_public():
+    """Exports, errors, settings, and what the main classes have without an underscore."""
+    named = {word for code in re.findall(r"`([^`\n]+)`", GUIDE) for word in re.split(r"\W+", code)}
+    classes = (segstore.UnifiedLog, segstore.LogManager, LogScan)
+    public = {
+        *segstore.__all__,
+        *(name for name in errors.__all__ if name != "STATUS_ERRORS"),
+        *(field.name for field in dataclasses.fields(LogConfig)),
+        *(name for kind in classes for name in dir(kind) if not name.startswith("_")),
+    }
+
+    assert sorted(public - named) == []
+
+
+@pytest.mark.parametrize("name", ["README.md", "docs/guide.md"])
+def test_links_lead_somewhere(name: str):
+    page = ROOT / name
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+        assert (page.parent / target).exists(), target

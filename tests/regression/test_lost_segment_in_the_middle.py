@@ -1,0 +1,105 @@
+"""A lost middle segment went unnoticed, and the open removed what was left of it.
+
+A clean open looked at the active segment only, reads stepped from one segment to the next without a
+look at the offsets, and index files without their ``.log`` were removed first of all
+[DUR-54, DUR-79, LDR-11].
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import segstore
+
+LOST = f"{3:020d}"
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Records 0 to 9 in segments 0, 3, 6, 9, closed cleanly; the segment of 3 to 5 is gone."""
+    path = tmp_path / "mid" / "a-0"
+    with segstore.open(path) as log:
+        for number in range(10):
+            log.append([(b"k", b"%d" % number)])
+            if number % 3 == 2:
+                log.roll()
+    (path / f"{LOST}.log").unlink()
+    return path
+
+
+def test_a_writer_refuses_and_keeps_the_evidence(path):
+    """[DUR-54]"""
+    for _ in range(2):
+        with pytest.raises(segstore.CorruptLogError, match="records 3 to 5 are missing"):
+            segstore.open(path)
+        assert sorted(file.suffix for file in path.glob(f"{LOST}.*")) == [".index", ".timeindex"]
+
+
+@pytest.mark.parametrize("first_by_a_writer", [False, True])
+def test_a_reader_is_told(path, first_by_a_writer):
+    """[DUR-54, DUR-79] With the clean marker, and after a writer that failed took it."""
+    if first_by_a_writer:
+        with pytest.raises(segstore.CorruptLogError):
+            segstore.open(path)
+    with segstore.open(path, read_only=True) as log:
+        assert [text for text in log.report.warnings if "records 3 to 5 are missing" in text]
+        report = log.verify()
+        assert [text for text in report.problems if "records 3 to 5 are missing" in text]
+        seen = []
+        with pytest.raises(segstore.CorruptLogError, match="records 3 to 5") as caught:
+            seen.extend(record.offset for record in log)
+        assert seen == [0, 1, 2]
+        assert caught.value.file.endswith(f"{6:020d}.log")
+        for reading in (log.scan().tuples, log.scan().count, lambda: log.read(3, 1000)):
+            with pytest.raises(segstore.CorruptLogError, match="records 3 to 5"):
+                reading()
+        assert [record.offset for record in log.scan(6)] == [6, 7, 8, 9]
+        assert [record.offset for record in log.scan(0, 3)] == [0, 1, 2]
+        assert log.read(6, 1000).fetch_offset_metadata.message_offset == 6
+
+
+def test_lost_while_the_log_was_open(path):
+    """[DUR-54] Without a clean marker as well."""
+    (path / ".kafka_cleanshutdown").unlink()
+    with pytest.raises(segstore.CorruptLogError, match="records 3 to 5 are missing"):
+        segstore.open(path)
+
+
+def test_a_lost_segment_of_a_log_directory(tmp_path):
+    """[DUR-54] A log directory that this library closed is known to be without a gap."""
+    with segstore.open_dir(tmp_path) as manager:
+        manager.create_topic("a")
+        log = manager.log("a", 0)
+        for number in range(10):
+            log.append([(b"k", b"%d" % number)])
+            if number % 3 == 2:
+                log.roll()
+    with segstore.open_dir(tmp_path) as manager:
+        assert manager.log("a", 0).report.clean
+        assert "contiguous_from 0\n" in (tmp_path / "a-0" / ".segstore").read_text()
+
+
+def test_gaps_of_a_broker_are_legal(path):
+    """[DUR-64] Where nothing says that the log is contiguous, compaction may have been there."""
+    (path / ".segstore").unlink()
+    with segstore.open(path, read_only=True) as log:
+        assert [record.offset for record in log] == [0, 1, 2, 6, 7, 8, 9]
+        assert log.verify().ok
+    with segstore.open(path) as log:
+        assert [record.offset for record in log] == [0, 1, 2, 6, 7, 8, 9]
+        assert not list(path.glob(f"{LOST}.*"))
+
+
+def test_a_gap_that_a_follower_made_is_legal(tmp_path):
+    """[DUR-64] Kept offsets may jump; what is behind is contiguous."""
+    with segstore.open(tmp_path / "a-0") as leader, segstore.open(tmp_path / "b-0") as follower:
+        leader.append([(None, b"0")])
+        follower.append_as_follower(bytes(leader.read(0, 1000).records), 0)
+        leader.append([(None, b"1")])
+        leader.append([(None, b"2")])
+        follower.roll()
+        follower.append_as_follower(bytes(leader.read(2, 1000).records), 0)
+        assert [record.offset for record in follower] == [0, 2]
+        assert follower.verify().ok
+    with segstore.open(tmp_path / "b-0") as follower:
+        assert [record.offset for record in follower] == [0, 2]
