@@ -123,16 +123,28 @@ class CodecTable:
 class Record:
     """One record; attribute names as in kafka-python's ``ConsumerRecord``.
 
-    Comparable, hashable by content, picklable.
+    Comparable, hashable by content, picklable. Made with keywords only, since a key and a value
+    look the same: ``Record(key=b"k", value=b"v")``.
+
+    Parameters
+    ----------
+    key, value : bytes-like or None
+        Text is refused: encode it.
+    headers : sequence of (str, bytes-like or None)
+        In their order; names may repeat.
+    timestamp : int or None
+        In ms since 1970; None = when it is appended.
+    offset, timestamp_type, leader_epoch, topic, partition
+        Of a record that was read; an append does not look at them.
     """
 
     def __init__(
         self,
-        value: bytes | None = None,
+        *,
         key: bytes | None = None,
+        value: bytes | None = None,
         headers: Sequence[tuple[str, bytes | None]] = (),
         timestamp: int | None = None,
-        *,
         offset: int = -1,
         timestamp_type: int = 0,
         leader_epoch: int = -1,

@@ -139,8 +139,8 @@ def line_parser(arguments: argparse.Namespace) -> Parser:
             if found:
                 key, value = before, after
         if empty_is_null:
-            return Record(value or None, key or None, headers)
-        return Record(value, key, headers)
+            return Record(value=value or None, key=key or None, headers=headers)
+        return Record(key=key, value=value, headers=headers)
 
     return parse
 
@@ -166,10 +166,10 @@ def parse_jsonl(line: bytes) -> Record:
         headers = [(str(name), _bytes(value)) for name, value in fields.get("headers", ())]
         timestamp = fields.get("timestamp")
         return Record(
-            _bytes(fields.get("value")),
-            _bytes(fields.get("key")),
-            headers,
-            None if timestamp is None else int(timestamp),
+            key=_bytes(fields.get("key")),
+            value=_bytes(fields.get("value")),
+            headers=headers,
+            timestamp=None if timestamp is None else int(timestamp),
         )
     except (ValueError, TypeError, AttributeError) as error:
         raise UsageError(f"not a line of --format jsonl: {line[:60]!r}: {error}") from error
