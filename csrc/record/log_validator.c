@@ -2,6 +2,7 @@
 #include "record/log_validator.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/bytes.h"
 #include "record/record_section.h"
@@ -45,6 +46,23 @@ static bool is_timestamp_acceptable(const append_batch *subject, int64_t timesta
     return age <= validation->timestamp_before_max_ms && lead <= validation->timestamp_after_max_ms;
 }
 
+static sgs_status fail_for_timestamp(sgs_error *err, const append_batch *subject, int64_t index, int64_t timestamp)
+{
+    const sgs_validation *const validation = subject->validation;
+    const bool is_late = timestamp > validation->now_ms;
+    const int64_t limit = is_late ? validation->timestamp_after_max_ms : validation->timestamp_before_max_ms;
+    (void)sgs_fail(err, SGS_INVALID_RECORD,
+                   "batch %zu, record %" PRId64 ": timestamp %" PRId64 " is more than %s = %" PRId64
+                   " ms %s the clock, %" PRId64,
+                   subject->index, index, timestamp,
+                   is_late ? "message.timestamp.after.max.ms" : "message.timestamp.before.max.ms", limit,
+                   is_late ? "ahead of" : "behind", validation->now_ms);
+    (void)snprintf(err->found, sizeof err->found, "%" PRId64, timestamp);
+    (void)snprintf(err->expected, sizeof err->expected, "at most %" PRId64 " ms %s %" PRId64, limit,
+                   is_late ? "ahead of" : "behind", validation->now_ms);
+    return err->status;
+}
+
 /* Walk the records of a batch. All are looked at, so that a bad timestamp is known whatever else is wrong; the message
  * names the first. */
 static sgs_status check_records(const append_batch *subject, const uint8_t *data, const sgs_codec_table *codecs,
@@ -82,9 +100,7 @@ static sgs_status check_records(const append_batch *subject, const uint8_t *data
                               subject->index, index);
         else if (!is_timestamp_acceptable(subject, record.timestamp)) {
             ++validation->invalid_timestamps_count;
-            status = sgs_fail(reason, SGS_INVALID_RECORD,
-                              "batch %zu, record %" PRId64 ": timestamp %" PRId64 " is not accepted at %" PRId64,
-                              subject->index, index, record.timestamp, validation->now_ms);
+            status = fail_for_timestamp(reason, subject, index, record.timestamp);
         }
         if (first_failure == SGS_OK)
             first_failure = status;

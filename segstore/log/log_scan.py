@@ -101,7 +101,9 @@ class LogScan:
             MAX_LONG if end_timestamp is None else end_timestamp,
         )
         self._check_crcs = check_crcs
-        self._decoder()  # a column that does not exist is an error here, not in the middle
+        self._decoder(
+            columns if isinstance(columns, str) else None
+        )  # a column that does not exist is an error here, not in the middle
 
     # ---- records ---------------------------------------------------------------------------------
 
