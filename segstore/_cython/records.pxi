@@ -197,8 +197,8 @@ cdef class Record:
 
 
 def _record_from_content(value, key, headers, timestamp, offset, timestamp_type, leader_epoch, topic, partition):
-    return Record(value=value, key=key, headers=headers, timestamp=timestamp, offset=offset, timestamp_type=timestamp_type,
-                  leader_epoch=leader_epoch, topic=topic, partition=partition)
+    return Record(value=value, key=key, headers=headers, timestamp=timestamp, offset=offset,
+                  timestamp_type=timestamp_type, leader_epoch=leader_epoch, topic=topic, partition=partition)
 
 
 cdef Record record_of(const sgs_record *source, const sgs_batch_header *batch, str topic, int32_t partition):

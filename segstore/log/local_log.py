@@ -213,7 +213,8 @@ class LocalLog:
         segments = self.segments
         segment = segments.floor_segment(start_offset)
         if start_offset > end.message_offset or segment is None:
-            raise out_of_range(start_offset, segments.first_segment.base_offset, end.message_offset)
+            first = segments.first_segment.base_offset
+            raise out_of_range(start_offset, first, end.message_offset, self.directory)
         if start_offset == bound.message_offset:
             return bound, None
         if start_offset > bound.message_offset:
@@ -389,10 +390,11 @@ class LocalLog:
             segment.close_quietly()
 
 
-def out_of_range(offset: int, first: int, last: int) -> OffsetOutOfRangeError:
+def out_of_range(offset: int, first: int, last: int, directory: Directory) -> OffsetOutOfRangeError:
     """Return the error that names an offset and the range that can be read."""
     return OffsetOutOfRangeError(
         f"offset {offset} is not in the log, which has {first} to {last}",
+        file=directory.path,
         found=str(offset),
         expected=f"{first} to {last}",
     )

@@ -145,7 +145,8 @@ class LogReader:
             raise IllegalArgumentError(f"max_bytes {max_bytes} is negative", found=str(max_bytes))
         bound = self._bound(isolation)
         if offset < self._log_start_offset:
-            raise out_of_range(offset, self._log_start_offset, self.log_end_offset)
+            end = self.log_end_offset
+            raise out_of_range(offset, self._log_start_offset, end, self._local_log.directory)
         max_length = min(max_bytes, 2**31 - 1)
         metadata, fetched = self._local_log.fetch(
             offset, max_length, bound, min_one_message=min_one_message
@@ -203,7 +204,7 @@ class LogReader:
         log_start = self._log_start_offset
         start = log_start if start_offset is None else integer("start_offset", start_offset)
         if not log_start <= start <= max(self.log_end_offset, log_start):
-            raise out_of_range(start, log_start, self.log_end_offset)
+            raise out_of_range(start, log_start, self.log_end_offset, self._local_log.directory)
         check_range(start_offset, end_offset, "offset")
         check_range(start_timestamp, end_timestamp, "timestamp")
         end = bound.message_offset
@@ -269,7 +270,9 @@ class LogReader:
         self._require_open()
         start = self.log_end_offset if offset is None else integer("offset", offset)
         if not self._log_start_offset <= start <= self.refresh():
-            raise out_of_range(start, self._log_start_offset, self.log_end_offset)
+            raise out_of_range(
+                start, self._log_start_offset, self.log_end_offset, self._local_log.directory
+            )
         patience = None if timeout is None else seconds("timeout", timeout)
         return self._follow(start, patience, seconds("poll_interval", poll_interval))
 

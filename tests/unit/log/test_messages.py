@@ -55,3 +55,13 @@ def test_a_missing_codec_is_noticed_at_the_open(tmp_path, monkeypatch):
 def test_numbers_of_numpy_are_timestamps():
     numpy = pytest.importorskip("numpy")
     assert segstore.Record(timestamp=numpy.int64(TIME)).timestamp == TIME
+
+
+def test_an_offset_that_is_not_there_names_the_log(new_log, tmp_path):
+    log = new_log()
+    calls = (log.delete_records, log.tail, log.scan, lambda offset: log.read(offset, 1))
+    for call in calls:
+        with pytest.raises(segstore.OffsetOutOfRangeError) as caught:
+            call(5)
+        assert caught.value.file == str(tmp_path / "topic-0")
+        assert (caught.value.found, caught.value.expected) == ("5", "0 to 0")
