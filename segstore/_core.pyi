@@ -241,8 +241,12 @@ def encode_columns(
 ) -> EncodedBatches:
     """The same from anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``.
 
-    Columns key, value, timestamp, headers.
+    Columns key, value, timestamp, headers; the other columns that tables of ours have are passed
+    over, and one that they do not have is an IllegalArgumentError.
     """
+
+def check_column_names(data: object) -> None:
+    """Refuse columns that no record has, by what ``__arrow_c_schema__`` of *data* gives."""
 
 def encode_end_transaction_marker(
     offset: int,

@@ -25,7 +25,6 @@ LONG_FILES = {
 # A .c of the core without a test of its own stem: the test that reaches it through its callers.
 TESTED_BY = {
     "csrc/index/index_search.c": "tests/c/test_offset_index.c",
-    "csrc/record/arrow_source.c": "tests/c/test_columns_encode.c",
     "csrc/record/binary_column.c": "tests/c/test_columns.c",
     "csrc/record/codec.c": "tests/c/test_xerial_stream.c",
     "csrc/record/columns_fill.c": "tests/c/test_columns.c",
