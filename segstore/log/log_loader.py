@@ -5,6 +5,7 @@ Source: [LDR-*, DUR-50..DUR-58].
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from segstore.errors import (
@@ -102,6 +103,10 @@ class LogLoader:
         names = set(leftovers.clear(quarantine))
         self._report.created = not segment_base_offsets(names)
         segments = self._open_segments(names)
+        believed = self._with_possible_log_start(found, segments)
+        if believed is not found:
+            self._places.write_log_start(believed.log_start_offset)
+        found = believed
         segments = self._without_deleted_records(segments, found.log_start_offset)
         epochs = self._read_epochs(segments, writable=True)
         state = self._read_state(found, segments, epochs)
@@ -116,6 +121,11 @@ class LogLoader:
         leftovers.remove_indexes_without_log()
         self._rebuild_lost_indexes(segments, names)
         if not segments or log_end_offset < found.log_start_offset:
+            if segments:
+                self._report.warnings.append(
+                    f"the log start {found.log_start_offset} lies above the end"
+                    f" {log_end_offset}: the log begins anew there"
+                )
             self._start_anew(segments, found.log_start_offset, quarantine)
             log_end_offset = segments[0].base_offset
             if not self._report.created:
@@ -163,6 +173,31 @@ class LogLoader:
                 " synced: they are missing",
                 file=self._directory.path,
             )
+
+    def _with_possible_log_start(self, found: FoundState, segments: list[Segment]) -> FoundState:
+        """Return *found*, its log start as if unreadable when it cannot be this log's [DUR-21].
+
+        A truncation or a deletion that a crash broke off leaves a log start above the log end
+        [DUR-18, DUR-19]; a clean stop does not. Such a checkpoint would drop every record.
+        """
+        own = found.own_marker
+        if not segments or not (found.parent_is_clean or own is not None):
+            return found
+        try:
+            end, ends_clean = segments[-1].read_next_offset()
+        except SegstoreError:
+            return found  # not clean after all: told below
+        is_clean = ends_clean and (
+            found.parent_is_clean or (own is not None and own.log_end_offset == end)
+        )
+        if not is_clean or found.log_start_offset <= end:
+            return found
+        first = segments[0].base_offset
+        self._report.warnings.append(
+            f"the log start {found.log_start_offset} lies above the end {end} of a log that was"
+            f" closed cleanly: it is not believed, the log starts at {first}"
+        )
+        return replace(found, log_start_offset=first)
 
     def _without_deleted_records(self, segments: list[Segment], log_start: int) -> list[Segment]:
         """Drop segments that end at or below the log start: they were deleted and acked.

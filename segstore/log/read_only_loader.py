@@ -47,6 +47,7 @@ class ReadOnlyLoader(LogLoader):
                 file=self._directory.path,
             )
         segments.sort(key=lambda segment: segment.base_offset)
+        found = self._with_possible_log_start(found, segments)
         epochs = self._read_epochs(segments, writable=False)
         state = self._read_state(found, segments, epochs)
         clean_end = self._clean_end(found, segments, epochs)
