@@ -454,11 +454,18 @@ class LogSegment:
     @property
     def poisoned(self) -> bool: ...
     def read(
-        self, start_offset: int, max_size: int, max_position: int, min_one_message: bool
+        self,
+        start_offset: int,
+        max_size: int,
+        max_position: int,
+        min_one_message: bool,
+        *,
+        start_position: int = 0,
     ) -> FetchedBytes | None:
         """None: nothing at or above *start_offset* here. max_position -1 = no bytes are visible.
 
         CorruptLogError when the batches end below *max_position* and nothing was found [DUR-79].
+        With *start_position*, where a batch begins, the index is not asked.
         """
     def translate_offset(
         self, offset: int, max_position: int = 9223372036854775807

@@ -11,6 +11,7 @@ from segstore.errors import (
     CorruptLogError,
     IllegalArgumentError,
     IllegalStateError,
+    LogTruncatedError,
     OffsetOutOfRangeError,
     SegstoreError,
 )
@@ -72,6 +73,7 @@ class LocalLog:
         self.segments = segments
         self.log_end = log_end
         self.generation = 0
+        self._cuts: list[int] = []
         self.names_changed = True
         self.may_have_gaps = False
         self._context = context
@@ -308,7 +310,7 @@ class LocalLog:
             raise IllegalStateError(f"no segment at or below {offset}", file=self.directory.path)
         cut = last.translate_offset(offset)
         position = last.size_bytes if cut is None else cut.position
-        self.generation += 1
+        self._note_cut(offset if cut is None else min(offset, cut.base_offset))
         self._become_active(last)
         self.log_end = LogOffsetMetadata(offset, last.base_offset, position)
         if removed:
@@ -323,7 +325,7 @@ class LocalLog:
     def truncate_fully_and_start_at(self, offset: int) -> list[Segment]:
         """Take out everything and begin an empty log at *offset* [LOC-15, DUR-18]."""
         removed = list(self.segments)
-        self.generation += 1
+        self._note_cut(self.segments.first_segment.base_offset)
         self._take_out(reversed(removed))
         self.directory.sync()
         created = self._create_segment(offset)
@@ -332,6 +334,29 @@ class LocalLog:
         self._publish(created, offset)
         remove_snapshots_above(self.directory, -1)
         return removed
+
+    def _note_cut(self, offset: int) -> None:
+        """Tell readers, before anything goes, what may not be the same any more [DUR-77]."""
+        self._cuts.append(offset)
+        self.generation += 1
+
+    def check_not_cut(self, generation: int, next_offset: int) -> None:
+        """Raise when records below *next_offset* were cut since *generation* [DUR-77].
+
+        Raises
+        ------
+        LogTruncatedError
+            They, or others in their place, are not those that a reader asked for.
+        """
+        if self.generation == generation:
+            return
+        cut = min(self._cuts[generation:])
+        if cut < next_offset:
+            raise LogTruncatedError(
+                f"the log was truncated to {cut} while it was read up to {next_offset}",
+                found=f"a truncation to {cut}",
+                expected=f"records up to {next_offset - 1}",
+            )
 
     def delete_segments(self, segments: list[Segment]) -> None:
         """Take out *segments*, the oldest ones; their files go after ``file.delete.delay.ms``.

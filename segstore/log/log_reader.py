@@ -9,7 +9,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from segstore._core import process_id
-from segstore.errors import ClosedError, ForkedHandleError, IllegalArgumentError
+from segstore.errors import (
+    ClosedError,
+    ForkedHandleError,
+    IllegalArgumentError,
+    SegstoreError,
+)
 from segstore.log.arguments import callback, flag, integer, isolation_of, seconds
 from segstore.log.local_log import out_of_range
 from segstore.log.log_scan import LogScan, check_range
@@ -133,6 +138,8 @@ class LogReader:
         ------
         OffsetOutOfRangeError
             *offset* is outside the range above.
+        LogTruncatedError
+            The log was truncated in that moment [DUR-77].
 
         Source: [RD-1, LOC-6]; Kafka ``UnifiedLog.read``, ``LocalLog.read``.
         """
@@ -143,14 +150,19 @@ class LogReader:
         flag("min_one_message", min_one_message)
         if max_bytes < 0:
             raise IllegalArgumentError(f"max_bytes {max_bytes} is negative", found=str(max_bytes))
+        generation = self._local_log.generation
         bound = self._bound(isolation)
         if offset < self._log_start_offset:
             end = self.log_end_offset
             raise out_of_range(offset, self._log_start_offset, end, self._local_log.directory)
         max_length = min(max_bytes, 2**31 - 1)
-        metadata, fetched = self._local_log.fetch(
-            offset, max_length, bound, min_one_message=min_one_message
-        )
+        try:
+            metadata, fetched = self._local_log.fetch(
+                offset, max_length, bound, min_one_message=min_one_message
+            )
+        except SegstoreError:
+            self._local_log.check_not_cut(generation, bound.message_offset)
+            raise
         topic, partition = self.topic_partition
         return FetchDataInfo(
             b"" if fetched is None else fetched,
@@ -200,6 +212,7 @@ class LogReader:
         """
         self._require_open()
         flag("check_crcs", check_crcs)
+        generation = self._local_log.generation
         bound = self._bound(isolation)
         log_start = self._log_start_offset
         start = log_start if start_offset is None else integer("start_offset", start_offset)
@@ -215,6 +228,7 @@ class LogReader:
             start_offset=start,
             end_offset=end if end_offset is None else min(end, end_offset),
             bound=bound,
+            generation=generation,
             columns=columns,
             start_timestamp=start_timestamp,
             end_timestamp=end_timestamp,
