@@ -24,20 +24,20 @@ from segstore.log.checkpoints import (
     RECOVERY_POINT_CHECKPOINT,
     LogState,
 )
+from segstore.log.epoch_changes import epoch_changes, fits, latest_epoch, note_epochs
 from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.leftovers import Leftovers
-from segstore.log.log_recovery import LogRecovery, epoch_changes, floor_index
+from segstore.log.log_recovery import LogRecovery, floor_index
 from segstore.log.partition_directory import INDEX_ENTRY_BYTES, file_name, segment_base_offsets
 from segstore.log.quarantine import Quarantine
 from segstore.log.segment import Segment
 from segstore.log.segments import Segments
-from segstore.types import EpochEntry, LogOffsetMetadata
+from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
 
     from segstore._core import Directory, ScanResult, SegmentContext
-    from segstore.log.checkpoints import CleanShutdownMarker
     from segstore.log.log_places import FoundState, LogPlaces
     from segstore.log.recovery_report import RecoveryReport
 
@@ -246,7 +246,7 @@ class LogLoader:
         if (
             not found.parent_is_clean
             and marker is not None
-            and not (marker.log_end_offset == end and _fits(marker, segments, epochs))
+            and not (marker.log_end_offset == end and fits(marker, segments, epochs))
         ):
             report.reason = (
                 "another program wrote to the log, or took files out of it, since it was closed"
@@ -327,7 +327,7 @@ class LogLoader:
         """Return what ``.segstore`` says, None when a broker may have written since [DUR-64]."""
         marker = found.own_marker
         if found.parent_is_clean and (
-            marker is None or marker.segments is None or not _fits(marker, segments, epochs)
+            marker is None or marker.segments is None or not fits(marker, segments, epochs)
         ):
             return None
         state = LogState.read(self._directory)
@@ -390,29 +390,8 @@ def _check_whole(segment: Segment, scan: ScanResult) -> None:
         ) from scan.why
 
 
-def _fits(
-    marker: CleanShutdownMarker, segments: list[Segment], epochs: LeaderEpochFileCache
-) -> bool:
-    """Whether the segments are those that the marker was written for."""
-    sizes = [segment.size_bytes for segment in segments]
-    return bool(segments) and marker.fits(sizes, segments[-1].base_offset, epochs.latest_entry)
-
-
 def write_state(directory: Directory, state: LogState) -> None:
     """Write ``.segstore`` when it says something else."""
     data = state.format()
     if not directory.exists(LOG_STATE) or directory.read_file(LOG_STATE, MAX_MARKER_BYTES) != data:
         directory.write_file_atomically(LOG_STATE, data)
-
-
-def note_epochs(cache: LeaderEpochFileCache, entries: Iterable[EpochEntry]) -> None:
-    """Take over epochs that are newer than the cache's latest [SEG-40]."""
-    for epoch, start_offset in entries:
-        if epoch > latest_epoch(cache):
-            cache.note(epoch, start_offset)
-
-
-def latest_epoch(cache: LeaderEpochFileCache) -> int:
-    """Return the newest epoch, -1 when there is none."""
-    latest = cache.latest_epoch
-    return -1 if latest is None else latest

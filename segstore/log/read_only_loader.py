@@ -15,9 +15,10 @@ from segstore.errors import (
     NotALogError,
     SegstoreError,
 )
+from segstore.log.epoch_changes import epoch_changes, latest_epoch, note_epochs
 from segstore.log.leftovers import Leftovers
-from segstore.log.log_loader import LoadedLog, LogLoader, latest_epoch, note_epochs
-from segstore.log.log_recovery import epoch_changes, floor_index
+from segstore.log.log_loader import LoadedLog, LogLoader
+from segstore.log.log_recovery import floor_index
 from segstore.log.segments import Segments
 from segstore.types import LogOffsetMetadata
 
