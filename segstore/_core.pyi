@@ -157,16 +157,28 @@ class AbortedTransactions:
 class Record:
     """One record; attribute names as in kafka-python's ``ConsumerRecord``.
 
-    Comparable, hashable by content, picklable.
+    Comparable, hashable by content, picklable. Made with keywords only, since a key and a value
+    look the same: ``Record(key=b"k", value=b"v")``.
+
+    Parameters
+    ----------
+    key, value : bytes-like or None
+        Text is refused: encode it.
+    headers : sequence of (str, bytes-like or None)
+        In their order; names may repeat.
+    timestamp : int or None
+        In ms since 1970; None = when it is appended.
+    offset, timestamp_type, leader_epoch, topic, partition
+        Of a record that was read; an append does not look at them.
     """
 
     def __init__(
         self,
-        value: bytes | None = None,
+        *,
         key: bytes | None = None,
+        value: bytes | None = None,
         headers: Sequence[tuple[str, bytes | None]] = (),
         timestamp: int | None = None,
-        *,
         offset: int = -1,
         timestamp_type: int = 0,
         leader_epoch: int = -1,
@@ -267,8 +279,12 @@ def encode_columns(
 ) -> EncodedBatches:
     """The same from anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``.
 
-    Columns key, value, timestamp, headers.
+    Columns key, value, timestamp, headers; the other columns that tables of ours have are passed
+    over, and one that they do not have is an IllegalArgumentError.
     """
+
+def check_column_names(data: object) -> None:
+    """Refuse columns that no record has, by what ``__arrow_c_schema__`` of *data* gives."""
 
 def encode_end_transaction_marker(
     offset: int,
@@ -693,11 +709,18 @@ class LogSegment:
     @property
     def poisoned(self) -> bool: ...
     def read(
-        self, start_offset: int, max_size: int, max_position: int, min_one_message: bool
+        self,
+        start_offset: int,
+        max_size: int,
+        max_position: int,
+        min_one_message: bool,
+        *,
+        start_position: int = 0,
     ) -> FetchedBytes | None:
         """None: nothing at or above *start_offset* here. max_position -1 = no bytes are visible.
 
         CorruptLogError when the batches end below *max_position* and nothing was found [DUR-79].
+        With *start_position*, where a batch begins, the index is not asked.
         """
     def translate_offset(
         self, offset: int, max_position: int = 9223372036854775807

@@ -1,17 +1,27 @@
 /* A batch decoded into columns has the rows that the record reader finds, or neither finds any; a bad batch leaves no
  * trace among good ones; and columns encoded again hold the same records. [DESIGN D7, DUR-79, format.md 18.2]
- * INPUT   flags, a mask of columns, bounds, then the batch.
+ * A foreign column whose views or dictionary indices are arbitrary is read within its buffers, or refused.
+ * INPUT   flags, a mask of columns, bounds, then the batch; or with FOREIGN the type, sizes, and bytes of a column.
  * ORACLE  sgs_record_reader_next, and utf8_java for header keys. */
 #include "record/columns.h"
 
 #include "arrow_reader.h"
 #include "fuzz/fuzz_batch.h"
 #include "fuzz/fuzz_input.h"
+#include "record/arrow_source.h"
 #include "record/record_section.h"
 #include "record/utf8_java.h"
 #include "record_kit.h"
 
-enum { BOUND_OFFSETS = 1, BOUND_TIMES = 2, MICROSECONDS = 4, NULL_HEADERS = 8, GOOD_FIRST = 16, ENCODE = 32 };
+enum {
+    BOUND_OFFSETS = 1,
+    BOUND_TIMES = 2,
+    MICROSECONDS = 4,
+    NULL_HEADERS = 8,
+    GOOD_FIRST = 16,
+    ENCODE = 32,
+    FOREIGN = 64
+};
 
 static bool same_bytes(sgs_bytes a, sgs_bytes b)
 {
@@ -182,11 +192,70 @@ static void check_encoded(const struct ArrowSchema *schema, const struct ArrowAr
     sgs_buffer_deinit(&scratch);
 }
 
+static void release_nothing(struct ArrowArray *array) { array->release = NULL; }
+static void release_no_schema(struct ArrowSchema *schema) { schema->release = NULL; }
+
+/* Memory of its own, so that one byte beyond is caught; zeros where the input ends. */
+static void *take_bytes(fuzz_input *input, size_t size)
+{
+    uint8_t *const bytes = malloc(size + 1);
+    FUZZ_CHECK(bytes != NULL);
+    for (size_t i = 0; i < size; ++i)
+        bytes[i] = fuzz_take_u8(input);
+    return bytes;
+}
+
+/* Views over a buffer, or over it as the dictionary of arbitrary indices: each cell is inside, or is refused. */
+static void check_foreign(fuzz_input *input)
+{
+    static const char *const index_formats[] = { "c", "C", "s", "S", "i", "I", "l", "L" };
+    const unsigned kind = fuzz_take_u8(input);
+    const size_t rows = fuzz_take_u8(input) % 32, choices = fuzz_take_u8(input) % 16;
+    const bool is_dictionary = (kind & 8) != 0;
+    const size_t cells = is_dictionary ? choices : rows;
+    int64_t sizes[1] = { fuzz_take_u8(input) };
+    void *const data = take_bytes(input, (size_t)sizes[0]);
+    void *const views = take_bytes(input, cells * SGS_ARROW_VIEW_BYTES);
+    void *const indices = take_bytes(input, rows << (kind % 8 / 2));
+    const void *buffers[] = { NULL, views, data, sizes }, *index_buffers[] = { NULL, indices };
+    struct ArrowSchema type = { .format = "vz", .release = release_no_schema };
+    struct ArrowSchema index_type = { .format = index_formats[kind % 8], .dictionary = &type };
+    struct ArrowArray array = {
+        .length = (int64_t)cells, .n_buffers = 4, .buffers = buffers, .release = release_nothing
+    };
+    const struct ArrowArray index_array = { .length = (int64_t)rows,
+                                            .n_buffers = 2,
+                                            .buffers = index_buffers,
+                                            .dictionary = &array,
+                                            .release = release_nothing };
+    sgs_arrow_binary column;
+    sgs_error err;
+    FUZZ_CHECK(sgs_arrow_binary_init(&column, "key", is_dictionary ? &index_type : &type,
+                                     is_dictionary ? &index_array : &array, 0, (int64_t)rows, &err) == SGS_OK);
+    unsigned sum = 0;
+    for (size_t row = 0; row < rows; ++row) {
+        sgs_bytes bytes;
+        if (!sgs_arrow_binary_cell(&column, (int64_t)row, &bytes))
+            continue;
+        FUZZ_CHECK(bytes.size >= 0 && bytes.size <= 255); /* no null, and nothing longer than the buffer */
+        for (int32_t i = 0; i < bytes.size; ++i)
+            sum += bytes.data[i];
+    }
+    FUZZ_CHECK(sum <= 32 * 255 * 255);
+    free(data);
+    free(views);
+    free(indices);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     fuzz_input input = { data, size };
     uint8_t flags;
     const sgs_columns_options options = take_options(&input, &flags);
+    if ((flags & FOREIGN) != 0) {
+        check_foreign(&input);
+        return 0;
+    }
     uint8_t *const batch = malloc(input.size + 1);
     FUZZ_CHECK(batch != NULL);
     if (input.size > 0)

@@ -41,7 +41,8 @@ sgs_status sgs_os_error_status(int os_error, sgs_status otherwise)
 sgs_status sgs_fail_os(sgs_error *err, sgs_status status, int os_error, const char *doing, const char *file)
 {
     /* The system's own text is left to the caller's language (os.strerror): asking for it here depends on the locale. */
-    (void)sgs_fail(err, status, "cannot %s: %s (errno %d)", doing, sgs_status_text(status), os_error);
+    const char *const why = os_error == EROFS ? "the file system is read-only" : sgs_status_text(status);
+    (void)sgs_fail(err, status, "cannot %s: %s (errno %d)", doing, why, os_error);
     err->os_error = os_error;
     return sgs_fail_in_file(err, file);
 }

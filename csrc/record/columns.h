@@ -78,14 +78,19 @@ sgs_status sgs_columns_export_schema(sgs_memory memory, const sgs_columns_option
 
 /* ---- the other way: batches from Arrow columns (columns_encode.c) ---- */
 
-/* Where the columns are in a struct array; -1 = absent. Types: key and value binary, string, their large forms or null;
- * timestamp any timestamp unit or int64 (ms); headers list or large list of struct<key: string, value: binary>. */
+/* Where the columns are in a struct array; -1 = absent. Types: key and value binary or string in any layout (32 or 64 bit
+ * offsets, views, fixed size, dictionaries of these) or null; timestamp any timestamp unit or int64 (ms); headers list
+ * or large list of struct<key: string, value: binary>. The other columns of the table above are passed over, so that
+ * what was read can be written; any further one is an error, since it may be a misspelt key or value. */
 typedef struct sgs_columns_source {
     const struct ArrowSchema *schema; /* borrowed, of the struct */
     const struct ArrowArray *array;   /* borrowed, of the struct; may be sliced (offset > 0) */
     int key, value, timestamp, headers;
 } sgs_columns_source;
 
+/** Check the names of the columns alone: each is known, none twice, and key or value among them.
+ *  @return SGS_OK; SGS_ILLEGAL_ARGUMENT naming the column and those that are known */
+sgs_status sgs_columns_source_check(const struct ArrowSchema *schema, sgs_error *err);
 /** Find the columns by name and check their types.
  *  @return SGS_OK; SGS_ILLEGAL_ARGUMENT naming the column, its type and what is accepted */
 sgs_status sgs_columns_source_init(sgs_columns_source *source, const struct ArrowSchema *schema,

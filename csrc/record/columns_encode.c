@@ -1,9 +1,11 @@
 /* columns_encode.c - batches from Arrow columns: records are written straight to where the batch will be. */
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/varint.h"
 #include "record/arrow_source.h"
+#include "record/arrow_type.h"
 #include "record/binary_column.h"
 #include "record/columns.h"
 
@@ -20,19 +22,93 @@ enum {
     ROOM_STEP = 64 * 1024, /* at least this much is reserved at a time, as far as rows are left */
 };
 
-static sgs_status find_column(const struct ArrowSchema *schema, sgs_column column, int *found, sgs_error *err)
+#define RECORD_COLUMNS "key, value, timestamp, headers"
+
+/* pandas hands the row labels of a frame over as a column of such a name, which nobody gave. */
+static bool is_index_level(const char *name)
 {
-    const char *const name = sgs_column_name((int)column);
-    *found = -1;
-    for (int64_t i = 0; i < schema->n_children; ++i) {
-        const char *const child = schema->children[i]->name;
-        if (child == NULL || strcmp(child, name) != 0)
-            continue;
-        if (*found >= 0)
-            return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "two columns are named %s", name);
-        *found = (int)i;
+    static const char prefix[] = "__index_level_";
+    if (strncmp(name, prefix, sizeof prefix - 1) != 0)
+        return false;
+    const char *rest = name + sizeof prefix - 1;
+    while (*rest >= '0' && *rest <= '9')
+        ++rest;
+    return strcmp(rest, "__") == 0;
+}
+
+/* Where a column of the source is noted; NULL for one that is not a record's. */
+static int *place_of(sgs_columns_source *source, int column)
+{
+    switch (column) {
+    case SGS_COLUMN_KEY:
+        return &source->key;
+    case SGS_COLUMN_VALUE:
+        return &source->value;
+    case SGS_COLUMN_TIMESTAMP:
+        return &source->timestamp;
+    case SGS_COLUMN_HEADERS:
+        return &source->headers;
+    default:
+        return NULL;
     }
+}
+
+static sgs_status refuse_column(const char *name, sgs_error *err)
+{
+    (void)sgs_fail(err, SGS_ILLEGAL_ARGUMENT,
+                   "no record has a column '%.80s': the columns are " RECORD_COLUMNS
+                   " (topic, partition, offset, timestampType and leaderEpoch are given anew)",
+                   name);
+    (void)snprintf(err->found, sizeof err->found, "%s", name);
+    (void)snprintf(err->expected, sizeof err->expected, RECORD_COLUMNS);
+    return SGS_ILLEGAL_ARGUMENT;
+}
+
+static sgs_status find_column(sgs_columns_source *source, int child, sgs_error *err)
+{
+    const char *const given = source->schema->children[child]->name;
+    const char *const name = given != NULL ? given : "";
+    int column = 0;
+    while (column < SGS_COLUMN_COUNT && strcmp(name, sgs_column_name(column)) != 0)
+        ++column;
+    if (column == SGS_COLUMN_COUNT)
+        return is_index_level(name) ? SGS_OK : refuse_column(name, err);
+    int *const place = place_of(source, column);
+    if (place == NULL)
+        return SGS_OK;
+    if (*place >= 0)
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "two columns are named %s", name);
+    *place = child;
     return SGS_OK;
+}
+
+static sgs_status find_columns(sgs_columns_source *source, sgs_error *err)
+{
+    const struct ArrowSchema *const schema = source->schema;
+    if (schema->release == NULL)
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "a released Arrow schema or array");
+    if (!sgs_arrow_type_is(schema, "+s")) {
+        char found[SGS_ARROW_TYPE_BYTES];
+        sgs_arrow_type_name(schema, found);
+        (void)sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "the Arrow type %s, expected a struct of columns", found);
+        (void)snprintf(err->found, sizeof err->found, "%s", found);
+        (void)snprintf(err->expected, sizeof err->expected, "struct");
+        return SGS_ILLEGAL_ARGUMENT;
+    }
+    for (int64_t child = 0; child < schema->n_children; ++child)
+        TRY(find_column(source, (int)child, err));
+    if (source->key >= 0 || source->value >= 0)
+        return SGS_OK;
+    (void)sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "no column is named key or value: records without both hold nothing");
+    (void)snprintf(err->found, sizeof err->found, "%lld columns", (long long)schema->n_children);
+    (void)snprintf(err->expected, sizeof err->expected, RECORD_COLUMNS);
+    return SGS_ILLEGAL_ARGUMENT;
+}
+
+sgs_status sgs_columns_source_check(const struct ArrowSchema *schema, sgs_error *err)
+{
+    sgs_columns_source source = { .schema = schema, .key = -1, .value = -1, .timestamp = -1, .headers = -1 };
+    return find_columns(&source, err);
 }
 
 /* The four columns, ready to be read; one that is absent reads as null. */
@@ -65,22 +141,20 @@ static sgs_status init_cells(const sgs_columns_source *source, cells *all, sgs_e
 sgs_status sgs_columns_source_init(sgs_columns_source *source, const struct ArrowSchema *schema,
                                    const struct ArrowArray *array, sgs_error *err)
 {
-    if (schema->release == NULL || array->release == NULL)
+    sgs_columns_source found = {
+        .schema = schema, .array = array, .key = -1, .value = -1, .timestamp = -1, .headers = -1
+    };
+    TRY(find_columns(&found, err));
+    if (array->release == NULL)
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "a released Arrow schema or array");
-    if (strcmp(schema->format, "+s") != 0)
-        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "Arrow type '%.40s', expected a struct of columns", schema->format);
-    if (array->n_children != schema->n_children || array->length < 0 || array->offset < 0)
+    if (array->n_children != schema->n_children || array->length < 0 || array->offset < 0 ||
+        array->offset > INT64_MAX - array->length)
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "an Arrow struct of %lld columns whose schema has %lld",
                         (long long)array->n_children, (long long)schema->n_children);
     if (array->n_buffers > 0 && array->buffers[0] != NULL && array->null_count != 0)
         for (int64_t row = 0; row < array->length; ++row)
             if (!sgs_arrow_is_valid(array->buffers[0], array->offset + row))
                 return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %lld of the Arrow struct is null", (long long)row);
-    sgs_columns_source found = { .schema = schema, .array = array };
-    TRY(find_column(schema, SGS_COLUMN_KEY, &found.key, err));
-    TRY(find_column(schema, SGS_COLUMN_VALUE, &found.value, err));
-    TRY(find_column(schema, SGS_COLUMN_TIMESTAMP, &found.timestamp, err));
-    TRY(find_column(schema, SGS_COLUMN_HEADERS, &found.headers, err));
     cells all;
     TRY(init_cells(&found, &all, err));
     *source = found;
@@ -110,7 +184,8 @@ static inline sgs_status load_row(const cells *all, int64_t row, int64_t default
                                   sgs_error *err)
 {
     if (!sgs_arrow_binary_cell(&all->key, row, &cell->key) || !sgs_arrow_binary_cell(&all->value, row, &cell->value))
-        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": broken offsets in column key or value", row);
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": broken offsets or indices in column key or value",
+                        row);
     bool is_null;
     if (!sgs_arrow_times_cell(&all->timestamp, row, &cell->timestamp, &is_null))
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": a timestamp that does not fit milliseconds", row);

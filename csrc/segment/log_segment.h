@@ -74,6 +74,9 @@ typedef struct sgs_segment_read {
         max_position; /* bytes at and beyond it are not visible; -1 = absent: no bytes at all. Below it there must be
                              whole batches [DUR-79]: the size of a sealed segment, the published end of the active one */
     bool min_one_message;
+    /* Where a batch begins, all before it end below start_offset: a read goes on where the last one ended, without a
+     * look-up. 0 = by the offset index */
+    int32_t start_position;
 } sgs_segment_read;
 
 typedef struct sgs_segment_fetch {

@@ -77,13 +77,19 @@ static sgs_status look_behind(const sgs_segment_walk *walk, const sgs_batch_head
     return sgs_segment_fail_in_log(walk->segment, err);
 }
 
-/* The first batch that ends at or above `offset` [SEG-18]. */
-static sgs_status find_batch(sgs_segment_walk *walk, sgs_log_segment *segment, int64_t offset, size_t wanted,
-                             sgs_buffer *window, sgs_batch_header *header, bool *found, sgs_error *err)
+/* The first batch that ends at or above `offset` [SEG-18], from `start_position` on where that is known. */
+static sgs_status find_batch(sgs_segment_walk *walk, sgs_log_segment *segment, int64_t offset, int32_t start_position,
+                             size_t wanted, sgs_buffer *window, sgs_batch_header *header, bool *found, sgs_error *err)
 {
     const bool in_one_read = wanted <= ONE_READ_BYTES;
     const size_t first_read = margin(segment) + (in_one_read ? wanted : 0);
-    sgs_status status = sgs_segment_walk_from(walk, segment, offset, window, first_read, header, found, err);
+    sgs_status status;
+    if (start_position > 0) {
+        sgs_segment_walk_start(walk, segment, window, start_position, first_read);
+        status = sgs_segment_walk_next(walk, header, found, err);
+    } else {
+        status = sgs_segment_walk_from(walk, segment, offset, window, first_read, header, found, err);
+    }
     if (status == SGS_OK && *found && header->last_offset < offset &&
         header->size_bytes > (int64_t)segment->context->index_interval_bytes)
         walk->read_bytes = wanted + SGS_BATCH_HEADER_BYTES; /* every batch is indexed: the next one is the one */
@@ -128,8 +134,8 @@ static sgs_status read_into(sgs_log_segment *segment, const sgs_segment_read *re
     sgs_segment_walk walk;
     sgs_batch_header header;
     bool found;
-    sgs_status status = find_batch(&walk, segment, request->start_offset, no_bytes ? 0 : (size_t)request->max_size, out,
-                                   &header, &found, err);
+    sgs_status status = find_batch(&walk, segment, request->start_offset, request->start_position,
+                                   no_bytes ? 0 : (size_t)request->max_size, out, &header, &found, err);
     if (status != SGS_OK)
         return status;
     if (!found)
@@ -173,7 +179,7 @@ sgs_status sgs_log_segment_translate_offset(sgs_log_segment *segment, int64_t of
     sgs_batch_header header;
     bool found;
     sgs_buffer_init(&window, sgs_env_memory(segment->context->env));
-    sgs_status status = find_batch(&walk, segment, offset, 0, &window, &header, &found, err);
+    sgs_status status = find_batch(&walk, segment, offset, 0, 0, &window, &header, &found, err);
     if (status == SGS_OK && found && max_position >= 0 && max_position < header.position)
         status = fail_bound(segment, max_position, header.position, err);
     if (status == SGS_OK)

@@ -47,6 +47,7 @@ cdef extern from "record/columns.h" nogil:
     ctypedef struct sgs_columns_source:
         pass
 
+    sgs_status sgs_columns_source_check(const ArrowSchema *schema, sgs_error *err)
     sgs_status sgs_columns_source_init(sgs_columns_source *source, const ArrowSchema *schema,
                                        const ArrowArray *array, sgs_error *err)
     sgs_status sgs_columns_encode(const sgs_columns_source *source, int64_t start, int64_t end,

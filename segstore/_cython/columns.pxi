@@ -10,12 +10,22 @@ cdef sgs_columns_options columns_options(object columns, str topic, int32_t part
     sgs_columns_options_default(&options)
     if columns is not None:
         if isinstance(columns, str):
-            raise IllegalArgumentError("columns is one name", found=repr(columns), expected="a sequence of names")
+            raise IllegalArgumentError(
+                f"columns is the text {columns!r}: name them in a list, as [{columns!r}]",
+                found=repr(columns),
+                expected="a sequence of names",
+            )
         names = list(columns)
         for i, column in enumerate(names):
-            if column not in COLUMN_NAMES or column in names[:i]:
+            if column not in COLUMN_NAMES:
                 raise IllegalArgumentError(
-                    f"no column {column!r}, or named twice", found=repr(column), expected=", ".join(COLUMN_NAMES)
+                    f"no column {column!r}: there are {', '.join(COLUMN_NAMES)}",
+                    found=repr(column),
+                    expected=", ".join(COLUMN_NAMES),
+                )
+            if column in names[:i]:
+                raise IllegalArgumentError(
+                    f"column {column!r} is named twice", found=repr(column), expected="each column once"
                 )
             options.columns[i] = <uint8_t>COLUMN_NAMES.index(column)
         options.columns_count = <uint8_t>len(names)

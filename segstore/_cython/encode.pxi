@@ -26,6 +26,7 @@ def encode_columns(data, options, CodecTable codecs not None, int64_t default_ti
     cdef sgs_error err
     cdef sgs_status status
     cdef size_t done = 0
+    check(sgs_columns_source_check(&chunks.schema, &err), &err)  # also when no chunk comes
     while chunks.advance():
         with nogil:
             status = sgs_columns_source_init(&source, &chunks.schema, &chunks.array, &err)
@@ -41,6 +42,15 @@ def encode_columns(data, options, CodecTable codecs not None, int64_t default_ti
             writer.options.base_sequence = sequence_after(writer.options.base_sequence, row.records_count)
             done += 1
     return writer.close()
+
+
+def check_column_names(data):
+    """Refuse columns that no record has, as encode_columns does, by a schema alone."""
+    cdef ArrowSchema *schema
+    cdef sgs_error err
+    capsule = data.__arrow_c_schema__()
+    schema = <ArrowSchema *>PyCapsule_GetPointer(capsule, "arrow_schema")
+    check(sgs_columns_source_check(schema, &err), &err)
 
 
 def encode_end_transaction_marker(int64_t offset, int64_t timestamp, int32_t leader_epoch, int64_t producer_id,

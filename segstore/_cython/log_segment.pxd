@@ -45,6 +45,7 @@ cdef extern from "segment/log_segment.h" nogil:
         int32_t max_size
         int64_t max_position
         bint min_one_message
+        int32_t start_position
 
     ctypedef struct sgs_segment_fetch:
         bint found

@@ -8,6 +8,7 @@ cdef extern from "Python.h":
     Py_ssize_t list_size "PyList_GET_SIZE"(object)
     bint is_tuple "PyTuple_Check"(object)
     bint is_bytes "PyBytes_Check"(PyObject *)
+    bint is_index "PyIndex_Check"(object)
     char *bytes_start "PyBytes_AS_STRING"(PyObject *)
     Py_ssize_t bytes_size "PyBytes_GET_SIZE"(PyObject *)
     PyObject *Py_None
@@ -132,7 +133,8 @@ cdef class Record:
     cdef int32_t headers_count
 
     # __init__, not __cinit__: the decoder makes records by the thousand and fills the fields itself (record_of)
-    def __init__(self, value=None, key=None, headers=(), timestamp=None, *, int64_t offset=-1,
+    # keywords only: Record(key, value) and Record(value, key) look the same, and one of them is wrong
+    def __init__(self, *, key=None, value=None, headers=(), timestamp=None, int64_t offset=-1,
                  int8_t timestamp_type=0, int32_t leader_epoch=-1, str topic not None="", int32_t partition=-1):
         if self.is_complete:
             raise IllegalStateError("a record cannot be changed")
@@ -140,7 +142,7 @@ cdef class Record:
         self.key = checked_bytes(key, "the key")
         self.decoded_headers = checked_headers(headers)
         if timestamp is not None:
-            if not isinstance(timestamp, int):
+            if not is_index(timestamp):
                 raise RecordTypeError(
                     f"the timestamp is {type(timestamp).__name__}",
                     found=type(timestamp).__name__,
@@ -195,8 +197,8 @@ cdef class Record:
 
 
 def _record_from_content(value, key, headers, timestamp, offset, timestamp_type, leader_epoch, topic, partition):
-    return Record(value, key, headers, timestamp, offset=offset, timestamp_type=timestamp_type,
-                  leader_epoch=leader_epoch, topic=topic, partition=partition)
+    return Record(value=value, key=key, headers=headers, timestamp=timestamp, offset=offset,
+                  timestamp_type=timestamp_type, leader_epoch=leader_epoch, topic=topic, partition=partition)
 
 
 cdef Record record_of(const sgs_record *source, const sgs_batch_header *batch, str topic, int32_t partition):

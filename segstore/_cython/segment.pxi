@@ -100,8 +100,9 @@ cdef class LogSegment(_Handle):
     def poisoned(self):
         return bool(self.is_poisoned)
 
-    def read(self, int64_t start_offset, int32_t max_size, int64_t max_position, bint min_one_message):
-        """Bytes from the batch that holds *start_offset* on, or None [SEG-19]."""
+    def read(self, int64_t start_offset, int32_t max_size, int64_t max_position, bint min_one_message, *,
+             int32_t start_position=0):
+        """Bytes from the batch that holds *start_offset* on, or None; 0 = look the position up [SEG-19]."""
         cdef FetchedBytes result = FetchedBytes.__new__(FetchedBytes)
         cdef sgs_segment_read request
         cdef sgs_error err
@@ -110,6 +111,7 @@ cdef class LogSegment(_Handle):
         request.max_size = max_size
         request.max_position = max_position
         request.min_one_message = min_one_message
+        request.start_position = start_position
         self.enter()
         try:
             with nogil:

@@ -18,11 +18,11 @@ from typing import TYPE_CHECKING
 from segstore.cli.output import UsageError, count_of, human_bytes, say
 from segstore.cli.partition_paths import partition_number, partitions_of
 from segstore.cli.record_format import unescape
-from segstore.errors import UnknownTopicOrPartitionError
+from segstore.errors import IllegalArgumentError, UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Collection, Iterable, Iterator
 
     from segstore._core import Record
     from segstore.types import LogAppendInfo
@@ -32,6 +32,10 @@ if TYPE_CHECKING:
 
 READ_BYTES = 1024 * 1024
 MAX_LINE_BYTES = 64 * 1024 * 1024
+
+JSON_FIELDS = ("key", "value", "timestamp", "headers")
+OTHER_JSON_FIELDS = ("topic", "partition", "offset", "timestampType", "leaderEpoch")
+"""Printed by ``cat``, given anew by an append."""
 
 CODECS = {"none": "producer", "gzip": "gzip", "snappy": "snappy", "lz4": "lz4", "zstd": "zstd"}
 
@@ -139,8 +143,8 @@ def line_parser(arguments: argparse.Namespace) -> Parser:
             if found:
                 key, value = before, after
         if empty_is_null:
-            return Record(value or None, key or None, headers)
-        return Record(value, key, headers)
+            return Record(value=value or None, key=key or None, headers=headers)
+        return Record(key=key, value=value, headers=headers)
 
     return parse
 
@@ -152,27 +156,50 @@ def parse_header(text: str) -> tuple[str, bytes | None]:
 
 
 def parse_jsonl(line: bytes) -> Record:
-    """Make a record of a line of ``cat --format jsonl``; what is not there is null or empty.
+    """Make a record of a line of ``cat --format jsonl``; key or value must be there.
 
     Raises
     ------
     UsageError
         The line is no such object.
+    IllegalArgumentError
+        It has a field that is not a record's, or neither a key nor a value.
     """
     from segstore._core import Record
 
     try:
         fields = json.loads(line)
-        headers = [(str(name), _bytes(value)) for name, value in fields.get("headers", ())]
+        _check_fields(fields.keys())
+        headers = [(str(name), _bytes(value)) for name, value in fields.get("headers") or ()]
         timestamp = fields.get("timestamp")
         return Record(
-            _bytes(fields.get("value")),
-            _bytes(fields.get("key")),
-            headers,
-            None if timestamp is None else int(timestamp),
+            value=_bytes(fields.get("value")),
+            key=_bytes(fields.get("key")),
+            headers=headers,
+            timestamp=None if timestamp is None else int(timestamp),
         )
+    except IllegalArgumentError:
+        raise
     except (ValueError, TypeError, AttributeError) as error:
         raise UsageError(f"not a line of --format jsonl: {line[:60]!r}: {error}") from error
+
+
+def _check_fields(fields: Collection[str]) -> None:
+    expected = ", ".join(JSON_FIELDS)
+    for name in fields:
+        if name not in JSON_FIELDS and name not in OTHER_JSON_FIELDS:
+            raise IllegalArgumentError(
+                f"no record has a field {name[:80]!r}: the fields are {expected}"
+                f" ({', '.join(OTHER_JSON_FIELDS)} are given anew)",
+                found=name,
+                expected=expected,
+            )
+    if "key" not in fields and "value" not in fields:
+        raise IllegalArgumentError(
+            "no field is named key or value: a record without both holds nothing",
+            found=", ".join(fields),
+            expected=expected,
+        )
 
 
 def _bytes(text: str | None) -> bytes | None:

@@ -18,7 +18,7 @@ class Finding:
     meaning: str
     advice: str
     repaired: bool | None = None
-    """Whether an open for writing, and `recover`, makes it good; None = it is not concerned."""
+    """Whether `recover` makes it good; None = nothing is done about it."""
 
     def __str__(self) -> str:
         where = self.file

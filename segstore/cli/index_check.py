@@ -20,7 +20,8 @@ OFFSET_ENTRY = np.dtype([("relative_offset", ">i4"), ("position", ">i4")])
 TIME_ENTRY = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
 
 REBUILD = (
-    "close its writer, delete this file, then `segstore recover` on the directory builds it anew"
+    "`segstore recover` on the directory builds it anew; an open for writing does when it comes "
+    "across the damage"
 )
 SLOWER = "a derived file is wrong: reads check every entry that they use and go the long way round"
 

@@ -279,6 +279,6 @@ def _with_outcomes(forecast: OpenForecast, findings: list[Finding]) -> list[Find
             or forecast.sets_aside(base)
         ):
             judged.append(replace(finding, advice=OPEN_REBUILDS, repaired=True))
-        else:
-            judged.append(replace(finding, repaired=False))
+        else:  # `recover` takes it away, so that the open builds it
+            judged.append(replace(finding, repaired=True))
     return judged

@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _recover(path: str, progress: Progress, *, as_json: bool) -> int:
     """Open for writing, close, check everything: what is still wrong cannot be repaired."""
     import segstore
-    from segstore.cli.partition_check import check_partition
+    from segstore.cli.partition_check import INDEX_FILES, check_partition
     from segstore.log.open_forecast import forecast_open
 
     if not is_partition(path):
@@ -69,6 +69,11 @@ def _recover(path: str, progress: Progress, *, as_json: bool) -> int:
             write_line(f"{path}: cannot be repaired: {error}")
         return 1
     left = check_partition(path, progress).findings
+    damaged = [finding.file for finding in left if finding.file.endswith(INDEX_FILES)]
+    if damaged:
+        _build_anew(path, damaged)
+        report.rebuilt += damaged
+        left = check_partition(path, progress).findings
     if as_json:
         not_repaired = [asdict(finding) for finding in left]
         write_line(json.dumps({"path": path, **report.to_dict(), "not_repaired": not_repaired}))
@@ -79,6 +84,31 @@ def _recover(path: str, progress: Progress, *, as_json: bool) -> int:
         for finding in left:
             write_line(f"  {finding}")
     return 1 if changed_records(report) or left else 0
+
+
+def _build_anew(path: str, names: list[str]) -> None:
+    """Build damaged index files anew that an open does not look into: a missing one it does."""
+    import segstore
+    import segstore._core as _core
+    from segstore.log.partition_lock import PartitionLock
+    from segstore.log.partition_path import absolute_path, open_parent_directory
+
+    full_path = absolute_path(path)
+    directory = _core.Directory(full_path)
+    parent = open_parent_directory(full_path)
+    try:
+        lock = PartitionLock.acquire(directory, parent)
+        try:
+            for name in names:
+                directory.unlink(name, missing_ok=True)
+            directory.sync()
+        finally:
+            lock.release()
+    finally:
+        directory.close()
+        if parent is not None:
+            parent.close()
+    segstore.open(path).close()
 
 
 def changed_records(report: RecoveryReport) -> bool:
@@ -107,6 +137,8 @@ def _foretell(path: str, progress: Progress, *, as_json: bool) -> int:
 
 def _outlook(check: PartitionCheck, left: int) -> str:
     """Return what a person reads about the recovery that was not done."""
+    from segstore.cli.partition_check import INDEX_FILES
+
     forecast = check.forecast
     if forecast.error is not None:
         return f"nothing was written; recover would refuse this log: {forecast.error}"
@@ -115,6 +147,10 @@ def _outlook(check: PartitionCheck, left: int) -> str:
     if not check.findings and forecast.report.clean:
         return "there is nothing to repair"
     lines = ["nothing was written; recover would report", *str(forecast.report).splitlines()]
+    rebuilt = {*forecast.report.rebuilt}
+    indexes = [found.file for found in check.findings if found.file.endswith(INDEX_FILES)]
+    if more := [name for name in indexes if name not in rebuilt]:
+        lines.append(f"rebuilt, because they are damaged: {', '.join(more)}")
     text = "\n  ".join(lines)
     if left:
         text += f"\nand could not repair {count_of(left, 'finding')}"

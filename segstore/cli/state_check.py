@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 MAX_SNAPSHOT_BYTES = 64 * 1024 * 1024
 MAX_TRANSACTION_INDEX_BYTES = 2**31 - 1
 
+LEFT_TO_A_BROKER = (
+    "restore this file from a copy, or delete it and let a broker make it anew: `segstore recover` "
+    "and opens leave it as it is"
+)
 OPEN_REBUILDS = "the next open for writing builds it anew; `segstore recover` does that now"
 
 
@@ -89,12 +93,14 @@ class _Reading:
     def __exit__(self, kind: type[BaseException] | None, error: object, traceback: object) -> bool:
         if not isinstance(error, CorruptCheckpointError):
             return False
+        is_rebuilt = self._name != checkpoints.PARTITION_METADATA
         self._findings.append(
             Finding(
                 file=self._name,
                 what=f"cannot be read: {error.message}",
                 meaning="its values count as missing: everything is checked again at the next open",
-                advice=OPEN_REBUILDS,
+                advice=OPEN_REBUILDS if is_rebuilt else LEFT_TO_A_BROKER,
+                repaired=is_rebuilt,
             )
         )
         return True
@@ -209,7 +215,8 @@ def _check_transactions(name: str, data: bytes, base_offset: int, findings: list
                 file=name,
                 what=problem,
                 meaning="the list of aborted transactions of this segment is damaged",
-                advice=OPEN_REBUILDS,
+                advice=LEFT_TO_A_BROKER,
+                repaired=False,
             )
         )
 
@@ -223,6 +230,7 @@ def _check_snapshot(name: str, data: bytes, findings: list[Finding]) -> None:
                 file=name,
                 what=str(error),
                 meaning="what it says about producers is not used; no record is concerned",
-                advice=OPEN_REBUILDS,
+                advice=LEFT_TO_A_BROKER,
+                repaired=False,
             )
         )

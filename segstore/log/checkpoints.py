@@ -21,7 +21,7 @@ from segstore.errors import CorruptCheckpointError
 from segstore.types import EpochEntry, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from segstore._core import Directory
 
@@ -48,7 +48,7 @@ TEMPORARY_FILES: Final = frozenset(
 """What a crash between write and rename leaves behind."""
 
 MAX_CHECKPOINT_BYTES: Final = 64 * 1024 * 1024
-MAX_LINE_LENGTH: Final = 512  # a topic of 249 characters, a partition and an offset fit twice
+MAX_LINE_LENGTH: Final = 282  # topic 249, partition 10, offset 20 characters, and what parts them
 MAX_MARKER_BYTES: Final = 65536
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,20}", re.ASCII)
@@ -74,28 +74,35 @@ def parse_checkpoint(data: bytes, fields: int, name: str) -> list[list[str]]:
         raise CorruptCheckpointError(
             "is not UTF-8", file=name, position=error.start, expected="text"
         ) from None
-    lines = _LINE_END.split(text)
-    if lines[-1] == "":
-        lines.pop()
-    if not lines:
-        return []
-    version = _integer(lines[0], name, 1, MAX_INT)
-    if version != 0:
-        raise _malformed(name, 1, lines[0], "version 0")
-    if len(lines) == 1:
-        return []
-    count = _integer(lines[1], name, 2, MAX_INT)
-    if count != len(lines) - 2:
-        raise _malformed(name, 2, lines[1], f"{len(lines) - 2}, the number of entries that follow")
-    entries = []
-    for number, line in enumerate(lines[2:], start=3):
-        words = _BLANKS.split(line[: MAX_LINE_LENGTH + 1])
+    lines = enumerate(_lines_of(text), start=1)
+    number, line = next(lines, (0, "0"))
+    if _integer(line, name, number, MAX_INT) != 0:
+        raise _malformed(name, number, line, "version 0")
+    number, line = next(lines, (0, "0"))
+    count = _integer(line, name, number, MAX_INT)
+    entries: list[list[str]] = []
+    for number, entry in lines:
+        if len(entries) == count:
+            raise _malformed(name, number, entry, f"the end, behind {count} entries")
+        words = _BLANKS.split(entry[: MAX_LINE_LENGTH + 1])
         while words and words[-1] == "":
             words.pop()
-        if len(line) > MAX_LINE_LENGTH or len(words) != fields:
-            raise _malformed(name, number, line, f"{fields} words")
+        if len(entry) > MAX_LINE_LENGTH or len(words) != fields:
+            raise _malformed(name, number, entry, f"{fields} words")
         entries.append(words)
+    if len(entries) != count:
+        raise _malformed(name, 2, line, f"{len(entries)}, the number of entries that follow")
     return entries
+
+
+def _lines_of(text: str) -> Iterator[str]:
+    """Yield the lines one by one: a file of line ends alone would be a list of millions."""
+    start = 0
+    for end in _LINE_END.finditer(text):
+        yield text[start : end.start()]
+        start = end.end()
+    if start < len(text):
+        yield text[start:]
 
 
 def _integer(word: str, name: str, line: int, largest: int) -> int:
@@ -261,15 +268,24 @@ class CleanShutdownMarker:
             latest = fields["latestEpoch"]
             segments, size = fields.get("segments"), fields.get("sizeInBytes")
             return cls(
-                int(fields["logEndOffset"]),
-                int(fields["activeBaseOffset"]),
-                int(fields["activeSizeInBytes"]),
-                None if latest is None else EpochEntry(int(latest[0]), int(latest[1])),
-                None if segments is None else int(segments),
-                None if size is None else int(size),
+                _whole_number(fields["logEndOffset"]),
+                _whole_number(fields["activeBaseOffset"]),
+                _whole_number(fields["activeSizeInBytes"]),
+                None
+                if latest is None
+                else EpochEntry(_whole_number(latest[0]), _whole_number(latest[1])),
+                None if segments is None else _whole_number(segments),
+                None if size is None else _whole_number(size),
             )
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
             return None
+
+
+def _whole_number(value: object) -> int:
+    """Return a number of a marker; JSON has others, and some that no ``int`` takes."""
+    if type(value) is not int or not 0 <= value <= MAX_LONG:
+        raise ValueError(value)
+    return value
 
 
 # ---- .segstore: what recovery may count on [DUR-64] ----------------------------------------------

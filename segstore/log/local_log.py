@@ -11,6 +11,7 @@ from segstore.errors import (
     CorruptLogError,
     IllegalArgumentError,
     IllegalStateError,
+    LogTruncatedError,
     OffsetOutOfRangeError,
     SegstoreError,
 )
@@ -72,6 +73,7 @@ class LocalLog:
         self.segments = segments
         self.log_end = log_end
         self.generation = 0
+        self._cuts: list[int] = []
         self.names_changed = True
         self.may_have_gaps = False
         self._context = context
@@ -213,7 +215,8 @@ class LocalLog:
         segments = self.segments
         segment = segments.floor_segment(start_offset)
         if start_offset > end.message_offset or segment is None:
-            raise out_of_range(start_offset, segments.first_segment.base_offset, end.message_offset)
+            first = segments.first_segment.base_offset
+            raise out_of_range(start_offset, first, end.message_offset, self.directory)
         if start_offset == bound.message_offset:
             return bound, None
         if start_offset > bound.message_offset:
@@ -307,7 +310,7 @@ class LocalLog:
             raise IllegalStateError(f"no segment at or below {offset}", file=self.directory.path)
         cut = last.translate_offset(offset)
         position = last.size_bytes if cut is None else cut.position
-        self.generation += 1
+        self._note_cut(offset if cut is None else min(offset, cut.base_offset))
         self._become_active(last)
         self.log_end = LogOffsetMetadata(offset, last.base_offset, position)
         if removed:
@@ -322,7 +325,7 @@ class LocalLog:
     def truncate_fully_and_start_at(self, offset: int) -> list[Segment]:
         """Take out everything and begin an empty log at *offset* [LOC-15, DUR-18]."""
         removed = list(self.segments)
-        self.generation += 1
+        self._note_cut(self.segments.first_segment.base_offset)
         self._take_out(reversed(removed))
         self.directory.sync()
         created = self._create_segment(offset)
@@ -331,6 +334,29 @@ class LocalLog:
         self._publish(created, offset)
         remove_snapshots_above(self.directory, -1)
         return removed
+
+    def _note_cut(self, offset: int) -> None:
+        """Tell readers, before anything goes, what may not be the same any more [DUR-77]."""
+        self._cuts.append(offset)
+        self.generation += 1
+
+    def check_not_cut(self, generation: int, next_offset: int) -> None:
+        """Raise when records below *next_offset* were cut since *generation* [DUR-77].
+
+        Raises
+        ------
+        LogTruncatedError
+            They, or others in their place, are not those that a reader asked for.
+        """
+        if self.generation == generation:
+            return
+        cut = min(self._cuts[generation:])
+        if cut < next_offset:
+            raise LogTruncatedError(
+                f"the log was truncated to {cut} while it was read up to {next_offset}",
+                found=f"a truncation to {cut}",
+                expected=f"records up to {next_offset - 1}",
+            )
 
     def delete_segments(self, segments: list[Segment]) -> None:
         """Take out *segments*, the oldest ones; their files go after ``file.delete.delay.ms``.
@@ -389,10 +415,11 @@ class LocalLog:
             segment.close_quietly()
 
 
-def out_of_range(offset: int, first: int, last: int) -> OffsetOutOfRangeError:
+def out_of_range(offset: int, first: int, last: int, directory: Directory) -> OffsetOutOfRangeError:
     """Return the error that names an offset and the range that can be read."""
     return OffsetOutOfRangeError(
         f"offset {offset} is not in the log, which has {first} to {last}",
+        file=directory.path,
         found=str(offset),
         expected=f"{first} to {last}",
     )

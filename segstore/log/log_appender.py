@@ -183,7 +183,11 @@ class LogAppender(LogReader):
             return self._nothing_appended()
         size = len(memoryview(data))
         if size > self.config.roll_bytes:
-            raise RecordBatchTooLargeError(f"an append of {size} bytes is larger than a segment")
+            raise RecordBatchTooLargeError(
+                f"an append of {size} bytes is larger than a segment",
+                found=f"{size} bytes",
+                expected=f"at most {self.config.roll_bytes} bytes",
+            )
         with self._append_lock:
             self._require_writable()
             self._flusher.check_window()

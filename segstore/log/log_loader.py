@@ -5,6 +5,7 @@ Source: [LDR-*, DUR-50..DUR-58].
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from segstore.errors import (
@@ -23,20 +24,20 @@ from segstore.log.checkpoints import (
     RECOVERY_POINT_CHECKPOINT,
     LogState,
 )
+from segstore.log.epoch_changes import epoch_changes, fits, latest_epoch, note_epochs
 from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.leftovers import Leftovers
-from segstore.log.log_recovery import LogRecovery, epoch_changes, floor_index
+from segstore.log.log_recovery import LogRecovery, floor_index
 from segstore.log.partition_directory import INDEX_ENTRY_BYTES, file_name, segment_base_offsets
 from segstore.log.quarantine import Quarantine
 from segstore.log.segment import Segment
 from segstore.log.segments import Segments
-from segstore.types import EpochEntry, LogOffsetMetadata
+from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterable
 
     from segstore._core import Directory, ScanResult, SegmentContext
-    from segstore.log.checkpoints import CleanShutdownMarker
     from segstore.log.log_places import FoundState, LogPlaces
     from segstore.log.recovery_report import RecoveryReport
 
@@ -102,6 +103,10 @@ class LogLoader:
         names = set(leftovers.clear(quarantine))
         self._report.created = not segment_base_offsets(names)
         segments = self._open_segments(names)
+        believed = self._with_possible_log_start(found, segments)
+        if believed is not found:
+            self._places.write_log_start(believed.log_start_offset)
+        found = believed
         segments = self._without_deleted_records(segments, found.log_start_offset)
         epochs = self._read_epochs(segments, writable=True)
         state = self._read_state(found, segments, epochs)
@@ -116,6 +121,11 @@ class LogLoader:
         leftovers.remove_indexes_without_log()
         self._rebuild_lost_indexes(segments, names)
         if not segments or log_end_offset < found.log_start_offset:
+            if segments:
+                self._report.warnings.append(
+                    f"the log start {found.log_start_offset} lies above the end"
+                    f" {log_end_offset}: the log begins anew there"
+                )
             self._start_anew(segments, found.log_start_offset, quarantine)
             log_end_offset = segments[0].base_offset
             if not self._report.created:
@@ -164,6 +174,31 @@ class LogLoader:
                 file=self._directory.path,
             )
 
+    def _with_possible_log_start(self, found: FoundState, segments: list[Segment]) -> FoundState:
+        """Return *found*, its log start as if unreadable when it cannot be this log's [DUR-21].
+
+        A truncation or a deletion that a crash broke off leaves a log start above the log end
+        [DUR-18, DUR-19]; a clean stop does not. Such a checkpoint would drop every record.
+        """
+        own = found.own_marker
+        if not segments or not (found.parent_is_clean or own is not None):
+            return found
+        try:
+            end, ends_clean = segments[-1].read_next_offset()
+        except SegstoreError:
+            return found  # not clean after all: told below
+        is_clean = ends_clean and (
+            found.parent_is_clean or (own is not None and own.log_end_offset == end)
+        )
+        if not is_clean or found.log_start_offset <= end:
+            return found
+        first = segments[0].base_offset
+        self._report.warnings.append(
+            f"the log start {found.log_start_offset} lies above the end {end} of a log that was"
+            f" closed cleanly: it is not believed, the log starts at {first}"
+        )
+        return replace(found, log_start_offset=first)
+
     def _without_deleted_records(self, segments: list[Segment], log_start: int) -> list[Segment]:
         """Drop segments that end at or below the log start: they were deleted and acked.
 
@@ -211,7 +246,7 @@ class LogLoader:
         if (
             not found.parent_is_clean
             and marker is not None
-            and not (marker.log_end_offset == end and _fits(marker, segments, epochs))
+            and not (marker.log_end_offset == end and fits(marker, segments, epochs))
         ):
             report.reason = (
                 "another program wrote to the log, or took files out of it, since it was closed"
@@ -292,7 +327,7 @@ class LogLoader:
         """Return what ``.segstore`` says, None when a broker may have written since [DUR-64]."""
         marker = found.own_marker
         if found.parent_is_clean and (
-            marker is None or marker.segments is None or not _fits(marker, segments, epochs)
+            marker is None or marker.segments is None or not fits(marker, segments, epochs)
         ):
             return None
         state = LogState.read(self._directory)
@@ -355,29 +390,8 @@ def _check_whole(segment: Segment, scan: ScanResult) -> None:
         ) from scan.why
 
 
-def _fits(
-    marker: CleanShutdownMarker, segments: list[Segment], epochs: LeaderEpochFileCache
-) -> bool:
-    """Whether the segments are those that the marker was written for."""
-    sizes = [segment.size_bytes for segment in segments]
-    return bool(segments) and marker.fits(sizes, segments[-1].base_offset, epochs.latest_entry)
-
-
 def write_state(directory: Directory, state: LogState) -> None:
     """Write ``.segstore`` when it says something else."""
     data = state.format()
     if not directory.exists(LOG_STATE) or directory.read_file(LOG_STATE, MAX_MARKER_BYTES) != data:
         directory.write_file_atomically(LOG_STATE, data)
-
-
-def note_epochs(cache: LeaderEpochFileCache, entries: Iterable[EpochEntry]) -> None:
-    """Take over epochs that are newer than the cache's latest [SEG-40]."""
-    for epoch, start_offset in entries:
-        if epoch > latest_epoch(cache):
-            cache.note(epoch, start_offset)
-
-
-def latest_epoch(cache: LeaderEpochFileCache) -> int:
-    """Return the newest epoch, -1 when there is none."""
-    latest = cache.latest_epoch
-    return -1 if latest is None else latest

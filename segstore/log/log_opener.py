@@ -21,7 +21,8 @@ from segstore.log.partition_path import (
 from segstore.log.read_only_loader import ReadOnlyLoader
 from segstore.log.recovery_report import RecoveryReport
 from segstore.log.unified_log import UnifiedLog
-from segstore.records.compression import codec_table
+from segstore.records.compression import codec_table, require_codec
+from segstore.records.record_builder import codec_of
 
 if TYPE_CHECKING:
     import os
@@ -86,6 +87,8 @@ def open(  # noqa: PLR0913 - the front door
         Another writer has it.
     CorruptLogError
         Data below the recovery point is damaged or missing; ``read_only=True`` opens the log.
+    CodecMissingError
+        ``compression_type`` needs a library that is not installed; nothing was created.
     IllegalArgumentError
         A setting that does not exist, or is out of range.
     """
@@ -104,6 +107,8 @@ def open(  # noqa: PLR0913 - the front door
         )
     mode = Durability.parse(durability)
     log_config = (config or LogConfig()).with_changes(**settings)
+    if not read_only:
+        require_codec(codec_of(log_config))
     directory, topic_partition = open_partition_directory(full_path, read_only=read_only)
     parent = None
     lock = None

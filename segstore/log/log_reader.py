@@ -9,7 +9,12 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from segstore._core import process_id
-from segstore.errors import ClosedError, ForkedHandleError, IllegalArgumentError
+from segstore.errors import (
+    ClosedError,
+    ForkedHandleError,
+    IllegalArgumentError,
+    SegstoreError,
+)
 from segstore.log.arguments import flag, integer, isolation_of, seconds
 from segstore.log.committed_view import current_view
 from segstore.log.local_log import out_of_range
@@ -156,6 +161,8 @@ class LogReader:
         ------
         OffsetOutOfRangeError
             *offset* is outside the range above.
+        LogTruncatedError
+            The log was truncated in that moment [DUR-77].
 
         Source: [RD-1, LOC-6]; Kafka ``UnifiedLog.read``, ``LocalLog.read``.
         """
@@ -166,13 +173,19 @@ class LogReader:
         flag("min_one_message", min_one_message)
         if max_bytes < 0:
             raise IllegalArgumentError(f"max_bytes {max_bytes} is negative", found=str(max_bytes))
+        generation = self._local_log.generation
         bound = self._bound(isolation)
         if offset < self._log_start_offset:
-            raise out_of_range(offset, self._log_start_offset, self.log_end_offset)
+            end = self.log_end_offset
+            raise out_of_range(offset, self._log_start_offset, end, self._local_log.directory)
         max_length = min(max_bytes, 2**31 - 1)
-        metadata, fetched = self._local_log.fetch(
-            offset, max_length, bound, min_one_message=min_one_message
-        )
+        try:
+            metadata, fetched = self._local_log.fetch(
+                offset, max_length, bound, min_one_message=min_one_message
+            )
+        except SegstoreError:
+            self._local_log.check_not_cut(generation, bound.message_offset)
+            raise
         topic, partition = self.topic_partition
         return FetchDataInfo(
             b"" if fetched is None else fetched,
@@ -223,11 +236,12 @@ class LogReader:
         """
         self._require_open()
         flag("check_crcs", check_crcs)
+        generation = self._local_log.generation
         bound = self._bound(isolation)
         log_start = self._log_start_offset
         start = log_start if start_offset is None else integer("start_offset", start_offset)
         if not log_start <= start <= max(self.log_end_offset, log_start):
-            raise out_of_range(start, log_start, self.log_end_offset)
+            raise out_of_range(start, log_start, self.log_end_offset, self._local_log.directory)
         check_range(start_offset, end_offset, "offset")
         check_range(start_timestamp, end_timestamp, "timestamp")
         end = bound.message_offset
@@ -239,6 +253,7 @@ class LogReader:
             end_offset=end if end_offset is None else min(end, end_offset),
             bound=bound,
             aborted=self._aborted(isolation),
+            generation=generation,
             columns=columns,
             start_timestamp=start_timestamp,
             end_timestamp=end_timestamp,
@@ -294,7 +309,9 @@ class LogReader:
         self._require_open()
         start = self.log_end_offset if offset is None else integer("offset", offset)
         if not self._log_start_offset <= start <= self.refresh():
-            raise out_of_range(start, self._log_start_offset, self.log_end_offset)
+            raise out_of_range(
+                start, self._log_start_offset, self.log_end_offset, self._local_log.directory
+            )
         patience = None if timeout is None else seconds("timeout", timeout)
         return self._follow(start, patience, seconds("poll_interval", poll_interval))
 

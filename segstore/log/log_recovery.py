@@ -12,11 +12,9 @@ from __future__ import annotations
 from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
-import numpy as np
-
 from segstore.errors import CorruptLogError, SegstoreError
+from segstore.log.epoch_changes import epoch_changes
 from segstore.log.partition_directory import file_name
-from segstore.types import EpochEntry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,6 +24,7 @@ if TYPE_CHECKING:
     from segstore.log.quarantine import Quarantine
     from segstore.log.recovery_report import RecoveryReport
     from segstore.log.segment import Segment
+    from segstore.types import EpochEntry
 
 
 class Recovered(NamedTuple):
@@ -324,17 +323,6 @@ class LogRecovery:
                 segment.rewrite(position)
                 self._report.rewritten_bytes += segment.size_bytes - position
             segment.flush(indexes=True)
-
-
-def epoch_changes(headers: BatchHeaders, previous_epoch: int = -1) -> list[EpochEntry]:
-    """Return where the leader epoch rises in a table of batches [SEG-40]; -1 is no epoch."""
-    if not len(headers):
-        return []
-    epochs = headers["partition_leader_epoch"]
-    highest = np.maximum.accumulate(np.maximum(epochs, previous_epoch))
-    before = np.concatenate(([previous_epoch], highest[:-1]))
-    rows = np.flatnonzero(epochs > before)
-    return [EpochEntry(int(epochs[row]), int(headers["base_offset"][row])) for row in rows]
 
 
 def floor_index(segments: list[Segment], offset: int) -> int:

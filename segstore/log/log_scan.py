@@ -75,6 +75,7 @@ class LogScan:
         "_bound",
         "_check_crcs",
         "_codecs",
+        "_generation",
         "_local_log",
         "_timestamps",
         "_topic_partition",
@@ -92,6 +93,7 @@ class LogScan:
         start_offset: int,
         end_offset: int,
         bound: LogOffsetMetadata,
+        generation: int,
         aborted: AbortedTransactions | None = None,
         columns: Sequence[str] | None = None,
         start_timestamp: int | None = None,
@@ -106,12 +108,15 @@ class LogScan:
         self._topic_partition = topic_partition
         self._bound = bound
         self._aborted = aborted
+        self._generation = generation
         self._timestamps = (
             MIN_LONG if start_timestamp is None else start_timestamp,
             MAX_LONG if end_timestamp is None else end_timestamp,
         )
         self._check_crcs = check_crcs
-        self._decoder()  # a column that does not exist is an error here, not in the middle
+        self._decoder(
+            columns if isinstance(columns, str) else None
+        )  # a column that does not exist is an error here, not in the middle
 
     # ---- records ---------------------------------------------------------------------------------
 
@@ -122,6 +127,8 @@ class LogScan:
         ------
         CorruptRecordError, CorruptLogError
             Where the log is damaged, after the records before it.
+        LogTruncatedError
+            Records of the range were cut off since the scan was made [DUR-77].
         """
         topic, partition = self._topic_partition
         low, high = self._timestamps
@@ -154,18 +161,27 @@ class LogScan:
         return rows
 
     def count(self) -> int:
-        """Return the number of records; whole batches are counted by their headers alone."""
+        """Return the number of records; of whole batches the headers tell, once their CRC is right.
+
+        With ``check_crcs=False`` a count that fits the offsets is trusted.
+        """
         if self._timestamps != (MIN_LONG, MAX_LONG):
             return sum(batch.rows_count for batch in self._arrow_batches(("offset",)))
         total = 0
         for chunk in self._chunks():
             headers = chunk.headers
+            if self._check_crcs:
+                _, result = scan_batches(chunk.data, check_crc=True)
+                if result.why is not None:
+                    raise _located(result.why, chunk.segment, chunk.position)
             if self._aborted is not None:
                 headers = headers[~self._aborted.contain(headers)]
             whole = (headers["base_offset"] >= self.start_offset) & (
                 headers["last_offset"] < self.end_offset
             )
             whole &= (headers["records_count"] >= 0) & (headers["magic"] > 1)
+            offsets_count = headers["last_offset"] - headers["base_offset"] + 1
+            whole &= headers["records_count"] <= offsets_count  # more is damage [DUR-87]
             is_data = (headers["attributes"] & CONTROL_ATTRIBUTE) == 0
             total += int(headers["records_count"][whole & is_data].sum())
             for row in headers[~whole]:
@@ -256,6 +272,23 @@ class LogScan:
     # ---- chunks ----------------------------------------------------------------------------------
 
     def _chunks(self) -> Iterator[Chunk]:
+        """Yield whole batches of the range, as the log was when the scan was made [DUR-77]."""
+        chunks = self._chunks_as_they_are()
+        read_up_to = self.start_offset
+        while read_up_to < self.end_offset:
+            try:
+                chunk = next(chunks, None)
+            except SegstoreError:
+                self._local_log.check_not_cut(self._generation, self.end_offset)
+                raise
+            read_up_to = self.end_offset
+            if chunk is not None:
+                read_up_to = min(read_up_to, int(chunk.headers["last_offset"][-1]) + 1)
+            self._local_log.check_not_cut(self._generation, read_up_to)
+            if chunk is not None:
+                yield chunk
+
+    def _chunks_as_they_are(self) -> Iterator[Chunk]:
         """Yield whole batches that reach into the range, segment by segment."""
         segments = self._local_log.segments
         segment = segments.floor_segment(self.start_offset)
@@ -293,7 +326,13 @@ class LogScan:
             return
         position = -1
         while offset < self.end_offset and position < end_position:
-            fetched = segment.read(offset, CHUNK_BYTES, end_position, min_one_message=True)
+            fetched = segment.read(
+                offset,
+                CHUNK_BYTES,
+                end_position,
+                min_one_message=True,
+                start_position=max(position, 0),
+            )
             if fetched is None or fetched.size_bytes == 0:
                 if position >= 0 and fetched is None:
                     raise _bad_end(segment, position, end_position)

@@ -120,7 +120,9 @@ class LogTruncator(LogAppender):
             self._require_writable()
             offset = self.high_watermark if before_offset == -1 else before_offset
             if not 0 <= offset <= self.high_watermark:
-                raise out_of_range(offset, self._log_start_offset, self.high_watermark)
+                raise out_of_range(
+                    offset, self._log_start_offset, self.high_watermark, self._directory
+                )
             if offset > self._log_start_offset:
                 with self._flusher.poisoned_by(FsyncFailedError):
                     self._places.write_log_start(offset)

@@ -49,7 +49,8 @@ def check_topic(topic: str) -> str:
         The name is empty, ``.``, ``..``, longer than 249 characters or holds other characters than
         ASCII letters, digits, ``.``, ``_`` and ``-`` [DUR-98].
     """
-    if not isinstance(topic, str) or topic in {".", ".."} or not _TOPIC.fullmatch(topic):
+    name: object = topic
+    if not isinstance(name, str) or name in {".", ".."} or not _TOPIC.fullmatch(name):
         raise InvalidTopicError(
             f"{topic!r} is no topic name",
             found=repr(topic),

@@ -15,9 +15,10 @@ from segstore.errors import (
     NotALogError,
     SegstoreError,
 )
+from segstore.log.epoch_changes import epoch_changes, latest_epoch, note_epochs
 from segstore.log.leftovers import Leftovers
-from segstore.log.log_loader import LoadedLog, LogLoader, latest_epoch, note_epochs
-from segstore.log.log_recovery import epoch_changes, floor_index
+from segstore.log.log_loader import LoadedLog, LogLoader
+from segstore.log.log_recovery import floor_index
 from segstore.log.segments import Segments
 from segstore.types import LogOffsetMetadata
 
@@ -47,6 +48,7 @@ class ReadOnlyLoader(LogLoader):
                 file=self._directory.path,
             )
         segments.sort(key=lambda segment: segment.base_offset)
+        found = self._with_possible_log_start(found, segments)
         epochs = self._read_epochs(segments, writable=False)
         state = self._read_state(found, segments, epochs)
         clean_end = self._clean_end(found, segments, epochs)

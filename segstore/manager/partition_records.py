@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from segstore._core import Record
+from segstore._core import Record, check_column_names
 from segstore.errors import IllegalArgumentError, RecordTypeError
 from segstore.records.partitioner import partition_for_key
 
@@ -20,6 +20,9 @@ RECORDS_IN_A_CHUNK: Final = 65536
 PAIR: Final = 2
 TUPLE_LENGTHS: Final = frozenset({PAIR, 3})
 """(key, value) and (timestamp, key, value)."""
+
+RECORD_COLUMNS: Final = ("key", "value", "timestamp", "headers")
+"""What a record is made of; other columns of a table of ours are given anew."""
 
 STICKY_BYTES: Final = 16384
 """Records without a key stay with one partition for so many bytes (the client's ``batch.size``)."""
@@ -135,15 +138,31 @@ def is_arrow_data(records: object) -> bool:
 
 
 def arrow_batches(data: Any) -> Iterator[pa.RecordBatch]:
-    """Yield the record batches of Arrow *data*."""
+    """Yield the record batches of Arrow *data*, its columns' names checked before the first.
+
+    Raises
+    ------
+    IllegalArgumentError
+        A column is not a record's, neither ``key`` nor ``value`` is there, or *data* cannot be
+        read.
+    """
     import pyarrow as pa
 
-    if isinstance(data, pa.RecordBatch):
-        yield data
-    elif hasattr(data, "__arrow_c_stream__"):
-        yield from pa.RecordBatchReader.from_stream(data)
-    else:
-        yield pa.record_batch(data)
+    try:
+        if hasattr(data, "__arrow_c_stream__"):
+            reader = pa.RecordBatchReader.from_stream(data)
+            check_column_names(reader.schema)
+            yield from reader
+        else:
+            batch = pa.record_batch(data)
+            check_column_names(batch.schema)
+            yield batch
+    except (pa.ArrowException, OSError) as error:
+        raise IllegalArgumentError(
+            f"the Arrow data cannot be read: {error}",
+            found=type(data).__name__,
+            expected="a struct of columns",
+        ) from error
 
 
 def split_batch(batch: pa.RecordBatch, partitioner: StickyPartitioner) -> dict[int, pa.RecordBatch]:
@@ -153,6 +172,7 @@ def split_batch(batch: pa.RecordBatch, partitioner: StickyPartitioner) -> dict[i
 
     if batch.num_rows == 0:
         return {}
+    batch = _takeable(batch)
     partitions = _partitions_of(batch, partitioner)
     order = np.argsort(partitions, kind="stable")
     rows = batch.take(pa.array(order))
@@ -167,25 +187,14 @@ def split_batch(batch: pa.RecordBatch, partitioner: StickyPartitioner) -> dict[i
 def _partitions_of(batch: pa.RecordBatch, partitioner: StickyPartitioner) -> Any:
     """Partition of each row; keys are hashed once each, however often they occur."""
     import numpy as np
-    import pyarrow as pa
 
     size_bytes = max(1, batch.nbytes // batch.num_rows)
     rows = np.empty(batch.num_rows, np.int64)
     if "key" not in batch.schema.names:
         rows[:] = [partitioner.without_key(size_bytes) for _ in range(batch.num_rows)]
         return rows
-    keys = batch.column("key")
-    if pa.types.is_null(keys.type):
-        keys = keys.cast(pa.binary())
-    if pa.types.is_dictionary(keys.type):
-        keys = keys.cast(keys.type.value_type)
-    if not _is_bytes_or_text(keys.type):
-        raise IllegalArgumentError(
-            f"column 'key' has the type {keys.type}: keys are bytes",
-            found=str(keys.type),
-            expected="binary or string",
-        )
-    encoded = keys.cast(pa.large_binary()).dictionary_encode()
+    keys = _keys_of(batch.column("key"))
+    encoded = keys.dictionary_encode()
     by_key = np.array(
         [
             partition_for_key(key, partitioner.partitions_count)
@@ -200,16 +209,66 @@ def _partitions_of(batch: pa.RecordBatch, partitioner: StickyPartitioner) -> Any
     return rows
 
 
-def _is_bytes_or_text(kind: pa.DataType) -> bool:
+def _takeable(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """Return the columns of records; views, whose rows pyarrow cannot gather, are made plain."""
+    import pyarrow as pa
+
+    names = [name for name in batch.schema.names if name in RECORD_COLUMNS]
+    return pa.RecordBatch.from_arrays([_plain(batch.column(name)) for name in names], names)
+
+
+def _plain(column: pa.Array) -> pa.Array:
+    import pyarrow as pa
     from pyarrow import types
 
-    return any(
-        is_kind(kind)
+    if types.is_dictionary(column.type):
+        return pa.DictionaryArray.from_arrays(column.indices, _plain(column.dictionary))
+    plain = _plain_type(column.type)
+    return column if plain == column.type else column.cast(plain)
+
+
+def _plain_type(kind: pa.DataType) -> pa.DataType:
+    """Return *kind* with the views in it, also those of headers, made large and plain."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    if types.is_binary_view(kind):
+        return pa.large_binary()
+    if types.is_string_view(kind):
+        return pa.large_string()
+    if types.is_list(kind) or types.is_large_list(kind):
+        make = pa.list_ if types.is_list(kind) else pa.large_list
+        return make(kind.value_field.with_type(_plain_type(kind.value_type)))
+    if types.is_struct(kind):
+        return pa.struct([field.with_type(_plain_type(field.type)) for field in kind])
+    return kind
+
+
+def _keys_of(column: pa.Array) -> pa.Array:
+    """Return the keys as large binary, whatever they are stored as."""
+    import pyarrow as pa
+    from pyarrow import types
+
+    kind = column.type
+    if types.is_dictionary(kind):
+        column = column.dictionary_decode()
+    if types.is_null(column.type):
+        return pa.nulls(len(column), pa.large_binary())
+    if not any(
+        is_kind(column.type)
         for is_kind in (
             types.is_binary,
             types.is_large_binary,
+            types.is_binary_view,
             types.is_string,
             types.is_large_string,
+            types.is_string_view,
             types.is_fixed_size_binary,
         )
-    )
+    ):
+        raise IllegalArgumentError(
+            f"column key has the Arrow type {kind}: keys are bytes or text",
+            found=str(kind),
+            expected="binary or string in any layout, or null",
+        )
+    return column.cast(pa.large_binary())

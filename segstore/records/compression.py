@@ -10,6 +10,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import CodecTable
+from segstore.errors import CodecMissingError
 from segstore.records import gzip_codec, lz4_codec, snappy_codec, zstd_codec
 from segstore.types import Codec
 
@@ -20,6 +21,8 @@ __all__ = ["codec_providers", "codec_table", "compression_level"]
 
 DEFAULT_LEVEL: Final = -(2**31)
 """What the core passes on when a batch asks for no level (``INT_MIN``)."""
+
+MISSING: Final = "missing: "
 
 _CODECS: Final = {
     Codec.GZIP: gzip_codec,
@@ -48,6 +51,26 @@ def codec_table(max_decompressed_batch_bytes: int = 256 * 1024 * 1024) -> CodecT
 def codec_providers() -> dict[str, str]:
     """Name the library and version behind each codec; ``"missing: ..."`` says what to install."""
     return {codec.name.lower(): module.library_version() for codec, module in _CODECS.items()}
+
+
+def require_codec(codec: Codec) -> None:
+    """Raise unless what *codec* needs is installed: better at the open than at the first append.
+
+    Raises
+    ------
+    CodecMissingError
+        Naming the package to install.
+    """
+    module = _CODECS.get(codec)
+    if module is None:
+        return
+    version = module.library_version()
+    if version.startswith(MISSING):
+        raise CodecMissingError(
+            version.removeprefix(MISSING),
+            found=f"no library for {codec.name.lower()}",
+            expected="an installed codec library",
+        )
 
 
 def compression_level(codec: Codec, config: LogConfig) -> int:

@@ -43,7 +43,11 @@ def _library() -> Any:
     try:
         import lz4.frame
     except ImportError as error:
-        raise CodecMissingError("lz4 needs the package lz4: pip install lz4") from error
+        raise CodecMissingError(
+            "lz4 needs the package lz4: pip install lz4",
+            found="no package lz4",
+            expected="the package lz4",
+        ) from error
     return lz4.frame
 
 

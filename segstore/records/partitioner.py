@@ -28,7 +28,8 @@ def partition_for_key(key: bytes | None, partitions_count: int) -> int:
 
     Source: Kafka ``BuiltInPartitioner.partitionForKey``, ``Utils.murmur2``.
     """
-    if not isinstance(partitions_count, int) or partitions_count < 1:
+    number: object = partitions_count
+    if not isinstance(number, int) or number < 1:
         raise IllegalArgumentError(
             f"a topic has at least one partition, not {partitions_count!r}",
             found=repr(partitions_count),

@@ -36,8 +36,10 @@ def build_batches(
     ----------
     records : object
         An iterable of ``(key, value)``, ``(timestamp, key, value)`` and :class:`Record`, one
-        Record, or anything with ``__arrow_c_stream__`` or ``__arrow_c_array__`` (columns ``value``
-        and optionally ``key``, ``timestamp``, ``headers``). Keys and values are bytes-like or None.
+        Record, or anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``: columns ``key`` or
+        ``value`` or both, and optionally ``timestamp`` and ``headers``. The other columns that a
+        log's own tables have are passed over. Keys and values are bytes-like or None; in Arrow,
+        binary or string in any of its layouts.
     config : LogConfig
         ``max_message_bytes`` bounds a batch before compression; a larger record makes a batch of
         its own.
@@ -53,7 +55,8 @@ def build_batches(
     RecordTypeError
         Naming index and type of what is no record.
     IllegalArgumentError
-        For a timestamp below -1, or a record that no batch can hold.
+        For a timestamp below -1, a record that no batch can hold, or a column that is not a
+        record's, which may be a misspelt one.
     """
     if codec is None:
         codec = codec_of(config)

@@ -21,7 +21,11 @@ def _library() -> Any:
     try:
         import cramjam
     except ImportError as error:
-        raise CodecMissingError("snappy needs cramjam: pip install cramjam") from error
+        raise CodecMissingError(
+            "snappy needs cramjam: pip install cramjam",
+            found="no package cramjam",
+            expected="the package cramjam",
+        ) from error
     return cramjam
 
 

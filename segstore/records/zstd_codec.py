@@ -108,7 +108,9 @@ def _library() -> StandardLibrary | Zstandard:
         except ImportError:
             continue
     raise CodecMissingError(
-        "zstd needs Python 3.14 or the package zstandard: pip install zstandard"
+        "zstd needs Python 3.14 or the package zstandard: pip install zstandard",
+        found="no package zstandard",
+        expected="Python 3.14 or the package zstandard",
     )
 
 

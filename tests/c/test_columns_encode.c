@@ -222,7 +222,7 @@ TEST(absent_and_null_columns_read_as_null)
     fixture_init(&f);
     f.t.columns[0].format = "n";
     f.t.arrays[0].n_buffers = 0;
-    f.t.columns[2].name = "ts"; /* not a column of ours: ignored */
+    f.t.columns[2].name = "offset"; /* not of a record, but of the tables that we make: passed over */
     f.t.columns[3].format = "n";
     f.t.columns[3].n_children = f.t.arrays[3].n_children = 0;
     f.t.arrays[3].n_buffers = 0;
@@ -256,23 +256,31 @@ static void expect_refused(fixture *f, const char *why)
 
 TEST(what_cannot_be_read_is_refused_by_name)
 {
-    static const int32_t descending[] = { 0, 5, 4, 5, 5, 5 };
+    static const int32_t descending[] = { 0, 5, 4, 5, 5, 5 }, too_far[] = { 0, 9, 1, 1, 3, 3 };
     static const int64_t early[] = { -2000, 0, 0, 0, 0 }, late[] = { INT64_MAX, 0, 0, 0, 0 };
     static const uint8_t no_bits[] = { 0 };
     fixture f;
     fixture_init(&f);
     f.t.columns[0].format = "i";
-    expect_refused(&f, "column key has Arrow type 'i', expected binary");
+    expect_refused(&f, "column key has the Arrow type int32, expected binary");
     f.t.columns[0].dictionary = &f.t.columns[1];
     expect_refused(&f, "dictionary");
-    f.t.columns[1].format = "vz";
-    expect_refused(&f, "column value has Arrow type 'vz'");
+    f.t.columns[1].format = "+vl";
+    expect_refused(&f, "column value has the Arrow type list_view");
+    EXPECT_TEXT(err.found, "list_view");
+    EXPECT_TRUE(strstr(err.expected, "binary or string") != NULL);
     f.t.columns[2].format = "tdD";
-    expect_refused(&f, "column timestamp has Arrow type 'tdD', expected a timestamp");
+    expect_refused(&f, "column timestamp has the Arrow type date32[day], expected timestamp");
+    f.t.columns[2].name = "ts";
+    expect_refused(&f, "no record has a column 'ts': the columns are key, value, timestamp, headers");
+    EXPECT_TEXT(err.found, "ts");
+    EXPECT_TEXT(err.expected, "key, value, timestamp, headers");
+    f.t.columns[0].name = f.t.columns[1].name = "topic";
+    expect_refused(&f, "no column is named key or value");
     f.t.columns[2].format = "ts";
     expect_refused(&f, "column timestamp");
     f.t.columns[3].format = "+m";
-    expect_refused(&f, "column headers has Arrow type '+m', expected list");
+    expect_refused(&f, "column headers has the Arrow type map, expected list");
     f.t.element.format = "z";
     expect_refused(&f, "column headers");
     f.t.element_columns[0].name = "name";
@@ -292,7 +300,7 @@ TEST(what_cannot_be_read_is_refused_by_name)
     f.t.buffers[0][2] = NULL;
     expect_refused(&f, "column key lacks an Arrow buffer");
     f.t.arrays[1].n_buffers = 2;
-    expect_refused(&f, "column value has 2 Arrow buffers");
+    expect_refused(&f, "column value has 2 Arrow buffers, expected 3");
     f.t.arrays[1].release = NULL;
     expect_refused(&f, "released");
     f.t.array.release = NULL;
@@ -301,6 +309,8 @@ TEST(what_cannot_be_read_is_refused_by_name)
     expect_refused(&f, "row 0 of the Arrow struct is null");
     f.t.buffers[1][1] = descending;
     expect_refused(&f, "row 1: broken offsets");
+    f.t.buffers[3][1] = too_far;
+    expect_refused(&f, "row 0: broken offsets in column headers");
     f.t.buffers[2][1] = early;
     expect_refused(&f, "row 0: timestamp -2 ms");
     f.t.columns[2].format = "tss:";

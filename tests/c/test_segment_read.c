@@ -461,7 +461,12 @@ static void *read_for_ever(void *argument)
         state = state * 1103515245u + 12345u;
         const int64_t last = size / 100 - 1;
         const int64_t offset = (int64_t)(state >> 8) % (last + 1);
-        const sgs_segment_read request = { offset, (int32_t)(state >> 4) % 5000 + 100, size, true };
+        const sgs_segment_read request = {
+            .start_offset = offset,
+            .max_size = (int32_t)(state >> 4) % 5000 + 100,
+            .max_position = size,
+            .min_one_message = true,
+        };
         sgs_segment_fetch fetch;
         sgs_timestamp_offset largest;
         sgs_buffer_clear(&out);

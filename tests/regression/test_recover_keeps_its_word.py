@@ -129,6 +129,44 @@ def test_a_bad_batch_before_good_ones_is_no_interrupted_write(partition: Path):
     assert f"cuts these {4 * batch_bytes(partition)} bytes and keeps a copy" in found.advice
 
 
+@pytest.mark.parametrize("is_clean", [True, False])
+@pytest.mark.parametrize(
+    ("name", "data", "is_repaired"),
+    [
+        (f"{0:020d}.index", b"\1" * 16, True),
+        (f"{5:020d}.index", b"\1" * 16, True),
+        (f"{0:020d}.timeindex", b"\1" * 24, True),
+        (f"{5:020d}.timeindex", b"\1" * 24, True),
+        ("leader-epoch-checkpoint", b"what\n", True),
+        ("recovery-point-offset-checkpoint", b"what\n", True),
+        ("log-start-offset-checkpoint", b"what\n", True),
+        ("partition.metadata", b"what\n", False),
+        (f"{5:020d}.snapshot", b"\0\1\0\0\0\0\0\0\0\0", False),
+        (f"{0:020d}.txnindex", b"xyz", False),
+    ],
+)
+def test_small_files(tmp_path: Path, name: str, data: bytes, *, is_repaired: bool, is_clean: bool):
+    """[DUR-8, DUR-21, DUR-53] What recover repairs is what the check says that it repairs."""
+    path = tmp_path / "orders-0"
+    with segstore.open(path, durability="none") as log:
+        for number in range(10):
+            if number == 5:
+                log.roll()
+            log.append([(b"key", b"value %d" % number)])
+    (path / name).write_bytes(data)
+    if not is_clean:
+        (path / ".kafka_cleanshutdown").unlink()
+    (found,) = check_partition(str(path)).findings
+    assert (found.file, found.repaired) == (name, is_repaired)
+    code = 0 if is_repaired else 1
+
+    assert cli.main(["recover", "--dry-run", str(path)]) == code
+    assert cli.main(["recover", str(path)]) == code
+
+    left = [found.file for found in check_partition(str(path)).findings]
+    assert left == ([] if is_repaired else [name])
+
+
 def test_recover_makes_no_log(tmp_path: Path, partition: Path):
     """[DUR-3] Names that end in a number are common; a ``.log`` file, or ours, makes a log."""
     (tmp_path / "em" / "x-1").mkdir(parents=True)
@@ -201,5 +239,6 @@ def differing(path: Path) -> list[str]:
     ]
     if forecast.error is not None:
         problems.append(f"{forecast.error!r} did not come")
+    cli.main(["recover", "-q", str(path)])
     found = {(found.file, found.what) for found in check_partition(str(path)).findings}
     return problems + [f"not as foretold: {each}" for each in sorted(left ^ found)]

@@ -26,7 +26,6 @@ LONG_FILES = {
 TESTED_BY = {
     "csrc/index/index_search.c": "tests/c/test_offset_index.c",
     "csrc/record/append_writer.c": "tests/c/test_log_validator_rebuild.c",
-    "csrc/record/arrow_source.c": "tests/c/test_columns_encode.c",
     "csrc/record/binary_column.c": "tests/c/test_columns.c",
     "csrc/record/codec.c": "tests/c/test_xerial_stream.c",
     "csrc/record/columns_fill.c": "tests/c/test_columns.c",

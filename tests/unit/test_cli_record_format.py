@@ -16,17 +16,17 @@ from segstore.cli.record_format import (
 )
 
 RECORD = Record(
-    b"v\xff",
-    b"k",
-    [("h", b"1"), ("\u00fc", None)],
-    1700000000000,
+    key=b"k",
+    value=b"v\xff",
+    headers=[("h", b"1"), ("\u00fc", None)],
+    timestamp=1700000000000,
     offset=42,
     timestamp_type=0,
     leader_epoch=3,
     topic="orders",
     partition=7,
 )
-NULLS = Record(None, None, (), -1, offset=0, topic="orders", partition=0)
+NULLS = Record(timestamp=-1, offset=0, topic="orders", partition=0)
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def partition(tmp_path: Path) -> Path:
     with segstore.open(path, durability="none") as log:
         log.append(
             [(1700000000000 + 1000 * n, b"k%d" % n, b"v%d" % n) for n in range(9)]
-            + [segstore.Record(None, None, [("h", b"1"), ("n", None)], 1700000009000)]
+            + [segstore.Record(headers=[("h", b"1"), ("n", None)], timestamp=1700000009000)]
         )
     return path
 
@@ -204,7 +204,7 @@ def test_json_lines_go_round(partition: Path, tmp_path: Path):
 
 
 @pytest.mark.parametrize(
-    "line", [b"[]", b"{", b'{"value":1}', b'{"value":"?"}', b'{"headers":[1]}']
+    "line", [b"[]", b"{", b'{"value":1}', b'{"value":"?"}', b'{"key":null,"headers":[1]}']
 )
 def test_a_bad_json_line_is_usage(tmp_path: Path, line: bytes):
     """Exit code 2, and the line is quoted; what came in earlier reads stays."""

@@ -76,12 +76,16 @@ def test_the_table_is_what_a_scan_of_the_bytes_finds(records, codec: int):
 def test_the_bytes_of_an_uncompressed_batch_are_kafkas():
     """[format.md 5] from the vectors: MemoryRecordsBuilder of Kafka 4.3.1, records-0001."""
     record = Record(
-        base64.b64decode(
+        value=base64.b64decode(
             "e4rgnSuZongUpwoiiLMfIJtT5SoukuisK8of9P4tcPcNRYs5uiQQ6bWAwuWg7xPk+8CtzbNigCE="
         ),
-        b"",
-        [("\u00fc\u4e2d\U0001f600", None), ("trace", base64.b64decode("/jlXPhHY")), ("", None)],
-        253402300799999,
+        key=b"",
+        headers=[
+            ("\u00fc\u4e2d\U0001f600", None),
+            ("trace", base64.b64decode("/jlXPhHY")),
+            ("", None),
+        ],
+        timestamp=253402300799999,
     )
     expected = base64.b64decode(
         "AAAAAAAAAAAAAACLf////wLda43lAAAAAAAAAADmd9If2/8AAOZ30h/b////////////////////AAAAAbABAAAA"

@@ -20,10 +20,10 @@ texts = st.text(st.characters(codec="utf-8"), max_size=20)
 headers = st.lists(st.tuples(texts, st.none() | st.binary(max_size=20)), max_size=4)
 records = st.builds(
     Record,
-    st.none() | st.binary(max_size=50),
-    st.none() | st.binary(max_size=50),
-    headers,
-    st.none() | st.integers(-1, 2**62),
+    value=st.none() | st.binary(max_size=50),
+    key=st.none() | st.binary(max_size=50),
+    headers=headers,
+    timestamp=st.none() | st.integers(-1, 2**62),
     offset=st.integers(-1, 2**62),
     timestamp_type=st.sampled_from([-1, 0, 1]),
     leader_epoch=st.integers(-1, 2**31 - 1),
@@ -66,7 +66,7 @@ def test_every_attribute_takes_part_in_equality(change):
 
 
 def test_what_was_not_given_reads_as_in_kafka_python():
-    record = Record(b"v")
+    record = Record(value=b"v")
 
     assert (record.key, record.headers, record.timestamp) == (None, (), None)
     assert (record.offset, record.partition, record.leader_epoch, record.topic) == (-1, -1, -1, "")
@@ -75,7 +75,7 @@ def test_what_was_not_given_reads_as_in_kafka_python():
 
 @pytest.mark.parametrize("make", [bytearray, memoryview])
 def test_bytes_like_values_become_bytes(make):
-    record = Record(make(b"v"), make(b"k"), [("h", make(b"x"))])
+    record = Record(key=make(b"k"), value=make(b"v"), headers=[("h", make(b"x"))])
 
     assert (record.value, record.key, record.headers) == (b"v", b"k", (("h", b"x"),))
     assert type(record.value) is bytes
@@ -97,32 +97,40 @@ def test_bytes_like_values_become_bytes(make):
 )
 def test_wrong_types_are_refused(arguments):
     with pytest.raises(RecordTypeError) as caught:
-        Record(*arguments)
+        Record(**dict(zip(("value", "key", "headers", "timestamp"), arguments, strict=False)))
     assert isinstance(caught.value, TypeError)
+
+
+def test_key_and_value_are_never_mixed_up():
+    """Without names nobody can tell them apart."""
+    with pytest.raises(TypeError, match="positional"):
+        Record(b"k", b"v")
+    record = Record(key=b"k", value=b"v")
+    assert (record.key, record.value) == (b"k", b"v")
 
 
 def test_text_is_refused_with_the_advice_to_encode_it():
     with pytest.raises(RecordTypeError, match="encode it"):
-        Record("text")
+        Record(value="text")
 
 
 def test_a_record_cannot_be_changed():
-    record = Record(b"v")
+    record = Record(value=b"v")
     with pytest.raises(AttributeError):
         record.value = b"x"
     with pytest.raises(IllegalStateError):
-        record.__init__(b"x")
+        record.__init__(value=b"x")
     assert record.value == b"v"
 
 
 def test_a_record_is_small_and_unknown_to_the_garbage_collector():
-    assert sys.getsizeof(Record(b"v")) <= 112
-    assert not gc.is_tracked(Record(b"v", headers=[("h", b"x")]))
+    assert sys.getsizeof(Record(value=b"v")) <= 112
+    assert not gc.is_tracked(Record(value=b"v", headers=[("h", b"x")]))
 
 
 def test_header_keys_that_are_no_utf8_read_as_in_java():
     """[format.md 18.2]: Java replaces an encoded surrogate whole, Python byte by byte."""
-    raw = batch([Record(b"v", headers=[("123", b"x")])])
+    raw = batch([Record(value=b"v", headers=[("123", b"x")])])
     for key, expected in (
         (b"\xed\xa0\x80", "\ufffd"),
         (b"a\xffb", "a\ufffdb"),
@@ -144,10 +152,10 @@ def test_records_come_back_from_a_batch_as_they_went_in(given_records: list[Reco
 
     assert found == [
         Record(
-            record.value,
-            record.key,
-            record.headers,
-            TIME if record.timestamp is None else record.timestamp,
+            value=record.value,
+            key=record.key,
+            headers=record.headers,
+            timestamp=TIME if record.timestamp is None else record.timestamp,
             offset=10 + index,
             leader_epoch=3,
             topic="t",

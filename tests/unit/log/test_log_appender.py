@@ -63,9 +63,9 @@ def test_nothing_appended_changes_nothing(new_log, nothing):
 
 def test_what_counts_as_records(new_log):
     log = new_log()
-    log.append(Record(b"v", b"k", [("h", b"x")], TIME))
+    log.append(Record(key=b"k", value=b"v", headers=[("h", b"x")], timestamp=TIME))
     log.append((key, b"") for key in (b"1", None))
-    log.append([Record(None), (None, None)], timestamp=TIME + 1)
+    log.append([Record(), (None, None)], timestamp=TIME + 1)
     found = list(log)
     assert [r.key for r in found] == [b"k", b"1", None, None, None]
     assert found[0].headers == (("h", b"x"),)

@@ -330,10 +330,12 @@ def test_segments_below_the_log_start_are_removed(log_directory):
 
 
 def test_a_log_start_above_the_log_end_begins_anew_and_keeps_what_was_there(log_directory):
-    """[LDR-25, LDR-26, DUR-59] One empty segment at the log start, no epochs."""
+    """[LDR-25, LDR-26, DUR-18, DUR-59] After a crash; one empty segment there, no epochs."""
     set_log_start(log_directory, 1000)
+    (log_directory.path / ".kafka_cleanshutdown").unlink()
 
     with log_directory.open() as log:
+        assert any("log start 1000 lies above" in text for text in log.report.warnings)
         assert (log.log_start_offset, log.log_end_offset) == (1000, 1000)
         log.append([(None, b"first")])
         assert values_of(log) == [(1000, b"first")]
