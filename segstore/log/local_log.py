@@ -47,6 +47,8 @@ class LocalLog(LogTail):
         The next offset, and the segment and byte where it will be; published after the bytes.
     generation : int
         Raised whenever bytes or names that were written may be gone again [DUR-13].
+    cuts_done : int
+        How many truncations have come to their end; for `check_not_cut`.
     """
 
     def __init__(  # noqa: PLR0913 - what a log consists of
@@ -60,6 +62,7 @@ class LocalLog(LogTail):
     ) -> None:
         super().__init__(directory, context, config, segments, log_end, background)
         self.generation = 0
+        self.cuts_done = 0
         self._cuts: list[int] = []
         self.may_have_gaps = False
 
@@ -207,6 +210,7 @@ class LocalLog(LogTail):
             self.directory.sync()
         last.truncate_to(offset)
         self._is_cutting = False
+        self.cuts_done = len(self._cuts)
         truncate_transaction_index(self.directory, last.base_offset, offset)
         remove_snapshots_above(self.directory, offset)
         return removed
@@ -222,6 +226,7 @@ class LocalLog(LogTail):
         self.directory.sync()
         self._publish(self.segments.without(removed).with_segment(created), created, offset)
         self._is_cutting = False
+        self.cuts_done = len(self._cuts)
         remove_snapshots_above(self.directory, -1)
         return removed
 
@@ -230,17 +235,23 @@ class LocalLog(LogTail):
         self._cuts.append(offset)
         self.generation += 1
 
-    def check_not_cut(self, generation: int, next_offset: int) -> None:
-        """Raise when records below *next_offset* were cut since *generation* [DUR-77].
+    def check_not_cut(self, cuts_done: int, next_offset: int) -> None:
+        """Raise when records below *next_offset* were cut [DUR-77].
+
+        Parameters
+        ----------
+        cuts_done : int
+            What the attribute was before the reader looked at anything else: a cut that had begun
+            by then may have been seen in part.
+        next_offset : int
+            End of what was read.
 
         Raises
         ------
         LogTruncatedError
             They, or others in their place, are not those that a reader asked for.
         """
-        if self.generation == generation:
-            return
-        cut = min(self._cuts[generation:])
+        cut = min(self._cuts[cuts_done:], default=next_offset)
         if cut < next_offset:
             raise LogTruncatedError(
                 f"the log was truncated to {cut} while it was read up to {next_offset}",
