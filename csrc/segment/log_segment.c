@@ -109,6 +109,7 @@ sgs_status sgs_log_segment_open(const sgs_segment_context *context, int64_t base
     memset(opened, 0, sizeof *opened);
     opened->context = context;
     opened->base_offset = base_offset;
+    opened->next_offset = size == 0 ? base_offset : -1;
     atomic_init(&opened->suffix, (uint8_t)suffix);
     atomic_flag_clear(&opened->guard);
     atomic_init(&opened->fd, fd);

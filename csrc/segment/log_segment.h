@@ -59,9 +59,10 @@ sgs_status sgs_log_segment_open(const sgs_segment_context *context, int64_t base
  *  sum of size_bytes must equal the slices' bytes. Index entries stop silently when an index is full or stale (SEG-27 port).
  *  Unflushed records are counted. On a failed write the file is cut back to its old end [DUR-32]; when that fails
  *  too, *poisoned is true and the segment refuses further appends.
- *  @return SGS_OK; before anything is written: SGS_SEGMENT_OFFSET_OVERFLOW, SGS_INVALID_OFFSET (last offsets that do not
- *          increase, also against the last index entry), SGS_ILLEGAL_ARGUMENT (size above 2^31 - 1), SGS_ILLEGAL_STATE
- *          (sealed, read-only, poisoned), and what loading the indexes failed with; then SGS_DISK_FULL, SGS_WRITE_IO.
+ *  @return SGS_OK; before anything is written: SGS_SEGMENT_OFFSET_OVERFLOW, SGS_INVALID_OFFSET (offsets that do not
+ *          increase, from the last one of the segment on), SGS_CORRUPT_LOG (the segment ends in bytes that are no batch),
+ *          SGS_ILLEGAL_ARGUMENT (size above 2^31 - 1), SGS_ILLEGAL_STATE (sealed, read-only, poisoned), and what loading
+ *          the indexes failed with; then SGS_DISK_FULL, SGS_WRITE_IO.
  *          `*poisoned` is written in every case */
 sgs_status sgs_log_segment_append(sgs_log_segment *segment, const sgs_slice *slices, size_t slices_count,
                                   const sgs_batch_header *rows, size_t rows_count, bool *poisoned, sgs_error *err);
@@ -143,7 +144,8 @@ sgs_status sgs_log_segment_truncate_to(sgs_log_segment *segment, int64_t offset,
 sgs_status sgs_log_segment_on_become_inactive(sgs_log_segment *segment, sgs_error *err);
 /** Indexes to segment.index.bytes again, for the active segment after an open (LDR-8). */
 sgs_status sgs_log_segment_prepare_for_appends(sgs_log_segment *segment, sgs_error *err);
-/** fdatasync of the .log; with `indexes`, both index files too [SEG-53]. Unflushed counters go to what came meanwhile. */
+/** fdatasync of the .log; with `indexes`, both index files too [SEG-53], which never
+ *  fails: close makes them anew or removes them. Unflushed counters go to what came meanwhile. */
 sgs_status sgs_log_segment_flush(sgs_log_segment *segment, bool indexes, sgs_error *err);
 /** Give descriptor and indexes of a segment back, so that a log may have more segments than a process has descriptors; the
  *  next use opens them again. Not for the active segment, and with nobody inside.

@@ -36,6 +36,7 @@ static sgs_status write_results(sgs_log_segment *segment, const sgs_index_builde
         if (status != SGS_OK)
             return status;
         recovery->truncated_bytes = size - valid_bytes;
+        segment->next_offset = valid_bytes == 0 ? segment->base_offset : -1;
         if (valid_bytes == 0)
             atomic_store_explicit(&segment->first_batch_timestamp, INT64_MIN, memory_order_relaxed);
     }

@@ -27,21 +27,40 @@ static sgs_status sum_sizes(const sgs_slice *slices, size_t slices_count, const 
     return SGS_OK;
 }
 
-/* What the indexes would refuse after the bytes are in the file [SEG-10] is refused before. */
+/* The first append to a segment with batches looks where they end; later ones know. Bytes that are no batch at the end would
+ * hide from every reader what is written behind them [DUR-79]. */
+static sgs_status know_next_offset(sgs_log_segment *segment, sgs_error *err)
+{
+    int64_t next_offset;
+    bool ends_clean;
+    if (segment->next_offset >= 0)
+        return SGS_OK;
+    const sgs_status status = sgs_log_segment_read_next_offset(segment, &next_offset, &ends_clean, err);
+    if (status != SGS_OK)
+        return status;
+    if (!ends_clean && !segment->context->kafka_profile)
+        return sgs_fail(err, SGS_CORRUPT_LOG, "bytes that are no batch lie behind offset %" PRId64, next_offset - 1);
+    segment->next_offset = next_offset;
+    return SGS_OK;
+}
+
+/* Offsets go up, from the last one of the segment on: two batches of the same ones would be two truths, and a recovery would
+ * cut the second with all behind it. What the indexes would refuse after the bytes are in the file [SEG-10] comes with it. */
 static sgs_status check_offsets(const sgs_log_segment *segment, const sgs_batch_header *rows, size_t rows_count,
                                 sgs_error *err)
 {
-    const sgs_offset_index *index = &segment->offset_index;
-    int64_t previous = sgs_abstract_index_entries(&index->base) > 0 ? index->last_offset : INT64_MIN;
+    int64_t previous = segment->next_offset - 1;
     for (size_t i = 0; i < rows_count; ++i) {
         int32_t relative_offset;
+        const int64_t base_offset = rows[i].base_offset;
         const int64_t last_offset = rows[i].last_offset;
         if (!sgs_relative_offset(segment->base_offset, last_offset, &relative_offset))
             return sgs_fail(err, SGS_SEGMENT_OFFSET_OVERFLOW,
                             "offset %" PRId64 " does not fit a segment with base offset %" PRId64, last_offset,
                             segment->base_offset);
-        if (last_offset <= previous)
-            return sgs_fail(err, SGS_INVALID_OFFSET, "offset %" PRId64 " comes after %" PRId64, last_offset, previous);
+        if (last_offset <= previous || (base_offset <= previous && !segment->context->kafka_profile))
+            return sgs_fail(err, SGS_INVALID_OFFSET, "offsets %" PRId64 " to %" PRId64 " come after %" PRId64,
+                            base_offset, last_offset, previous);
         previous = last_offset;
     }
     return SGS_OK;
@@ -67,6 +86,8 @@ static sgs_status check_append(sgs_log_segment *segment, const sgs_slice *slices
         sgs_segment_note_damage(segment); /* the append does without [DUR-25] */
         status = SGS_OK;
     }
+    if (status == SGS_OK)
+        status = know_next_offset(segment, err);
     if (status == SGS_OK)
         status = check_offsets(segment, rows, rows_count, err);
     return status == SGS_OK ? SGS_OK : sgs_segment_fail_in_log(segment, err);
@@ -165,6 +186,7 @@ sgs_status sgs_log_segment_append(sgs_log_segment *segment, const sgs_slice *sli
         *poisoned = atomic_load_explicit(&segment->poisoned, memory_order_relaxed);
         return status;
     }
+    segment->next_offset = rows[rows_count - 1].last_offset + 1;
     atomic_store_explicit(&segment->size, position + (int32_t)bytes, memory_order_release);
     atomic_fetch_add_explicit(&segment->unflushed_records, count_records(rows, rows_count), memory_order_relaxed);
     index_batches(segment, rows, rows_count, position, max_timestamp);

@@ -109,13 +109,15 @@ sgs_status sgs_log_segment_on_become_inactive(sgs_log_segment *segment, sgs_erro
         status = append_final_time_entry(segment, err);
     if (status != SGS_OK)
         return status;
-    segment->sealed = true;
     sgs_error ignored; /* what cannot be made anew now is tried once more at close [DUR-25, DUR-41] */
     if (indexes_need_rebuild(segment))
         (void)sgs_segment_rebuild_indexes(segment, &ignored);
     if (trim_indexes(segment, &ignored) != SGS_OK)
         sgs_segment_note_damage(segment);
-    return trim_log(segment, err);
+    status = trim_log(segment, err);
+    if (status == SGS_OK) /* else it may be tried again, and takes appends until then */
+        segment->sealed = true;
+    return status;
 }
 
 /* ---- to disk ---- */
@@ -160,9 +162,16 @@ sgs_status sgs_log_segment_flush(sgs_log_segment *segment, bool indexes, sgs_err
     sgs_status status = sgs_segment_check_writable(segment, err);
     if (status == SGS_OK)
         status = sync_log(segment, err);
-    if (status == SGS_OK && indexes)
-        status = sgs_segment_load_indexes(segment, err);
-    return status == SGS_OK && indexes ? flush_indexes(segment, err) : status;
+    if (status != SGS_OK || !indexes)
+        return status;
+    status = sgs_segment_load_indexes(segment, err);
+    if (status == SGS_OK)
+        status = flush_indexes(segment, err);
+    if (status == SGS_OK || segment->context->kafka_profile)
+        return status;
+    sgs_segment_note_damage(
+        segment); /* the records are safe; close makes the index anew, or removes it [DUR-25, DUR-41] */
+    return SGS_OK;
 }
 
 /* ---- the end ---- */
@@ -240,10 +249,14 @@ static sgs_status finish_indexes(sgs_log_segment *segment, sgs_error *err)
     if (times_open && atomic_load_explicit(&segment->has_max_timestamp, memory_order_relaxed))
         first = append_final_time_entry(segment, err);
     const bool rebuild = indexes_need_rebuild(segment);
-    const bool given_up = rebuild && sgs_segment_rebuild_indexes(segment, &later) != SGS_OK;
+    bool given_up = rebuild && sgs_segment_rebuild_indexes(segment, &later) != SGS_OK;
     if (!given_up && (offsets_open || times_open || rebuild)) {
-        note_first(&first, err, trim_indexes(segment, &later), &later);
-        note_first(&first, err, flush_indexes(segment, &later), &later);
+        sgs_status status = trim_indexes(segment, &later);
+        if (status == SGS_OK)
+            status = flush_indexes(segment, &later);
+        given_up = status != SGS_OK && !segment->context->kafka_profile;
+        if (!given_up)
+            note_first(&first, err, status, &later);
     }
     sgs_segment_name(segment, SGS_FILE_INDEX, name);
     note_first(&first, err, sgs_abstract_index_close(&segment->offset_index.base, env, name, &later), &later);

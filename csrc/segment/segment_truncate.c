@@ -6,6 +6,7 @@ static sgs_status cut_log(sgs_log_segment *segment, int32_t position, sgs_error 
 {
     const sgs_env *env = segment->context->env;
     const int32_t before = sgs_log_segment_size(segment);
+    segment->next_offset = position == 0 ? segment->base_offset : -1;
     char name[SGS_SEGMENT_NAME_BYTES];
     int fd;
     sgs_status status = sgs_segment_descriptor(segment, &fd, err);

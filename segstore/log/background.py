@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
 import logging
+import queue
 import threading
 import weakref
 from typing import TYPE_CHECKING, NamedTuple
@@ -26,44 +28,67 @@ class _Task(NamedTuple):
 
 
 class _Queue:
-    """What the thread holds on to: tasks, but not the log that gave them."""
+    """What the thread holds on to: tasks, but not the log that gave them.
 
-    def __init__(self) -> None:
-        self.changed = threading.Condition()
+    Only the thread touches `tasks`. What is shared is made of C: nothing here can be left locked by
+    an exception that a signal handler raises in the midst of it.
+    """
+
+    def __init__(self, keeps: object) -> None:
+        self.incoming: queue.SimpleQueue[_Task | None] = queue.SimpleQueue()
         self.tasks: list[_Task] = []
+        self.runner = threading.Lock()
+        """Held by the thread as long as it runs."""
+        self.runner_id = -1
         self.is_closed = False
         self.is_running = False
+        self.keeps = keeps
 
     def close(self) -> None:
-        with self.changed:
-            self.is_closed = True
-            self.tasks.clear()
-            self.changed.notify_all()
+        self.is_closed = True
+        if not self.is_running:  # else the thread does it, which looks at is_closed after that
+            self.keeps = None
+        self.incoming.put(None)
 
     def next_task(self) -> _Task | None:
         """Wait for the next task that is due, None when the queue was closed."""
-        with self.changed:
-            self.is_running = False
-            self.changed.notify_all()
-            while not self.is_closed:
-                if not self.tasks:
-                    self.changed.wait()
-                    continue
+        self.is_running = False
+        while not self.is_closed:
+            seconds = None
+            if self.tasks:
                 wait_ns = self.tasks[0].due_ns - _core.monotonic_ns()
                 if wait_ns <= 0:
                     self.is_running = True
-                    return heapq.heappop(self.tasks)
-                self.changed.wait(wait_ns / _NS)
-            return None
+                    return self._first_task()
+                seconds = wait_ns / _NS
+            with contextlib.suppress(queue.Empty):
+                task = self.incoming.get(timeout=seconds)
+                if task is not None:
+                    heapq.heappush(self.tasks, task)
+        return None
+
+    def _first_task(self) -> _Task | None:
+        return None if self.is_closed else heapq.heappop(self.tasks)
+
+    def clear(self) -> None:
+        """Drop what will not be run."""
+        self.tasks.clear()
+        with contextlib.suppress(queue.Empty):
+            while True:
+                self.incoming.get_nowait()
 
 
-def _run_tasks(queue: _Queue) -> None:
-    while (task := queue.next_task()) is not None:
-        try:
-            task.run()
-        except Exception:  # noqa: BLE001 - the thread survives whatever a task does [DUR-39]
-            _log.exception("background task failed")
-        del task
+def _run_tasks(tasks: _Queue) -> None:
+    with tasks.runner:
+        tasks.runner_id = threading.get_ident()
+        while (task := tasks.next_task()) is not None:
+            try:
+                task.run()
+            except Exception:  # noqa: BLE001 - the thread survives whatever a task does [DUR-39]
+                _log.exception("background task failed")
+            del task
+        tasks.clear()
+        tasks.keeps = None
 
 
 class BackgroundWorker:
@@ -71,11 +96,18 @@ class BackgroundWorker:
 
     Tasks report their own failures; the thread survives them. Nothing here keeps the owner alive:
     a worker that is dropped ends its thread.
+
+    Parameters
+    ----------
+    name : str
+        Of the thread.
+    keeps : object
+        What must not be dropped while a task runs, such as the right to write what it writes.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, keeps: object = None) -> None:
         self._name = name
-        self._queue = _Queue()
+        self._queue = _Queue(keeps)
         self._numbers = itertools.count()
         self._thread: threading.Thread | None = None
         self._finalizer = weakref.finalize(self, self._queue.close)
@@ -83,17 +115,16 @@ class BackgroundWorker:
     def submit(self, task: Callable[[], None], delay_seconds: float = 0.0) -> None:
         """Run *task* once, not before *delay_seconds* from now; after `close` it is left out."""
         due_ns = _core.monotonic_ns() + int(delay_seconds * _NS)
-        queue = self._queue
-        with queue.changed:
-            if queue.is_closed:
-                return
-            if self._thread is None:
-                self._thread = threading.Thread(
-                    target=_run_tasks, args=(queue,), name=self._name, daemon=True
-                )
-                self._thread.start()
-            heapq.heappush(queue.tasks, _Task(due_ns, next(self._numbers), task))
-            queue.changed.notify_all()
+        tasks = self._queue
+        if tasks.is_closed:
+            return
+        tasks.incoming.put(_Task(due_ns, next(self._numbers), task))
+        if self._thread is None:  # a second one, of two who come here at once, has nothing to do
+            thread = threading.Thread(
+                target=_run_tasks, args=(tasks,), name=self._name, daemon=True
+            )
+            thread.start()
+            self._thread = thread
 
     def repeat(self, method: Callable[[], None], seconds: float) -> None:
         """Call the bound *method* every *seconds* until `close`, or until its object is gone."""
@@ -112,24 +143,29 @@ class BackgroundWorker:
         self.submit(run, seconds)
 
     def wait_until_idle(self, timeout: float = 10.0) -> bool:
-        """Wait until no task is running and none is due; False when *timeout* seconds passed."""
-
-        def is_idle() -> bool:
-            queue = self._queue
-            is_due = bool(queue.tasks) and queue.tasks[0].due_ns <= _core.monotonic_ns()
-            return not queue.is_running and not is_due
-
-        with self._queue.changed:
-            return self._queue.changed.wait_for(is_idle, timeout)
+        """Wait until all tasks that are due have ended; False when *timeout* seconds passed."""
+        if self._thread is None or self._queue.is_closed:
+            return True
+        have_ended = threading.Event()
+        self.submit(have_ended.set)
+        return have_ended.wait(timeout)
 
     def close(self) -> None:
         """Drop the tasks that did not begin and wait for the one that runs; twice is harmless."""
+        tasks = self._queue
+        tasks.close()
+        if tasks.runner_id != threading.get_ident():
+            with tasks.runner:
+                pass
+            if self._thread is not None:
+                self._thread.join()
+
+    def drop(self) -> None:
+        """Drop the tasks that did not begin; wait for nothing."""
         self._queue.close()
-        thread = self._thread
-        if thread is not None and thread is not threading.current_thread():
-            thread.join()
 
     def abandon(self) -> None:
         """Forget the thread, in a forked child where it does not exist."""
         self._finalizer.detach()
+        self._queue = _Queue(None)
         self._thread = None

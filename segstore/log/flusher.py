@@ -71,8 +71,10 @@ class Flusher:
         self._durability = durability
         self._background = background
         self._topic_partition = topic_partition
-        self._round_ended = threading.Condition()
-        self._is_syncing = False
+        self._mutex = threading.Lock()
+        self._round = threading.Lock()
+        self._synced_names_version = 0
+        self._has_ended = False
         self._checkpoint_lock = threading.Lock()
         self._oldest_unsynced_ns: int | None = None
         self._oldest_in_round_ns: int | None = None
@@ -105,7 +107,8 @@ class Flusher:
     def wait_until_durable(self, offset: int, generation: int) -> None:
         """Return when a sync that began after the write of *offset* - 1 has ended [DUR-15].
 
-        Also returns when the log was truncated meanwhile: truncating syncs what it leaves.
+        Also returns when the log was truncated meanwhile: before it takes anything away, truncating
+        syncs all that was written.
         """
         while self.durable.message_offset < offset and self._local_log.generation == generation:
             self._join_round(offset)
@@ -133,23 +136,30 @@ class Flusher:
 
     def _join_round(self, offset: int) -> None:
         """Lead a round, or wait for the end of the one that runs."""
-        with self._round_ended:
-            if self.failure is not None:
-                raise self._failed()
-            if self.durable.message_offset >= offset:
-                return
-            if self._is_syncing:
-                self._round_ended.wait()
-                if self.failure is not None:  # this round, or the one that would have covered us
-                    raise self._failed()
-                return
-            self._is_syncing = True
-        try:
-            self._sync_round()
-        finally:
-            with self._round_ended:
-                self._is_syncing = False
-                self._round_ended.notify_all()
+        if self.failure is not None:
+            raise self._failed()
+        if self.durable.message_offset >= offset:
+            return
+        if not self._lead_round() and self.failure is not None:
+            raise self._failed()  # of this round, or the one that would have covered us
+
+    def _lead_round(self, up_to_offset: int | None = None) -> bool:
+        """Sync when nobody does; else wait until the round that runs has ended, and return False.
+
+        The leader holds a lock that the others wait for. It is let go whatever is raised, and
+        wherever: these locks are not classes of Python, whose methods could be interrupted.
+        """
+        own = threading.Lock()
+        with own:
+            with self._mutex:
+                running = self._round
+                if not running.locked():
+                    self._round = running = own
+            if running is own:
+                self._sync_round(up_to_offset)
+                return True
+        with running:
+            return False
 
     def _sync_round(self, up_to_offset: int | None = None) -> None:
         """Sync what was written so far, ascending, then the names [DUR-13].
@@ -157,36 +167,57 @@ class Flusher:
         With *up_to_offset*, a segment's base, only the segments below it.
         """
         log = self._local_log
-        with self._append_lock:
-            generation = log.generation
-            target = log.log_end
-            if up_to_offset is not None:
-                if up_to_offset not in log.segments:
-                    return  # the log was truncated before this round began
-                target = min(target, LogOffsetMetadata(up_to_offset, up_to_offset, 0))
-            segments = log.segments.values(
-                min(self.durable.message_offset, target.message_offset), target.message_offset
-            )
-            active = log.segments.active_segment
-            names_changed, log.names_changed = log.names_changed, False
-            self._oldest_in_round_ns, self._oldest_unsynced_ns = self._oldest_unsynced_ns, None
         try:
+            with self._append_lock:
+                self._require_not_ended()
+                generation = log.generation
+                target = log.log_end
+                if up_to_offset is not None:
+                    if up_to_offset not in log.segments:
+                        return  # the log was truncated before this round began
+                    target = min(target, LogOffsetMetadata(up_to_offset, up_to_offset, 0))
+                segments = log.segments.values(
+                    min(self.durable.message_offset, target.message_offset), target.message_offset
+                )
+                active = log.segments.active_segment
+                names_version = log.names_version
+                self._oldest_in_round_ns, self._oldest_unsynced_ns = self._oldest_unsynced_ns, None
             for segment in segments:
                 self._sync_segment(segment, indexes=segment is not active)
-            if names_changed:
-                log.directory.sync()
-        except SegstoreError as error:
+            self._sync_names(names_version)
             with self._append_lock:
-                log.names_changed = log.names_changed or names_changed
+                self._oldest_in_round_ns = None
+                if log.generation == generation and target > self.durable:
+                    self.durable = target
+        except BaseException as error:
+            with self._append_lock:
                 self._oldest_unsynced_ns = self._oldest_in_round_ns or self._oldest_unsynced_ns
                 self._oldest_in_round_ns = None
             if isinstance(error, FsyncFailedError):
                 self.poison(error)
             raise
-        with self._append_lock:
-            self._oldest_in_round_ns = None
-            if log.generation == generation and target > self.durable:
-                self.durable = target
+
+    def _sync_names(self, version: int) -> None:
+        """Sync the directory when files were created or renamed since it last was."""
+        if version > self._synced_names_version:
+            self._local_log.directory.sync()
+            self._synced_names_version = version
+
+    def sync_before_truncation(self, offset: int) -> None:
+        """Sync everything that is there, for those who wait for records below *offset* [DUR-15].
+
+        Called under the append lock, before anything is cut: whoever sees that the log was
+        truncated may go on.
+        """
+        log = self._local_log
+        if self.durable.message_offset >= offset:
+            return
+        with self.poisoned_by(FsyncFailedError):
+            for segment in log.segments.values(self.durable.message_offset, offset):
+                segment.flush(indexes=segment is not log.segments.active_segment)
+            self._sync_names(log.names_version)
+        if self.failure is not None:
+            raise self._failed()
 
     def _sync_segment(self, segment: Segment, *, indexes: bool) -> None:
         try:
@@ -219,7 +250,8 @@ class Flusher:
             return
         try:
             if following.base_offset > self.durable.message_offset:
-                self._lead_round(following.base_offset)
+                while not self._lead_round(following.base_offset):
+                    pass  # that one may have begun before this segment's end
             else:
                 self._sync_segment(segment, indexes=True)
             self.write_recovery_point()
@@ -227,18 +259,8 @@ class Flusher:
             self.poison(error)
         except SegstoreError:
             _log.warning("%s: sync after a roll failed", segment.name, exc_info=True)
-
-    def _lead_round(self, up_to_offset: int) -> None:
-        with self._round_ended:
-            while self._is_syncing:
-                self._round_ended.wait()
-            self._is_syncing = True
-        try:
-            self._sync_round(up_to_offset)
-        finally:
-            with self._round_ended:
-                self._is_syncing = False
-                self._round_ended.notify_all()
+        except Exception as error:  # noqa: BLE001 - nobody else would hear of it [DUR-39]
+            self.poison(error)
 
     def _flush_by_timer(self) -> None:
         if self.failure is not None or self._oldest_unsynced_ns is None:
@@ -249,6 +271,8 @@ class Flusher:
             pass  # kept in `failure`: every later mutation and close raise it [DUR-39]
         except SegstoreError:
             _log.warning("timed sync of %s failed", self._topic_partition, exc_info=True)
+        except Exception as error:  # noqa: BLE001 - nobody else would hear of it [DUR-39]
+            self.poison(error)
 
     def write_recovery_point(self) -> None:
         """Write the recovery point checkpoint, with an offset that is durable [DUR-21]."""
@@ -270,6 +294,7 @@ class Flusher:
 
     def _write_recovery_point(self, offset: int) -> None:
         if offset != self.recovery_point:
+            self._require_not_ended()
             directory = self._local_log.directory
             write_offset(directory, RECOVERY_POINT_CHECKPOINT, self._topic_partition, offset)
             self.recovery_point = offset
@@ -288,7 +313,7 @@ class Flusher:
         self._oldest_unsynced_ns = None
 
     @contextlib.contextmanager
-    def poisoned_by(self, *causes: type[SegstoreError]) -> Iterator[None]:
+    def poisoned_by(self, *causes: type[BaseException]) -> Iterator[None]:
         """Make the log read-only when one of these errors comes out of the block [DUR-38]."""
         try:
             yield
@@ -296,13 +321,32 @@ class Flusher:
             self.poison(error)
             raise
 
-    def poison(self, error: SegstoreError) -> None:
+    def poison(self, error: BaseException) -> None:
         """Make the log read-only; the first error stays."""
-        if self.failure is None:
+        if self.failure is not None:
+            return
+        if isinstance(error, SegstoreError):
             self.failure = error
-            _log.error("%s is read-only from here on: %s", self._topic_partition, error)
-        with self._round_ended:
-            self._round_ended.notify_all()
+        else:
+            self.failure = IllegalStateError(f"interrupted by {type(error).__name__}: {error}")
+            self.failure.__cause__ = error
+        _log.error("%s is read-only from here on: %s", self._topic_partition, self.failure)
+
+    def end(self) -> None:
+        """Write nothing any more, and wait until nobody is about to; the log was closed before.
+
+        Who still waits for a sync is told that the log is closed.
+        """
+        with self._append_lock:
+            self._has_ended = True
+        with self._mutex:
+            running = self._round
+        with running, self._checkpoint_lock:
+            pass
+
+    def _require_not_ended(self) -> None:
+        if self._has_ended:
+            raise ClosedError("the log is closed", file=self._local_log.directory.path)
 
     def _failed(self) -> SegstoreError:
         cause = self.failure

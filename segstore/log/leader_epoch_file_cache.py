@@ -6,7 +6,7 @@ import logging
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final
 
-from segstore.errors import IllegalArgumentError, SegstoreError
+from segstore.errors import IllegalArgumentError
 from segstore.log.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     MAX_CHECKPOINT_BYTES,
@@ -89,13 +89,14 @@ class LeaderEpochFileCache:
         Entries of a newer epoch, or that begin at or above *start_offset*, are dropped. Returns
         whether anything changed.
         """
-        before = self._entries, self._is_dirty
-        if not self.note(epoch, start_offset):
-            return False
+        before = self._entries
         try:
+            if not self.note(epoch, start_offset):
+                return False
             self.flush()
-        except SegstoreError:  # so that the next try writes it [DUR-12]
-            self._entries, self._is_dirty = before
+        except BaseException:  # so that the next try writes it [DUR-12]
+            self._is_dirty = True  # the file may be either one
+            self._entries = before
             raise
         return True
 

@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import logging
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from segstore.config import MAX_INT
 from segstore.errors import (
     CorruptLogError,
-    IllegalArgumentError,
     IllegalStateError,
     LogTruncatedError,
     OffsetOutOfRangeError,
     SegstoreError,
 )
-from segstore.log.arguments import integer
 from segstore.log.checkpoints import LogState
-from segstore.log.partition_directory import INDEX_FILE_SUFFIXES, file_name
-from segstore.log.segment import Segment, roll_jitter_ms
+from segstore.log.log_tail import LogTail
 from segstore.log.transaction_index import (
     remove_snapshots_above,
     remove_snapshots_at,
@@ -29,19 +24,16 @@ from segstore.types import LogOffsetMetadata
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from typing_extensions import Buffer
-
-    from segstore._core import BatchHeaders, Directory, FetchedBytes, SegmentContext
+    from segstore._core import Directory, FetchedBytes, SegmentContext
     from segstore.config import LogConfig
     from segstore.log.background import BackgroundWorker
+    from segstore.log.segment import Segment
     from segstore.log.segments import Segments
 
 NO_BYTES_VISIBLE: Final = -1
 
-_log = logging.getLogger(__name__)
 
-
-class LocalLog:
+class LocalLog(LogTail):
     """Kafka ``LocalLog``: the active segment, the log end, and everything that changes them.
 
     ``segments`` and ``log_end`` are immutable objects that are replaced: a reader takes each with
@@ -55,8 +47,8 @@ class LocalLog:
         The next offset, and the segment and byte where it will be; published after the bytes.
     generation : int
         Raised whenever bytes or names that were written may be gone again [DUR-13].
-    names_changed : bool
-        A file was created or renamed since the directory was last synced.
+    cuts_done : int
+        How many truncations have come to their end; for `check_not_cut`.
     """
 
     def __init__(  # noqa: PLR0913 - what a log consists of
@@ -68,116 +60,11 @@ class LocalLog:
         log_end: LogOffsetMetadata,
         background: BackgroundWorker,
     ) -> None:
-        self.directory = directory
-        self.config = config
-        self.segments = segments
-        self.log_end = log_end
+        super().__init__(directory, context, config, segments, log_end, background)
         self.generation = 0
+        self.cuts_done = 0
         self._cuts: list[int] = []
-        self.names_changed = True
         self.may_have_gaps = False
-        self._context = context
-        self._background = background
-        self._awaiting_deletion: dict[int, Segment] = {}
-        self._become_active(segments.active_segment)
-
-    def _become_active(self, segment: Segment) -> None:
-        self._active = segment
-        self._max_segment_ms = self.config.roll_ms - roll_jitter_ms(self.config)
-
-    # ---- append and roll -------------------------------------------------------------------------
-
-    def append(self, batches: Buffer, headers: BatchHeaders, last_offset: int) -> None:
-        """Write whole batches behind the log end and publish the new one [LOC-5, CON-4]."""
-        active = self._active
-        active.append(batches, headers)
-        self.log_end = LogOffsetMetadata(last_offset + 1, active.base_offset, active.size_bytes)
-
-    @property
-    def is_poisoned(self) -> bool:
-        """A failed write could not be undone: nothing may be written any more [DUR-32]."""
-        return self._active.poisoned
-
-    def roll_if_needed(
-        self, max_timestamp: int, max_offset: int, size_bytes: int, now_ms: int, first_offset: int
-    ) -> Segment | None:
-        """Begin a new segment at *first_offset* when the active one cannot take what comes.
-
-        Source: [APP-12].
-
-        Returns the segment that was sealed, None when there was no need.
-        """
-        sealed = self._active
-        if not sealed.should_roll(
-            self._max_segment_ms,
-            self.config.roll_bytes,
-            max_timestamp,
-            max_offset,
-            size_bytes,
-            now_ms,
-        ):
-            return None
-        self._roll_at(first_offset)
-        return sealed
-
-    def roll(self, expected_next_offset: int | None = None) -> Segment:
-        """Begin a new segment at the log end; returns it [LOC-11].
-
-        An active segment that is empty and begins there already is made anew (KAFKA-6388).
-
-        Raises
-        ------
-        IllegalArgumentError
-            *expected_next_offset* is above the log end: every later append would fail.
-        """
-        end = self.log_end.message_offset
-        if expected_next_offset is not None and integer("offset", expected_next_offset) > end:
-            raise IllegalArgumentError(
-                f"a segment at {expected_next_offset} would leave a gap behind {end}",
-                found=str(expected_next_offset),
-                expected=f"at most {end}",
-            )
-        return self._roll_at(end)
-
-    def _roll_at(self, base_offset: int) -> Segment:
-        sealed = self._active
-        if sealed.base_offset == base_offset:
-            if sealed.size_bytes > 0:
-                raise IllegalStateError(f"the segment at {base_offset} has data", file=sealed.name)
-            return self._recreate_empty_segment(sealed)
-        created = self._create_segment(base_offset)
-        try:
-            sealed.on_become_inactive()
-        except SegstoreError:
-            created.delete_files()
-            raise
-        self._publish(created, self.log_end.message_offset)
-        return created
-
-    def _recreate_empty_segment(self, segment: Segment) -> Segment:
-        segment.change_suffix(".deleted")
-        try:
-            created = self._create_segment(segment.base_offset)
-        except SegstoreError:
-            segment.change_suffix("")
-            raise
-        self._unlink_later(segment)
-        self._publish(created, self.log_end.message_offset)
-        return created
-
-    def _create_segment(self, base_offset: int) -> Segment:
-        """Create the files of a new segment; index files without a log at that base go."""
-        for kind in INDEX_FILE_SUFFIXES:
-            self.directory.unlink(file_name(base_offset, kind), missing_ok=True)
-        segment = Segment(self._context, base_offset, create=True)
-        self.names_changed = True
-        return segment
-
-    def _publish(self, segment: Segment, log_end_offset: int) -> None:
-        """Make *segment* the active one: there is never a moment without one [CON-9]."""
-        self.segments = self.segments.with_segment(segment)
-        self._become_active(segment)
-        self.log_end = LogOffsetMetadata(log_end_offset, segment.base_offset, segment.size_bytes)
 
     # ---- read ------------------------------------------------------------------------------------
 
@@ -310,14 +197,20 @@ class LocalLog:
             raise IllegalStateError(f"no segment at or below {offset}", file=self.directory.path)
         cut = last.translate_offset(offset)
         position = last.size_bytes if cut is None else cut.position
+        max_segment_ms = self._draw_max_segment_ms()
+        log_end = LogOffsetMetadata(offset, last.base_offset, position)
         self._note_cut(offset if cut is None else min(offset, cut.base_offset))
-        self._become_active(last)
-        self.log_end = LogOffsetMetadata(offset, last.base_offset, position)
+        self._is_cutting = True
+        self._active = last
+        self._max_segment_ms = max_segment_ms
+        self.log_end = log_end
         if removed:
             self._take_out(reversed(removed))
             self.segments = self.segments.without(removed)
             self.directory.sync()
         last.truncate_to(offset)
+        self._is_cutting = False
+        self.cuts_done = len(self._cuts)
         truncate_transaction_index(self.directory, last.base_offset, offset)
         remove_snapshots_above(self.directory, offset)
         return removed
@@ -325,13 +218,15 @@ class LocalLog:
     def truncate_fully_and_start_at(self, offset: int) -> list[Segment]:
         """Take out everything and begin an empty log at *offset* [LOC-15, DUR-18]."""
         removed = list(self.segments)
-        self._note_cut(self.segments.first_segment.base_offset)
+        self._note_cut(removed[0].base_offset)
+        self._is_cutting = True
         self._take_out(reversed(removed))
         self.directory.sync()
         created = self._create_segment(offset)
         self.directory.sync()
-        self.segments = self.segments.without(removed)
-        self._publish(created, offset)
+        self._publish(self.segments.without(removed).with_segment(created), created, offset)
+        self._is_cutting = False
+        self.cuts_done = len(self._cuts)
         remove_snapshots_above(self.directory, -1)
         return removed
 
@@ -340,17 +235,23 @@ class LocalLog:
         self._cuts.append(offset)
         self.generation += 1
 
-    def check_not_cut(self, generation: int, next_offset: int) -> None:
-        """Raise when records below *next_offset* were cut since *generation* [DUR-77].
+    def check_not_cut(self, cuts_done: int, next_offset: int) -> None:
+        """Raise when records below *next_offset* were cut [DUR-77].
+
+        Parameters
+        ----------
+        cuts_done : int
+            What the attribute was before the reader looked at anything else: a cut that had begun
+            by then may have been seen in part.
+        next_offset : int
+            End of what was read.
 
         Raises
         ------
         LogTruncatedError
             They, or others in their place, are not those that a reader asked for.
         """
-        if self.generation == generation:
-            return
-        cut = min(self._cuts[generation:])
+        cut = min(self._cuts[cuts_done:], default=next_offset)
         if cut < next_offset:
             raise LogTruncatedError(
                 f"the log was truncated to {cut} while it was read up to {next_offset}",
@@ -372,24 +273,8 @@ class LocalLog:
         """Rename to ``.deleted`` in the order given; unlink later [LOC-20]."""
         for segment in segments:
             segment.change_suffix(".deleted")
-            self.names_changed = True
+            self.names_version += 1
             self._unlink_later(segment)
-
-    def _unlink_later(self, segment: Segment) -> None:
-        self._awaiting_deletion[id(segment)] = segment
-        delay = self.config.file_delete_delay_ms / 1000
-        self._background.submit(partial(self._unlink, segment), delay)
-
-    def _unlink(self, segment: Segment) -> None:
-        """Unlink a segment's files; readers that hold it keep reading, it closes with the last.
-
-        Source: [CON-7].
-        """
-        if self._awaiting_deletion.pop(id(segment), None) is not None:
-            try:
-                segment.delete_files()
-            except SegstoreError:  # garbage: tried again by the next open [DUR-42]
-                _log.warning("%s could not be removed", segment.name, exc_info=True)
 
     # ---- close -----------------------------------------------------------------------------------
 

@@ -191,6 +191,7 @@ class LogAppender(LogReader):
         with self._append_lock:
             self._require_writable()
             self._flusher.check_window()
+            self._local_log.settle()
             self._input.check_follows(headers, self.log_end_offset, self._epochs.latest_epoch)
             first = int(headers["base_offset"][0])
             if first > self.log_end_offset:
@@ -240,6 +241,7 @@ class LogAppender(LogReader):
                 self._require_writable()
             if self._has_window:
                 flusher.check_window()
+            self._local_log.settle()
             first = self._local_log.log_end.message_offset
             latest_epoch = self._epochs.latest_epoch
             epoch = latest_epoch

@@ -173,7 +173,7 @@ class LogReader:
         flag("min_one_message", min_one_message)
         if max_bytes < 0:
             raise IllegalArgumentError(f"max_bytes {max_bytes} is negative", found=str(max_bytes))
-        generation = self._local_log.generation
+        cuts_done = self._local_log.cuts_done
         bound = self._bound(isolation)
         if offset < self._log_start_offset:
             end = self.log_end_offset
@@ -184,7 +184,7 @@ class LogReader:
                 offset, max_length, bound, min_one_message=min_one_message
             )
         except SegstoreError:
-            self._local_log.check_not_cut(generation, bound.message_offset)
+            self._local_log.check_not_cut(cuts_done, bound.message_offset)
             raise
         topic, partition = self.topic_partition
         return FetchDataInfo(
@@ -236,7 +236,7 @@ class LogReader:
         """
         self._require_open()
         flag("check_crcs", check_crcs)
-        generation = self._local_log.generation
+        cuts_done = self._local_log.cuts_done
         bound = self._bound(isolation)
         log_start = self._log_start_offset
         start = log_start if start_offset is None else integer("start_offset", start_offset)
@@ -253,7 +253,7 @@ class LogReader:
             end_offset=end if end_offset is None else min(end, end_offset),
             bound=bound,
             aborted=self._aborted(isolation),
-            generation=generation,
+            cuts_done=cuts_done,
             columns=columns,
             start_timestamp=start_timestamp,
             end_timestamp=end_timestamp,

@@ -75,7 +75,7 @@ class LogScan:
         "_bound",
         "_check_crcs",
         "_codecs",
-        "_generation",
+        "_cuts_done",
         "_local_log",
         "_timestamps",
         "_topic_partition",
@@ -93,7 +93,7 @@ class LogScan:
         start_offset: int,
         end_offset: int,
         bound: LogOffsetMetadata,
-        generation: int,
+        cuts_done: int,
         aborted: AbortedTransactions | None = None,
         columns: Sequence[str] | None = None,
         start_timestamp: int | None = None,
@@ -108,7 +108,7 @@ class LogScan:
         self._topic_partition = topic_partition
         self._bound = bound
         self._aborted = aborted
-        self._generation = generation
+        self._cuts_done = cuts_done
         self._timestamps = (
             MIN_LONG if start_timestamp is None else start_timestamp,
             MAX_LONG if end_timestamp is None else end_timestamp,
@@ -279,12 +279,12 @@ class LogScan:
             try:
                 chunk = next(chunks, None)
             except SegstoreError:
-                self._local_log.check_not_cut(self._generation, self.end_offset)
+                self._local_log.check_not_cut(self._cuts_done, self.end_offset)
                 raise
             read_up_to = self.end_offset
             if chunk is not None:
                 read_up_to = min(read_up_to, int(chunk.headers["last_offset"][-1]) + 1)
-            self._local_log.check_not_cut(self._generation, read_up_to)
+            self._local_log.check_not_cut(self._cuts_done, read_up_to)
             if chunk is not None:
                 yield chunk
 

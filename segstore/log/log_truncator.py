@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from segstore.errors import FsyncFailedError, IllegalArgumentError, SegstoreError
+from segstore.errors import FsyncFailedError, IllegalArgumentError
 from segstore.log.arguments import integer
 from segstore.log.local_log import out_of_range
 from segstore.log.log_appender import LogAppender
@@ -28,7 +28,6 @@ class LogTruncator(LogAppender):
         Source: [TRU-1..TRU-3].
 
         A batch that holds *offset* goes whole; the next append gets *offset* all the same [TRU-5].
-        Below the log start, all records go and the log start moves back to *offset*.
         Below the log start it empties the log and moves the log start back to *offset*: deleted
         records do not come back [TRU-2].
 
@@ -57,11 +56,12 @@ class LogTruncator(LogAppender):
 
     def _truncate(self, offset: int) -> None:
         local_log, flusher = self._local_log, self._flusher
-        was_durable = flusher.durable.message_offset >= offset
+        local_log.settle()
         kept_end = local_log.end_of_data_below(offset)
+        flusher.sync_before_truncation(offset)
         with flusher.poisoned_by(FsyncFailedError):  # nothing was changed yet [DUR-30]
             flusher.lower_recovery_point(min(offset, kept_end))
-        with flusher.poisoned_by(SegstoreError):  # memory and disk may be apart [DUR-38]
+        with flusher.poisoned_by(BaseException):  # memory and disk may be apart [DUR-38]
             flusher.note_hole(kept_end, offset)
             local_log.truncate_to(offset)
             self._epochs.truncate_from_end(offset)
@@ -70,8 +70,7 @@ class LogTruncator(LogAppender):
             if offset < self._log_start_offset:
                 self._log_start_offset = offset
                 self._places.write_log_start(offset)
-            if was_durable:
-                flusher.note_durable(local_log.log_end)
+            flusher.note_durable(local_log.log_end)
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove all records, durably, and go on at *offset* [TRU-4]."""
@@ -84,10 +83,11 @@ class LogTruncator(LogAppender):
             self._truncate_fully(offset)
 
     def _truncate_fully(self, offset: int) -> None:
+        self._local_log.settle()
         with self._flusher.poisoned_by(FsyncFailedError):  # nothing was changed yet [DUR-30]
             self._flusher.lower_recovery_point(min(offset, self._log_start_offset))
             self._places.write_log_start(offset)
-        with self._flusher.poisoned_by(SegstoreError):  # memory and disk may be apart [DUR-38]
+        with self._flusher.poisoned_by(BaseException):  # memory and disk may be apart [DUR-38]
             self._local_log.truncate_fully_and_start_at(offset)
             self._log_start_offset = offset
             self._epochs.clear_and_flush()
@@ -124,6 +124,7 @@ class LogTruncator(LogAppender):
                     offset, self._log_start_offset, self.high_watermark, self._directory
                 )
             if offset > self._log_start_offset:
+                self._local_log.settle()
                 with self._flusher.poisoned_by(FsyncFailedError):
                     self._places.write_log_start(offset)
                     self._log_start_offset = offset

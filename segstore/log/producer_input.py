@@ -155,7 +155,7 @@ def _analyzed(
             expected="bytes, MemoryRecords or EncodedBatches; append() takes records",
         ) from None
     headers, analysis = _core.analyze_append(data, origin=origin, **rules)
-    if data and not analysis.valid_bytes:
+    if data and not _core.scan_batches(data, check_crc=False, max_batches=1)[1].valid_bytes:
         raise CorruptRecordError(
             "there is no complete batch, nothing was appended",
             position=0,

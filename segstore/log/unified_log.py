@@ -86,7 +86,7 @@ class UnifiedLog(LogTruncator):
         self._codecs = codecs
         self._lock = lock
         self._append_lock = threading.Lock()
-        self._background = BackgroundWorker(f"segstore-{self.topic_partition}")
+        self._background = BackgroundWorker(f"segstore-{self.topic_partition}", keeps=lock)
         self._epochs = loaded.epochs
         self._state = loaded.state
         self._log_start_offset = loaded.log_start_offset
@@ -240,8 +240,8 @@ class UnifiedLog(LogTruncator):
             if self._is_closed:
                 return
             self._is_closed = True
-        self._background.close()
         try:
+            self._background.close()
             if not self.read_only:
                 self._close_cleanly()
         finally:
@@ -251,6 +251,8 @@ class UnifiedLog(LogTruncator):
         if self._flusher.failure is not None:
             self._refuse(self._flusher.failure)
         local_log = self._local_log
+        with self._append_lock:
+            local_log.settle()  # no mark on what was interrupted
         self._flusher.flush()
         active = local_log.segments.active_segment
         active.on_become_inactive()
@@ -275,14 +277,22 @@ class UnifiedLog(LogTruncator):
 
         As if the process had died (Kafka ``closeQuietly``).
         """
-        if self._is_closed:
+        if self.closed:
             return
         self._require_open()
-        self._is_closed = True
-        self._background.close()
-        self._let_go()
+        with self._append_lock:  # who is inside an append leaves it first [DUR-70]
+            if self._is_closed:
+                return
+            self._is_closed = True
+        try:
+            self._background.close()
+        finally:
+            self._let_go()
 
     def _let_go(self) -> None:
+        self._background.close()  # once more, when that was interrupted
+        if not self.read_only:
+            self._flusher.end()
         self._local_log.close_quietly()
         if self._lock is not None:
             self._lock.release()
@@ -304,6 +314,7 @@ class UnifiedLog(LogTruncator):
     def __del__(self, warn: Callable[..., None] = warnings.warn) -> None:
         if getattr(self, "_is_closed", True) or self._process_id != _core.process_id():
             return
+        self._background.drop()
         if not self.read_only:
             message = (
                 f"the log {self.path} was dropped without close(): the next open will recover it"

@@ -75,4 +75,60 @@ TEST(a_full_disk_keeps_no_reader_from_a_segment_without_indexes)
     segment_kit_close(&kit);
 }
 
+/* [DUR-25, DUR-35, DUR-41] the records are on disk, and that is what was asked for */
+TEST(a_sync_of_an_index_that_failed_ends_no_writing)
+{
+    segment_kit kit;
+    segment_kit_open(&kit);
+    REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
+    for (int i = 0; i < 100; ++i)
+        EXPECT_OK(segment_kit_append(&kit, i, 1, i, 100), &kit.err);
+    memory_env_fail(&kit.memory, "sync_file", 1, EIO);
+    EXPECT_OK(sgs_log_segment_flush(kit.segment, true, &kit.err), &kit.err);
+    EXPECT_OK(segment_kit_append(&kit, 100, 1, 100, 100), &kit.err);
+    memory_env_fail_always(&kit.memory, "sync_file", 1, EIO);
+    EXPECT_OK(sgs_log_segment_close(kit.segment, &kit.err), &kit.err);
+    kit.segment = NULL;
+    EXPECT_TRUE(!temporary_has(&kit.directory, "00000000000000000000.index")); /* nobody may believe them */
+    EXPECT_TRUE(!temporary_has(&kit.directory, "00000000000000000000.timeindex"));
+    segment_kit_close(&kit);
+}
+
+/* A seal that failed has not happened: the segment takes appends, and can be sealed later. */
+TEST(a_seal_that_failed_may_be_tried_again)
+{
+    segment_kit kit;
+    segment_kit_open(&kit);
+    kit.context.preallocate = true;
+    kit.context.segment_bytes = 100000;
+    REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
+    EXPECT_OK(segment_kit_append(&kit, 0, 1, 7, 100), &kit.err);
+    memory_env_fail(&kit.memory, "file_info", 1, EIO);
+    EXPECT_TRUE(sgs_log_segment_on_become_inactive(kit.segment, &kit.err) != SGS_OK);
+    EXPECT_OK(segment_kit_append(&kit, 1, 1, 8, 100), &kit.err);
+    EXPECT_OK(sgs_log_segment_on_become_inactive(kit.segment, &kit.err), &kit.err);
+    EXPECT_STATUS(segment_kit_append(&kit, 2, 1, 9, 100), SGS_ILLEGAL_STATE);
+    EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_LOG), 200);
+    segment_kit_close(&kit);
+}
+
+/* By the last batch, not by the last index entry: two batches of the same offsets would be two truths. */
+TEST(offsets_that_the_segment_has_are_refused)
+{
+    segment_kit kit;
+    segment_kit_open(&kit);
+    REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
+    EXPECT_OK(segment_kit_append(&kit, 0, 3, 7, 100), &kit.err);
+    EXPECT_STATUS(segment_kit_append(&kit, 0, 3, 7, 100), SGS_INVALID_OFFSET);
+    EXPECT_STATUS(segment_kit_append(&kit, 2, 3, 7, 100), SGS_INVALID_OFFSET);
+    EXPECT_OK(sgs_log_segment_close(kit.segment, &kit.err), &kit.err);
+    REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
+    EXPECT_STATUS(segment_kit_append(&kit, 2, 1, 7, 100), SGS_INVALID_OFFSET);
+    EXPECT_OK(segment_kit_append(&kit, 3, 1, 7, 100), &kit.err);
+    EXPECT_EQ_I64(truncate_to(&kit, 3), 100);
+    EXPECT_STATUS(segment_kit_append(&kit, 2, 1, 7, 100), SGS_INVALID_OFFSET);
+    EXPECT_OK(segment_kit_append(&kit, 3, 1, 7, 100), &kit.err);
+    segment_kit_close(&kit);
+}
+
 TEST_MAIN()

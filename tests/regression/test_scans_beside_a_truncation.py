@@ -69,3 +69,24 @@ def test_a_fetch_with_an_old_bound(log, monkeypatch):
     monkeypatch.setattr(log._local_log, "fetch", fetch_later)
     with pytest.raises(LogTruncatedError):
         log.read(350, 100)
+
+
+def test_a_scan_made_during_a_truncation(log, monkeypatch):
+    """The old end was seen, and the truncation had begun: segments and bytes go meanwhile."""
+    scans = []
+    local_log = log._local_log
+    take_out = local_log._take_out
+
+    def look_first(segments):
+        bound = before
+        scan = log.scan()
+        scan._bound, scan.end_offset = bound, bound.message_offset
+        scans.append(scan)
+        take_out(segments)
+
+    before = local_log.log_end
+    monkeypatch.setattr(local_log, "_take_out", look_first)
+    log.truncate_to(150)
+
+    with pytest.raises(LogTruncatedError):
+        scans[0].tuples()

@@ -128,5 +128,5 @@ def test_aborted_transactions_are_sorted_by_their_producers():
 
 def test_an_unknown_isolation_is_refused(tmp_path: Path):
     """Names are those of `Isolation`."""
-    with segstore.open(tmp_path / "t-0") as log, pytest.raises(ValueError, match="Isolation"):
+    with segstore.open(tmp_path / "t-0") as log, pytest.raises(ValueError, match="isolation"):
         log.scan(isolation="serializable")
