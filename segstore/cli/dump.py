@@ -14,6 +14,9 @@ from segstore.errors import LogNotFoundError
 if TYPE_CHECKING:
     from segstore.cli.decoders.record_decoder import RecordDecoder
 
+# Without the others Kafka goes on with the next file [format.md 18.5].
+NEEDED = (".log", ".checkpoint", ".index", ".timeindex")
+
 STRING_DECODER = "StringDecoder"
 
 DECODER_TOPICS = {
@@ -150,7 +153,7 @@ def decoder_of(arguments: argparse.Namespace) -> RecordDecoder | None:
 
 def dump_file(path: str, options: DumpOptions, findings: Findings) -> None:
     """Dump one file by its suffix; add what was found to *findings*."""
-    if not Path(path).exists():
+    if path.endswith(NEEDED) and not Path(path).exists():
         raise LogNotFoundError("there is no such file", file=path)
     write_line(f"Dumping {path}")
     name = path.rpartition("/")[2]

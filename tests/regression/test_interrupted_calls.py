@@ -22,6 +22,9 @@ from segstore.log.log_tail import LogTail
 from segstore.records.compression import codec_table
 from tests.log_kit import offsets
 
+# The exception may strike inside a finalizer or a collector's hook, where Python only tells of it.
+pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
 BUDGET_SECONDS = 1.5
 
 
