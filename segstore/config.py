@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 MAX_INT: Final = 2**31 - 1
 MAX_LONG: Final = 2**63 - 1
+MIN_LONG: Final = -(2**63)
 
 COMPRESSION_TYPES: Final = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
 

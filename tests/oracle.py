@@ -71,15 +71,7 @@ class OracleLog:
         self.log_start_offset = max(self.log_start_offset, before_offset)
         return self.log_start_offset
 
-    def offset_for_timestamp(self, timestamp: int, segment_bases: list[int]) -> int | None:
-        """The first segment that has a late enough record answers, alone [TS-2]."""
-        every = [record for batch in self.batches for record in batch]
-        for base, following in zip(
-            segment_bases, [*segment_bases[1:], self.log_end_offset], strict=True
-        ):
-            inside = [record for record in every if base <= record.offset < following]
-            late = [record for record in inside if record.timestamp >= timestamp]
-            if late:
-                found = [record.offset for record in late if record.offset >= self.log_start_offset]
-                return min(found, default=None)
-        return None
+    def offset_for_timestamp(self, timestamp: int) -> int | None:
+        """The first record that can be read and is late enough."""
+        late = (record for record in self.records() if record.timestamp >= timestamp)
+        return next((record.offset for record in late), None)

@@ -2,6 +2,7 @@
 #include "record/validate_rules.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 #include "base/bytes.h"
 
@@ -127,6 +128,25 @@ sgs_status sgs_append_note(const sgs_append_batch *batch, int64_t index, sgs_rec
     return sgs_buffer_append(&validator->record_errors, &record_error, sizeof record_error, err);
 }
 
+static sgs_status describe_timestamp(const sgs_validation_options *options, size_t batch,
+                                     const sgs_record_error *record_error, sgs_error *err)
+{
+    const int64_t timestamp = record_error->value;
+    const bool is_ahead = timestamp > options->now_ms;
+    const int64_t limit = is_ahead ? options->timestamp_after_max_ms : options->timestamp_before_max_ms;
+    const char *const side = is_ahead ? "ahead of" : "behind";
+    (void)sgs_fail(err, SGS_INVALID_RECORD,
+                   "batch %zu, record %" PRId32 ": timestamp %" PRId64 " is more than %s = %" PRId64
+                   " ms %s the clock, %" PRId64,
+                   batch, record_error->record_index, timestamp,
+                   is_ahead ? "message.timestamp.after.max.ms" : "message.timestamp.before.max.ms", limit, side,
+                   options->now_ms);
+    (void)snprintf(err->found, sizeof err->found, "%" PRId64, timestamp);
+    (void)snprintf(err->expected, sizeof err->expected, "at most %" PRId64 " ms %s %" PRId64, limit, side,
+                   options->now_ms);
+    return err->status;
+}
+
 sgs_status sgs_record_error_describe(const sgs_log_validator *validator, const sgs_record_error *record_error,
                                      sgs_error *err)
 {
@@ -141,9 +161,7 @@ sgs_status sgs_record_error_describe(const sgs_log_validator *validator, const s
         return sgs_fail(err, SGS_INVALID_RECORD, "batch %zu, record %" PRId32 ": no key, in a compacted topic", batch,
                         index);
     case SGS_RECORD_TIMESTAMP_OUT_OF_RANGE:
-        return sgs_fail(err, SGS_INVALID_RECORD,
-                        "batch %zu, record %" PRId32 ": timestamp %" PRId64 " is not accepted at %" PRId64, batch,
-                        index, value, validator->options.now_ms);
+        return describe_timestamp(&validator->options, batch, record_error, err);
     case SGS_RECORD_TIMESTAMP_TYPE:
         return sgs_fail(err, SGS_INVALID_RECORD,
                         "batch %zu, record %" PRId32 ": append time %" PRId64 " was stamped by a client", batch, index,

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import operator
 import os
-from typing import Any, Final
+from typing import Any
 
+from segstore.config import MAX_LONG, MIN_LONG
 from segstore.errors import ArgumentTypeError, IllegalArgumentError
 from segstore.types import Isolation
-
-MIN_LONG: Final = -(2**63)
-MAX_LONG: Final = 2**63 - 1
 
 
 def integer(name: str, value: object) -> int:

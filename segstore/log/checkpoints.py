@@ -225,6 +225,7 @@ class CleanShutdownMarker:
     A broker that ran in between leaves this file in place: it shows in the log end, in the size of
     the active segment, or in the leader epoch, which a broker raises before it writes. A segment
     that was lost, or that a broker compacted, shows in the number and the size of all of them.
+    ``log_start_offset`` lies above the log end when a truncation cut into the batch that it is in.
     """
 
     log_end_offset: int
@@ -233,6 +234,7 @@ class CleanShutdownMarker:
     latest_epoch: EpochEntry | None
     segments: int | None = None
     size_bytes: int | None = None
+    log_start_offset: int | None = None
 
     def fits(
         self, sizes: Sequence[int], active_base_offset: int, latest: EpochEntry | None
@@ -257,6 +259,7 @@ class CleanShutdownMarker:
                 "latestEpoch": None if epoch is None else [epoch.epoch, epoch.start_offset],
                 "segments": self.segments,
                 "sizeInBytes": self.size_bytes,
+                "logStartOffset": self.log_start_offset,
             }
         ).encode()
 
@@ -266,7 +269,7 @@ class CleanShutdownMarker:
         try:
             fields: Any = json.loads(data)
             latest = fields["latestEpoch"]
-            segments, size = fields.get("segments"), fields.get("sizeInBytes")
+            later = [fields.get(name) for name in ("segments", "sizeInBytes", "logStartOffset")]
             return cls(
                 _whole_number(fields["logEndOffset"]),
                 _whole_number(fields["activeBaseOffset"]),
@@ -274,8 +277,7 @@ class CleanShutdownMarker:
                 None
                 if latest is None
                 else EpochEntry(_whole_number(latest[0]), _whole_number(latest[1])),
-                None if segments is None else _whole_number(segments),
-                None if size is None else _whole_number(size),
+                *(None if number is None else _whole_number(number) for number in later),
             )
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
             return None

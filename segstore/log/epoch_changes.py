@@ -42,8 +42,10 @@ def latest_epoch(cache: LeaderEpochFileCache) -> int:
 
 
 def fits(
-    marker: CleanShutdownMarker, segments: list[Segment], epochs: LeaderEpochFileCache
+    marker: CleanShutdownMarker | None, segments: list[Segment], epochs: LeaderEpochFileCache
 ) -> bool:
-    """Whether segments and epochs are those that the marker was written for."""
+    """Whether segments and epochs are those that the marker, if there is one, was written for."""
+    if marker is None or not segments:
+        return False
     sizes = [segment.size_bytes for segment in segments]
-    return bool(segments) and marker.fits(sizes, segments[-1].base_offset, epochs.latest_entry)
+    return marker.fits(sizes, segments[-1].base_offset, epochs.latest_entry)

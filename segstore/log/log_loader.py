@@ -107,21 +107,24 @@ class LogLoader:
         if believed is not found:
             self._places.write_log_start(believed.log_start_offset)
         found = believed
-        segments = self._without_deleted_records(segments, found.log_start_offset)
-        epochs = self._read_epochs(segments, writable=True)
-        state = self._read_state(found, segments, epochs)
+        first = floor_index(segments, found.log_start_offset)
+        epochs = self._read_epochs(segments[first:], writable=True)
+        is_as_marked = fits(found.own_marker, segments, epochs)
+        self._remove_deleted_records(segments[:first])
+        del segments[:first]
+        known = self._read_state(found, epochs, is_as_marked=is_as_marked)
         if self._report.created:
             self._check_never_had_records(found, epochs)
             log_end_offset, self._report.clean = found.log_start_offset, True
-        elif (clean_end := self._clean_end(found, segments, epochs)) is not None:
+        elif (clean_end := self._clean_end(found, segments, is_as_marked=is_as_marked)) is not None:
             log_end_offset = clean_end
         else:
             self._check_lost_indexes(segments, names, found)
-            log_end_offset = self._recover(segments, found, epochs, state, quarantine)
+            log_end_offset = self._recover(segments, found, epochs, known, quarantine)
         leftovers.remove_indexes_without_log()
         self._rebuild_lost_indexes(segments, names)
         if not segments or log_end_offset < found.log_start_offset:
-            if segments:
+            if not self._report.clean:
                 self._report.warnings.append(
                     f"the log start {found.log_start_offset} lies above the end"
                     f" {log_end_offset}: the log begins anew there"
@@ -132,13 +135,12 @@ class LogLoader:
                 epochs.clear_and_flush()
         active = segments[-1]
         active.prepare_for_appends()
-        known = state
         epochs.truncate_from_end(log_end_offset)
         epochs.truncate_from_start(found.log_start_offset)
         epochs.flush()
         state = LogState(
-            min(log_end_offset, log_end_offset if state is None else state.contiguous_from),
-            min(log_end_offset, log_end_offset if state is None else state.epochs_ordered_from),
+            min(log_end_offset, log_end_offset if known is None else known.contiguous_from),
+            min(log_end_offset, log_end_offset if known is None else known.epochs_ordered_from),
             epochs.latest_entry,
         )
         write_state(self._directory, state)
@@ -183,6 +185,8 @@ class LogLoader:
         own = found.own_marker
         if not segments or not (found.parent_is_clean or own is not None):
             return found
+        if own is not None and own.log_start_offset == found.log_start_offset:
+            return found
         try:
             end, ends_clean = segments[-1].read_next_offset()
         except SegstoreError:
@@ -199,24 +203,20 @@ class LogLoader:
         )
         return replace(found, log_start_offset=first)
 
-    def _without_deleted_records(self, segments: list[Segment], log_start: int) -> list[Segment]:
+    def _remove_deleted_records(self, segments: list[Segment]) -> None:
         """Drop segments that end at or below the log start: they were deleted and acked.
 
         Source: [DUR-18].
         """
-        keep = 0
-        while keep + 1 < len(segments) and segments[keep + 1].base_offset <= log_start:
-            keep += 1
-        for segment in segments[:keep]:
+        for segment in segments:
             segment.delete_files()
             segment.close_quietly()
             self._report.removed.append(segment.name)
-        if keep:
+        if segments:
             self._directory.sync()
-        return segments[keep:]
 
     def _clean_end(
-        self, found: FoundState, segments: list[Segment], epochs: LeaderEpochFileCache
+        self, found: FoundState, segments: list[Segment], *, is_as_marked: bool
     ) -> int | None:
         """Return the log end after a clean stop, None when it was none or does not look it.
 
@@ -246,7 +246,7 @@ class LogLoader:
         if (
             not found.parent_is_clean
             and marker is not None
-            and not (marker.log_end_offset == end and fits(marker, segments, epochs))
+            and not (marker.log_end_offset == end and is_as_marked)
         ):
             report.reason = (
                 "another program wrote to the log, or took files out of it, since it was closed"
@@ -265,7 +265,7 @@ class LogLoader:
         quarantine: Quarantine,
     ) -> int:
         recovery = LogRecovery(self._directory, self._report, quarantine, state, self._progress)
-        recovered = recovery.recover(segments, found.recovery_point, found.log_start_offset)
+        recovered = recovery.recover(segments, found)
         segments[:] = recovered.segments
         note_epochs(epochs, recovered.epochs)
         return recovered.next_offset
@@ -305,8 +305,7 @@ class LogLoader:
         self, segments: list[Segment], names: Container[str], found: FoundState
     ) -> None:
         """Raise, before recovery changes anything, what would keep indexes from being made anew."""
-        point = found.log_start_offset if found.recovery_point is None else found.recovery_point
-        for segment in segments[: floor_index(segments, point)]:
+        for segment in segments[: floor_index(segments, found.safe_below)]:
             if self._lost_indexes(segment, names):
                 base = segment.base_offset
                 _check_whole(segment, segment.scan(check_order=True, expected_offset=base)[1])
@@ -322,12 +321,12 @@ class LogLoader:
         ]
 
     def _read_state(
-        self, found: FoundState, segments: list[Segment], epochs: LeaderEpochFileCache
+        self, found: FoundState, epochs: LeaderEpochFileCache, *, is_as_marked: bool
     ) -> LogState | None:
         """Return what ``.segstore`` says, None when a broker may have written since [DUR-64]."""
         marker = found.own_marker
-        if found.parent_is_clean and (
-            marker is None or marker.segments is None or not fits(marker, segments, epochs)
+        if found.parent_is_clean and not (
+            is_as_marked and marker is not None and marker.segments is not None
         ):
             return None
         state = LogState.read(self._directory)

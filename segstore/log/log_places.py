@@ -71,6 +71,11 @@ class FoundState:
     own_marker: CleanShutdownMarker | None
     warnings: list[str] = field(default_factory=list)
 
+    @property
+    def safe_below(self) -> int:
+        """Everything from the log start up to here had been synced; the log start when unknown."""
+        return self.log_start_offset if self.recovery_point is None else self.recovery_point
+
     def lacks_records_from(self, log_end_offset: int) -> bool:
         """Whether a log that ends there has lost records that had been synced [DUR-51]."""
         point = self.recovery_point

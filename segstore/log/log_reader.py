@@ -19,8 +19,9 @@ from segstore.log.arguments import flag, integer, isolation_of, seconds
 from segstore.log.committed_view import current_view
 from segstore.log.local_log import out_of_range
 from segstore.log.log_scan import LogScan, check_range
+from segstore.log.timestamp_lookup import fetch_offset, find_offset_by_timestamp
 from segstore.records.fetch_data_info import FetchDataInfo
-from segstore.types import FileTimestampAndOffset, Isolation, LogOffsetMetadata, SpecialTimestamp
+from segstore.types import Isolation, LogOffsetMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,10 +32,7 @@ if TYPE_CHECKING:
     from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.local_log import LocalLog
     from segstore.log.segment import Segment
-    from segstore.types import TopicPartition
-
-NO_TIMESTAMP = -1
-UNKNOWN_OFFSET = -1
+    from segstore.types import FileTimestampAndOffset, TopicPartition
 
 
 class LogReader:
@@ -348,7 +346,9 @@ class LogReader:
             In ms; negative ones have no special meaning here.
         """
         self._require_open()
-        found = self._find_offset_by_timestamp(integer("timestamp", timestamp))
+        found = find_offset_by_timestamp(
+            self._local_log, self._log_start_offset, integer("timestamp", timestamp)
+        )
         return None if found is None else found.offset
 
     def fetch_offset_by_timestamp(
@@ -372,40 +372,5 @@ class LogReader:
         """
         self._require_open()
         timestamp = integer("timestamp", timestamp)
-        nothing = FileTimestampAndOffset(NO_TIMESTAMP, UNKNOWN_OFFSET, None)
-        log_start = self._log_start_offset
-        if timestamp in {SpecialTimestamp.EARLIEST, SpecialTimestamp.EARLIEST_LOCAL}:
-            earliest = self._epochs.earliest_entry
-            has_epoch = earliest is not None and earliest.start_offset <= log_start
-            epoch = earliest.epoch if earliest is not None and has_epoch else None
-            return FileTimestampAndOffset(NO_TIMESTAMP, log_start, epoch)
-        if timestamp == SpecialTimestamp.LATEST:
-            end = self._bound(isolation).message_offset
-            return FileTimestampAndOffset(NO_TIMESTAMP, end, self._epochs.latest_epoch)
-        if timestamp in {SpecialTimestamp.LATEST_TIERED, SpecialTimestamp.EARLIEST_PENDING_UPLOAD}:
-            return FileTimestampAndOffset(NO_TIMESTAMP, UNKNOWN_OFFSET, -1)
-        is_max = timestamp == SpecialTimestamp.MAX
-        found = self._find_max_timestamp() if is_max else self._find_offset_by_timestamp(timestamp)
-        if found is None or found.offset >= self._bound(isolation).message_offset:
-            return nothing
-        return found
-
-    def _find_offset_by_timestamp(self, timestamp: int) -> FileTimestampAndOffset | None:
-        """Look in the first segment that has that timestamp or a later one [TS-2]."""
-        local_log = self._local_log
-        log_end = local_log.log_end
-        for segment in local_log.segments:
-            if segment.largest_timestamp() >= timestamp:
-                found = segment.find_offset_by_timestamp(
-                    timestamp, self._log_start_offset, local_log.max_position(segment, log_end)
-                )
-                is_visible = found is not None and found.offset < log_end.message_offset
-                return found if is_visible else None
-        return None
-
-    def _find_max_timestamp(self) -> FileTimestampAndOffset | None:
-        """Return the first record that has the largest timestamp [TS-3]."""
-        segments = self._local_log.segments
-        largest = max(segments, key=lambda segment: segment.largest_record_timestamp())
-        found = largest.find_max_timestamp()
-        return found if found is not None and found.offset < self.log_end_offset else None
+        bound, log_start = self._bound(isolation).message_offset, self._log_start_offset
+        return fetch_offset(self._local_log, self._epochs, log_start, bound, timestamp)

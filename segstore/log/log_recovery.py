@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from segstore._core import BatchHeaders, Directory, ScanResult
     from segstore.log.checkpoints import LogState
+    from segstore.log.log_places import FoundState
     from segstore.log.quarantine import Quarantine
     from segstore.log.recovery_report import RecoveryReport
     from segstore.log.segment import Segment
@@ -97,43 +98,35 @@ class LogRecovery:
         self._state = state
         self._progress = progress
 
-    def recover(
-        self, segments: list[Segment], recovery_point: int | None, log_start_offset: int
-    ) -> Recovered:
+    def recover(self, segments: list[Segment], found: FoundState) -> Recovered:
         """Check, cut, rebuild; on return all bytes are on stable storage.
 
         Parameters
         ----------
         segments : list of Segment
             Ascending, at least one; bases that a scan puts in doubt are set aside.
-        recovery_point : int or None
-            None = there is none: everything is checked [DUR-63].
-        log_start_offset : int
-            Stands in for it then.
+        found : FoundState
+            Its recovery point; without one everything is checked, from the log start [DUR-63].
 
         Raises
         ------
         CorruptLogError
             Data below the recovery point is damaged or missing; nothing was changed.
         """
-        safe_below = log_start_offset if recovery_point is None else recovery_point
-        first = floor_index(segments, safe_below)
+        first = floor_index(segments, found.safe_below)
         without_time_index = self._check_sealed(segments[: first + 1])
-        plan = self._decide(segments[first:], recovery_point, log_start_offset)
+        plan = self._decide(segments[first:], found)
         for segment in without_time_index:
             segment.recover(cut=False, expected_offset=segment.base_offset)
             self._report.rebuilt.append(file_name(segment.base_offset, "timeindex"))
         self._act(plan)
         kept = [one.segment for one in plan.scanned]
-        self._rewrite(kept, safe_below)
+        self._rewrite(kept, found.safe_below)
         self._directory.sync()
         return Recovered(segments[:first] + kept, plan.next_offset, plan.epochs)
 
-    def _decide(
-        self, segments: list[Segment], recovery_point: int | None, log_start_offset: int
-    ) -> _Plan:
+    def _decide(self, segments: list[Segment], found: FoundState) -> _Plan:
         """Scan up to the end of the log; changes nothing, so that damage can still be refused."""
-        safe_below = log_start_offset if recovery_point is None else recovery_point
         total = sum(segment.size_bytes for segment in segments)
         scanned: list[_Scanned] = []
         epochs: list[EpochEntry] = []
@@ -141,7 +134,7 @@ class LogRecovery:
         next_offset, previous_epoch = segments[0].base_offset, -1
         for segment, following in zip_longest(segments, segments[1:]):
             if scanned and self._is_behind_gap(segment, next_offset):
-                if log_start_offset < safe_below > next_offset:
+                if found.lacks_records_from(next_offset):
                     raise self._missing_between(segment, next_offset)
                 reason = f"records {next_offset} to {segment.base_offset - 1} are missing"
                 break
@@ -154,7 +147,7 @@ class LogRecovery:
                 self._check_overlap(headers, following)
                 reason = f"the segment before reaches beyond {following.base_offset}"
             if scan.stop != "complete":
-                self._check_is_tail(segment, headers, scan, recovery_point, safe_below)
+                self._check_is_tail(segment, headers, scan, found)
                 at = scan.valid_bytes
                 reason = str(scan.why or f"{segment.name}: an incomplete batch at {at}")
             epochs += epoch_changes(headers, previous_epoch)
@@ -162,11 +155,11 @@ class LogRecovery:
             previous_epoch = scan.last_epoch if len(headers) else previous_epoch
             if reason is not None:
                 break
-        if log_start_offset < safe_below > next_offset:
+        if found.lacks_records_from(next_offset):
             raise self._damage(
                 scanned[-1].segment,
-                f"the log ends at offset {next_offset}: records from there to {safe_below - 1} had"
-                " been synced, and are missing",
+                f"the log ends at offset {next_offset}: records from there to"
+                f" {found.safe_below - 1} had been synced, and are missing",
             )
         return _Plan(scanned, segments[len(scanned) :], reason, next_offset, epochs)
 
@@ -212,7 +205,6 @@ class LogRecovery:
 
         Returns those whose time index is damaged. Source: [DUR-51, DUR-54].
         """
-        state = self._state
         without_time_index = []
         for segment, following in pairwise(segments):
             try:
@@ -227,8 +219,7 @@ class LogRecovery:
                 raise self._damage(
                     segment, f"reaches offset {next_offset - 1}, into the next segment"
                 )
-            is_behind_gap = following.base_offset > next_offset
-            if is_behind_gap and state is not None and next_offset >= state.contiguous_from:
+            if self._is_behind_gap(following, next_offset):
                 raise self._missing_between(following, next_offset)
             if segment.size_bytes > 0 and not segment.can_hold(segment.max_timestamp().offset):
                 without_time_index.append(segment)
@@ -257,18 +248,17 @@ class LogRecovery:
         segment: Segment,
         headers: BatchHeaders,
         scan: ScanResult,
-        recovery_point: int | None,
-        safe_below: int,
+        found: FoundState,
     ) -> None:
         """Raise unless what ends the log is at or above the recovery point [DUR-51, DUR-63]."""
         why = scan.why or f"an incomplete batch at position {scan.valid_bytes}"
-        if recovery_point is not None and scan.next_offset < safe_below:
+        point = found.recovery_point
+        if point is not None and scan.next_offset < point:
             raise self._damage(
-                segment,
-                f"{why}; records from {scan.next_offset} to {safe_below - 1} had been synced",
+                segment, f"{why}; records from {scan.next_offset} to {point - 1} had been synced"
             ) from scan.why
         if (
-            recovery_point is None
+            point is None
             and scan.stop == "order"
             and not self._repeats_earlier_batch(segment, headers, scan.valid_bytes)
         ):
@@ -298,7 +288,7 @@ class LogRecovery:
     def _damage(self, segment: Segment, what: str) -> CorruptLogError:
         return CorruptLogError(
             f"{what}. Nothing was changed; read_only=True opens the log as it is",
-            file=f"{self._directory.path}/{segment.name}",
+            file=segment.path,
         )
 
     def _set_aside(self, segments: list[Segment]) -> None:

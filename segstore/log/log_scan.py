@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 from segstore._core import ArrowStream, ColumnDecoder, decode_tuples, iterate_records, scan_batches
-from segstore.errors import CorruptLogError, IllegalArgumentError, SegstoreError
+from segstore.config import MAX_LONG, MIN_LONG
+from segstore.errors import IllegalArgumentError, SegstoreError
 from segstore.log.arguments import integer
+from segstore.log.chunk_reader import Chunk, ChunkReader, located
 from segstore.records.columns import (
     KAFKA_COLUMNS,
     MAX_BATCH_BYTES,
@@ -20,40 +21,11 @@ from segstore.records.record_batch import RecordBatch
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from segstore._core import (
-        AbortedTransactions,
-        ArrowBatch,
-        BatchHeaders,
-        CodecTable,
-        FetchedBytes,
-        Record,
-    )
+    from segstore._core import AbortedTransactions, ArrowBatch, CodecTable, Record
     from segstore.log.local_log import LocalLog
-    from segstore.log.segment import Segment
     from segstore.types import LogOffsetMetadata, TopicPartition
 
-CHUNK_BYTES: Final = 1024 * 1024
-MIN_LONG: Final = -(2**63)
-MAX_LONG: Final = 2**63 - 1
 CONTROL_ATTRIBUTE: Final = 0x20
-
-
-class Chunk(NamedTuple):
-    """Whole batches of one segment, one behind the other."""
-
-    data: memoryview
-    headers: BatchHeaders
-    segment: Segment
-    position: int
-    """Byte of the first batch in the segment."""
-
-    @contextlib.contextmanager
-    def naming_the_file(self) -> Iterator[None]:
-        """Give file and position in it to an error about the bytes of this chunk."""
-        try:
-            yield
-        except SegstoreError as error:
-            raise _located(error, self.segment, self.position) from error.__cause__
 
 
 class LogScan:
@@ -72,11 +44,9 @@ class LogScan:
 
     __slots__ = (
         "_aborted",
-        "_bound",
         "_check_crcs",
+        "_chunks",
         "_codecs",
-        "_cuts_done",
-        "_local_log",
         "_timestamps",
         "_topic_partition",
         "columns",
@@ -103,20 +73,24 @@ class LogScan:
         self.start_offset = start_offset
         self.end_offset = end_offset
         self.columns = tuple(KAFKA_COLUMNS if columns is None else columns)
-        self._local_log = local_log
         self._codecs = codecs
         self._topic_partition = topic_partition
-        self._bound = bound
         self._aborted = aborted
-        self._cuts_done = cuts_done
         self._timestamps = (
             MIN_LONG if start_timestamp is None else start_timestamp,
             MAX_LONG if end_timestamp is None else end_timestamp,
         )
+        self._chunks = ChunkReader(
+            local_log,
+            start_offset=start_offset,
+            end_offset=end_offset,
+            bound=bound,
+            cuts_done=cuts_done,
+            start_timestamp=self._timestamps[0],
+        )
         self._check_crcs = check_crcs
-        self._decoder(
-            columns if isinstance(columns, str) else None
-        )  # a column that does not exist is an error here, not in the middle
+        # A column that does not exist is an error here, not in the middle.
+        self._decoder(columns if isinstance(columns, str) else None)
 
     # ---- records ---------------------------------------------------------------------------------
 
@@ -133,7 +107,7 @@ class LogScan:
         topic, partition = self._topic_partition
         low, high = self._timestamps
         everything = low == MIN_LONG and high == MAX_LONG
-        for chunk in self._chunks():
+        for chunk in self._chunks:
             records = iterate_records(
                 chunk.data,
                 self._codecs,
@@ -155,7 +129,7 @@ class LogScan:
         low, high = self._timestamps
         everything = low == MIN_LONG and high == MAX_LONG
         rows: list[tuple[int, int, bytes | None, bytes | None]] = []
-        for chunk in self._chunks():
+        for chunk in self._chunks:
             more = self._decoded(chunk, chunk.data)
             rows += more if everything else [row for row in more if low <= row[1] < high]
         return rows
@@ -168,12 +142,12 @@ class LogScan:
         if self._timestamps != (MIN_LONG, MAX_LONG):
             return sum(batch.rows_count for batch in self._arrow_batches(("offset",)))
         total = 0
-        for chunk in self._chunks():
+        for chunk in self._chunks:
             headers = chunk.headers
             if self._check_crcs:
                 _, result = scan_batches(chunk.data, check_crc=True)
                 if result.why is not None:
-                    raise _located(result.why, chunk.segment, chunk.position)
+                    raise located(result.why, chunk.segment, chunk.position)
             if self._aborted is not None:
                 headers = headers[~self._aborted.contain(headers)]
             whole = (headers["base_offset"] >= self.start_offset) & (
@@ -209,7 +183,7 @@ class LogScan:
         Positions are the file's.
         """
         topic, partition = self._topic_partition
-        for chunk in self._chunks():
+        for chunk in self._chunks:
             headers = chunk.headers.copy()
             headers["position"] += chunk.position
             for header, place in zip(headers, chunk.headers["position"], strict=True):
@@ -231,7 +205,7 @@ class LogScan:
 
         def chunks_of_bytes() -> Iterator[memoryview]:
             nonlocal current
-            for chunk in self._chunks():
+            for chunk in self._chunks:
                 current = chunk
                 yield chunk.data
 
@@ -239,7 +213,7 @@ class LogScan:
             yield from decode_to_batches(chunks_of_bytes(), self._decoder(columns), rows, max_bytes)
         except SegstoreError as error:
             if current is not None:
-                _located(error, current.segment, current.position)
+                located(error, current.segment, current.position)
             raise
 
     def to_arrow(self) -> Any:
@@ -269,110 +243,6 @@ class LogScan:
             aborted=self._aborted,
         )
 
-    # ---- chunks ----------------------------------------------------------------------------------
-
-    def _chunks(self) -> Iterator[Chunk]:
-        """Yield whole batches of the range, as the log was when the scan was made [DUR-77]."""
-        chunks = self._chunks_as_they_are()
-        read_up_to = self.start_offset
-        while read_up_to < self.end_offset:
-            try:
-                chunk = next(chunks, None)
-            except SegstoreError:
-                self._local_log.check_not_cut(self._cuts_done, self.end_offset)
-                raise
-            read_up_to = self.end_offset
-            if chunk is not None:
-                read_up_to = min(read_up_to, int(chunk.headers["last_offset"][-1]) + 1)
-            self._local_log.check_not_cut(self._cuts_done, read_up_to)
-            if chunk is not None:
-                yield chunk
-
-    def _chunks_as_they_are(self) -> Iterator[Chunk]:
-        """Yield whole batches that reach into the range, segment by segment."""
-        segments = self._local_log.segments
-        segment = segments.floor_segment(self.start_offset)
-        offset = self.start_offset
-        while segment is not None and offset < self.end_offset:
-            begin = self._first_offset_of_interest(segment, offset)
-            if begin is not None:
-                for chunk in self._chunks_of(segment, begin):
-                    yield chunk
-                    offset = int(chunk.headers["last_offset"][-1]) + 1
-            following = segments.higher_segment(segment.base_offset)
-            if following is not None:
-                if begin is not None and offset < min(self.end_offset, following.base_offset):
-                    self._local_log.check_no_gap(segment, following)
-                offset = max(offset, following.base_offset)
-            segment = following
-
-    def _first_offset_of_interest(self, segment: Segment, offset: int) -> int | None:
-        """Skip what is older than the range of timestamps, None for all of the segment."""
-        low, _ = self._timestamps
-        if low == MIN_LONG or segment.size_bytes == 0:
-            return offset
-        if segment.largest_record_timestamp() < low:
-            return None
-        max_position = self._local_log.max_position(segment, self._bound)
-        first = max(offset, segment.base_offset)
-        found = segment.find_offset_by_timestamp(low, first, max_position)
-        return None if found is None else max(found.offset, offset)
-
-    def _chunks_of(self, segment: Segment, offset: int) -> Iterator[Chunk]:
-        bound = self._bound
-        is_last = segment.base_offset == bound.segment_base_offset
-        end_position = bound.relative_position_in_segment if is_last else segment.size_bytes
-        if segment.base_offset > bound.segment_base_offset:
-            return
-        position = -1
-        while offset < self.end_offset and position < end_position:
-            fetched = segment.read(
-                offset,
-                CHUNK_BYTES,
-                end_position,
-                min_one_message=True,
-                start_position=max(position, 0),
-            )
-            if fetched is None or fetched.size_bytes == 0:
-                if position >= 0 and fetched is None:
-                    raise _bad_end(segment, position, end_position)
-                return
-            if position >= 0 and fetched.position != position:
-                raise _bad_end(segment, position, end_position)
-            chunk = self._whole_batches(segment, fetched, offset)
-            position = chunk.position + chunk.data.nbytes
-            yield from self._within_range(chunk)
-            offset = int(chunk.headers["last_offset"][-1]) + 1
-
-    def _whole_batches(self, segment: Segment, fetched: FetchedBytes, offset: int) -> Chunk:
-        """Check bounds and order of the batches that were read; the last may be cut."""
-        headers, result = scan_batches(fetched, check_crc=False)
-        if result.why is not None and result.batches_count == 0:
-            raise _located(result.why, segment, fetched.position)
-        if result.batches_count == 0:
-            raise _bad_end(segment, fetched.position, fetched.position + fetched.size_bytes)
-        last = headers["last_offset"]
-        base = headers["base_offset"]
-        if base[0] < segment.base_offset or last[0] < offset or (base[1:] <= last[:-1]).any():
-            raise CorruptLogError(
-                "the offsets of the batches do not ascend",
-                file=segment.path,
-                position=fetched.position,
-            )
-        data = memoryview(fetched)[: result.valid_bytes]
-        return Chunk(data, headers, segment, fetched.position)
-
-    def _within_range(self, chunk: Chunk) -> Iterator[Chunk]:
-        """Leave out the batches behind the end of the range."""
-        headers = chunk.headers
-        within = int((headers["base_offset"] < self.end_offset).sum())
-        if within == 0:
-            return
-        if within < len(headers):
-            end = int(headers["position"][within])
-            chunk = chunk._replace(data=chunk.data[:end], headers=headers[:within])
-        yield chunk
-
     def __repr__(self) -> str:
         return f"LogScan({self._topic_partition}, offsets {self.start_offset} to {self.end_offset})"
 
@@ -388,22 +258,3 @@ def check_range(start: int | None, end: int | None, what: str) -> None:
             found=f"{start} to {end}",
             expected="start at or below end",
         )
-
-
-def _bad_end(segment: Segment, position: int, end_position: int) -> CorruptLogError:
-    return CorruptLogError(
-        f"bytes {position} to {end_position} are no batches",
-        file=segment.path,
-        position=position,
-        found="bytes that are no batch",
-        expected="a batch",
-    )
-
-
-def _located(error: Exception, segment: Segment, start: int) -> Exception:
-    """Give the file's path and the position in it to an error about a buffer."""
-    if isinstance(error, SegstoreError) and error.file is None:
-        error.file = segment.path
-        if error.position is not None:
-            error.position += start
-    return error

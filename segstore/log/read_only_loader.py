@@ -15,7 +15,7 @@ from segstore.errors import (
     NotALogError,
     SegstoreError,
 )
-from segstore.log.epoch_changes import epoch_changes, latest_epoch, note_epochs
+from segstore.log.epoch_changes import epoch_changes, fits, latest_epoch, note_epochs
 from segstore.log.leftovers import Leftovers
 from segstore.log.log_loader import LoadedLog, LogLoader
 from segstore.log.log_recovery import floor_index
@@ -50,8 +50,9 @@ class ReadOnlyLoader(LogLoader):
         segments.sort(key=lambda segment: segment.base_offset)
         found = self._with_possible_log_start(found, segments)
         epochs = self._read_epochs(segments, writable=False)
-        state = self._read_state(found, segments, epochs)
-        clean_end = self._clean_end(found, segments, epochs)
+        is_as_marked = fits(found.own_marker, segments, epochs)
+        state = self._read_state(found, epochs, is_as_marked=is_as_marked)
+        clean_end = self._clean_end(found, segments, is_as_marked=is_as_marked)
         if clean_end is not None:
             end, position = clean_end, segments[-1].size_bytes
             recovery_point = end
@@ -84,9 +85,7 @@ class ReadOnlyLoader(LogLoader):
 
         *segments* loses those behind the first bad batch.
         """
-        safe_below = found.recovery_point
-        if safe_below is None:
-            safe_below = found.log_start_offset
+        safe_below = found.safe_below
         first = floor_index(segments, safe_below)
         self._note_gaps(segments[: first + 1], state)
         end, position = segments[first].base_offset, 0

@@ -269,6 +269,7 @@ class UnifiedLog(LogTruncator):
             self._epochs.latest_entry,
             len(local_log.segments),
             sizes,
+            self._log_start_offset,
         )
         self._places.mark_clean(self._log_start_offset, marker)
 

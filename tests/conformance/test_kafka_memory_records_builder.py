@@ -120,8 +120,8 @@ def test_one_record_always_has_room(codec: Codec):
 def test_a_batch_takes_what_it_has_room_for(codec: Codec):
     """[format.md 10] MemoryRecordsTest.testHasRoomForMethod,
     MemoryRecordsTest.testHasRoomForMethodWithHeaders: headers count."""
-    small = Record(b"key", b"value")
-    with_headers = Record(b"key", b"value", [("hello", b"world.world")] * 10)
+    small = Record(key=b"key", value=b"value")
+    with_headers = Record(key=b"key", value=b"value", headers=[("hello", b"world.world")] * 10)
 
     assert split([small, small], 1024, codec) == [2]
     assert split([small, small], 120, codec) == [2]

@@ -80,7 +80,7 @@ def test_a_scan_made_during_a_truncation(log, monkeypatch):
     def look_first(segments):
         bound = before
         scan = log.scan()
-        scan._bound, scan.end_offset = bound, bound.message_offset
+        scan._chunks._bound, scan._chunks._end_offset = bound, bound.message_offset
         scans.append(scan)
         take_out(segments)
 

@@ -1,0 +1,202 @@
+"""Whole batches of a range of a log, chunk by chunk, as the log was when the range was taken."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from segstore._core import scan_batches
+from segstore.config import MIN_LONG
+from segstore.errors import CorruptLogError, SegstoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from segstore._core import BatchHeaders, FetchedBytes
+    from segstore.log.local_log import LocalLog
+    from segstore.log.segment import Segment
+    from segstore.types import LogOffsetMetadata
+
+CHUNK_BYTES: Final = 1024 * 1024
+
+
+class Chunk(NamedTuple):
+    """Whole batches of one segment, one behind the other."""
+
+    data: memoryview
+    headers: BatchHeaders
+    segment: Segment
+    position: int
+    """Byte of the first batch in the segment."""
+
+    @contextlib.contextmanager
+    def naming_the_file(self) -> Iterator[None]:
+        """Give file and position in it to an error about the bytes of this chunk."""
+        try:
+            yield
+        except SegstoreError as error:
+            raise located(error, self.segment, self.position) from error.__cause__
+
+
+class ChunkReader:
+    """Reads offsets ``[start_offset, end_offset)``; may be iterated any number of times.
+
+    Parameters
+    ----------
+    local_log : LocalLog
+        Read while others append to it, cut it or delete from it.
+    bound : LogOffsetMetadata
+        The log end when the range was taken.
+    cuts_done : int
+        How often the log had been cut then.
+    start_timestamp : int
+        In ms: segments and batches before the first one with such a timestamp are left out, as far
+        as the index tells; ``MIN_LONG`` for none.
+    """
+
+    __slots__ = (
+        "_bound",
+        "_cuts_done",
+        "_end_offset",
+        "_local_log",
+        "_start_offset",
+        "_start_timestamp",
+    )
+
+    def __init__(  # noqa: PLR0913 - the parts of a range
+        self,
+        local_log: LocalLog,
+        *,
+        start_offset: int,
+        end_offset: int,
+        bound: LogOffsetMetadata,
+        cuts_done: int,
+        start_timestamp: int = MIN_LONG,
+    ) -> None:
+        self._local_log = local_log
+        self._start_offset = start_offset
+        self._end_offset = end_offset
+        self._bound = bound
+        self._cuts_done = cuts_done
+        self._start_timestamp = start_timestamp
+
+    def __iter__(self) -> Iterator[Chunk]:
+        """Yield whole batches of the range, as the log was when the scan was made [DUR-77]."""
+        chunks = self._chunks_as_they_are()
+        read_up_to = self._start_offset
+        while read_up_to < self._end_offset:
+            try:
+                chunk = next(chunks, None)
+            except SegstoreError:
+                self._local_log.check_not_cut(self._cuts_done, self._end_offset)
+                raise
+            read_up_to = self._end_offset
+            if chunk is not None:
+                read_up_to = min(read_up_to, int(chunk.headers["last_offset"][-1]) + 1)
+            self._local_log.check_not_cut(self._cuts_done, read_up_to)
+            if chunk is not None:
+                yield chunk
+
+    def _chunks_as_they_are(self) -> Iterator[Chunk]:
+        """Yield whole batches that reach into the range, segment by segment."""
+        segments = self._local_log.segments
+        segment = segments.floor_segment(self._start_offset)
+        offset = self._start_offset
+        while segment is not None and offset < self._end_offset:
+            begin = self._first_offset_of_interest(segment, offset)
+            if begin is not None:
+                for chunk in self._chunks_of(segment, begin):
+                    yield chunk
+                    offset = int(chunk.headers["last_offset"][-1]) + 1
+            following = segments.higher_segment(segment.base_offset)
+            if following is not None:
+                if begin is not None and offset < min(self._end_offset, following.base_offset):
+                    self._local_log.check_no_gap(segment, following)
+                offset = max(offset, following.base_offset)
+            segment = following
+
+    def _first_offset_of_interest(self, segment: Segment, offset: int) -> int | None:
+        """Skip what is older than the range of timestamps, None for all of the segment."""
+        low = self._start_timestamp
+        if low == MIN_LONG or segment.size_bytes == 0:
+            return offset
+        if segment.largest_record_timestamp() < low:
+            return None
+        max_position = self._local_log.max_position(segment, self._bound)
+        first = max(offset, segment.base_offset)
+        found = segment.find_offset_by_timestamp(low, first, max_position)
+        return None if found is None else max(found.offset, offset)
+
+    def _chunks_of(self, segment: Segment, offset: int) -> Iterator[Chunk]:
+        bound = self._bound
+        is_last = segment.base_offset == bound.segment_base_offset
+        end_position = bound.relative_position_in_segment if is_last else segment.size_bytes
+        if segment.base_offset > bound.segment_base_offset:
+            return
+        position = -1
+        while offset < self._end_offset and position < end_position:
+            fetched = segment.read(
+                offset,
+                CHUNK_BYTES,
+                end_position,
+                min_one_message=True,
+                start_position=max(position, 0),
+            )
+            if fetched is None or fetched.size_bytes == 0:
+                if position >= 0 and fetched is None:
+                    raise _bad_end(segment, position, end_position)
+                return
+            if position >= 0 and fetched.position != position:
+                raise _bad_end(segment, position, end_position)
+            chunk = self._whole_batches(segment, fetched, offset)
+            position = chunk.position + chunk.data.nbytes
+            yield from self._within_range(chunk)
+            offset = int(chunk.headers["last_offset"][-1]) + 1
+
+    def _whole_batches(self, segment: Segment, fetched: FetchedBytes, offset: int) -> Chunk:
+        """Check bounds and order of the batches that were read; the last may be cut."""
+        headers, result = scan_batches(fetched, check_crc=False)
+        if result.why is not None and result.batches_count == 0:
+            raise located(result.why, segment, fetched.position)
+        if result.batches_count == 0:
+            raise _bad_end(segment, fetched.position, fetched.position + fetched.size_bytes)
+        last = headers["last_offset"]
+        base = headers["base_offset"]
+        if base[0] < segment.base_offset or last[0] < offset or (base[1:] <= last[:-1]).any():
+            raise CorruptLogError(
+                "the offsets of the batches do not ascend",
+                file=segment.path,
+                position=fetched.position,
+            )
+        data = memoryview(fetched)[: result.valid_bytes]
+        return Chunk(data, headers, segment, fetched.position)
+
+    def _within_range(self, chunk: Chunk) -> Iterator[Chunk]:
+        """Leave out the batches behind the end of the range."""
+        headers = chunk.headers
+        within = int((headers["base_offset"] < self._end_offset).sum())
+        if within == 0:
+            return
+        if within < len(headers):
+            end = int(headers["position"][within])
+            chunk = chunk._replace(data=chunk.data[:end], headers=headers[:within])
+        yield chunk
+
+
+def _bad_end(segment: Segment, position: int, end_position: int) -> CorruptLogError:
+    return CorruptLogError(
+        f"bytes {position} to {end_position} are no batches",
+        file=segment.path,
+        position=position,
+        found="bytes that are no batch",
+        expected="a batch",
+    )
+
+
+def located(error: Exception, segment: Segment, start: int) -> Exception:
+    """Give the file's path and the position in it to an error about a buffer."""
+    if isinstance(error, SegstoreError) and error.file is None:
+        error.file = segment.path
+        if error.position is not None:
+            error.position += start
+    return error
