@@ -45,7 +45,8 @@ TEST(all_wrong_records_are_counted_and_the_first_thousand_kept) /* APP-33 */
     EXPECT_EQ_I64(validator.result.record_errors_count, WRONG);
     REQUIRE_EQ_I64(sgs_log_validator_errors_count(&validator), SGS_RECORD_ERRORS_MAX);
     sgs_record_error_describe(&validator, &sgs_log_validator_errors(&validator)[7], &described);
-    EXPECT_TEXT(described.message, "batch 0, record 7: timestamp 1700000000007 is not accepted at 0");
+    EXPECT_TEXT(described.message, "batch 0, record 7: timestamp 1700000000007 is more than"
+                                   " message.timestamp.after.max.ms = 0 ms ahead of the clock, 0");
     sgs_log_validator_deinit(&validator);
     append_kit_deinit(&kit);
 }
