@@ -135,12 +135,11 @@ static sgs_status describe_timestamp(const sgs_validation_options *options, size
     const bool is_ahead = timestamp > options->now_ms;
     const int64_t limit = is_ahead ? options->timestamp_after_max_ms : options->timestamp_before_max_ms;
     const char *const side = is_ahead ? "ahead of" : "behind";
-    (void)sgs_fail(err, SGS_INVALID_RECORD,
-                   "batch %zu, record %" PRId32 ": timestamp %" PRId64 " is more than %s = %" PRId64
-                   " ms %s the clock, %" PRId64,
-                   batch, record_error->record_index, timestamp,
-                   is_ahead ? "message.timestamp.after.max.ms" : "message.timestamp.before.max.ms", limit, side,
-                   options->now_ms);
+    (void)sgs_fail(
+        err, SGS_INVALID_RECORD,
+        "batch %zu, record %" PRId32 ": timestamp %" PRId64 " is more than %s = %" PRId64 " ms %s the clock, %" PRId64,
+        batch, record_error->record_index, timestamp,
+        is_ahead ? "message.timestamp.after.max.ms" : "message.timestamp.before.max.ms", limit, side, options->now_ms);
     (void)snprintf(err->found, sizeof err->found, "%" PRId64, timestamp);
     (void)snprintf(err->expected, sizeof err->expected, "at most %" PRId64 " ms %s %" PRId64, limit, side,
                    options->now_ms);
