@@ -9,13 +9,13 @@ from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPytho
 
 import segstore
 
-from .common import PROFILE, ScratchDirectory, speed_ratio
+from .common import PROFILE, LogBesideFile, ScratchDirectory, speed_ratio
 from .datasets import FIRST_TIMESTAMP, batches, key_values, records_in_log
 
 NO_SYNC = {"durability": "none", "segment_ms": None}
 
 
-class LeaderAppendOfPrebuiltBatches(ScratchDirectory):
+class LeaderAppendOfPrebuiltBatches(LogBesideFile):
     """Leader append with full validation (CRC, every record walked), one batch a call.
 
     Fraction of raw pwrite's speed.
@@ -26,14 +26,12 @@ class LeaderAppendOfPrebuiltBatches(ScratchDirectory):
     unit = "ratio"
 
     def setup(self, value_bytes: int, batch_bytes: int) -> None:
-        self.make_scratch()
+        self.open_both()
         self.batches = batches(value_bytes, batch_bytes)
         self.size = sum(map(len, self.batches))
-        self.log = segstore.open(self.path / "bench-0", **NO_SYNC)
-        self.descriptor = os.open(self.path / "raw", os.O_RDWR | os.O_CREAT)
 
     def track_speed_against_raw_pwrite(self, value_bytes: int, batch_bytes: int) -> float:
-        return speed_ratio(self._append, self._pwrite)
+        return speed_ratio(self._append, self.pwrite_batches)
 
     def _append(self) -> float:
         start = self.log.log_end_offset
@@ -42,18 +40,6 @@ class LeaderAppendOfPrebuiltBatches(ScratchDirectory):
         assert self.log.log_end_offset > start
         self.log.truncate_fully_and_start_at(0)
         return self.size
-
-    def _pwrite(self) -> float:
-        position = 0
-        for batch in self.batches:
-            position += os.pwrite(self.descriptor, batch, position)
-        os.ftruncate(self.descriptor, 0)
-        return position
-
-    def teardown(self, *parameters: object) -> None:
-        self.log.close()
-        os.close(self.descriptor)
-        super().teardown(*parameters)
 
 
 class AppendOfTuples(ScratchDirectory):
@@ -115,7 +101,7 @@ def _new_builder(builder_class: type) -> object:
     )
 
 
-class AppendOfOneRecord(ScratchDirectory):
+class AppendOfOneRecord(LogBesideFile):
     """One record a call, no sync, against a plain file: length and value by one os.write."""
 
     params = ([100, 1000],)
@@ -123,10 +109,8 @@ class AppendOfOneRecord(ScratchDirectory):
     unit = "ratio"
 
     def setup(self, value_bytes: int) -> None:
-        self.make_scratch()
+        self.open_both()
         self.records = key_values(value_bytes, PROFILE.lookups)
-        self.log = segstore.open(self.path / "bench-0", **NO_SYNC)
-        self.descriptor = os.open(self.path / "plain", os.O_RDWR | os.O_CREAT | os.O_APPEND)
 
     def track_speed_against_plain_file(self, value_bytes: int) -> float:
         return speed_ratio(self._append, self._write)
@@ -140,8 +124,3 @@ class AppendOfOneRecord(ScratchDirectory):
         for _, value in self.records:
             os.write(self.descriptor, len(value).to_bytes(4) + value)
         return len(self.records)
-
-    def teardown(self, *parameters: object) -> None:
-        self.log.close()
-        os.close(self.descriptor)
-        super().teardown(*parameters)

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+import segstore
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -79,3 +81,32 @@ class ScratchDirectory:
     def teardown(self, *_: object) -> None:
         """Remove what the benchmark wrote (called by asv)."""
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+class LogBesideFile(ScratchDirectory):
+    """A log, and a plain file that takes the same bytes without one."""
+
+    log: segstore.UnifiedLog
+    batches: list[bytes]
+    descriptor: int
+
+    def open_both(self, **settings: object) -> None:
+        self.make_scratch()
+        self.log = segstore.open(
+            self.path / "bench-0", durability="none", segment_ms=None, **settings
+        )
+        self.descriptor = os.open(self.path / "raw", os.O_RDWR | os.O_CREAT)
+
+    def pwrite_batches(self) -> float:
+        """Write the batches by ``os.pwrite``; returns their bytes."""
+        position = 0
+        for batch in self.batches:
+            position += os.pwrite(self.descriptor, batch, position)
+        os.ftruncate(self.descriptor, 0)
+        return position
+
+    def teardown(self, *parameters: object) -> None:
+        """Close both (called by asv)."""
+        self.log.close()
+        os.close(self.descriptor)
+        super().teardown(*parameters)

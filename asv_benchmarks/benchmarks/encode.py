@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import os
-
 import pyarrow as pa
 from aiokafka.record.default_records import DefaultRecordBatchBuilder as AiokafkaBuilder
 
-import segstore
 from segstore import _core
 from segstore.records.compression import codec_table
 
-from .common import ScratchDirectory, speed_ratio
+from .common import LogBesideFile, speed_ratio
 from .datasets import FIRST_TIMESTAMP, key_values, records_in_log
 
 ONE_BATCH = 1_000_000
@@ -65,7 +62,7 @@ def table_of(records: list[tuple[bytes, bytes]]) -> pa.Table:
     )
 
 
-class AppendArrow(ScratchDirectory):
+class AppendArrow(LogBesideFile):
     """``log.append`` of tables that make a batch of 1 MB each: encoding, CRC and write.
 
     Fraction of the speed of raw pwrite of the same bytes.
@@ -76,22 +73,18 @@ class AppendArrow(ScratchDirectory):
     unit = "ratio"
 
     def setup(self, value_bytes: int) -> None:
-        self.make_scratch()
+        self.open_both(max_message_bytes=ONE_BATCH)
         records = key_values(value_bytes, records_in_log(value_bytes))
         rows = ONE_BATCH // (value_bytes + 20)
         self.tables = [table_of(records[i : i + rows]) for i in range(0, len(records), rows)]
         self.rows = len(records)
-        self.log = segstore.open(
-            self.path / "bench-0", durability="none", max_message_bytes=ONE_BATCH, segment_ms=None
-        )
-        self.descriptor = os.open(self.path / "raw", os.O_RDWR | os.O_CREAT)
         self._append()
         self.batches = [bytes(batch.data) for batch in self.log.scan().batches()]
         assert len(self.batches) == len(self.tables)
         self.log.truncate_fully_and_start_at(0)
 
     def track_speed_against_raw_pwrite(self, value_bytes: int) -> float:
-        return speed_ratio(self._append_and_clear, self._pwrite)
+        return speed_ratio(self._append_and_clear, self.pwrite_batches)
 
     def _append(self) -> None:
         for table in self.tables:
@@ -102,15 +95,3 @@ class AppendArrow(ScratchDirectory):
         self._append()
         self.log.truncate_fully_and_start_at(0)
         return sum(map(len, self.batches))
-
-    def _pwrite(self) -> float:
-        position = 0
-        for batch in self.batches:
-            position += os.pwrite(self.descriptor, batch, position)
-        os.ftruncate(self.descriptor, 0)
-        return position
-
-    def teardown(self, *parameters: object) -> None:
-        self.log.close()
-        os.close(self.descriptor)
-        super().teardown(*parameters)

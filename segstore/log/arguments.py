@@ -34,6 +34,16 @@ def integer(name: str, value: object) -> int:
     return number
 
 
+def natural(name: str, value: object) -> int:
+    """Return *value*, an integer that is not negative."""
+    number = integer(name, value)
+    if number < 0:
+        raise IllegalArgumentError(
+            f"{name} {number} is negative", found=str(number), expected="0 or more"
+        )
+    return number
+
+
 def seconds(name: str, value: object) -> float:
     """Return *value*, a number of seconds that is not negative."""
     if isinstance(value, bool) or not isinstance(value, int | float):

@@ -163,9 +163,3 @@ class BackgroundWorker:
     def drop(self) -> None:
         """Drop the tasks that did not begin; wait for nothing."""
         self._queue.close()
-
-    def abandon(self) -> None:
-        """Forget the thread, in a forked child where it does not exist."""
-        self._finalizer.detach()
-        self._queue = _Queue(None)
-        self._thread = None

@@ -248,30 +248,29 @@ class Flusher:
         following = self._local_log.segments.higher_segment(segment.base_offset)
         if self.failure is not None or following is None:
             return
-        try:
+        with self._telling_of_failures("sync after a roll"):
             if following.base_offset > self.durable.message_offset:
                 while not self._lead_round(following.base_offset):
                     pass  # that one may have begun before this segment's end
             else:
                 self._sync_segment(segment, indexes=True)
             self.write_recovery_point()
-        except FsyncFailedError as error:
-            self.poison(error)
-        except SegstoreError:
-            _log.warning("%s: sync after a roll failed", segment.name, exc_info=True)
-        except Exception as error:  # noqa: BLE001 - nobody else would hear of it [DUR-39]
-            self.poison(error)
 
     def _flush_by_timer(self) -> None:
-        if self.failure is not None or self._oldest_unsynced_ns is None:
-            return
+        if self.failure is None and self._oldest_unsynced_ns is not None:
+            with self._telling_of_failures("timed sync"):
+                self.flush()
+
+    @contextlib.contextmanager
+    def _telling_of_failures(self, what: str) -> Iterator[None]:
+        """End an error that nobody waits for: a failed sync makes the log read-only [DUR-39]."""
         try:
-            self.flush()
-        except FsyncFailedError:
-            pass  # kept in `failure`: every later mutation and close raise it [DUR-39]
+            yield
+        except FsyncFailedError as error:
+            self.poison(error)  # every later mutation and close raise it
         except SegstoreError:
-            _log.warning("timed sync of %s failed", self._topic_partition, exc_info=True)
-        except Exception as error:  # noqa: BLE001 - nobody else would hear of it [DUR-39]
+            _log.warning("%s: %s failed", self._topic_partition, what, exc_info=True)
+        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
             self.poison(error)
 
     def write_recovery_point(self) -> None:

@@ -12,10 +12,9 @@ from segstore._core import process_id
 from segstore.errors import (
     ClosedError,
     ForkedHandleError,
-    IllegalArgumentError,
     SegstoreError,
 )
-from segstore.log.arguments import flag, integer, isolation_of, seconds
+from segstore.log.arguments import flag, integer, isolation_of, natural, seconds
 from segstore.log.committed_view import current_view
 from segstore.log.local_log import out_of_range
 from segstore.log.log_scan import LogScan, check_range
@@ -167,10 +166,8 @@ class LogReader:
         if max_bytes is None:
             return self.scan(offset, isolation=isolation)
         self._require_open()
-        offset, max_bytes = integer("offset", offset), integer("max_bytes", max_bytes)
+        offset, max_bytes = integer("offset", offset), natural("max_bytes", max_bytes)
         flag("min_one_message", min_one_message)
-        if max_bytes < 0:
-            raise IllegalArgumentError(f"max_bytes {max_bytes} is negative", found=str(max_bytes))
         cuts_done = self._local_log.cuts_done
         bound = self._bound(isolation)
         if offset < self._log_start_offset:

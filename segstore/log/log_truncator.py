@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from segstore.errors import FsyncFailedError, IllegalArgumentError
-from segstore.log.arguments import integer
+from segstore.log.arguments import integer, natural
 from segstore.log.local_log import out_of_range
 from segstore.log.log_appender import LogAppender
 
@@ -37,9 +37,7 @@ class LogTruncator(LogAppender):
             The next offset to be written; at or above the log end nothing changes.
         """
         self._require_writable()
-        offset = integer("offset", offset)
-        if offset < 0:
-            raise IllegalArgumentError(f"offset {offset} is negative", found=str(offset))
+        offset = natural("offset", offset)
         with self._append_lock:
             self._require_writable()
             if offset >= self.log_end_offset:
@@ -75,9 +73,7 @@ class LogTruncator(LogAppender):
     def truncate_fully_and_start_at(self, offset: int) -> None:
         """Remove all records, durably, and go on at *offset* [TRU-4]."""
         self._require_writable()
-        offset = integer("offset", offset)
-        if offset < 0:
-            raise IllegalArgumentError(f"offset {offset} is negative", found=str(offset))
+        offset = natural("offset", offset)
         with self._append_lock:
             self._require_writable()
             self._truncate_fully(offset)
