@@ -38,12 +38,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--no-check-crcs", action="store_true", help="trust the bytes: read without checking CRCs"
     )
-    parser.add_argument(
-        "--isolation",
-        choices=("read_uncommitted", "read_committed"),
-        default="read_uncommitted",
-        help="read_committed: up to the last stable offset, without aborted transactions",
-    )
+    add_isolation_argument(parser)
     add_format_arguments(parser, "-f")
 
 
@@ -99,6 +94,16 @@ def records(
     """Iterate over the records of *log* within *span*."""
     start, end = span.resolve(log)
     return iter(log.scan(start, end, check_crcs=check_crcs, isolation=isolation))
+
+
+def add_isolation_argument(parser: argparse.ArgumentParser) -> None:
+    """Add what decides about the records of transactions."""
+    parser.add_argument(
+        "--isolation",
+        choices=("read_uncommitted", "read_committed"),
+        default="read_uncommitted",
+        help="read_committed: up to the last stable offset, without aborted transactions",
+    )
 
 
 def record_count(text: str) -> int:

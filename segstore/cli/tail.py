@@ -8,11 +8,12 @@ from collections import deque
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from segstore.cli.cat import record_count
+from segstore.cli.cat import add_isolation_argument, record_count
 from segstore.cli.output import say, write
 from segstore.cli.partition_paths import add_partition_arguments, selected_partitions
 from segstore.cli.record_format import add_format_arguments, formatter_of
 from segstore.errors import LogTruncatedError, OffsetOutOfRangeError
+from segstore.types import Isolation
 
 if TYPE_CHECKING:
     import argparse
@@ -44,6 +45,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-c", dest="count", type=record_count, metavar="N", help="stop after N records"
     )
+    add_isolation_argument(parser)
     add_format_arguments(parser)
 
 
@@ -53,6 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     to_text = formatter_of(arguments)
     left: int | None = arguments.count
+    isolation = Isolation(arguments.isolation)
     with ExitStack() as stack:
         logs = [
             stack.enter_context(segstore.open(path, read_only=True))
@@ -60,8 +63,8 @@ def run(arguments: argparse.Namespace) -> int:
         ]
         next_offsets = []
         for log in logs:
-            end = log.log_end_offset
-            for record in last_records(log, end, arguments.last):
+            end = log.scan(isolation=isolation).end_offset
+            for record in last_records(log, end, arguments.last, isolation):
                 if left == 0:
                     return 0
                 write(to_text(record))
@@ -71,7 +74,7 @@ def run(arguments: argparse.Namespace) -> int:
             sys.stdout.flush()  # whoever reads a pipe sees a record as soon as it is there
             idle = True
             for number, log in enumerate(logs):
-                for record in new_records(log, next_offsets, number):
+                for record in new_records(log, next_offsets, number, isolation):
                     write(to_text(record))
                     idle = False
                     left = None if left is None else left - 1
@@ -82,14 +85,16 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def new_records(log: UnifiedLog, next_offsets: list[int], number: int) -> Iterator[Record]:
+def new_records(
+    log: UnifiedLog, next_offsets: list[int], number: int, isolation: Isolation
+) -> Iterator[Record]:
     """Yield what came to *log* since the last call; move its entry of *next_offsets* on.
 
     Records that are deleted before they were printed, or cut off by a truncation, are named on
     stderr: the reader goes on with what there is.
     """
     try:
-        for record in log.tail(next_offsets[number], timeout=0):
+        for record in log.tail(next_offsets[number], timeout=0, isolation=isolation):
             next_offsets[number] = record.offset + 1
             yield record
     except (OffsetOutOfRangeError, LogTruncatedError) as error:
@@ -98,7 +103,9 @@ def new_records(log: UnifiedLog, next_offsets: list[int], number: int) -> Iterat
         next_offsets[number] = going_on
 
 
-def last_records(log: UnifiedLog, end_offset: int, count: int) -> list[Record]:
+def last_records(
+    log: UnifiedLog, end_offset: int, count: int, isolation: Isolation
+) -> list[Record]:
     """Return the last *count* records below *end_offset*.
 
     Compaction and transactions leave offsets without a record, so the look goes further back until
@@ -107,7 +114,7 @@ def last_records(log: UnifiedLog, end_offset: int, count: int) -> list[Record]:
     span = count
     while count > 0:
         start = max(log.log_start_offset, end_offset - span)
-        found = deque(log.scan(start, end_offset), maxlen=count)
+        found = deque(log.scan(start, end_offset, isolation=isolation), maxlen=count)
         if len(found) == count or start == log.log_start_offset:
             return list(found)
         span *= 4

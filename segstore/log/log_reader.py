@@ -282,6 +282,7 @@ class LogReader:
         *,
         timeout: float | None = None,
         poll_interval: float = 0.05,
+        isolation: Isolation | str = Isolation.LOG_END,
     ) -> Iterator[Record]:
         """Yield records from *offset* on and wait for more; also while another process writes.
 
@@ -293,6 +294,8 @@ class LogReader:
             Seconds without a new record after which the iterator ends; None = never.
         poll_interval : float
             Seconds between two looks at the log.
+        isolation : Isolation or str
+            As in `scan`: ``read_committed`` waits for the end of a transaction.
 
         Raises
         ------
@@ -308,13 +311,17 @@ class LogReader:
                 start, self._log_start_offset, self.log_end_offset, self._local_log.directory
             )
         patience = None if timeout is None else seconds("timeout", timeout)
-        return self._follow(start, patience, seconds("poll_interval", poll_interval))
+        pause = seconds("poll_interval", poll_interval)
+        return self._follow(start, patience, pause, isolation_of(isolation))
 
-    def _follow(self, offset: int, timeout: float | None, poll_interval: float) -> Iterator[Record]:
+    def _follow(
+        self, offset: int, timeout: float | None, poll_interval: float, isolation: Isolation
+    ) -> Iterator[Record]:
         idle_since = time.monotonic()
         while True:
-            if offset < self.refresh():
-                scan = self.scan(offset)
+            self.refresh()
+            if offset < self._bound(isolation).message_offset:
+                scan = self.scan(offset, isolation=isolation)
                 yield from scan
                 offset = scan.end_offset
                 idle_since = time.monotonic()

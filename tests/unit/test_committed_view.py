@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import segstore
 from segstore._core import AbortedTransactions, encode_end_transaction_marker
 from segstore.errors import IllegalArgumentError
+from tests.unit.cli_process import run_segstore
 from tests.unit.core_inputs import TIME, batch
 
 PLAIN = 0
@@ -115,6 +116,27 @@ def check(log: segstore.UnifiedLog, oracle: Oracle) -> None:
 def _end(fetched: segstore.FetchDataInfo) -> int:
     headers = fetched.headers
     return int(headers["last_offset"][-1]) + 1 if len(headers) else 0
+
+
+def test_a_tail_waits_for_the_end_of_a_transaction(tmp_path: Path):
+    """Another process writes: first an open transaction, then its end, then the next one."""
+    path = tmp_path / "t-0"
+    path.mkdir()
+    file = path / f"{0:020}.log"
+    file.write_bytes(data(PLAIN, 0, 1) + data(11, 1, 2))
+    with segstore.open(path, read_only=True) as log:
+        follow = log.tail(0, timeout=0, isolation="read_committed")
+        assert [record.offset for record in follow] == [0]
+        assert list(log.tail(2, timeout=0, isolation="read_committed")) == []
+        assert [record.offset for record in log.tail(0, timeout=0)] == [0, 1, 2]
+        assert run_segstore("tail", path, "--isolation", "read_committed").stdout == b"0\n"
+
+        with file.open("ab") as writer:
+            writer.write(marker(11, 3, "commit") + data(12, 4, 1) + marker(12, 5, "abort"))
+
+        follow = log.tail(1, timeout=0, isolation="read_committed")
+        assert [record.offset for record in follow] == [1, 2]
+        assert run_segstore("tail", path, "--isolation", "read_committed", "-n1").stdout == b"1\n"
 
 
 def test_aborted_transactions_are_sorted_by_their_producers():
