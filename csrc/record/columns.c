@@ -7,6 +7,8 @@
 #include "record/record_parse.h"
 #include "record/record_section.h"
 
+enum { USUAL_KEY_BYTES = 16, EXPECTED_ROWS_MAX = 64 * 1024, EXPECTED_VALUE_BYTES_MAX = 8 * 1024 * 1024 };
+
 static const char *const column_names[SGS_COLUMN_COUNT] = {
     [SGS_COLUMN_KEY] = "key",
     [SGS_COLUMN_VALUE] = "value",
@@ -265,6 +267,23 @@ static bool is_unwanted(const sgs_columns_options *options, const sgs_batch_head
            sgs_aborted_transactions_contain(&options->aborted, batch);
 }
 
+void sgs_columns_expect(sgs_columns *columns, size_t bytes) { columns->coming_bytes = bytes; }
+
+static size_t at_most(size_t value, size_t limit) { return value < limit ? value : limit; }
+
+/* Before the first table is filled: those that come are taken to be like this batch. Bounded by bytes that are there, and
+ * by what a table has: a small batch that is large when it is decompressed says nothing about the others. */
+static void expect_more_like(sgs_columns *columns, const sgs_record_reader *reader)
+{
+    const size_t section_bytes = (size_t)(reader->end - reader->next);
+    const size_t batch_bytes = (size_t)reader->batch.size_bytes;
+    const size_t batches = columns->coming_bytes > batch_bytes ? columns->coming_bytes / batch_bytes : 1;
+    const size_t rows = at_most((size_t)reader->batch.records_count, section_bytes / SGS_RECORD_MIN_BYTES);
+    columns->expected_rows = (int64_t)at_most(rows * batches, EXPECTED_ROWS_MAX);
+    columns->expected_key_bytes = (size_t)columns->expected_rows * USUAL_KEY_BYTES;
+    columns->expected_value_bytes = at_most(section_bytes * batches, EXPECTED_VALUE_BYTES_MAX);
+}
+
 sgs_status sgs_columns_append_batch(sgs_columns *columns, const uint8_t *batch, size_t size, sgs_error *err)
 {
     const sgs_columns_options *const options = &columns->options;
@@ -281,6 +300,8 @@ sgs_status sgs_columns_append_batch(sgs_columns *columns, const uint8_t *batch, 
     const bool is_bounded = columns->times_are_bounded || reader.batch.base_offset < options->start_offset ||
                             reader.batch.last_offset >= options->end_offset;
     const columns_mark before = mark(columns);
+    if (columns->rows_count == 0 && columns->expected_rows == 0)
+        expect_more_like(columns, &reader);
     status = append_records(columns, &reader, is_bounded, err);
     if (status != SGS_OK)
         rewind_to(columns, &before);

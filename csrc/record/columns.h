@@ -61,6 +61,9 @@ const char *sgs_column_name(int column);
 sgs_status sgs_columns_open(sgs_memory memory, const sgs_columns_options *options, const sgs_codec_table *codecs,
                             sgs_columns **columns, sgs_error *err);
 void sgs_columns_close(sgs_columns *columns);
+/** Say that `bytes` of batches are about to be appended: the first one to an empty table makes room for all, so that
+ *  columns do not move while they grow. A hint; the last table of the same builder is a better one. */
+void sgs_columns_expect(sgs_columns *columns, size_t bytes);
 /** Decode one complete batch and append its rows. On failure nothing of the batch is kept.
  *  With check_crc the CRC counts also for a batch that the bounds leave out; such a batch is not decompressed.
  *  @return SGS_OK, SGS_CORRUPT_RECORD, SGS_INVALID_RECORD, SGS_UNSUPPORTED_FORMAT, a codec status, or

@@ -37,6 +37,7 @@ struct sgs_columns {
     size_t topic_size;
     sgs_buffer scratch; /* a decompressed section */
     int64_t rows_count;
+    size_t coming_bytes;   /* of batches, the next one and those behind it */
     int64_t expected_rows; /* what the last table had: the next is likely to have as much */
     size_t expected_key_bytes, expected_value_bytes;
     sgs_binary_column key, value;

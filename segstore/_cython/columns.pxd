@@ -37,6 +37,7 @@ cdef extern from "record/columns.h" nogil:
     sgs_status sgs_columns_open(sgs_memory memory, const sgs_columns_options *options, const sgs_codec_table *codecs,
                                 sgs_columns **columns, sgs_error *err)
     void sgs_columns_close(sgs_columns *columns)
+    void sgs_columns_expect(sgs_columns *columns, size_t bytes)
     sgs_status sgs_columns_append_batch(sgs_columns *columns, const uint8_t *batch, size_t size, sgs_error *err)
     int64_t sgs_columns_rows_count(const sgs_columns *columns)
     int64_t sgs_columns_bytes_count(const sgs_columns *columns)

@@ -145,6 +145,7 @@ cdef class ColumnDecoder:
         cdef sgs_status status
         cdef size_t needed
         cdef int64_t end
+        sgs_columns_expect(self.columns, <size_t>size)
         while sgs_columns_rows_count(self.columns) < max_rows and sgs_columns_bytes_count(self.columns) < max_bytes:
             sgs_batch_scan_start(&self.scan, &self.scan_options, consumed[0])
             status = sgs_batch_scan_feed(
