@@ -238,7 +238,7 @@ TEST(a_lack_of_memory_is_a_status)
         columns_kit_close(&f);
         EXPECT_TRUE(memory_env_is_balanced(&memory));
     }
-    EXPECT_TRUE(failures > 40 && failures < 119); /* every allocation was reached */
+    EXPECT_TRUE(failures > 25 && failures < 119); /* every allocation was reached; hints may fail */
     sgs_buffer_deinit(&batch);
 }
 
