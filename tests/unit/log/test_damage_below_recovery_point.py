@@ -21,17 +21,6 @@ from tests.unit.log.damaged_logs import (
 LAST = RECORDS_COUNT - 1
 
 
-@pytest.fixture(scope="module")
-def crashed(tmp_path_factory):
-    """A log that was not closed, nothing of it known to be synced; to be copied."""
-    return build(tmp_path_factory.mktemp("crashed") / "orders-0")
-
-
-@pytest.fixture
-def log_directory(crashed, tmp_path):
-    return crashed.copy(tmp_path / "orders-0")
-
-
 def reader_of(directory):
     """Whether a reader was told of damage, and how many records it got before that."""
     count = 0

@@ -24,17 +24,6 @@ from tests.unit.log.damaged_logs import (
 LAST = RECORDS_COUNT - 1
 
 
-@pytest.fixture(scope="module")
-def crashed(tmp_path_factory):
-    """A log that was not closed, nothing of it known to be synced; to be copied."""
-    return build(tmp_path_factory.mktemp("crashed") / "orders-0")
-
-
-@pytest.fixture
-def log_directory(crashed, tmp_path):
-    return crashed.copy(tmp_path / "orders-0")
-
-
 # ---- the tail ------------------------------------------------------------------------------------
 
 
