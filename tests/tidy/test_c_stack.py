@@ -19,7 +19,7 @@ import pytest
 from tests.tidy.project_files import ROOT, core_files
 
 LIMIT_BYTES = 16 * 1024
-NODE = re.compile(r'^node: \{ title: "([^"]+)" label: "[^"]*?(\d+) bytes \((\w+)', re.MULTILINE)
+NODE = re.compile(r'^node: \{ title: "([^"]+)" label: "[^"]*?(\d+) bytes \(([\w,]+)', re.MULTILINE)
 EDGE = re.compile(r'^edge: \{ sourcename: "([^"]+)" targetname: "([^"]+)"', re.MULTILINE)
 
 
@@ -54,7 +54,7 @@ def graph(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, int], dic
     calls: dict[str, set[str]] = {}
     for text in texts:
         for name, size, kind in NODE.findall(text):
-            assert kind in {"static", "dynamic"}, f"{name}: {kind}"
+            assert kind in {"static", "dynamic,bounded"}, f"{name}: {kind}"
             frames[name] = int(size)
         for caller, called in EDGE.findall(text):
             calls.setdefault(caller, set()).add(called)
