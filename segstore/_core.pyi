@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Buffer, disjoint_base
 
+from segstore.errors import SegstoreError
 from segstore.types import FileTimestampAndOffset, OffsetPosition, TimestampOffset
 
 BATCH_HEADER_DTYPE: np.dtype[np.void]
@@ -213,7 +214,7 @@ class ScanResult(NamedTuple):
     offset_of_max_timestamp: int
     last_epoch: int
     batches_count: int
-    why: Exception | None
+    why: SegstoreError | None
     """The error that a caller may raise, for ``corrupt`` and ``order``."""
 
 def scan_batches(

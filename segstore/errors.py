@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from typing import Self
 
 __all__ = [
     "STATUS_ERRORS",
@@ -94,6 +95,17 @@ class SegstoreError(Exception):
         self.found = found
         self.expected = expected
         self.os_error = os_error
+
+    def locate(self, file: str, position: int = 0) -> Self:
+        """Name the file of an error about a buffer, which begins at byte *position* of it.
+
+        An error that names a file already stays as it is. Returns itself, to be raised.
+        """
+        if self.file is None:
+            self.file = file
+            if self.position is not None:
+                self.position += position
+        return self
 
     def __str__(self) -> str:
         where = [] if self.file is None else [self.file]

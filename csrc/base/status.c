@@ -52,6 +52,15 @@ sgs_status sgs_fail_at(sgs_error *err, sgs_status status, int64_t position, cons
     return status;
 }
 
+sgs_status sgs_say(sgs_error *err, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)vsnprintf(err->message, sizeof err->message, format, arguments);
+    va_end(arguments);
+    return err->status;
+}
+
 sgs_status sgs_fail_in_file(sgs_error *err, const char *file)
 {
     if (err->file[0] != '\0')

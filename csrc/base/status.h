@@ -75,6 +75,9 @@ sgs_status sgs_fail(sgs_error *err, sgs_status status, const char *format, ...) 
 sgs_status sgs_fail_at(sgs_error *err, sgs_status status, int64_t position, const char *expected,
                        const char *found_format, ...) SGS_PRINTF(5, 6);
 
+/** Put another sentence into `err`, which somebody further down has filled; all else stays. @return err->status */
+sgs_status sgs_say(sgs_error *err, const char *format, ...) SGS_PRINTF(2, 3);
+
 /** Note the file that `err` is about, unless one is noted already. Long names keep their end. @return err->status */
 sgs_status sgs_fail_in_file(sgs_error *err, const char *file);
 

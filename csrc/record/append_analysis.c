@@ -2,6 +2,7 @@
 #include "record/append_analysis.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 static bool keeps_offsets(const sgs_append_rules *rules)
 {
@@ -12,6 +13,15 @@ static sgs_status refuse(sgs_append_analysis *analysis, sgs_append_refusal refus
 {
     analysis->refusal = refusal;
     return status;
+}
+
+static sgs_status fail_for_size(const sgs_append_rules *rules, size_t index, int32_t size_bytes, sgs_error *err)
+{
+    char limit[SGS_ERROR_VALUE_BYTES];
+    (void)snprintf(limit, sizeof limit, "at most %" PRId32 " bytes", rules->max_message_bytes);
+    (void)sgs_fail_at(err, SGS_LIMIT_EXCEEDED, -1, limit, "%" PRId32 " bytes", size_bytes);
+    return sgs_say(err, "batch %zu: %" PRId32 " bytes are more than max.message.bytes, %" PRId32, index, size_bytes,
+                   rules->max_message_bytes);
 }
 
 static sgs_status check_row(const uint8_t *data, const sgs_batch_header *row, const sgs_append_rules *rules,
@@ -28,10 +38,7 @@ static sgs_status check_row(const uint8_t *data, const sgs_batch_header *row, co
                                "batch %zu: a producer's batch begins at offset 0, not %" PRId64, index,
                                row->base_offset));
     if (rules->origin != SGS_ORIGIN_REPLICATION && row->size_bytes > rules->max_message_bytes)
-        return refuse(analysis, SGS_APPEND_TOO_LARGE,
-                      sgs_fail(err, SGS_LIMIT_EXCEEDED,
-                               "batch %zu: %" PRId32 " bytes are more than max.message.bytes, %" PRId32, index,
-                               row->size_bytes, rules->max_message_bytes));
+        return refuse(analysis, SGS_APPEND_TOO_LARGE, fail_for_size(rules, index, row->size_bytes, err));
     const sgs_status status = sgs_batch_check(data + row->position, (size_t)row->size_bytes, row->position, err);
     if (status != SGS_OK)
         return refuse(analysis, SGS_APPEND_DAMAGED, status);

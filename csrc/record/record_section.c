@@ -30,8 +30,8 @@ sgs_status sgs_record_section_check(const sgs_batch_header *header, const uint8_
     if (check_crc) {
         const sgs_status status = sgs_batch_check(batch, (size_t)header->size_bytes, -1, err);
         if (status != SGS_OK)
-            return sgs_fail(err, status, "batch at offset %" PRId64 ": its CRC is not that of its bytes",
-                            header->base_offset);
+            return sgs_say(err, "batch at offset %" PRId64 ": its CRC is not that of its bytes: %s",
+                           header->base_offset, err->found);
     }
     return check_header(header, err);
 }

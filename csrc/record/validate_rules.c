@@ -135,15 +135,14 @@ static sgs_status describe_timestamp(const sgs_validation_options *options, size
     const bool is_ahead = timestamp > options->now_ms;
     const int64_t limit = is_ahead ? options->timestamp_after_max_ms : options->timestamp_before_max_ms;
     const char *const side = is_ahead ? "ahead of" : "behind";
-    (void)sgs_fail(
-        err, SGS_INVALID_RECORD,
+    char expected[SGS_ERROR_VALUE_BYTES];
+    (void)snprintf(expected, sizeof expected, "at most %" PRId64 " ms %s %" PRId64, limit, side, options->now_ms);
+    (void)sgs_fail_at(err, SGS_INVALID_RECORD, -1, expected, "%" PRId64, timestamp);
+    return sgs_say(
+        err,
         "batch %zu, record %" PRId32 ": timestamp %" PRId64 " is more than %s = %" PRId64 " ms %s the clock, %" PRId64,
         batch, record_error->record_index, timestamp,
         is_ahead ? "message.timestamp.after.max.ms" : "message.timestamp.before.max.ms", limit, side, options->now_ms);
-    (void)snprintf(err->found, sizeof err->found, "%" PRId64, timestamp);
-    (void)snprintf(err->expected, sizeof err->expected, "at most %" PRId64 " ms %s %" PRId64, limit, side,
-                   options->now_ms);
-    return err->status;
 }
 
 sgs_status sgs_record_error_describe(const sgs_log_validator *validator, const sgs_record_error *record_error,

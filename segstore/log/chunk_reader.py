@@ -35,7 +35,8 @@ class Chunk(NamedTuple):
         try:
             yield
         except SegstoreError as error:
-            raise located(error, self.segment, self.position) from error.__cause__
+            error.locate(self.segment.path, self.position)
+            raise
 
 
 class ChunkReader:
@@ -157,7 +158,7 @@ class ChunkReader:
         """Check bounds and order of the batches that were read; the last may be cut."""
         headers, result = scan_batches(fetched, check_crc=False)
         if result.why is not None and result.batches_count == 0:
-            raise located(result.why, segment, fetched.position)
+            raise result.why.locate(segment.path, fetched.position)
         if result.batches_count == 0:
             raise _bad_end(segment, fetched.position, fetched.position + fetched.size_bytes)
         last = headers["last_offset"]
@@ -191,12 +192,3 @@ def _bad_end(segment: Segment, position: int, end_position: int) -> CorruptLogEr
         found="bytes that are no batch",
         expected="a batch",
     )
-
-
-def located(error: Exception, segment: Segment, start: int) -> Exception:
-    """Give the file's path and the position in it to an error about a buffer."""
-    if isinstance(error, SegstoreError) and error.file is None:
-        error.file = segment.path
-        if error.position is not None:
-            error.position += start
-    return error

@@ -192,7 +192,12 @@ class LogReader:
             codecs=self._codecs,
             topic=topic,
             partition=partition,
+            file=self._file_of(metadata),
         )
+
+    def _file_of(self, metadata: LogOffsetMetadata) -> str | None:
+        segment = self._local_log.segments.floor_segment(metadata.segment_base_offset)
+        return None if segment is None else segment.path
 
     def scan(  # noqa: PLR0913 - the parts of a query
         self,

@@ -8,7 +8,7 @@ from segstore._core import ArrowStream, ColumnDecoder, decode_tuples, iterate_re
 from segstore.config import MAX_LONG, MIN_LONG
 from segstore.errors import IllegalArgumentError, SegstoreError
 from segstore.log.arguments import integer
-from segstore.log.chunk_reader import Chunk, ChunkReader, located
+from segstore.log.chunk_reader import Chunk, ChunkReader
 from segstore.records.columns import (
     KAFKA_COLUMNS,
     MAX_BATCH_BYTES,
@@ -147,7 +147,7 @@ class LogScan:
             if self._check_crcs:
                 _, result = scan_batches(chunk.data, check_crc=True)
                 if result.why is not None:
-                    raise located(result.why, chunk.segment, chunk.position)
+                    raise result.why.locate(chunk.segment.path, chunk.position)
             if self._aborted is not None:
                 headers = headers[~self._aborted.contain(headers)]
             whole = (headers["base_offset"] >= self.start_offset) & (
@@ -213,7 +213,7 @@ class LogScan:
             yield from decode_to_batches(chunks_of_bytes(), self._decoder(columns), rows, max_bytes)
         except SegstoreError as error:
             if current is not None:
-                located(error, current.segment, current.position)
+                error.locate(current.segment.path, current.position)
             raise
 
     def to_arrow(self) -> Any:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from segstore._core import ArrowStream, ColumnDecoder, iterate_records, scan_batches
+from segstore.config import MAX_LONG
+from segstore.errors import SegstoreError
 from segstore.records.columns import (
     KAFKA_COLUMNS,
     MAX_BATCH_BYTES,
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = ["FetchDataInfo"]
 
-MAX_LONG: Final = 2**63 - 1
+Piece = TypeVar("Piece")
 
 
 class FetchDataInfo:
@@ -51,6 +53,8 @@ class FetchDataInfo:
         Their records are not shown, though the bytes hold them.
     codecs, topic, partition, check_crcs
         How records are decoded, and what they say of where they are from.
+    file : str or None
+        What errors name, with the position in it; None: they are about the bytes.
     """
 
     __slots__ = (
@@ -63,6 +67,7 @@ class FetchDataInfo:
         "_topic",
         "end_offset",
         "fetch_offset_metadata",
+        "file",
         "first_entry_incomplete",
         "start_offset",
     )
@@ -80,6 +85,7 @@ class FetchDataInfo:
         topic: str = "",
         partition: int = -1,
         check_crcs: bool = True,
+        file: str | None = None,
     ) -> None:
         self._records = memoryview(records).toreadonly()
         self.fetch_offset_metadata = fetch_offset_metadata
@@ -94,6 +100,7 @@ class FetchDataInfo:
         self._partition = partition
         self._check_crcs = check_crcs
         self._headers: BatchHeaders | None = None
+        self.file = file
 
     @property
     def records(self) -> memoryview:
@@ -111,7 +118,7 @@ class FetchDataInfo:
         if self._headers is None:
             self._headers, result = scan_batches(self._records, check_crc=False)
             if result.why is not None:
-                raise result.why
+                raise self._located(result.why)
         return self._headers
 
     def batches(self) -> Iterator[RecordBatch]:
@@ -122,7 +129,7 @@ class FetchDataInfo:
 
     def __iter__(self) -> Iterator[Record]:
         """Yield the data records from the requested offset on, below ``end_offset``."""
-        return iterate_records(
+        records = iterate_records(
             self._records,
             self._codecs,
             start_offset=self.start_offset,
@@ -132,6 +139,18 @@ class FetchDataInfo:
             partition=self._partition,
             aborted=self._aborted,
         )
+        return self._naming_the_file(records)
+
+    def _naming_the_file(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
+        try:
+            yield from pieces
+        except SegstoreError as error:
+            self._located(error)
+            raise
+
+    def _located(self, error: SegstoreError) -> SegstoreError:
+        position = self.fetch_offset_metadata.relative_position_in_segment
+        return error if self.file is None else error.locate(self.file, position)
 
     def _stream(self, columns: Sequence[str] | None) -> ArrowStream:
         decoder = ColumnDecoder(
@@ -145,7 +164,7 @@ class FetchDataInfo:
             aborted=self._aborted,
         )
         batches = decode_to_batches([self._records], decoder, MAX_BATCH_ROWS, MAX_BATCH_BYTES)
-        return ArrowStream(decoder, batches)
+        return ArrowStream(decoder, self._naming_the_file(batches))
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
         """Return a ``pyarrow.Table``; by default with the columns of Spark's Kafka source."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -65,3 +66,47 @@ def test_an_offset_that_is_not_there_names_the_log(new_log, tmp_path):
             call(5)
         assert caught.value.file == str(tmp_path / "topic-0")
         assert (caught.value.found, caught.value.expected) == ("5", "0 to 0")
+
+
+def test_damage_names_file_and_bytes_whoever_reads(new_log):
+    """[DUR-79] A fetch, an iteration, Arrow: which file and byte, what is there, what should be."""
+    log = new_log()
+    log.append([(TIME, b"k", b"first")])
+    log.append([(TIME, b"k", b"second")])
+    segment = log.segments()[0]
+    position = next(iter(log.scan(1).batches())).position
+    log.close()
+    content = bytearray(Path(segment.path).read_bytes())
+    content[-2] ^= 1
+    Path(segment.path).write_bytes(content)
+
+    with segstore.open(log.path, read_only=True) as reader:
+        for read in (
+            lambda: list(reader),
+            reader.to_arrow,
+            lambda: list(reader.read(1, 10_000)),
+            lambda: reader.read(1, 10_000).to_arrow(),
+            lambda: reader.scan().tuples(),
+        ):
+            with pytest.raises(segstore.CorruptRecordError) as caught:
+                read()
+            assert caught.value.file == segment.path
+            assert caught.value.position == position
+            assert "stored" in caught.value.found
+            assert "CRC" in caught.value.expected
+
+
+def test_a_batch_too_large_names_the_limit(new_log, tmp_path):
+    """[APP-10] Records that are encoded here, and a producer's batch."""
+    other = new_log(tmp_path / "b-0")
+    other.append([(TIME, b"k", b"v" * 500)])
+    batch = bytes(other.read(0, 10_000).records)
+    log = new_log(max_message_bytes=100)
+    for append in (
+        lambda: log.append([(TIME, b"k", b"v" * 500)]),
+        lambda: log.append_as_leader(batch),
+    ):
+        with pytest.raises(segstore.RecordTooLargeError, match=r"max\.message\.bytes") as caught:
+            append()
+        assert caught.value.expected == "at most 100 bytes"
+        assert caught.value.found == f"{len(batch)} bytes"
