@@ -100,6 +100,33 @@ def test_damaged_lz4_frames_are_refused(payload: bytes):
             lz4_codec.decompress(memoryview(bytes(damaged)), LIMIT)
 
 
+@pytest.mark.parametrize(("payload", "level"), list(product(PAYLOADS, [1, 9, 17])))
+def test_skipping_in_an_lz4_batch_ends_where_its_payload_does(payload: bytes, level: int):
+    """[format.md 5, 8.3] Lz4CompressionTest.testSkip.
+
+    Values of 100 and then of 10000 bytes, and what is left, are skipped and not read: each skip is
+    of so many bytes or of what there still is, over the ends of blocks, and what follows is right.
+    A skip beyond the payload is an error.
+    """
+    values = [payload[:100], payload[100:10_100], payload[10_100:]]
+    rows = [(offset, 5, b"k%d" % offset, value) for offset, value in enumerate(values)]
+    data = build(rows, 2, Codec.LZ4, level=level)
+
+    skipped = records(data, "skip_key_value")
+
+    read = records(data)
+    assert [record.value for record in read] == values
+    assert [record.size for record in skipped] == [record.size for record in read]
+    assert [record.offset for record in skipped] == [0, 1, 2]
+
+    section = lz4_codec.decompress(memoryview(data)[61:], LIMIT)
+    cut = lz4_codec.compress(section[: -1 - (len(values[2]) + 1) // 2], level)
+    short = data[:61] + bytes(cut)
+    short = data[:8] + (len(short) - 12).to_bytes(4) + short[12:]
+    with pytest.raises(SegstoreError):
+        records(short, "skip_key_value")
+
+
 def lz4_value(magic: int) -> bytes:
     """The compressed value of a wrapper of this magic."""
     data = build([(0, 1, None, b"x" * 100)], magic, Codec.LZ4)
