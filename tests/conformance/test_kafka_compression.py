@@ -55,6 +55,23 @@ def test_what_was_compressed_comes_back(magic: int, codec: Codec, level: int):
         assert (TEXT in data) == (codec is Codec.NONE)
 
 
+@pytest.mark.parametrize(
+    ("setting", "accepted", "refused"),
+    [
+        pytest.param("compression_gzip_level", [-1, *range(1, 10)], [-2, 0, 10], id="gzip"),
+        pytest.param("compression_lz4_level", [*range(1, 18)], [-1, 0, 18], id="lz4"),
+    ],
+)
+def test_levels_have_bounds(setting: str, accepted: list[int], refused: list[int]):
+    """[format.md 8.1, 8.3] GzipCompressionTest.testLevelValidator,
+    Lz4CompressionTest.testCompressionLevels."""
+    for level in accepted:
+        assert getattr(LogConfig(**{setting: level}), setting) == level
+    for level in refused:
+        with pytest.raises(IllegalArgumentError):
+            LogConfig(**{setting: level})
+
+
 @pytest.mark.parametrize("level", [-131073, 23])
 def test_levels_of_zstd_have_bounds(level: int):
     """[format.md 8.4] ZstdCompressionTest.testCompressionLevels."""
