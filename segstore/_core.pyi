@@ -117,6 +117,27 @@ class FileLock:
     @property
     def held(self) -> bool: ...
 
+# ---- _cython/data_file.pxi -----------------------------------------------------------------------
+
+@final
+class DataFile:
+    """A regular file of a directory, open for changes; a context manager.
+
+    Nothing is on stable storage before `sync`.
+    """
+
+    def __new__(cls, directory: Directory, name: str, *, create: bool = False) -> DataFile:
+        """``create``: make it, empty, when it is missing; the directory is not synced."""
+    @property
+    def size(self) -> int: ...
+    def write(self, position: int, data: Buffer) -> None:
+        """Write all of *data*; after a failure the file is no longer than before [DUR-32]."""
+    def truncate(self, size: int) -> None: ...
+    def sync(self) -> None: ...
+    def close(self) -> None: ...
+    def __enter__(self) -> Self: ...
+    def __exit__(self, kind: object, error: object, traceback: object) -> None: ...
+
 # ---- _cython/codecs.pxi --------------------------------------------------------------------------
 
 @final
@@ -563,10 +584,15 @@ class RecordsBuilder:
         control: bool = False,
         partition_leader_epoch: int = -1,
         delete_horizon_ms: int = -1,
+        write_limit: int = 2147483647,
+        estimated_compression_ratio: float = 1.0,
     ) -> RecordsBuilder:
         """``timestamp_type``.
 
         -1 at magic 0, else 0 CreateTime or 1 LogAppendTime, which stamps ``log_append_time``.
+
+        ``write_limit``: bytes after which the batch counts as full; nothing holds to it but who
+        asks `has_room_for`. ``estimated_compression_ratio``: compressed to uncompressed size.
 
         IllegalArgumentError for what Kafka refuses [format.md 10].
         """
@@ -580,10 +606,35 @@ class RecordsBuilder:
         value: bytes | None,
         headers: Sequence[tuple[str, bytes | None]] = (),
     ) -> None: ...
+    def has_room_for(
+        self,
+        timestamp: int,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Sequence[tuple[str, bytes | None]] = (),
+    ) -> bool:
+        """Whether a record at the next offset stays within the write limit [10].
+
+        The first one always has room. Not compressed: nobody knows what compression will do.
+        """
+    @property
+    def is_full(self) -> bool:
+        """Whether no record has room: the limit is reached, or the batch was built or aborted."""
+    @property
+    def estimated_size(self) -> int:
+        """Bytes that `build` would make now: exact without a codec, a guess with one."""
+    @property
+    def info(self) -> TimestampOffset:
+        """The largest timestamp and where readers find it, for a time index; -1 and -1 without.
+
+        Offset of the last record, or of the record itself in plain messages of magic 1 [10].
+        """
+    def abort(self) -> None:
+        """Forget what was appended: `append` and `build` raise IllegalStateError from now on."""
     def build(self) -> bytes:
         """The batch or messages; no bytes when nothing was appended.
 
-        IllegalStateError when built already.
+        IllegalStateError when built or aborted already.
         """
 
 # ---- _cython/columns.pxi -------------------------------------------------------------------------
@@ -811,3 +862,38 @@ class TimeIndex:
     def lookup(self, timestamp: int) -> TimestampOffset: ...
     def sanity_check(self) -> None: ...
     def close(self) -> None: ...
+
+# ---- _cython/offset_map.pxi ----------------------------------------------------------------------
+
+@final
+class OffsetMap:
+    """The last offset of each key (Kafka ``SkimpyOffsetMap``) [CLN-45..CLN-52].
+
+    A key is its MD5, and an entry 24 bytes, in one allocation; one thread at a time.
+    """
+
+    def __new__(cls, memory_bytes: int) -> OffsetMap:
+        """``memory_bytes``: 24 to 2^31-1; IllegalArgumentError, ResourceError."""
+    def put(self, key: Buffer, offset: int) -> None:
+        """Remember the offset of a key, also a smaller one than before [CLN-52].
+
+        IllegalArgumentError when no slot is free, even for a key that is there [CLN-48].
+        """
+    def get(self, key: Buffer) -> int:
+        """The offset of a key, -1 when it is not there."""
+    def clear(self) -> None:
+        """Forget everything; the memory stays."""
+    @property
+    def size(self) -> int:
+        """How many keys there are."""
+    @property
+    def slots(self) -> int:
+        """How many there can be."""
+    @property
+    def utilization(self) -> float:
+        """``size`` / ``slots``."""
+    @property
+    def latest_offset(self) -> int:
+        """The last offset that was put or set; -1 after `clear`."""
+    @latest_offset.setter
+    def latest_offset(self, offset: int, /) -> None: ...

@@ -39,6 +39,7 @@ from segstore._cython.log_segment cimport *
 from segstore._cython.log_validator cimport *
 from segstore._cython.murmur2 cimport *
 from segstore._cython.offset_index cimport *
+from segstore._cython.offset_map cimport *
 from segstore._cython.record cimport *
 from segstore._cython.record_batch cimport *
 from segstore._cython.record_filter cimport *
@@ -48,6 +49,7 @@ from segstore._cython.status cimport *
 from segstore._cython.time_index cimport *
 from segstore._cython.utf8_java cimport *
 from segstore._cython.varint cimport *
+from segstore._cython.write_limit cimport *
 
 import os
 from typing import NamedTuple
@@ -82,6 +84,7 @@ include "_cython/handle.pxi"
 include "_cython/primitives.pxi"
 include "_cython/varints.pxi"
 include "_cython/directory.pxi"
+include "_cython/data_file.pxi"
 include "_cython/codecs.pxi"
 include "_cython/batches.pxi"
 include "_cython/aborted_transactions.pxi"
@@ -100,3 +103,4 @@ include "_cython/segment_context.pxi"
 include "_cython/segment.pxi"
 include "_cython/open_segments.pxi"
 include "_cython/indexes.pxi"
+include "_cython/offset_map.pxi"

@@ -31,6 +31,7 @@ __all__ = [
     "FsyncFailedError",
     "IllegalArgumentError",
     "IllegalStateError",
+    "InconsistentTopicIdError",
     "IndexOffsetOverflowError",
     "InternalError",
     "InvalidEpochError",
@@ -232,6 +233,10 @@ class InvalidTopicError(SegstoreError, ValueError):
 
 class UnknownTopicOrPartitionError(SegstoreError, LookupError):
     """No such topic or partition here (Kafka ``UnknownTopicOrPartitionException``)."""
+
+
+class InconsistentTopicIdError(SegstoreError, ValueError):
+    """A partition directory is of another topic (Kafka ``InconsistentTopicIdException``)."""
 
 
 class ClosedError(SegstoreError, ValueError):

@@ -3,6 +3,8 @@
 
 #include <limits.h>
 
+#include "record/record_headers.h"
+
 #define TRY(call)                          \
     do {                                   \
         const sgs_status status_ = (call); \
@@ -66,17 +68,6 @@ sgs_status sgs_append_writer_start(sgs_append_writer *writer, const sgs_batch_he
     return sgs_legacy_builder_start(&writer->legacy, &built, err);
 }
 
-static sgs_status load_headers(sgs_buffer *headers, const sgs_record *record, sgs_error *err)
-{
-    sgs_buffer_clear(headers);
-    TRY(sgs_buffer_reserve(headers, (size_t)record->headers_count * sizeof(sgs_record_header), err));
-    sgs_record_header *const header = (sgs_record_header *)(void *)headers->data;
-    sgs_bytes encoded = record->headers;
-    for (int32_t i = 0; i < record->headers_count; ++i)
-        sgs_record_next_header(&encoded, &header[i]);
-    return SGS_OK;
-}
-
 static sgs_status add_record(sgs_append_writer *writer, const sgs_record *record, sgs_error *err)
 {
     if (writer->is_legacy) {
@@ -86,18 +77,17 @@ static sgs_status add_record(sgs_append_writer *writer, const sgs_record *record
         return sgs_legacy_builder_append(&writer->legacy, writer->next_offset, record->timestamp, record->key,
                                          record->value, err);
     }
-    sgs_buffer *const headers = &writer->request->validator->headers;
+    const sgs_record_header *headers = NULL;
     if (record->headers_count > 0)
-        TRY(load_headers(headers, record, err));
+        TRY(sgs_record_headers_load(record, &writer->request->validator->headers, &headers, err));
     return sgs_batch_builder_append(&writer->current, writer->next_offset, record->timestamp, record->key,
-                                    record->value, (const sgs_record_header *)(const void *)headers->data,
-                                    record->headers_count, err);
+                                    record->value, headers, record->headers_count, err);
 }
 
 sgs_status sgs_append_writer_add(sgs_append_writer *writer, const sgs_append_batch *batch, sgs_append_section section,
-                                 sgs_error *err)
+                                 int64_t limit, sgs_error *err)
 {
-    for (;;) {
+    for (; limit > 0; --limit) {
         sgs_record record;
         bool found;
         TRY(sgs_append_section_next(&section, batch, &record, &found, err));
@@ -106,6 +96,7 @@ sgs_status sgs_append_writer_add(sgs_append_writer *writer, const sgs_append_bat
         TRY(add_record(writer, &record, err));
         ++writer->next_offset;
     }
+    return SGS_OK;
 }
 
 /* Rows of everything in the output from `start` on. */

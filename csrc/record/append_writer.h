@@ -19,10 +19,10 @@ void sgs_append_writer_deinit(sgs_append_writer *writer);
 /** Begin with the next offset of the result; producer, epoch and sequence are those of the header `first`.
  *  @return what the builders refuse [format.md 10] */
 sgs_status sgs_append_writer_start(sgs_append_writer *writer, const sgs_batch_header *first, sgs_error *err);
-/** Append all records of a checked batch, at the next offsets.
+/** Append the records of a checked batch, `limit` at most, at the next offsets.
  *  @return SGS_ILLEGAL_ARGUMENT also for headers below magic 2 */
 sgs_status sgs_append_writer_add(sgs_append_writer *writer, const sgs_append_batch *batch, sgs_append_section section,
-                                 sgs_error *err);
+                                 int64_t limit, sgs_error *err);
 /** Put what was written and its rows behind validator->output and count it into the result. */
 sgs_status sgs_append_writer_finish(sgs_append_writer *writer, sgs_error *err);
 

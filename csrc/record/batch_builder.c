@@ -243,6 +243,18 @@ sgs_status sgs_batch_builder_finish(sgs_batch_builder *builder, sgs_buffer *out,
     return status;
 }
 
+void sgs_batch_builder_abort(sgs_batch_builder *builder)
+{
+    sgs_buffer_clear(&builder->section);
+    builder->records_count = NOT_STARTED;
+}
+
+void sgs_batch_builder_info(const sgs_batch_builder *builder, int64_t *max_timestamp, int64_t *offset)
+{
+    *max_timestamp = builder->max_timestamp;
+    *offset = builder->max_timestamp == SGS_NO_TIMESTAMP ? -1 : builder->last_offset;
+}
+
 sgs_status sgs_batch_build_end_transaction_marker(int64_t offset, int64_t timestamp, int32_t partition_leader_epoch,
                                                   int64_t producer_id, int16_t producer_epoch, bool commit,
                                                   int32_t coordinator_epoch, sgs_buffer *out, sgs_error *err)

@@ -52,6 +52,12 @@ int64_t sgs_batch_builder_uncompressed_size(const sgs_batch_builder *builder);
 sgs_status sgs_batch_builder_finish(sgs_batch_builder *builder, sgs_buffer *out, sgs_batch_header *header,
                                     sgs_error *err);
 
+/** Forget the batch at hand: nothing of it will be written, and nothing more goes in until the next start. */
+void sgs_batch_builder_abort(sgs_batch_builder *builder);
+/** The largest timestamp and the offset at which readers find it, for the time index, also of a batch that was
+ *  finished [format.md 10]; (-1, -1) when no record has a timestamp. Kafka MemoryRecordsBuilder.info */
+void sgs_batch_builder_info(const sgs_batch_builder *builder, int64_t *max_timestamp, int64_t *offset);
+
 /** Append a COMMIT or ABORT marker batch (78 bytes) [format.md 6.2], Kafka MemoryRecords.withEndTransactionMarker. */
 sgs_status sgs_batch_build_end_transaction_marker(int64_t offset, int64_t timestamp, int32_t partition_leader_epoch,
                                                   int64_t producer_id, int16_t producer_epoch, bool commit,

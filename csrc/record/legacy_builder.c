@@ -39,6 +39,7 @@ sgs_status sgs_legacy_builder_start(sgs_legacy_builder *builder, const sgs_legac
     sgs_buffer_clear(&builder->messages);
     builder->last_offset = options->base_offset - 1;
     builder->max_timestamp = SGS_NO_TIMESTAMP;
+    builder->offset_of_max_timestamp = -1;
     builder->records_count = 0;
     return SGS_OK;
 }
@@ -75,8 +76,10 @@ sgs_status sgs_legacy_builder_append(sgs_legacy_builder *builder, int64_t offset
     sgs_legacy_message_write(builder->messages.data + builder->messages.size, options->magic, stored_offset, timestamp,
                              type_attribute(options), key, value);
     builder->messages.size += (size_t)size;
-    if (timestamp > builder->max_timestamp)
+    if (timestamp > builder->max_timestamp) {
         builder->max_timestamp = timestamp;
+        builder->offset_of_max_timestamp = offset;
+    }
     builder->last_offset = offset;
     ++builder->records_count; /* a message has 26 bytes at least: this fits */
     return SGS_OK;
@@ -125,4 +128,24 @@ sgs_status sgs_legacy_builder_finish(sgs_legacy_builder *builder, sgs_buffer *ou
     else
         builder->records_count = NOT_STARTED;
     return status;
+}
+
+void sgs_legacy_builder_abort(sgs_legacy_builder *builder)
+{
+    sgs_buffer_clear(&builder->messages);
+    builder->records_count = NOT_STARTED;
+}
+
+void sgs_legacy_builder_info(const sgs_legacy_builder *builder, int64_t *max_timestamp, int64_t *offset)
+{
+    const sgs_legacy_options *const options = &builder->options;
+    const bool is_wrapped = options->codec != SGS_CODEC_NONE;
+    *max_timestamp = options->magic == 0 ? SGS_NO_TIMESTAMP : builder->max_timestamp;
+    *offset = builder->offset_of_max_timestamp;
+    if (options->magic == 0 || builder->max_timestamp == SGS_NO_TIMESTAMP)
+        *offset = -1;
+    else if (is_wrapped)
+        *offset = builder->last_offset;
+    else if (options->log_append_time)
+        *offset = options->base_offset;
 }

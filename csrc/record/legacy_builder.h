@@ -20,7 +20,7 @@ typedef struct sgs_legacy_builder {
     sgs_legacy_options options;
     const sgs_codec_table *codecs; /* borrowed; may be NULL when the codec is NONE */
     sgs_buffer messages;           /* so far, not compressed */
-    int64_t last_offset, max_timestamp;
+    int64_t last_offset, max_timestamp, offset_of_max_timestamp;
     int32_t records_count; /* -1 = nothing was begun */
 } sgs_legacy_builder;
 
@@ -36,5 +36,10 @@ sgs_status sgs_legacy_builder_append(sgs_legacy_builder *builder, int64_t offset
 /** Append the messages, or the wrapper around them, to `out`; no records write nothing. After a failure `out` is as
  *  before. */
 sgs_status sgs_legacy_builder_finish(sgs_legacy_builder *builder, sgs_buffer *out, sgs_error *err);
+/** Forget the messages: nothing of them will be written, and nothing more goes in until the next start. */
+void sgs_legacy_builder_abort(sgs_legacy_builder *builder);
+/** The largest timestamp and its offset, that of the wrapper where there is one; (-1, -1) without timestamps [format.md
+ *  10]. Kafka MemoryRecordsBuilder.info */
+void sgs_legacy_builder_info(const sgs_legacy_builder *builder, int64_t *max_timestamp, int64_t *offset);
 
 #endif

@@ -4,6 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "record/record_headers.h"
 #include "record/record_section.h"
 
 #define TRY(call)                          \
@@ -91,12 +92,8 @@ static sgs_status choose_survivors(sgs_record_filter *filter, sgs_record_reader 
 
 static sgs_status append_record(sgs_record_filter *filter, const sgs_record *record, sgs_error *err)
 {
-    sgs_buffer_clear(&filter->headers);
-    TRY(sgs_buffer_reserve(&filter->headers, ((size_t)record->headers_count + 1) * sizeof(sgs_record_header), err));
-    sgs_record_header *const headers = (sgs_record_header *)(void *)filter->headers.data;
-    sgs_bytes encoded = record->headers;
-    for (int32_t i = 0; i < record->headers_count; ++i)
-        sgs_record_next_header(&encoded, &headers[i]);
+    const sgs_record_header *headers;
+    TRY(sgs_record_headers_load(record, &filter->headers, &headers, err));
     return sgs_batch_builder_append(&filter->builder, record->offset, record->timestamp, record->key, record->value,
                                     headers, record->headers_count, err);
 }

@@ -14,6 +14,8 @@ typedef struct rebuild_state {
     sgs_append_batch first;
     sgs_append_section section; /* of the first batch */
     sgs_append_walk walk;
+    size_t checking; /* the batch that is looked at */
+    bool is_walking; /* its records are: the rules per batch hold */
 } rebuild_state;
 
 static bool is_kept(const sgs_append_request *request, const sgs_batch_header *first)
@@ -30,11 +32,14 @@ static sgs_status check_all(const sgs_append_request *request, bool keep, rebuil
 {
     int64_t max_timestamp = SGS_NO_TIMESTAMP;
     for (size_t index = request->first; index < request->first + request->count; ++index) {
+        state->checking = index;
+        state->is_walking = false;
         sgs_append_batch batch;
         TRY(sgs_append_batch_load(request, index, &batch, err));
         TRY(sgs_append_batch_check(&batch, request->magic, err));
         sgs_append_section section;
         TRY(sgs_append_section_open(&batch, &section, err));
+        state->is_walking = true;
         section.partly = keep && sgs_batch_codec(&batch.header) != SGS_CODEC_NONE;
         TRY(sgs_append_batch_walk(&batch, section, &state->walk, err));
         if (state->walk.max_timestamp > max_timestamp)
@@ -50,13 +55,13 @@ static sgs_status append_all(const sgs_append_request *request, const rebuild_st
                              sgs_error *err)
 {
     if (request->count == 1) /* the only one that may be compressed: its section is still there */
-        return sgs_append_writer_add(writer, &state->first, state->section, err);
+        return sgs_append_writer_add(writer, &state->first, state->section, INT64_MAX, err);
     for (size_t index = request->first; index < request->first + request->count; ++index) {
         sgs_append_batch batch;
         sgs_append_section section;
         TRY(sgs_append_batch_load(request, index, &batch, err));
         TRY(sgs_append_section_open(&batch, &section, err));
-        TRY(sgs_append_writer_add(writer, &batch, section, err));
+        TRY(sgs_append_writer_add(writer, &batch, section, INT64_MAX, err));
     }
     return SGS_OK;
 }
@@ -91,6 +96,47 @@ static sgs_status rebuild(const sgs_append_request *request, const rebuild_state
     return status;
 }
 
+/* Write what Kafka had written when the check failed: the batches before, and the records before the first wrong one. */
+static sgs_status append_until_wrong(const sgs_append_request *request, const rebuild_state *state,
+                                     sgs_append_writer *writer, sgs_error *err)
+{
+    const sgs_log_validator *const validator = request->validator;
+    for (size_t index = request->first; index < state->checking + (state->is_walking ? 1 : 0); ++index) {
+        sgs_append_batch batch;
+        sgs_append_section section;
+        TRY(sgs_append_batch_load(request, index, &batch, err));
+        TRY(sgs_append_section_open(&batch, &section, err));
+        int64_t limit = INT64_MAX;
+        if (index == state->checking && validator->result.record_errors_count > 0)
+            limit = sgs_log_validator_errors(validator)->record_index;
+        TRY(sgs_append_writer_add(writer, &batch, section, limit, err));
+    }
+    return SGS_OK;
+}
+
+/* Kafka builds while it checks: what its builder refuses before the first wrong record is what the append fails with,
+ * and nothing behind it was counted. */
+static sgs_status refuse(const sgs_append_request *request, const rebuild_state *state,
+                         const sgs_validator_metrics *before, sgs_status status, sgs_error *err)
+{
+    sgs_validation *const result = &request->validator->result;
+    sgs_append_writer writer;
+    sgs_error refusal;
+    sgs_append_writer_init(&writer, request);
+    sgs_status built = sgs_append_writer_start(&writer, &state->first.header, &refusal);
+    if (built == SGS_OK)
+        built = append_until_wrong(request, state, &writer, &refusal);
+    sgs_append_writer_deinit(&writer);
+    if (built != SGS_ILLEGAL_ARGUMENT)
+        return status;
+    result->metrics = *before;
+    result->record_errors_count = 0;
+    result->has_invalid_timestamp = false;
+    sgs_buffer_clear(&request->validator->record_errors);
+    *err = refusal;
+    return built;
+}
+
 sgs_status sgs_append_convert(const sgs_append_request *request, sgs_error *err)
 {
     rebuild_state state = { .walk = { .offset_rule = SGS_OFFSETS_AS_THEY_ARE } };
@@ -100,8 +146,11 @@ sgs_status sgs_append_convert(const sgs_append_request *request, sgs_error *err)
     if (target_magic < 2 && first->magic >= 2 && (first->attributes & SGS_ATTRIBUTE_TRANSACTIONAL) != 0)
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "transactional records are not supported for magic %d",
                         target_magic); /* the builder's word, before the rules have theirs */
-    TRY(check_all(request, false, &state, err));
-    return rebuild(request, &state, err);
+    const sgs_validator_metrics before = request->validator->result.metrics;
+    const sgs_status status = check_all(request, false, &state, err);
+    if (status == SGS_RESOURCE)
+        return status;
+    return status == SGS_OK ? rebuild(request, &state, err) : refuse(request, &state, &before, status, err);
 }
 
 sgs_status sgs_append_compressed(const sgs_append_request *request, bool *is_rebuilt, sgs_error *err)

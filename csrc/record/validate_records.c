@@ -65,23 +65,25 @@ static sgs_status judge_record(const sgs_append_batch *batch, int64_t index, boo
     return SGS_OK;
 }
 
-/* A size below 0 is null, whichever it is. */
+/* A size below 0 is null, whichever it is; what is written again says -1. */
 static bool take_bytes(const uint8_t **at, const uint8_t *end, const uint8_t **start, int32_t *size)
 {
     if (!sgs_parse_varint(at, end, size) || *size > end - *at)
         return false;
+    if (*size < 0)
+        *size = -1;
     *start = *size < 0 ? NULL : *at;
     *at += *size < 0 ? 0 : *size;
     return true;
 }
 
 /* Kafka DefaultRecord.readFrom, and with `partly` readPartiallyFrom: fields are taken one by one, and where they end the
- * next record begins. */
+ * next record begins; what the size says is not looked at then, not even whether it is negative. */
 static sgs_record_fault parse_as_kafka(const uint8_t *at, const uint8_t *end, bool partly, sgs_record_fields *fields)
 {
     const char *const beyond = "its fields reach beyond the section";
     int32_t size;
-    if (!sgs_parse_varint(&at, end, &size) || size < 0 || at == end)
+    if (!sgs_parse_varint(&at, end, &size) || (size < 0 && !partly) || at == end)
         return "its size is negative or not a number";
     const int64_t left = end - at;
     const uint8_t *const start = at;
@@ -267,7 +269,8 @@ static sgs_status fail_checksum(const sgs_append_batch *batch, int64_t index, sg
                     batch->index, index);
 }
 
-/* A message inside a wrapper that cannot be read is damaged when its CRC says so. */
+/* A message inside a wrapper that cannot be read is damaged when its CRC says so; that none inside is compressed comes
+ * before either. */
 static sgs_status damage_comes_first(const sgs_append_batch *batch, const sgs_append_section *section,
                                      const uint8_t *entry, int64_t index, sgs_status status, sgs_error *err)
 {
@@ -275,7 +278,7 @@ static sgs_status damage_comes_first(const sgs_append_batch *batch, const sgs_ap
     sgs_batch_header header;
     if (!section->legacy.is_wrapper || status != SGS_INVALID_RECORD ||
         sgs_batch_header_load(entry, (size_t)(section->legacy.end - entry), -1, &header, &ignored) != SGS_OK ||
-        header.magic != batch->header.magic ||
+        header.magic != batch->header.magic || sgs_batch_codec(&header) != SGS_CODEC_NONE ||
         sgs_batch_check(entry, (size_t)header.size_bytes, -1, &ignored) == SGS_OK)
         return status;
     return fail_checksum(batch, index, err);

@@ -44,6 +44,8 @@ cdef extern from "record/batch_builder.h" nogil:
                                       sgs_batch_header *header, sgs_error *err)
     sgs_status sgs_batch_builder_finish(sgs_batch_builder *builder, sgs_buffer *out, sgs_batch_header *header,
                                         sgs_error *err)
+    void sgs_batch_builder_abort(sgs_batch_builder *builder)
+    void sgs_batch_builder_info(const sgs_batch_builder *builder, int64_t *max_timestamp, int64_t *offset)
     sgs_status sgs_batch_build_end_transaction_marker(int64_t offset, int64_t timestamp,
                                                       int32_t partition_leader_epoch, int64_t producer_id,
                                                       int16_t producer_epoch, bint commit, int32_t coordinator_epoch,

@@ -27,3 +27,5 @@ cdef extern from "record/legacy_builder.h" nogil:
     sgs_status sgs_legacy_builder_append(sgs_legacy_builder *builder, int64_t offset, int64_t timestamp,
                                          sgs_bytes key, sgs_bytes value, sgs_error *err)
     sgs_status sgs_legacy_builder_finish(sgs_legacy_builder *builder, sgs_buffer *out, sgs_error *err)
+    void sgs_legacy_builder_abort(sgs_legacy_builder *builder)
+    void sgs_legacy_builder_info(const sgs_legacy_builder *builder, int64_t *max_timestamp, int64_t *offset)

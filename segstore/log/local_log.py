@@ -15,6 +15,8 @@ from segstore.errors import (
 from segstore.log.checkpoints import LogState
 from segstore.log.log_tail import LogTail
 from segstore.log.transaction_index import (
+    AbortedTransaction,
+    TransactionIndex,
     remove_snapshots_above,
     remove_snapshots_at,
     truncate_transaction_index,
@@ -214,6 +216,26 @@ class LocalLog(LogTail):
         truncate_transaction_index(self.directory, last.base_offset, offset)
         remove_snapshots_above(self.directory, offset)
         return removed
+
+    def collect_aborted_transactions(
+        self, log_start_offset: int, base_offset: int, upper_bound_offset: int
+    ) -> list[AbortedTransaction]:
+        """Return the aborted transactions in ``[log_start_offset, upper_bound_offset)`` [LOC-10].
+
+        Those that the transaction indexes know, from the segment of *base_offset* on.
+        """
+        segments = self.segments
+        first = segments.floor_segment(base_offset)
+        if first is None:
+            return []
+        aborted: list[AbortedTransaction] = []
+        for segment in (first, *segments.higher_segments(first.base_offset)):
+            index = TransactionIndex(self.directory, segment.base_offset)
+            found = index.collect_aborted_transactions(log_start_offset, upper_bound_offset)
+            aborted += found.aborted
+            if found.is_complete:
+                break
+        return aborted
 
     def truncate_fully_and_start_at(self, offset: int) -> list[Segment]:
         """Take out everything and begin an empty log at *offset* [LOC-15, DUR-18]."""

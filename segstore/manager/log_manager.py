@@ -7,7 +7,6 @@ looks for. Retention, compaction and schedules are not here.
 
 from __future__ import annotations
 
-import json
 import os
 import threading
 from typing import TYPE_CHECKING, Any, Final, Self
@@ -26,12 +25,12 @@ from segstore.errors import (
 )
 from segstore.log.arguments import flag, integer, path_text
 from segstore.log.checkpoints import (
-    CLEAN_SHUTDOWN_MARKER,
     LOCK,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     format_offset_checkpoint,
 )
+from segstore.log.clean_shutdown_file_handler import NO_BROKER_EPOCH, CleanShutdownFileHandler
 from segstore.log.log_opener import open as open_log
 from segstore.log.partition_directory import check_topic, directory_name
 from segstore.log.partition_lock import hint_at_read_only
@@ -107,6 +106,7 @@ class LogManager:
         self._partitioners: dict[str, StickyPartitioner] = {}
         self._lock: FileLock | None = None
         self._was_clean = False
+        self._last_broker_epoch: int | None = None
         self._closed = False
         flag("read_only", read_only)
         full_path = os.path.abspath(path_text("path", path))  # noqa: PTH100 - links stay as they are
@@ -134,6 +134,11 @@ class LogManager:
     def closed(self) -> bool:
         """Whether `close` was called."""
         return self._closed
+
+    @property
+    def last_broker_epoch(self) -> int | None:
+        """The broker epoch of the clean stop before this open; None after any other, or unknown."""
+        return self._last_broker_epoch
 
     # ---- topics ----------------------------------------------------------------------------------
 
@@ -310,20 +315,20 @@ class LogManager:
                 os_error=error.os_error,
             ) from error
         # remembered: the logs are opened one by one, long after the marker is gone [DUR-24]
-        self._was_clean = self._directory.exists(CLEAN_SHUTDOWN_MARKER)
-        if self._was_clean:
-            self._directory.unlink(CLEAN_SHUTDOWN_MARKER)
-            self._directory.sync()
+        marker = CleanShutdownFileHandler(self._directory)
+        self._was_clean, self._last_broker_epoch = marker.exists, marker.read()
+        marker.delete()
         # each log merges its own line when it is closed; it does so where the files exist
         for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):
             if not self._directory.exists(name):
                 self._directory.write_file_atomically(name, format_offset_checkpoint({}))
 
-    def close(self) -> None:
+    def close(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
         """Close every log; if all closed cleanly, leave the marker a broker looks for [DUR-24].
 
         The marker is left out when partitions may need recovery: those that were never opened here
-        in a directory that was not clean, and those that could not be opened or closed.
+        in a directory that was not clean, and those that could not be opened or closed. It names
+        *broker_epoch*, if there is one.
         """
         with self._mutex:
             if self._closed:
@@ -338,7 +343,7 @@ class LogManager:
                     errors.append(error)
             try:
                 if self._lock is not None and not errors and self._all_are_clean():
-                    self._mark_clean()
+                    CleanShutdownFileHandler(self._directory).write(broker_epoch)
             finally:
                 self._release()
         if errors:
@@ -350,10 +355,6 @@ class LogManager:
         if not self._was_clean and not self._touched.issuperset(here):
             return False
         return all(was_closed_cleanly(self._directory, key) for key in self._touched & {*here})
-
-    def _mark_clean(self) -> None:
-        marker = json.dumps({"version": 0, "brokerEpoch": -1}, separators=(",", ":"))
-        self._directory.create_file(CLEAN_SHUTDOWN_MARKER, marker.encode())
 
     def _release(self) -> None:
         if self._lock is not None:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import os
 import uuid
 from typing import TYPE_CHECKING
 
 from segstore._core import Directory
 from segstore.errors import LogNotFoundError
-from segstore.log.checkpoints import PARTITION_METADATA
 from segstore.log.partition_directory import directory_name
 from segstore.log.partition_lock import hint_at_read_only
+from segstore.log.partition_metadata_file import PartitionMetadataFile, topic_id_text
 
 if TYPE_CHECKING:
     from segstore.types import TopicPartition
@@ -28,7 +27,7 @@ def make_log_directory(path: str) -> Directory:
 
 
 def create_partition_directory(
-    log_directory: Directory, topic_partition: TopicPartition, topic_id: str
+    log_directory: Directory, topic_partition: TopicPartition, topic_id: uuid.UUID
 ) -> None:
     """Make a partition's directory; its topic id is on stable storage before any batch can be."""
     name = directory_name(topic_partition)
@@ -36,15 +35,16 @@ def create_partition_directory(
     log_directory.sync()
     directory = Directory(f"{log_directory.path}/{name}")
     try:
-        metadata = f"version: 0\ntopic_id: {topic_id}".encode()
-        directory.write_file_atomically(PARTITION_METADATA, metadata)
+        metadata = PartitionMetadataFile(directory)
+        metadata.record(topic_id)
+        metadata.maybe_flush()
     finally:
         directory.close()
 
 
-def new_topic_id() -> str:
-    """Return a random uuid as Kafka writes it: 22 characters, not beginning with a dash."""
+def new_topic_id() -> uuid.UUID:
+    """Return a random uuid whose text does not begin with a dash, as Kafka's ``randomUuid``."""
     while True:
-        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).rstrip(b"=").decode("ascii")
-        if not text.startswith("-"):
-            return text
+        topic_id = uuid.uuid4()
+        if not topic_id_text(topic_id).startswith("-"):
+            return topic_id

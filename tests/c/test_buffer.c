@@ -128,4 +128,27 @@ TEST(taken_memory_belongs_to_the_taker)
     end(&f);
 }
 
+/* BufferSupplierTest.testGrowableBuffer: the scratch buffers of readers and validators are used again and again. */
+TEST(a_cleared_buffer_gives_its_memory_again_until_more_is_wanted)
+{
+    fixture f;
+    begin(&f);
+    REQUIRE_OK(sgs_buffer_reserve(&f.buffer, 1024, &f.err), &f.err);
+    const uint8_t *const memory = f.buffer.data;
+    f.buffer.size = 1024;
+    EXPECT_EQ_I64(f.buffer.capacity, 1024);
+
+    sgs_buffer_clear(&f.buffer);
+    REQUIRE_OK(sgs_buffer_reserve(&f.buffer, 512, &f.err), &f.err);
+    EXPECT_TRUE(f.buffer.data == memory && f.buffer.size == 0);
+    EXPECT_EQ_I64(memory_env_calls(&f.memory, "allocate"), 1);
+
+    sgs_buffer_clear(&f.buffer);
+    REQUIRE_OK(sgs_buffer_reserve(&f.buffer, 2048, &f.err), &f.err);
+    EXPECT_EQ_I64(f.buffer.capacity, 2048);
+    EXPECT_EQ_I64(f.buffer.size, 0);
+    EXPECT_EQ_I64(memory_env_calls(&f.memory, "allocate"), 2);
+    end(&f);
+}
+
 TEST_MAIN()

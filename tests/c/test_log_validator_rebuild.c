@@ -224,6 +224,57 @@ TEST(what_an_older_target_cannot_hold_is_refused) /* format.md 12.3, 12.6 */
     fixture_deinit(&f);
 }
 
+/* Kafka builds while it checks: record 0 has headers, record 1 no key. Found by vectors of another seed. */
+TEST(what_the_builder_refuses_before_the_first_wrong_record_comes_first) /* format.md 12.6 */
+{
+    const int64_t timestamps[] = { EXAMPLE_T, EXAMPLE_T + 1000000 };
+    for (int header = 0; header < 2; ++header) {
+        fixture f;
+        fixture_init(&f);
+        f.validator.options.target_magic = 1;
+        f.validator.options.timestamp_after_max_ms = 5000;
+        append_kit_add(&f.kit, NULL, 2, timestamps, header != 0);
+
+        EXPECT_STATUS(validate(&f), header != 0 ? SGS_ILLEGAL_ARGUMENT : SGS_INVALID_RECORD);
+
+        EXPECT_EQ_I64(f.validator.result.has_invalid_timestamp, header == 0);
+        EXPECT_EQ_I64(sgs_log_validator_errors_count(&f.validator), header != 0 ? 0 : 1);
+        f.validator.options.keys_required = true; /* now the first record is the first wrong one */
+        f.validator.options.now_ms = 0;
+        EXPECT_STATUS(validate(&f), SGS_INVALID_RECORD);
+        EXPECT_EQ_I64(sgs_log_validator_errors_count(&f.validator), 2);
+
+        f.validator.options.now_ms = EXAMPLE_T;
+        sgs_store_be_i32(f.kit.data.data + 57, 1); /* the count: a rule per batch comes before its records */
+        EXPECT_STATUS(validate(&f), SGS_INVALID_RECORD);
+        EXPECT_EQ_I64(f.validator.result.metrics.invalid_offset, 1);
+        fixture_deinit(&f);
+    }
+}
+
+/* Kafka's header keys are Strings: bytes that are no UTF-8 are so no longer when they were written again. */
+TEST(header_keys_that_are_no_utf_8_are_replaced_when_a_batch_is_written_again)
+{
+    for (int codec = 0; codec < 2; ++codec) {
+        fixture f;
+        fixture_init(&f);
+        append_kit_add(&f.kit, NULL, 1, NULL, true);
+        uint8_t *const key = f.kit.data.data + f.kit.data.size - 2; /* before the size of a null value */
+        REQUIRE_EQ_I64(*key, 'h');
+        *key = 0xFF;
+        f.validator.options.target_codec = codec;
+
+        REQUIRE_OK(validate(&f), &f.kit.err);
+
+        EXPECT_EQ_I64(f.validator.result.is_rebuilt, codec != 0);
+        if (codec == 0)
+            EXPECT_EQ_I64(*key, 0xFF); /* what stays as it is stays */
+        else
+            EXPECT_MEM(f.validator.output.data + f.validator.output.size - 5, "\x06\xef\xbf\xbd\x01", 5);
+        fixture_deinit(&f);
+    }
+}
+
 /* The wrapper's messages claim offsets 0, 0 ...: old clients did, and their wrappers are written again. In a batch of
  * magic 2 the same is refused. LogValidatorTest.testValidationOfBatchesWithNonSequentialInnerOffsets */
 TEST(odd_offsets_inside_are_put_right_in_a_wrapper_and_refused_in_a_batch)
@@ -252,12 +303,19 @@ TEST(odd_offsets_inside_are_put_right_in_a_wrapper_and_refused_in_a_batch)
 
 TEST(a_message_inside_a_wrapper_is_judged_by_its_crc) /* format.md 12.4 */
 {
+    enum { WRAPPER_HEAD_BYTES = 34 + 1, ATTRIBUTES_AT = 17, KEY_SIZE_AT = 26 };
     fixture f;
     fixture_init(&f);
     append_kit_add_legacy(&f.kit, 1, SGS_CODEC_GZIP, 3);
     f.kit.data.data[f.kit.data.size - 1] ^= 1;
     EXPECT_STATUS(validate(&f), SGS_CORRUPT_RECORD);
     EXPECT_EQ_I64(f.validator.result.metrics.invalid_checksums, 1);
+
+    f.kit.data.data[WRAPPER_HEAD_BYTES + KEY_SIZE_AT] = 0x7F; /* unreadable, but damaged in the first place */
+    EXPECT_STATUS(validate(&f), SGS_CORRUPT_RECORD);
+    f.kit.data.data[WRAPPER_HEAD_BYTES + ATTRIBUTES_AT] = SGS_CODEC_GZIP; /* that is looked at before the CRC */
+    EXPECT_STATUS(validate(&f), SGS_INVALID_RECORD);
+    EXPECT_EQ_I64(f.validator.result.metrics.invalid_checksums, 0);
     fixture_deinit(&f);
 }
 

@@ -132,6 +132,25 @@ TEST(
     }
 }
 
+/* The key's bytes are no UTF-8: Kafka, whose header keys are Strings, writes a replacement. */
+TEST(header_keys_are_utf_8_when_a_batch_is_written_again)
+{
+    fixture f;
+    fixture_init(&f);
+    append_kit_add(&f.kit, NULL, 2, NULL, true);
+    uint8_t *const key = f.kit.data.data + f.kit.data.size - 2;
+    REQUIRE_EQ_I64(*key, 'h');
+    *key = 0xFF;
+    sgs_batch_seal(f.kit.data.data, f.kit.data.size);
+    keep(&f, 1, (int64_t[]){ 1 });
+
+    REQUIRE_OK(run(&f, (uint8_t[]){ SGS_BATCH_DELETE_EMPTY }), &f.kit.err);
+
+    REQUIRE_EQ_I64(output_count(&f), 1);
+    EXPECT_MEM(f.filter.output.data + f.filter.output.size - 5, "\x06\xef\xbf\xbd\x01", 5);
+    fixture_deinit(&f);
+}
+
 TEST(an_empty_batch_stays_where_it_must) /* MemoryRecordsTest.testFilterToEmptyBatchRetention, testEmptyBatchDeletion */
 {
     fixture f;

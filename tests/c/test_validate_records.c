@@ -14,8 +14,11 @@ TEST(kafka_does_not_look_at_record_sizes_of_a_compressed_batch) /* format.md 5, 
     append_kit kit;
     append_kit_init(&kit);
     append_kit_add(&kit, &options, 2, NULL, true);
-    kit.data.data[SGS_BATCH_HEADER_BYTES + 1] += 2; /* behind the mark of the test codec: a size, one more */
-    for (int kafka_limits = 0; kafka_limits < 2; ++kafka_limits) {
+    uint8_t *const size = kit.data.data + SGS_BATCH_HEADER_BYTES + 1; /* behind the mark of the test codec */
+    const uint8_t wrong_sizes[] = { (uint8_t)(*size + 2), 1 };        /* one more; -1 */
+    for (int i = 0; i < 4; ++i) {
+        const int kafka_limits = i % 2;
+        *size = wrong_sizes[i / 2];
         sgs_log_validator validator;
         sgs_log_validator_init(&validator, kit_memory(), kit_codecs());
         validator.options.kafka_limits = kafka_limits != 0;
@@ -25,6 +28,42 @@ TEST(kafka_does_not_look_at_record_sizes_of_a_compressed_batch) /* format.md 5, 
                       kafka_limits != 0 ? SGS_OK : SGS_INVALID_RECORD);
         sgs_log_validator_deinit(&validator);
     }
+    append_kit_deinit(&kit);
+}
+
+/* For Kafka any size below 0 is null: -2 became a record of a wrong size when it was written again, which nobody could
+ * read. Found by vectors of another seed. */
+TEST(a_null_that_is_not_minus_one_is_written_as_minus_one) /* format.md 5 */
+{
+    const uint8_t read[] = { 24, 0, 0, 0, 0xFF, 0x7F, 2, 'v', 2, 2, 'h', 0xFF, 0x7F }; /* twice -8192, in two bytes */
+    const uint8_t written[] = { 20, 0, 0, 0, 1, 2, 'v', 2, 2, 'h', 1 };
+    uint8_t batch[SGS_BATCH_HEADER_BYTES + sizeof read];
+    const sgs_batch_header header = {
+        .size_bytes = sizeof batch, .producer_id = -1, .producer_epoch = -1, .records_count = 1, .magic = 2
+    };
+    sgs_batch_header_store(&header, batch);
+    memcpy(batch + SGS_BATCH_HEADER_BYTES, read, sizeof read);
+    append_kit kit;
+    sgs_log_validator validator;
+    append_kit_init(&kit);
+    REQUIRE_OK(sgs_buffer_append(&kit.data, batch, sizeof batch, &kit.err), &kit.err);
+    append_kit_scan(&kit);
+    sgs_log_validator_init(&validator, kit_memory(), kit_codecs());
+    validator.options.kafka_limits = true;
+    validator.options.target_codec = SGS_CODEC_GZIP;
+
+    REQUIRE_OK(sgs_validate_and_assign_offsets(&validator, 0, kit.data.data, kit.data.size, append_kit_rows(&kit), 1,
+                                               &kit.err),
+               &kit.err);
+
+    const size_t section_at = SGS_BATCH_HEADER_BYTES + 1; /* the mark of the test codec */
+    REQUIRE_EQ_I64(validator.output.size, section_at + sizeof written);
+    EXPECT_MEM(validator.output.data + section_at, written, sizeof written);
+    validator.options.kafka_limits = false;
+    EXPECT_STATUS(sgs_validate_and_assign_offsets(&validator, 0, kit.data.data, kit.data.size, append_kit_rows(&kit), 1,
+                                                  &kit.err),
+                  SGS_INVALID_RECORD); /* [DUR-91] */
+    sgs_log_validator_deinit(&validator);
     append_kit_deinit(&kit);
 }
 

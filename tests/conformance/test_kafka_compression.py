@@ -55,6 +55,23 @@ def test_what_was_compressed_comes_back(magic: int, codec: Codec, level: int):
         assert (TEXT in data) == (codec is Codec.NONE)
 
 
+@pytest.mark.parametrize(
+    ("setting", "accepted", "refused"),
+    [
+        pytest.param("compression_gzip_level", [-1, *range(1, 10)], [-2, 0, 10], id="gzip"),
+        pytest.param("compression_lz4_level", [*range(1, 18)], [-1, 0, 18], id="lz4"),
+    ],
+)
+def test_levels_have_bounds(setting: str, accepted: list[int], refused: list[int]):
+    """[format.md 8.1, 8.3] GzipCompressionTest.testLevelValidator,
+    Lz4CompressionTest.testCompressionLevels."""
+    for level in accepted:
+        assert getattr(LogConfig(**{setting: level}), setting) == level
+    for level in refused:
+        with pytest.raises(IllegalArgumentError):
+            LogConfig(**{setting: level})
+
+
 @pytest.mark.parametrize("level", [-131073, 23])
 def test_levels_of_zstd_have_bounds(level: int):
     """[format.md 8.4] ZstdCompressionTest.testCompressionLevels."""
@@ -98,6 +115,33 @@ def test_damaged_lz4_frames_are_refused(payload: bytes):
     for damaged in (wrong_magic, wrong_checksum, flushed):
         with pytest.raises(CodecError):
             lz4_codec.decompress(memoryview(bytes(damaged)), LIMIT)
+
+
+@pytest.mark.parametrize(("payload", "level"), list(product(PAYLOADS, [1, 9, 17])))
+def test_skipping_in_an_lz4_batch_ends_where_its_payload_does(payload: bytes, level: int):
+    """[format.md 5, 8.3] Lz4CompressionTest.testSkip.
+
+    Values of 100 and then of 10000 bytes, and what is left, are skipped and not read: each skip is
+    of so many bytes or of what there still is, over the ends of blocks, and what follows is right.
+    A skip beyond the payload is an error.
+    """
+    values = [payload[:100], payload[100:10_100], payload[10_100:]]
+    rows = [(offset, 5, b"k%d" % offset, value) for offset, value in enumerate(values)]
+    data = build(rows, 2, Codec.LZ4, level=level)
+
+    skipped = records(data, "skip_key_value")
+
+    read = records(data)
+    assert [record.value for record in read] == values
+    assert [record.size for record in skipped] == [record.size for record in read]
+    assert [record.offset for record in skipped] == [0, 1, 2]
+
+    section = lz4_codec.decompress(memoryview(data)[61:], LIMIT)
+    cut = lz4_codec.compress(section[: -1 - (len(values[2]) + 1) // 2], level)
+    short = data[:61] + bytes(cut)
+    short = data[:8] + (len(short) - 12).to_bytes(4) + short[12:]
+    with pytest.raises(SegstoreError):
+        records(short, "skip_key_value")
 
 
 def lz4_value(magic: int) -> bytes:

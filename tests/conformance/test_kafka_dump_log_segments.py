@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import os
+import uuid
 from typing import TYPE_CHECKING
 
 import pytest
 
 import segstore
 from segstore import cli
+from segstore.records.control_batch import build_kraft_batch
+from segstore.records.kraft_record import (
+    Endpoint,
+    KRaftVersion,
+    KRaftVoter,
+    KRaftVoters,
+    SnapshotFooter,
+    SnapshotHeader,
+)
+from tests.conformance.records_kit import build
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -18,6 +29,8 @@ INDEX = f"{0:020d}.index"
 TIME_INDEX = f"{0:020d}.timeindex"
 START = 1700000000000
 COUNTS = (10, 20, 20, 10)
+TOPIC_RECORD = b"\1\2\0" + b"\4bar" + bytes(range(16)) + b"\0"
+"""Frame 1, type 2, version 0: name, topic id, no tagged fields."""
 
 
 def message(offset: int) -> tuple[bytes | None, bytes | None]:
@@ -163,7 +176,7 @@ FOOTER = bytes.fromhex(
 
 
 def test_control_records_of_a_snapshot(tmp_path: Path, dump):
-    """[format.md 6.3, 19.7] Kafka: DumpLogSegmentsTest.testDumpMetadataSnapshot."""
+    """[format.md 6.3, 19.7] The control batches of the worked examples, without the decoder."""
     snapshot = tmp_path / f"{0:020d}-{0:010d}.checkpoint"
     snapshot.write_bytes(HEADER + VERSION + FOOTER)
 
@@ -180,3 +193,41 @@ def test_control_records_of_a_snapshot(tmp_path: Path, dump):
         assert expected in text
     assert "Snapshot end offset: 0, epoch: 0" in without
     assert not any("SnapshotHeader" in line or "KRaftVersion" in line for line in without)
+
+
+def test_a_snapshot_of_the_metadata_log(tmp_path: Path, dump):
+    """[6.3, 18.2] Kafka: DumpLogSegmentsTest.testDumpMetadataSnapshot.
+
+    Control records go with their metadata; data records stay, without theirs.
+    """
+    voters = [
+        KRaftVoter(n, uuid.UUID(int=n), [Endpoint("CONTROLLER", "localhost", 9990 + n)], 0, 1)
+        for n in (1, 2, 3)
+    ]
+    control = [
+        build_kraft_batch(offset, 10000, 0, value)
+        for offset, value in enumerate(
+            [SnapshotHeader(10000), KRaftVersion(1), KRaftVoters(voters)]
+        )
+    ]
+    data = build([(3, 10000, None, TOPIC_RECORD)], partition_leader_epoch=0)
+    footer = build_kraft_batch(4, 10000, 0, SnapshotFooter())
+    snapshot = tmp_path / f"{0:020d}-{0:010d}.checkpoint"
+    snapshot.write_bytes(b"".join(control) + data + footer)
+    options = ("--files", str(snapshot), "--cluster-metadata-decoder")
+
+    _, lines, _ = dump(*options)
+    _, without, _ = dump(*options, "--skip-record-metadata")
+
+    text, short = "\n".join(lines), "\n".join(without)
+    for expected in (
+        'SnapshotHeader {"version":0,"lastContainedLogTimestamp":10000}',
+        'KRaftVersion {"version":0,"kRaftVersion":1}',
+        'KRaftVoters {"version":0,"voters":[{"voterId":1,',
+        'SnapshotFooter {"version":0}',
+    ):
+        assert expected in text
+        assert expected not in short
+    assert lines[1] == without[1] == "Snapshot end offset: 0, epoch: 0"
+    assert "lastContainedLogTimestamp" not in short
+    assert text.count("TOPIC_RECORD") == short.count("TOPIC_RECORD") == 1

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from segstore.log.unified_log import UnifiedLog
+
 LOG = f"{0:020}.log"
 VALUES = [b"abcd", b"efgh", b"ijkl"]
 MAX_FILE_BYTES = 2**31 - 1
@@ -195,6 +197,17 @@ def test_searching_for_a_timestamp(tmp_path: Path, magic: int):
     opened.close_quietly()
 
 
+def offsets_read_in_steps(log: UnifiedLog, max_bytes: int) -> list[int]:
+    """Offsets of all records, by reads of so many bytes, each behind what the last one gave."""
+    found: list[int] = []
+    next_offset = log.log_start_offset
+    while next_offset < log.log_end_offset:
+        found += [record.offset for record in log.read(next_offset, max_bytes)]
+        assert found[-1] >= next_offset
+        next_offset = found[-1] + 1
+    return found
+
+
 @pytest.mark.parametrize("codec", [Codec.NONE, Codec.GZIP])
 def test_one_file_may_mix_magics(tmp_path: Path, codec: Codec):
     """[format.md 3] FileRecordsTest.testConversion: gaps between offsets, headers at the end."""
@@ -213,6 +226,8 @@ def test_one_file_may_mix_magics(tmp_path: Path, codec: Codec):
 
     with segstore.open(folder, read_only=True) as log:
         found = list(log)
+        for max_bytes in (1, 100, 250, 10_000):
+            assert offsets_read_in_steps(log, max_bytes) == offsets
 
     expected = [row for magic, part in enumerate(parts) for row in as_magic(part, magic)]
     assert [

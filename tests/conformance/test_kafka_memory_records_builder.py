@@ -17,7 +17,15 @@ from segstore.records.control_batch import build_kraft_batch
 from segstore.records.control_record import ControlRecordType, parse_control_key
 from segstore.records.kraft_record import LeaderChange, LeaderChangeVoter, parse_kraft_record
 from segstore.types import Codec
-from tests.conformance.records_kit import COMBINATIONS, build, builder, headers, records, rows
+from tests.conformance.records_kit import (
+    COMBINATIONS,
+    as_magic,
+    build,
+    builder,
+    headers,
+    records,
+    rows,
+)
 
 PRODUCER = {"producer_id": 9809, "producer_epoch": 15, "base_sequence": 2342}
 ONE = [(0, 0, b"foo", b"bar")]
@@ -86,6 +94,57 @@ def test_a_batch_that_was_built_takes_no_more(magic: int, codec: Codec):
         made.append(1, 0, b"a", b"1")
     with pytest.raises(IllegalStateError):
         made.build()
+
+
+@pytest.mark.parametrize(("magic", "codec"), COMBINATIONS)
+def test_what_is_past_the_limit_is_written_all_the_same(magic: int, codec: Codec):
+    """[format.md 10] MemoryRecordsBuilderTest.writePastLimit."""
+    made = builder(magic, codec, write_limit=64, estimated_compression_ratio=0.5)
+    made.append(0, 0, b"a", b"1")
+    made.append(1, 1, b"b", b"2")
+
+    assert not made.has_room_for(2, b"c", b"3")
+    made.append(2, 2, b"c", b"3")
+    data = made.build()
+
+    assert made.info == ((-1, -1) if magic == 0 else (2, 2))
+    expected = [(0, 0, b"a", b"1"), (1, 1, b"b", b"2"), (2, 2, b"c", b"3")]
+    assert rows(data) == as_magic(expected, magic)
+
+
+@pytest.mark.parametrize(("magic", "codec"), COMBINATIONS)
+def test_nothing_is_built_of_what_was_aborted(magic: int, codec: Codec):
+    """MemoryRecordsBuilderTest.shouldThrowIllegalStateExceptionOnBuildWhenAborted,
+    MemoryRecordsBuilderTest.shouldThrowIllegalStateExceptionOnAppendWhenAborted.
+
+    [format.md 10]
+    """
+    made = builder(magic, codec)
+    made.append(*ONE[0])
+    made.abort()
+
+    with pytest.raises(IllegalStateError):
+        made.build()
+    with pytest.raises(IllegalStateError):
+        made.append(1, 0, b"a", b"1")
+    assert made.is_full
+    assert not made.has_room_for(0, b"a", b"1")
+
+
+@pytest.mark.parametrize(("magic", "codec"), COMBINATIONS)
+def test_an_abort_takes_back_what_was_appended(magic: int, codec: Codec):
+    """[format.md 10] MemoryRecordsBuilderTest.shouldResetBufferToInitialPositionOnAbort.
+
+    With bytes before the batch: the C test of the same name in test_write_limit.c.
+    """
+    made = builder(magic, codec)
+    empty = made.estimated_size
+    made.append(0, 0, b"a", b"1")
+    assert made.estimated_size > empty
+
+    made.abort()
+
+    assert made.estimated_size == empty
 
 
 def test_a_leader_change_is_a_control_batch():

@@ -333,6 +333,19 @@ def test_a_clean_close_leaves_what_a_broker_looks_for(manager, tmp_path):
     assert json.loads((directory / ".kafka_cleanshutdown").read_text())["version"] == 0
 
 
+def test_the_marker_tells_the_next_one_who_closed(manager, tmp_path):
+    """[CKP-20, CKP-21] The broker epoch of a close is known after the next open, and then gone."""
+    assert manager.last_broker_epoch is None
+    manager.close(broker_epoch=3)
+    path = tmp_path / "logs"
+    assert json.loads((path / ".kafka_cleanshutdown").read_text())["brokerEpoch"] == 3
+
+    with segstore.open_dir(path) as again:
+        assert again.last_broker_epoch == 3
+    with segstore.open_dir(path) as again:
+        assert again.last_broker_epoch == -1
+
+
 def test_partitions_that_were_not_opened_keep_their_state(manager, tmp_path):
     """The marker speaks for all partitions: it stays while those not opened are as they were."""
     manager.append("orders", [(str(n).encode(), b"v") for n in range(100)])

@@ -13,6 +13,7 @@ from segstore.errors import (
     OffsetOutOfRangeError,
     RecordBatchTooLargeError,
 )
+from segstore.log.transaction_index import AbortedTransaction, TransactionIndex
 from segstore.types import LogOffsetMetadata
 from tests.log_kit import TIME, at, bases, offsets, singleton
 
@@ -181,3 +182,22 @@ def test_a_reader_does_not_roll(new_log):
     new_log().close()
     with pytest.raises(LogReadOnlyError):
         new_log(read_only=True).roll()
+
+
+def test_aborted_transactions_of_all_segments(table_t8):
+    """[LOC-10, TXX-4] on into later segments, until one of them says that it was all."""
+    first, second, third = (
+        AbortedTransaction(7, 0, 1, 2),
+        AbortedTransaction(8, 0, 3, 4),
+        AbortedTransaction(9, 2, 4, 5),
+    )
+    for base_offset, entry in zip((0, 2, 4), (first, second, third), strict=True):
+        TransactionIndex(table_t8.directory, base_offset).append(entry)
+    collect = table_t8.collect_aborted_transactions
+
+    assert collect(0, 0, 100) == [first, second, third]
+    assert collect(0, 0, 4) == [first, second]
+    assert collect(0, 3, 100) == [second, third]
+    assert collect(2, 0, 100) == [second, third]
+    assert collect(0, 0, 1) == [first]
+    assert collect(0, -1, 100) == []

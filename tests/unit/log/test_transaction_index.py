@@ -1,4 +1,7 @@
-"""What a broker's transactions left behind, kept true when the log is cut [TXX-3, TXX-5, TRU-6]."""
+"""What a broker's transactions left behind, kept true when the log is cut [TXX-*, TRU-6].
+
+Kafka's own cases: conformance.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,10 @@ import struct
 import pytest
 
 from segstore._core import Directory
+from segstore.errors import LogNotFoundError, UnsupportedFormatError
 from segstore.log.transaction_index import (
+    AbortedTransaction,
+    TransactionIndex,
     remove_snapshots_above,
     remove_snapshots_at,
     truncate_transaction_index,
@@ -66,3 +72,115 @@ def test_snapshots(directory, tmp_path):
     assert remove_snapshots_above(directory, 5) == [names[2]]
     assert remove_snapshots_at(directory, {0, 7}) == [names[0]]
     assert sorted(path.name for path in tmp_path.iterdir()) == sorted([names[1], *others])
+
+
+# ---- the class -----------------------------------------------------------------------------------
+
+
+def transaction(last: int) -> AbortedTransaction:
+    return AbortedTransaction(7, last - 5, last, last - 9)
+
+
+def test_the_first_append_makes_the_file(directory, tmp_path):
+    """[TXX-1]"""
+    index = TransactionIndex(directory, 100)
+    index.flush()
+    index.reset()
+    assert index.is_empty
+    assert list(tmp_path.iterdir()) == []
+
+    index.append(transaction(110))
+    index.flush()
+    assert (tmp_path / NAME).read_bytes() == transaction(110).format()
+
+
+@pytest.mark.parametrize(("cut", "expected"), [(True, [110, 120]), (False, [110])])
+def test_what_a_crash_left_of_an_entry(directory, tmp_path, cut, expected):
+    """[13.6] it is not seen, and goes before the next append; Kafka appends behind it."""
+    torn = transaction(110).format() + transaction(115).format()[:20]
+    (tmp_path / NAME).write_bytes(torn)
+    index = TransactionIndex(directory, 100, cut_torn_entry=cut)
+    assert index.all_aborted_transactions() == [transaction(110)]
+
+    index.append(transaction(120))
+
+    size = len(expected) * 34 if cut else len(torn) + 34
+    assert (tmp_path / NAME).stat().st_size == size
+    assert index.all_aborted_transactions()[0] == transaction(110)
+    assert (index.all_aborted_transactions() == [transaction(n) for n in (110, 120)]) == cut
+
+
+def test_the_order_is_known_from_this_object_only(directory):
+    """[TXX-2] the last entry of a file that was there is not read."""
+    TransactionIndex(directory, 100).append(transaction(120))
+    index = TransactionIndex(directory, 100)
+    index.append(transaction(110))
+    assert [entry.last_offset for entry in index.all_aborted_transactions()] == [120, 110]
+
+
+def test_a_truncation_learns_the_order(directory):
+    """[TXX-5] and forgets it where nothing is left."""
+    index = TransactionIndex(directory, 100)
+    for last in LAST_OFFSETS:
+        index.append(transaction(last))
+    reopened = TransactionIndex(directory, 100)
+    assert reopened.truncate_to(125)
+    with pytest.raises(ValueError, match="must increase"):
+        reopened.append(transaction(120))
+    assert reopened.truncate_to(0)
+    reopened.append(transaction(101))
+    assert reopened.all_aborted_transactions() == [transaction(101)]
+
+
+def test_a_closed_index_is_left_alone_until_an_append(directory, tmp_path):
+    """[TXX-8]"""
+    index = TransactionIndex(directory, 100)
+    index.append(transaction(110))
+    index.close()
+
+    assert index.all_aborted_transactions() == []
+    assert index.is_empty
+    assert not index.truncate_to(0)
+    index.reset()
+    index.flush()
+    assert (tmp_path / NAME).stat().st_size == 34
+
+    index.append(transaction(120))
+    assert index.all_aborted_transactions() == [transaction(110), transaction(120)]
+
+
+@pytest.mark.parametrize("version", [1, 256, -1])
+def test_another_version_is_refused_and_nothing_changed(directory, tmp_path, version):
+    """[TXX-3] both bytes count, as in Kafka 4.4."""
+    data = transaction(110).format() + struct.pack(">h", version) + transaction(120).format()[2:]
+    (tmp_path / NAME).write_bytes(data)
+    index = TransactionIndex(directory, 100)
+    for call in (
+        index.all_aborted_transactions,
+        index.sanity_check,
+        lambda: index.truncate_to(120),
+        lambda: index.collect_aborted_transactions(0, 1000),
+    ):
+        with pytest.raises(UnsupportedFormatError) as caught:
+            call()
+        assert (caught.value.file, caught.value.position) == (str(tmp_path / NAME), 34)
+    assert not index.is_empty
+    assert (tmp_path / NAME).read_bytes() == data
+
+
+def test_suffix_and_name(directory, tmp_path):
+    """[TXX-6] a name is recorded, also without a file."""
+    index = TransactionIndex(directory, 100, suffix=".cleaned")
+    assert index.name == f"{NAME}.cleaned"
+    index.rename_to(f"{NAME}.swap")
+    index.append(transaction(110))
+    assert [path.name for path in tmp_path.iterdir()] == [f"{NAME}.swap"]
+
+
+def test_a_file_that_somebody_took_away_is_an_error(directory, tmp_path):
+    index = TransactionIndex(directory, 100)
+    index.append(transaction(110))
+    (tmp_path / NAME).unlink()
+    with pytest.raises(LogNotFoundError):
+        index.all_aborted_transactions()
+    assert index.delete_if_exists() is False

@@ -1,0 +1,92 @@
+/* offset_map.c - Kafka SkimpyOffsetMap: open addressing with the bytes of the hash as the first steps. */
+#include "segment/offset_map.h"
+
+#include <inttypes.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "base/bytes.h"
+
+enum {
+    LAST_WORD_AT = SGS_MD5_BYTES - 4, /* of the hash: where attempt 12 and all later ones look */
+};
+
+sgs_status sgs_offset_map_init(sgs_offset_map *map, sgs_memory memory, int64_t memory_bytes, sgs_error *err)
+{
+    *map = (sgs_offset_map){ .memory = memory, .latest_offset = -1 };
+    if (memory_bytes < SGS_OFFSET_MAP_ENTRY_BYTES || memory_bytes > INT32_MAX)
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "an offset map of %" PRId64 " bytes, expected %d to 2^31-1",
+                        memory_bytes, (int)SGS_OFFSET_MAP_ENTRY_BYTES);
+    const int32_t slots = (int32_t)(memory_bytes / SGS_OFFSET_MAP_ENTRY_BYTES);
+    map->entries = memory.reallocate(memory.context, NULL, (size_t)slots * SGS_OFFSET_MAP_ENTRY_BYTES);
+    if (map->entries == NULL)
+        return sgs_fail(err, SGS_RESOURCE, "no memory for an offset map of %" PRId64 " bytes", memory_bytes);
+    map->slots = slots;
+    sgs_offset_map_clear(map);
+    return SGS_OK;
+}
+
+void sgs_offset_map_deinit(sgs_offset_map *map)
+{
+    if (map->entries != NULL)
+        map->memory.release(map->memory.context, map->entries);
+    *map = (sgs_offset_map){ .memory = map->memory, .latest_offset = -1 };
+}
+
+void sgs_offset_map_clear(sgs_offset_map *map)
+{
+    if (map->entries != NULL)
+        memset(map->entries, 0, (size_t)map->slots * SGS_OFFSET_MAP_ENTRY_BYTES);
+    map->size = 0;
+    map->latest_offset = -1;
+}
+
+/* The entry that attempt `attempt` looks at [CLN-46]; sums wrap as Java's do, and the smallest number counts as 0. */
+static uint8_t *entry_of(const sgs_offset_map *map, const uint8_t *hash, int64_t attempt)
+{
+    const int64_t word_at = attempt < LAST_WORD_AT ? attempt : LAST_WORD_AT;
+    const int32_t probe = (int32_t)(sgs_load_be32(hash + word_at) + (uint32_t)(attempt - word_at));
+    const int32_t distance = probe == INT32_MIN ? 0 : probe < 0 ? -probe : probe;
+    return map->entries + (size_t)(distance % map->slots) * SGS_OFFSET_MAP_ENTRY_BYTES;
+}
+
+static bool is_empty(const uint8_t *entry)
+{
+    static const uint8_t zeros[SGS_OFFSET_MAP_ENTRY_BYTES];
+    return memcmp(entry, zeros, sizeof zeros) == 0;
+}
+
+sgs_status sgs_offset_map_put(sgs_offset_map *map, const uint8_t *key, size_t key_size, int64_t offset, sgs_error *err)
+{
+    if (map->size >= map->slots)
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT,
+                        "a new entry for a full offset map: %" PRId32 " in %" PRId32 " slots", map->size, map->slots);
+    uint8_t hash[SGS_MD5_BYTES];
+    sgs_md5(key, key_size, hash);
+    uint8_t *entry = entry_of(map, hash, 0);
+    /* the later attempts go through every slot, and one is empty */
+    for (int64_t attempt = 1; !is_empty(entry) && memcmp(entry, hash, sizeof hash) != 0; ++attempt)
+        entry = entry_of(map, hash, attempt);
+    if (is_empty(entry))
+        ++map->size;
+    memcpy(entry, hash, sizeof hash);
+    sgs_store_be_i64(entry + sizeof hash, offset);
+    map->latest_offset = offset;
+    return SGS_OK;
+}
+
+int64_t sgs_offset_map_get(const sgs_offset_map *map, const uint8_t *key, size_t key_size)
+{
+    uint8_t hash[SGS_MD5_BYTES];
+    sgs_md5(key, key_size, hash);
+    if (map->size == 0)
+        return -1;
+    for (int64_t attempt = 0; attempt < (int64_t)map->slots + LAST_WORD_AT; ++attempt) {
+        const uint8_t *const entry = entry_of(map, hash, attempt);
+        if (is_empty(entry))
+            return -1;
+        if (memcmp(entry, hash, sizeof hash) == 0)
+            return sgs_load_be_i64(entry + sizeof hash);
+    }
+    return -1;
+}

@@ -1,0 +1,122 @@
+# data_file.pxi - a file of a directory, open for reading and changing (csrc/io/env.h)
+
+@cython.final
+cdef class DataFile(_Handle):
+    """A regular file, opened by its name in a directory; changes are on stable storage after `sync`."""
+
+    cdef int fd
+    cdef bytes name
+    cdef str path
+
+    def __cinit__(self, Directory directory not None, str name, *, bint create=False):
+        cdef sgs_open_mode mode = SGS_OPEN_WRITE_OR_CREATE if create else SGS_OPEN_WRITE
+        cdef sgs_error err
+        cdef sgs_status status
+        cdef const char *text
+        self.fd = -1
+        self.name = encoded_name(name)
+        self.path = directory.path
+        text = self.name
+        directory.enter()
+        try:
+            with nogil:
+                status = environment.open_file(environment, directory.fd, text, mode, &self.fd, &err)
+            check(status, &err, self.path)
+        finally:
+            directory.leave()
+        self.is_closed = False
+
+    def __dealloc__(self):
+        self.release()
+
+    cdef void release(self) noexcept:
+        cdef sgs_error err
+        if self.fd >= 0:
+            environment.close(environment, self.fd, "", &err)
+            self.fd = -1
+
+    def __enter__(self):
+        self.require_open()
+        return self
+
+    def __exit__(self, kind, error, traceback):
+        self.close()
+
+    @property
+    def size(self):
+        cdef sgs_file_info info
+        cdef sgs_error err
+        cdef sgs_status status
+        cdef const char *text = self.name
+        self.enter()
+        try:
+            with nogil:
+                status = environment.file_info(environment, self.fd, text, &info, &err)
+            check(status, &err, self.path)
+        finally:
+            self.leave()
+        return info.size
+
+    def write(self, int64_t position, data):
+        """Write all of *data* at *position*; what a failure left behind the former end is cut off again [DUR-32]."""
+        cdef const char *text = self.name
+        cdef sgs_file_info info
+        cdef sgs_slice piece
+        cdef Py_buffer view
+        cdef int64_t written = 0
+        cdef sgs_error err, second
+        cdef sgs_status status
+        if position < 0:
+            raise IllegalArgumentError(f"no position: {position}", found=str(position), expected="0 or more")
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            self.enter()
+            try:
+                piece.data = <const uint8_t *>view.buf
+                piece.size = <size_t>view.len
+                with nogil:
+                    status = environment.file_info(environment, self.fd, text, &info, &err)
+                    if status == SGS_OK and piece.size > 0:
+                        status = environment.write_at(environment, self.fd, text, &piece, 1, position, &written, &err)
+                        if status != SGS_OK and position + written > info.size:
+                            environment.truncate(environment, self.fd, text, info.size, &second)
+                check(status, &err, self.path)
+            finally:
+                self.leave()
+        finally:
+            PyBuffer_Release(&view)
+
+    def truncate(self, int64_t size):
+        """Cut the file to *size* bytes, or make it so long with zeros."""
+        cdef const char *text = self.name
+        cdef sgs_error err
+        cdef sgs_status status
+        if size < 0:
+            raise IllegalArgumentError(f"no size: {size}", found=str(size), expected="0 or more")
+        self.enter()
+        try:
+            with nogil:
+                status = environment.truncate(environment, self.fd, text, size, &err)
+            check(status, &err, self.path)
+        finally:
+            self.leave()
+
+    def sync(self):
+        """Data and size to stable storage."""
+        cdef const char *text = self.name
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = environment.sync_file(environment, self.fd, text, &err)
+            check(status, &err, self.path)
+        finally:
+            self.leave()
+
+    def close(self):
+        """Let go of the descriptor; twice is harmless."""
+        if self.process != current_process:
+            self.require_open()
+        if not self.is_closed:
+            self.mark_closed()

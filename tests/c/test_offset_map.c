@@ -1,0 +1,131 @@
+/* test_offset_map.c - the cleaner's map of keys [CLN-45..CLN-52], Kafka OffsetMapTest where named. */
+#include "segment/offset_map.h"
+
+#include <errno.h>
+
+#include "memory_env.h"
+#include "record_kit.h"
+#include "test.h"
+
+enum { KEY_BYTES = 16, MEMORY_BYTES = 4096, SLOTS = 170 };
+
+typedef struct fixture {
+    sgs_offset_map map;
+    sgs_error err;
+    char key[KEY_BYTES];
+} fixture;
+
+static void begin(fixture *f, int64_t memory_bytes)
+{
+    EXPECT_OK(sgs_offset_map_init(&f->map, kit_memory(), memory_bytes, &f->err), &f->err);
+}
+
+static const uint8_t *key_of(fixture *f, int64_t number)
+{
+    (void)snprintf(f->key, sizeof f->key, "%" PRId64, number);
+    return (const uint8_t *)f->key;
+}
+
+static sgs_status put(fixture *f, int64_t number, int64_t offset)
+{
+    const uint8_t *const key = key_of(f, number);
+    return sgs_offset_map_put(&f->map, key, strlen(f->key), offset, &f->err);
+}
+
+static int64_t get(fixture *f, int64_t number)
+{
+    const uint8_t *const key = key_of(f, number);
+    return sgs_offset_map_get(&f->map, key, strlen(f->key));
+}
+
+TEST(what_was_put_is_found_also_when_every_slot_is_taken) /* OffsetMapTest.testBasicValidation, testGetWhenFull */
+{
+    fixture f;
+    begin(&f, MEMORY_BYTES);
+    EXPECT_EQ_I64(f.map.slots, SLOTS);
+    EXPECT_EQ_I64(get(&f, 37), -1);
+    for (int64_t i = 0; i < SLOTS; ++i) {
+        EXPECT_OK(put(&f, 37 + i, 1000 + i), &f.err);
+        EXPECT_EQ_I64(f.map.size, i + 1);
+        EXPECT_EQ_I64(f.map.latest_offset, 1000 + i);
+    }
+    for (int64_t i = 0; i < SLOTS; ++i)
+        EXPECT_EQ_I64(get(&f, 37 + i), 1000 + i);
+    EXPECT_EQ_I64(get(&f, 36), -1); /* and it ends */
+    EXPECT_STATUS(put(&f, 36, 1), SGS_ILLEGAL_ARGUMENT);
+    EXPECT_STATUS(put(&f, 37, 1), SGS_ILLEGAL_ARGUMENT); /* [CLN-48] also for a key that is there */
+    sgs_offset_map_deinit(&f.map);
+}
+
+TEST(a_later_put_counts_whatever_its_offset) /* [CLN-48, CLN-52] */
+{
+    fixture f;
+    begin(&f, MEMORY_BYTES);
+    EXPECT_OK(put(&f, 1, 50), &f.err);
+    EXPECT_OK(put(&f, 1, 20), &f.err);
+    EXPECT_EQ_I64(get(&f, 1), 20);
+    EXPECT_EQ_I64(f.map.size, 1);
+    EXPECT_EQ_I64(f.map.latest_offset, 20);
+    sgs_offset_map_update_latest_offset(&f.map, 60);
+    EXPECT_EQ_I64(f.map.latest_offset, 60);
+    EXPECT_EQ_I64(get(&f, 1), 20);
+    sgs_offset_map_deinit(&f.map);
+}
+
+TEST(a_cleared_map_is_a_new_one) /* OffsetMapTest.testClear [CLN-50] */
+{
+    fixture f;
+    begin(&f, MEMORY_BYTES);
+    for (int64_t i = 0; i < 10; ++i)
+        EXPECT_OK(put(&f, i, i), &f.err);
+    sgs_offset_map_clear(&f.map);
+    for (int64_t i = 0; i < 10; ++i)
+        EXPECT_EQ_I64(get(&f, i), -1);
+    EXPECT_EQ_I64(f.map.size, 0);
+    EXPECT_EQ_I64(f.map.latest_offset, -1);
+    sgs_offset_map_deinit(&f.map);
+}
+
+TEST(an_empty_key_is_a_key) /* [CLN-51] */
+{
+    fixture f;
+    begin(&f, 24);
+    EXPECT_EQ_I64(f.map.slots, 1);
+    EXPECT_EQ_I64(sgs_offset_map_get(&f.map, NULL, 0), -1);
+    EXPECT_OK(sgs_offset_map_put(&f.map, NULL, 0, 9, &f.err), &f.err);
+    EXPECT_EQ_I64(sgs_offset_map_get(&f.map, (const uint8_t *)"", 0), 9);
+    EXPECT_EQ_I64(get(&f, 9), -1);
+    sgs_offset_map_deinit(&f.map);
+}
+
+TEST(an_entry_is_the_hash_and_the_offset_where_the_first_word_says) /* [CLN-45, CLN-46] */
+{
+    fixture f;
+    begin(&f, MEMORY_BYTES + 7); /* part of a slot is none */
+    EXPECT_OK(sgs_offset_map_put(&f.map, (const uint8_t *)"a", 1, 0x0102030405060708, &f.err), &f.err);
+    const kit_bytes expected = kit_hex("0cc175b9c0f1b6a831c399e269772661 0102030405060708");
+    EXPECT_MEM(f.map.entries + 0x0CC175B9 % SLOTS * SGS_OFFSET_MAP_ENTRY_BYTES, expected.data, expected.size);
+    sgs_offset_map_clear(&f.map);
+    /* the first word of nothing's hash is negative as Java's int */
+    EXPECT_OK(sgs_offset_map_put(&f.map, NULL, 0, 5, &f.err), &f.err);
+    const kit_bytes of_nothing = kit_hex("d41d8cd98f00b204e9800998ecf8427e 0000000000000005");
+    EXPECT_MEM(f.map.entries + (0x100000000 - 0xD41D8CD9) % SLOTS * SGS_OFFSET_MAP_ENTRY_BYTES, of_nothing.data,
+               of_nothing.size);
+    sgs_offset_map_deinit(&f.map);
+}
+
+TEST(no_slot_and_no_memory_are_refused) /* DUR-31 */
+{
+    fixture f;
+    memory_env memory;
+    EXPECT_STATUS(sgs_offset_map_init(&f.map, kit_memory(), 23, &f.err), SGS_ILLEGAL_ARGUMENT);
+    EXPECT_STATUS(sgs_offset_map_init(&f.map, kit_memory(), (int64_t)INT32_MAX + 1, &f.err), SGS_ILLEGAL_ARGUMENT);
+    memory_env_init(&memory, sgs_env_posix());
+    memory_env_fail_always(&memory, "allocate", 1, ENOMEM);
+    EXPECT_STATUS(sgs_offset_map_init(&f.map, sgs_env_memory(&memory.env), MEMORY_BYTES, &f.err), SGS_RESOURCE);
+    EXPECT_STATUS(put(&f, 1, 1), SGS_ILLEGAL_ARGUMENT); /* it has no slot */
+    EXPECT_EQ_I64(get(&f, 1), -1);
+    sgs_offset_map_deinit(&f.map);
+}
+
+TEST_MAIN()
