@@ -12,7 +12,7 @@ int64_t plain_number(const uint8_t *at, int width)
     return (int64_t)value;
 }
 
-static bool crc_is_right(const uint8_t *batch, int64_t size)
+bool plain_crc_is_right(const uint8_t *batch, int64_t size)
 {
     if (plain_number(batch + 16, 1) >= 2)
         return size >= 61 &&
@@ -98,7 +98,7 @@ plain_scan plain_scan_run(const sgs_scan_options *options, const uint8_t *data, 
             return scan;
         const plain_batch batch = describe(at, scan.valid_bytes, 12 + plain_number(at + 8, 4));
         scan.stop = SGS_SCAN_CORRUPT;
-        if (options->check_crc && !crc_is_right(at, batch.size))
+        if (options->check_crc && !plain_crc_is_right(at, batch.size))
             return scan;
         if (batch.base_offset < 0 && !options->kafka_limits)
             return scan;

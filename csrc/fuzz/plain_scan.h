@@ -6,6 +6,8 @@
 
 /** Big-endian, signed. */
 int64_t plain_number(const uint8_t *at, int width);
+/** Of a whole batch of any magic. */
+bool plain_crc_is_right(const uint8_t *batch, int64_t size);
 
 typedef struct plain_batch {
     int64_t position, size;
