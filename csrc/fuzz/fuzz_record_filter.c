@@ -147,7 +147,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     options.check_crc = false;
     options.max_batches = BATCHES_MAX;
     FUZZ_CHECK(sgs_batch_scan_buffer(batches + 1, input.size, &options, &table, &found, &err) == SGS_OK);
-    uint8_t decisions[BATCHES_MAX];
+    uint8_t decisions[BATCHES_MAX] = { 0 };
     for (size_t i = 0; i < sgs_batch_table_count(&table); ++i)
         decisions[i] = decision_of(by.seed, i);
     const sgs_status status = sgs_record_filter_run(&filter, batches + 1, input.size, sgs_batch_table_rows(&table),
