@@ -10,7 +10,7 @@ JOBS := $(shell nproc 2>/dev/null || echo 2)
 C_TESTS := $(MAKE) --no-print-directory -j$(JOBS) -C tests/c
 SOURCES := $(shell find csrc segstore -name '*.[ch]' -o -name '*.pyx' -o -name '*.px[di]')
 
-.PHONY: install demo test lint format types sanitize bench clean
+.PHONY: install demo test lint format types sanitize fuzz bench clean
 .DEFAULT_GOAL := install
 
 install: $(VENV)/built
@@ -43,6 +43,9 @@ types: install
 sanitize:
 	$(C_TESTS) check SANITIZE=address,undefined
 	$(C_TESTS) fuzz-replay
+
+fuzz:
+	$(C_TESTS) fuzz-explore
 
 bench: install
 	cd asv_benchmarks && ../$(BIN)/asv machine --yes && ../$(BIN)/asv run --python=same --show-stderr

@@ -45,6 +45,7 @@ __attribute__((weak)) size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size,
 __attribute__((weak)) void __sanitizer_set_death_callback(void (*callback)(void));
 void __sanitizer_cov_trace_pc(void);
 const char *__ubsan_default_options(void);
+const char *__asan_default_options(void);
 
 /* ---- coverage: pairs of instrumented places that followed each other, and how often in powers of two ---- */
 
@@ -53,7 +54,14 @@ static uint16_t touched[COVERAGE_SLOTS];
 static size_t touched_count, covered_count;
 static uintptr_t previous_place;
 
-void __sanitizer_cov_trace_pc(void)
+/* Called at every branch of the target: watched itself, it took a third of the time. */
+#if defined(__GNUC__)
+#define UNWATCHED __attribute__((no_sanitize("address"), no_sanitize("undefined")))
+#else
+#define UNWATCHED
+#endif
+
+UNWATCHED void __sanitizer_cov_trace_pc(void)
 {
     /* relative to this program, which is loaded elsewhere each time */
     const uintptr_t place = (uintptr_t)__builtin_return_address(0) - (uintptr_t)&__sanitizer_cov_trace_pc;
@@ -66,7 +74,7 @@ void __sanitizer_cov_trace_pc(void)
         ++hits[slot];
 }
 
-static bool reached_something_new(void)
+UNWATCHED static bool reached_something_new(void)
 {
     bool is_new = false;
     for (size_t i = 0; i < touched_count; ++i) {
@@ -137,6 +145,9 @@ static void on_tick(int number)
 
 /* UBSan has no callback beside ASan's: let it abort, which is caught. */
 const char *__ubsan_default_options(void) { return "abort_on_error=1:print_stacktrace=1"; }
+
+/* What is freed is kept for a while, to catch who uses it: 256 MiB of it would be fresh pages in each execution. */
+const char *__asan_default_options(void) { return "quarantine_size_mb=8:malloc_context_size=6"; }
 
 static void catch_deaths(void)
 {

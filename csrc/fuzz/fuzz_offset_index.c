@@ -1,6 +1,6 @@
 /* After a crash a .index file may hold any bytes at all. Opening and searching it must either work or say
  * SGS_CORRUPT_INDEX, and never read outside the file; what a truncation and appends leave must be what the next open finds.
- * [IDX-2, IDX-6..IDX-8, OFX-3..OFX-6, DUR-53, DUR-80]
+ * [IDX-2, IDX-5..IDX-8, OFX-3..OFX-7, DUR-53, DUR-80]
  * INPUT  1 byte how to open, 8 bytes base offset, 8 bytes target offset, then the file.
  * ORACLE  a linear scan, when entries ascend. */
 #include "base/bytes.h"
@@ -47,18 +47,54 @@ static void check_lookup(const sgs_offset_index *index, uint32_t entries, int64_
     FUZZ_CHECK(status != SGS_OK || (found.offset == offset && found.position == position));
 }
 
+static int32_t position_of(uint32_t slot) { return sgs_load_be_i32(file.bytes + 8 * (size_t)slot + 4); }
+
+/* The first position at or above the target where positions ascend; that of entry 0 is passed by [IDX-8]. */
+static uint32_t expected_upper_bound(uint32_t entries, int64_t target)
+{
+    uint32_t slot = 0;
+    while (slot < entries && position_of(slot) < target)
+        ++slot;
+    return slot == 0 && entries > 0 && position_of(0) == target ? 1 : slot;
+}
+
 static void check_upper_bound(const sgs_offset_index *index, uint32_t entries, int32_t position, int32_t size)
 {
     sgs_offset_position found = { 0 };
-    bool is_found = false;
+    bool is_found = false, ascends = true;
     sgs_error err;
     const sgs_offset_position start = { .offset = 0, .position = position };
-    if (sgs_offset_index_fetch_upper_bound_offset(index, start, size, &found, &is_found, &err) == SGS_OK && is_found) {
+    const sgs_status status = sgs_offset_index_fetch_upper_bound_offset(index, start, size, &found, &is_found, &err);
+    for (uint32_t i = 1; i < entries; ++i)
+        ascends = ascends && position_of(i) > position_of(i - 1);
+    FUZZ_CHECK(status == SGS_OK || (status == SGS_CORRUPT_INDEX && err.message[0] != '\0'));
+    const uint32_t slot = expected_upper_bound(entries, (int64_t)position + size);
+    if (ascends && slot == entries) { /* positions may do anything [OFX-4] */
+        FUZZ_CHECK(status == SGS_OK && !is_found);
+    } else if (ascends) {
+        const bool possible = keys[slot] >= index->base.base_offset && position_of(slot) >= 0;
+        FUZZ_CHECK((status == SGS_OK) == possible);
+        FUZZ_CHECK(!possible || (is_found && found.offset == keys[slot] && found.position == position_of(slot)));
+    } else if (status == SGS_OK && is_found) {
         bool present = false;
         for (uint32_t i = 0; i < entries && !present; ++i)
-            present = keys[i] == found.offset && sgs_load_be_i32(file.bytes + 8 * (size_t)i + 4) == found.position;
+            present = keys[i] == found.offset && position_of(i) == found.position;
         FUZZ_CHECK(present);
     }
+}
+
+/* [OFX-7], and each entry by its number [IDX-5] */
+static void check_entries(const sgs_offset_index *index, uint32_t entries)
+{
+    sgs_offset_position entry;
+    sgs_error err;
+    const bool is_sane = (entries == 0 || keys[entries - 1] >= index->base.base_offset) && file.size % 8 == 0;
+    FUZZ_CHECK(sgs_offset_index_sanity_check(index, &err) == (is_sane ? SGS_OK : SGS_CORRUPT_INDEX));
+    for (uint32_t i = 0; i < entries; i += 1 + entries / 4) {
+        FUZZ_CHECK(sgs_offset_index_entry(index, i, &entry, &err) == SGS_OK);
+        FUZZ_CHECK(entry.offset == keys[i] && entry.position == position_of(i));
+    }
+    FUZZ_CHECK(sgs_offset_index_entry(index, entries, &entry, &err) == SGS_ILLEGAL_ARGUMENT);
 }
 
 /* Truncate, append, close as a clean stop does, and open again. */
@@ -107,7 +143,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_CHECK(open_index(&index, base_offset, mode, &err) == SGS_OK);
     FUZZ_CHECK(sgs_abstract_index_entries(&index.base) == entries);
     FUZZ_CHECK(index.last_offset == (entries == 0 ? base_offset : keys[entries - 1]));
-    (void)sgs_offset_index_sanity_check(&index, &err);
+    check_entries(&index, entries);
     check_lookup(&index, entries, target);
     check_lookup(&index, entries, base_offset + (target & INT32_MAX));
     for (uint32_t i = 0; i < entries && i < 4; ++i)

@@ -1,6 +1,6 @@
 /* After a crash a .timeindex file may hold any bytes at all. Opening and searching it must either work or say
  * SGS_CORRUPT_INDEX, and never read outside the file; what a truncation and appends leave must be what the next open finds.
- * [IDX-2, IDX-6..IDX-8, TMX-3..TMX-8, DUR-53, DUR-80]
+ * [IDX-2, IDX-5..IDX-8, TMX-3..TMX-8, DUR-53, DUR-80]
  * INPUT  1 byte how to open, 8 bytes base offset, 8 bytes target timestamp, 4 bytes relative offset, then the file.
  * ORACLE  a linear scan, when timestamps ascend. */
 #include "base/bytes.h"
@@ -48,6 +48,22 @@ static void check_lookup(const sgs_time_index *index, uint32_t entries, int64_t 
     if (status == SGS_OK)
         FUZZ_CHECK(found.timestamp == (slot < 0 ? -1 : keys[slot]) &&
                    found.offset == (slot < 0 ? base_offset : offsets[slot]));
+}
+
+/* [TMX-8], and each entry by its number [IDX-5] */
+static void check_entries(const sgs_time_index *index, uint32_t entries)
+{
+    sgs_timestamp_offset entry;
+    sgs_error err;
+    const bool is_sane =
+        (entries == 0 || (keys[entries - 1] >= keys[0] && offsets[entries - 1] >= index->base.base_offset)) &&
+        file.size % SGS_TIME_INDEX_ENTRY_BYTES == 0;
+    FUZZ_CHECK(sgs_time_index_sanity_check(index, &err) == (is_sane ? SGS_OK : SGS_CORRUPT_INDEX));
+    for (uint32_t i = 0; i < entries; i += 1 + entries / 4) {
+        FUZZ_CHECK(sgs_time_index_entry(index, i, &entry, &err) == SGS_OK);
+        FUZZ_CHECK(entry.timestamp == keys[i] && entry.offset == offsets[i]);
+    }
+    FUZZ_CHECK(sgs_time_index_entry(index, entries, &entry, &err) == SGS_ILLEGAL_ARGUMENT);
 }
 
 /* Truncate by offset, append, close as a clean stop does, and open again. */
@@ -99,7 +115,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     FUZZ_CHECK(open_index(&index, base_offset, mode, &err) == SGS_OK);
     FUZZ_CHECK(sgs_abstract_index_entries(&index.base) == entries);
     FUZZ_CHECK(index.last_entry.timestamp == (entries == 0 ? -1 : keys[entries - 1]));
-    (void)sgs_time_index_sanity_check(&index, &err);
+    check_entries(&index, entries);
     check_lookup(&index, entries, target);
     check_lookup(&index, entries, INT64_MAX);
     for (uint32_t i = 0; i < entries && i < 4; ++i)

@@ -49,6 +49,12 @@ static void check_varint(const uint8_t *data, size_t size)
     int32_t again = 0;
     next = shortest;
     FUZZ_CHECK(sgs_varint_read(&next, shortest + written, &again) && again == value && next == shortest + written);
+
+    const uint8_t *const behind = sgs_uvarint_write(shortest, unsigned_value);
+    FUZZ_CHECK(behind - shortest == sgs_uvarint_size(unsigned_value) && (size_t)(behind - shortest) <= taken);
+    next = shortest;
+    uint32_t unsigned_again = 0;
+    FUZZ_CHECK(sgs_uvarint_read(&next, behind, &unsigned_again) && unsigned_again == unsigned_value && next == behind);
 }
 
 static void check_varlong(const uint8_t *data, size_t size)
@@ -59,8 +65,13 @@ static void check_varlong(const uint8_t *data, size_t size)
     int64_t value = 0;
     FUZZ_CHECK(sgs_varlong_read(&next, data + size, &value) == (taken > 0));
     FUZZ_CHECK(next == data + taken);
+    uint64_t unsigned_value = 0;
+    next = data;
+    FUZZ_CHECK(sgs_uvarlong_read(&next, data + size, &unsigned_value) == (taken > 0));
+    FUZZ_CHECK(next == data + taken);
     if (taken == 0)
         return;
+    FUZZ_CHECK(unsigned_value == pattern);
     FUZZ_CHECK(value == unzigzag(pattern));
 
     uint8_t shortest[SGS_VARLONG_MAX_BYTES];

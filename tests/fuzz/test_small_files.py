@@ -1,0 +1,283 @@
+"""The small files beside a log may hold any bytes: each reader gives a value or an error of ours.
+
+[DUR-85, DUR-96, DUR-97, DUR-98, DUR-101, DUR-105]
+"""
+
+from __future__ import annotations
+
+import struct
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segstore._core import Directory, crc32c
+from segstore.cli.dump_state import CorruptSnapshotError, producer_lines, transaction_lines
+from segstore.errors import (
+    CorruptCheckpointError,
+    IllegalArgumentError,
+    InvalidRecordError,
+    InvalidTopicError,
+    NotALogError,
+    UnsupportedFormatError,
+)
+from segstore.log import checkpoints
+from segstore.log.partition_directory import (
+    directory_name,
+    file_name,
+    is_partition_directory_name,
+    parse_directory_name,
+    parse_file_name,
+)
+from segstore.log.producer_snapshot import open_transactions
+from segstore.log.transaction_index import read_transaction_index, truncate_transaction_index
+from segstore.records.control_record import (
+    ControlRecordType,
+    parse_control_key,
+    parse_control_record,
+    parse_end_transaction_marker,
+)
+from segstore.types import EpochEntry, TopicPartition
+from tests.fuzz.mutations import anything_like, changed, outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
+TRANSACTION = struct.Struct(">hqqqq")
+MAX_MESSAGE = 700
+
+int16s, int32s, int64s = (st.integers(-(2**bits), 2**bits - 1) for bits in (15, 31, 63))
+offsets = st.integers(0, 2**63 - 1)
+epochs = st.builds(EpochEntry, st.integers(0, 2**31 - 1), offsets)
+
+
+# ---- control records -----------------------------------------------------------------------------
+
+keys = st.builds(
+    lambda version, kind: struct.pack(">hh", version, kind), int16s, st.integers(-1, 8)
+)
+markers = st.builds(lambda version, epoch: struct.pack(">hi", version, epoch), int16s, int32s)
+
+
+@given(st.none() | anything_like(keys), st.none() | anything_like(markers))
+def test_control_records(key: bytes | None, value: bytes | None):
+    """[DUR-96] The same answer from each of the three parsers."""
+    parsed, error = outcome(lambda: parse_control_key(key), InvalidRecordError)
+    if error is not None:
+        assert key is None or len(key) < 4 or key[0] >= 0x80
+        assert error.found
+        for parse in (parse_control_record, parse_end_transaction_marker):
+            with pytest.raises(InvalidRecordError):
+                parse(key, value)
+        return
+    assert key is not None
+    assert struct.pack(">hh", parsed.version, parsed.type_id) == key[:4]
+    assert parsed.type in {parsed.type_id, ControlRecordType.UNKNOWN}
+    is_marker = parsed.type in {ControlRecordType.ABORT, ControlRecordType.COMMIT}
+    marker, error = outcome(
+        lambda: parse_end_transaction_marker(key, value), IllegalArgumentError, InvalidRecordError
+    )
+    if isinstance(error, IllegalArgumentError):
+        assert not is_marker
+        assert parse_control_record(key, value) == (*parsed, None)
+    elif error is not None:
+        assert is_marker
+        assert value is None or len(value) < 6 or value[0] >= 0x80
+        with pytest.raises(InvalidRecordError):
+            parse_control_record(key, value)
+    else:
+        assert value is not None
+        assert struct.pack(">i", marker.coordinator_epoch) == value[2:6]
+        assert parse_control_record(key, value) == (*parsed, marker.coordinator_epoch)
+
+
+# ---- producer snapshots --------------------------------------------------------------------------
+
+producers = st.tuples(int64s, int16s, int32s, int64s, int32s, int64s, int32s, int64s)
+
+
+def snapshot(entries: list[tuple[int, ...]]) -> bytes:
+    body = struct.pack(">i", len(entries)) + b"".join(SNAPSHOT_ENTRY.pack(*e) for e in entries)
+    return struct.pack(">hI", 1, crc32c(body)) + body
+
+
+@given(st.lists(producers, max_size=5, unique_by=lambda entry: entry[0]))
+def test_snapshots_are_read(entries: list[tuple[int, ...]]):
+    """[format.md 14]"""
+    data = snapshot(entries)
+
+    assert open_transactions(data) == {entry[0]: entry[-1] for entry in entries if entry[-1] >= 0}
+    assert len(producer_lines(data)) == len(entries)
+
+
+@given(anything_like(st.lists(producers, max_size=4).map(snapshot)), st.booleans())
+def test_hostile_snapshots(data: bytes, is_sealed):
+    """[DUR-97] The reader of logs and the one of ``dump`` believe the same files."""
+    if is_sealed and len(data) >= 6:
+        data = data[:2] + struct.pack(">I", crc32c(data[6:])) + data[6:]
+    found = open_transactions(data)
+    lines, error = outcome(lambda: producer_lines(data), CorruptSnapshotError)
+    if error is not None:
+        assert found is None
+        assert len(str(error)) < MAX_MESSAGE
+        return
+    assert found is not None
+    assert len(found) <= len(lines) <= len(data) // SNAPSHOT_ENTRY.size
+
+
+# ---- transaction indexes -------------------------------------------------------------------------
+
+aborted = st.tuples(st.just(0), int64s, int64s, int64s, int64s)
+
+
+@contextmanager
+def transaction_index(data: bytes, base_offset: int) -> Iterator[tuple[Directory, Path]]:
+    with tempfile.TemporaryDirectory() as place:
+        path = Path(place) / file_name(base_offset, "txnindex")
+        path.write_bytes(data)
+        directory = Directory(place)
+        try:
+            yield directory, path
+        finally:
+            directory.close()
+
+
+@given(
+    anything_like(
+        st.lists(aborted, max_size=5).map(
+            lambda all_: b"".join(TRANSACTION.pack(*each) for each in all_)
+        )
+    ),
+    st.integers(0, 2**63 - 1),
+    int64s,
+)
+def test_hostile_transaction_indexes(data: bytes, base_offset: int, offset: int):
+    """[DUR-97, format.md 13.6] Whole entries or none; a cut keeps a prefix, byte by byte."""
+    whole = [TRANSACTION.unpack_from(data, at) for at in range(0, len(data) - 33, 34)]
+    is_good = all(version == 0 and last >= base_offset for version, _, _, last, _ in whole)
+    with transaction_index(data, base_offset) as (directory, path):
+        found = read_transaction_index(directory, base_offset)
+        assert found == ([entry[1:4] for entry in whole] if is_good else None)
+        went = truncate_transaction_index(directory, base_offset, offset)
+        left = path.read_bytes()
+    kept = next((n for n, entry in enumerate(whole) if entry[3] >= offset), None)
+    assert went == (kept is not None)
+    assert left == (data if kept is None else data[: 34 * kept])
+
+
+@given(
+    anything_like(
+        st.lists(aborted, max_size=5).map(
+            lambda all_: b"".join(TRANSACTION.pack(*each) for each in all_)
+        )
+    ),
+    st.integers(0, 1000),
+)
+def test_hostile_transaction_indexes_are_dumped(data: bytes, position: int):
+    lines, error = outcome(
+        lambda: list(transaction_lines(data, "x.txnindex", position)), UnsupportedFormatError
+    )
+    if error is not None:
+        assert error.file == "x.txnindex"
+        assert error.position is not None
+        assert position <= error.position < position + len(data)
+        return
+    assert len(lines) == len(data) // TRANSACTION.size
+
+
+# ---- checkpoints, markers, .segstore -------------------------------------------------------------
+
+topic_partitions = st.builds(
+    TopicPartition, st.text("abc._-XYZ019", min_size=1, max_size=30), st.integers(0, 2**31 - 1)
+)
+checkpoint_texts = st.one_of(
+    st.dictionaries(topic_partitions, int64s, max_size=4).map(checkpoints.format_offset_checkpoint),
+    st.lists(epochs, max_size=4).map(checkpoints.format_leader_epoch_checkpoint),
+    st.sampled_from(
+        [
+            b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA\n",
+            b"#Tue Nov 21 10:00:00 UTC 2023\nnode.id=1\nversion=1\ncluster.id=a\n",
+        ]
+    ),
+)
+clean_markers = st.builds(
+    checkpoints.CleanShutdownMarker,
+    offsets,
+    offsets,
+    offsets,
+    st.none() | epochs,
+    st.none() | offsets,
+    st.none() | offsets,
+    st.none() | offsets,
+)
+log_states = st.builds(checkpoints.LogState, offsets, offsets, st.none() | epochs)
+
+
+@given(anything_like(checkpoint_texts))
+def test_hostile_checkpoints(data: bytes):
+    """[DUR-97, DUR-105] The error names the file; its text is bounded, whatever a line holds."""
+    for parse in (
+        checkpoints.parse_offset_checkpoint,
+        checkpoints.parse_leader_epoch_checkpoint,
+        checkpoints.parse_partition_metadata,
+    ):
+        _, error = outcome(lambda parse=parse: parse(data), CorruptCheckpointError)
+        assert error is None or (error.file and len(str(error)) < MAX_MESSAGE)
+
+
+@given(clean_markers)
+def test_markers_written_are_read(marker: checkpoints.CleanShutdownMarker):
+    assert checkpoints.CleanShutdownMarker.parse(marker.format()) == marker
+
+
+@given(log_states)
+def test_states_written_are_read(state: checkpoints.LogState):
+    assert checkpoints.LogState.parse(state.format()) == state
+
+
+@given(changed(clean_markers.map(lambda marker: marker.format())))
+def test_hostile_markers(data: bytes):
+    """[DUR-97] None, or numbers that an offset can have."""
+    marker = checkpoints.CleanShutdownMarker.parse(data)
+    if marker is not None:
+        assert 0 <= marker.log_end_offset < 2**63
+        assert checkpoints.CleanShutdownMarker.parse(marker.format()) == marker
+
+
+@given(changed(log_states.map(lambda state: state.format())))
+def test_hostile_states(data: bytes):
+    state = checkpoints.LogState.parse(data)
+    if state is not None:
+        assert checkpoints.LogState.parse(state.format()) == state
+
+
+# ---- names ---------------------------------------------------------------------------------------
+
+NAMES = st.one_of(
+    st.text(max_size=300),
+    st.from_regex(r"[a-z._-]{0,5}-[0-9]{0,12}(\.[a-z0-9]{0,3}-(delete|stray|future))?\n?"),
+    st.from_regex(r"[0-9]{0,21}\.(log|index|snapshot)(\.deleted|\.swap|x)?\n?"),
+)
+
+
+@given(NAMES)
+def test_names_of_directories(name: str):
+    """[DUR-98] What is a name of ours is made of what it says."""
+    parsed, error = outcome(lambda: parse_directory_name(name), NotALogError, InvalidTopicError)
+    if error is not None:
+        assert not is_partition_directory_name(name)
+        return
+    assert 0 <= parsed.partition < 2**31
+    assert name == directory_name(parsed) or name.startswith(f"{directory_name(parsed)}.")
+
+
+@given(NAMES)
+def test_names_of_files(name: str):
+    """[DUR-98]"""
+    parsed = parse_file_name(name)
+    assert parsed is None or (parsed.name == name and 0 <= parsed.offset < 2**63)
