@@ -40,6 +40,22 @@ bool sgs_time_index_is_full(const sgs_time_index *index)
     return (int64_t)sgs_abstract_index_entries(&index->base) >= (int64_t)index->base.max_entries - 1;
 }
 
+/* Both fields ascend [TMX-5], unless the entry is damaged, or the next one, which may be no more: a truncation lowers the
+ * number of entries before it touches their bytes. */
+static sgs_status check_next(const sgs_time_index *index, uint32_t slot, sgs_timestamp_offset found, sgs_error *err)
+{
+    if (slot + 1 >= sgs_abstract_index_entries(&index->base))
+        return SGS_OK;
+    const sgs_timestamp_offset next = entry_at(index, slot + 1);
+    if ((next.timestamp > found.timestamp && next.offset >= found.offset) ||
+        slot + 1 >= sgs_abstract_index_entries(&index->base))
+        return SGS_OK;
+    return sgs_fail_at(err, SGS_CORRUPT_INDEX, ((int64_t)slot + 1) * SGS_TIME_INDEX_ENTRY_BYTES,
+                       "an entry above the one before it",
+                       "(%" PRId64 ", %" PRId64 ") after (%" PRId64 ", %" PRId64 ")", next.timestamp, next.offset,
+                       found.timestamp, found.offset);
+}
+
 sgs_status sgs_time_index_lookup(const sgs_time_index *index, int64_t timestamp, sgs_timestamp_offset *out,
                                  sgs_error *err)
 {
@@ -54,6 +70,8 @@ sgs_status sgs_time_index_lookup(const sgs_time_index *index, int64_t timestamp,
             status = sgs_fail_at(err, SGS_CORRUPT_INDEX, slot * SGS_TIME_INDEX_ENTRY_BYTES,
                                  "an offset at or above the base offset", "%" PRId64 " in entry %" PRId64, found.offset,
                                  slot);
+        else if (index->base.grow_in_steps)
+            status = check_next(index, (uint32_t)slot, found, err);
     }
     sgs_abstract_index_leave(&index->base);
     if (status == SGS_OK)

@@ -229,6 +229,11 @@ int64_t sgs_log_segment_created_ms(const sgs_log_segment *segment)
     return atomic_load_explicit(&((sgs_log_segment *)(uintptr_t)segment)->created_ms, memory_order_relaxed);
 }
 
+bool sgs_log_segment_index_damaged(const sgs_log_segment *segment)
+{
+    return atomic_load_explicit(&((sgs_log_segment *)(uintptr_t)segment)->index_damaged, memory_order_relaxed);
+}
+
 sgs_status sgs_log_segment_indexes_full(sgs_log_segment *segment, bool *full, sgs_error *err)
 {
     const sgs_status status = sgs_segment_load_indexes(segment, err);

@@ -166,6 +166,8 @@ int64_t sgs_log_segment_base_offset(const sgs_log_segment *segment);
 int32_t sgs_log_segment_size(const sgs_log_segment *segment); /* acquire */
 int64_t sgs_log_segment_unflushed_records(const sgs_log_segment *segment);
 int64_t sgs_log_segment_created_ms(const sgs_log_segment *segment);
+/** Whether a look-up met an index entry that cannot be right [DUR-53]: seal and close make the indexes anew. */
+bool sgs_log_segment_index_damaged(const sgs_log_segment *segment);
 sgs_status sgs_log_segment_indexes_full(sgs_log_segment *segment, bool *full, sgs_error *err); /* * */
 sgs_status sgs_log_segment_first_batch_timestamp(sgs_log_segment *segment, int64_t *timestamp,
                                                  sgs_error *err); /* * -1 none */

@@ -78,6 +78,8 @@ void sgs_segment_walk_start(sgs_segment_walk *walk, sgs_log_segment *segment, sg
  *  @param found  false at the end: walk->position == walk->end when it was clean, less when bytes follow that are no batch
  *  @return SGS_CORRUPT_RECORD for a declared size that cannot be, or offsets that go back */
 sgs_status sgs_segment_walk_next(sgs_segment_walk *walk, sgs_batch_header *header, bool *found, sgs_error *err);
+/** Stand behind a batch that this walk has found before. */
+void sgs_segment_walk_go_back(sgs_segment_walk *walk, const sgs_batch_header *header);
 /** Make window[window_start ..] exactly the bytes [position, position + size); they must lie below the logical size. */
 sgs_status sgs_segment_walk_take(sgs_segment_walk *walk, int64_t position, size_t size, sgs_error *err);
 /** Nothing was found: whether the walk ended before `max_position`, in bytes that are no batch [DUR-79].
@@ -97,11 +99,10 @@ sgs_status sgs_segment_walk_from(sgs_segment_walk *walk, sgs_log_segment *segmen
 
 /* ---- segment_timestamps.c ---- */
 
-/** The last entry of the time index, or (-1, base offset). */
-sgs_status sgs_segment_last_time_entry(sgs_log_segment *segment, sgs_timestamp_offset *entry, sgs_error *err);
-/** Walk from `max_timestamp->offset` and replace it by every strictly larger one [SEG-24.7]. */
-sgs_status sgs_segment_largest_timestamp_after(sgs_log_segment *segment, sgs_timestamp_offset *max_timestamp,
-                                               sgs_error *err);
+/** The greatest timestamp and the last offset of a batch that has it: the last entry of the time index that can be believed,
+ *  and the headers behind it [SEG-24.7, DUR-53]. (-1, base offset) when no record has one. */
+sgs_status sgs_segment_find_largest_timestamp(sgs_log_segment *segment, sgs_timestamp_offset *max_timestamp,
+                                              sgs_error *err);
 
 /* ---- index_builder.c: the entries of both indexes, computed before anything is written [SEG-40, DUR-57] ---- */
 

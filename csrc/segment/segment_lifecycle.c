@@ -38,7 +38,7 @@ sgs_status sgs_log_segment_prepare_for_appends(sgs_log_segment *segment, sgs_err
 static bool indexes_need_rebuild(const sgs_log_segment *segment)
 {
     return segment->offset_index.base.is_stale || segment->time_index.base.is_stale ||
-           atomic_load_explicit(&((sgs_log_segment *)(uintptr_t)segment)->index_damaged, memory_order_relaxed);
+           sgs_log_segment_index_damaged(segment);
 }
 
 /* The final time-index entry [SEG-50]. A time index without a free slot or block goes without it, and is stale then. */

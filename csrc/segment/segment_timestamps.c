@@ -4,7 +4,10 @@
 #include "record/record_section.h"
 #include "segment/log_segment_internal.h"
 
-enum { WALK_READ_BYTES = 32768 };
+enum {
+    WALK_READ_BYTES = 32768,
+    ENTRIES_TRIED = 4, /* of a damaged time index, before all batches of the segment are looked at */
+};
 
 /* What a look-up holds while it goes through batches. */
 typedef struct finder {
@@ -19,6 +22,7 @@ static void finder_init(finder *self, const sgs_log_segment *segment)
     const sgs_memory memory = sgs_env_memory(segment->context->env);
     sgs_buffer_init(&self->window, memory);
     sgs_buffer_init(&self->scratch, memory);
+    self->header = (sgs_batch_header){ .position = 0 };
     self->found = false;
 }
 
@@ -28,8 +32,16 @@ static void finder_deinit(finder *self)
     sgs_buffer_deinit(&self->scratch);
 }
 
+static int64_t larger(int64_t one, int64_t other) { return one > other ? one : other; }
+
+static sgs_timestamp_offset no_entry(const sgs_log_segment *segment) /* [TMX-2] */
+{
+    return (sgs_timestamp_offset){ .timestamp = -1, .offset = segment->base_offset };
+}
+
 static sgs_status finder_start(finder *self, sgs_log_segment *segment, int64_t offset, sgs_error *err)
 {
+    self->window.size = 0;
     return sgs_segment_walk_from(&self->walk, segment, offset, &self->window, WALK_READ_BYTES, &self->header,
                                  &self->found, err);
 }
@@ -81,8 +93,70 @@ static sgs_status time_floor(sgs_log_segment *segment, int64_t timestamp, sgs_ti
         status = sgs_time_index_lookup(index, timestamp, entry, err);
     if (status == SGS_OK || !sgs_segment_goes_without_index(segment, status))
         return status;
-    *entry = (sgs_timestamp_offset){ .timestamp = -1, .offset = segment->base_offset };
+    *entry = no_entry(segment);
     return SGS_OK;
+}
+
+static bool is_damage(sgs_status status) { return status == SGS_CORRUPT_RECORD || status == SGS_LIMIT_EXCEEDED; }
+
+/* Whether the batch with the entry's offset has its timestamp; the finder stands where a walk to that batch begins. */
+static sgs_status start_at_entry(finder *self, sgs_log_segment *segment, const sgs_timestamp_offset *entry, bool *fits,
+                                 sgs_error *err)
+{
+    sgs_status status = finder_start(self, segment, entry->offset, err);
+    const sgs_batch_header first = self->header;
+    const bool found = status == SGS_OK && self->found;
+    while (status == SGS_OK && self->found && self->header.last_offset < entry->offset)
+        status = finder_next(self, err);
+    if (status != SGS_OK && !is_damage(status))
+        return status;
+    *fits = status == SGS_OK && self->found && self->header.base_offset <= entry->offset &&
+            self->header.max_timestamp == entry->timestamp;
+    if (*fits && found && self->header.position != first.position) {
+        sgs_segment_walk_go_back(&self->walk, &first);
+        self->header = first;
+    }
+    return SGS_OK;
+}
+
+/* Start where no batch before has a timestamp above that of an entry of the time index: the last one at or below
+ * `timestamp`, which is given back, or (-1, base offset) for none. Records below `starting_offset` do not count.
+ *
+ * The index has no checksum, so that an entry (T, O) is compared with the log [DUR-53]: the batch with O has to have T as its
+ * greatest timestamp, and the entry behind a greater offset (sgs_time_index_lookup looks). That finds every wrong T. A
+ * wrong O that both fit lies before the next entry's, and the walk begins at an offset index entry: up to there nothing was
+ * above T, or it would have got an entry in both indexes [SEG-5.5]. What may lie there is another batch with just T; so
+ * whoever looks for T asks for the entries below it. */
+static sgs_status start_by_time(finder *self, sgs_log_segment *segment, int64_t timestamp, int64_t starting_offset,
+                                sgs_timestamp_offset *entry, sgs_error *err)
+{
+    int64_t target = timestamp;
+    for (int attempt = 0; attempt < ENTRIES_TRIED; ++attempt) {
+        bool fits;
+        sgs_status status = time_floor(segment, target, entry, err);
+        if (status != SGS_OK)
+            return status;
+        if (entry->timestamp < 0)
+            break;
+        if (segment->context->kafka_profile || entry->offset <= starting_offset)
+            return finder_start(self, segment, larger(entry->offset, starting_offset), err);
+        status = start_at_entry(self, segment, entry, &fits, err);
+        if (status != SGS_OK || fits)
+            return status;
+        sgs_segment_note_damage(segment);
+        target = entry->timestamp - 1;
+    }
+    *entry = no_entry(segment);
+    return finder_start(self, segment, larger(segment->base_offset, starting_offset), err);
+}
+
+/* Start where no batch before has `timestamp` or a later one. */
+static sgs_status start_below_time(finder *self, sgs_log_segment *segment, int64_t timestamp, int64_t starting_offset,
+                                   sgs_error *err)
+{
+    sgs_timestamp_offset entry;
+    const bool as_kafka = segment->context->kafka_profile || timestamp == INT64_MIN;
+    return start_by_time(self, segment, as_kafka ? timestamp : timestamp - 1, starting_offset, &entry, err);
 }
 
 sgs_status sgs_log_segment_find_offset_by_timestamp(sgs_log_segment *segment, int64_t timestamp,
@@ -90,13 +164,9 @@ sgs_status sgs_log_segment_find_offset_by_timestamp(sgs_log_segment *segment, in
                                                     sgs_found_timestamp *out, sgs_error *err)
 {
     finder self;
-    sgs_timestamp_offset entry;
     sgs_found_timestamp answer = { .found = false, .leader_epoch = SGS_NO_PARTITION_LEADER_EPOCH };
-    sgs_status status = time_floor(segment, timestamp, &entry, err);
-    if (status != SGS_OK)
-        return status;
     finder_init(&self, segment);
-    status = finder_start(&self, segment, entry.offset > starting_offset ? entry.offset : starting_offset, err);
+    sgs_status status = start_below_time(&self, segment, timestamp, starting_offset, err);
     while (status == SGS_OK && self.found && !answer.found) {
         if (self.header.max_timestamp >= timestamp && self.header.last_offset >= starting_offset)
             status = search_batch(&self, segment, timestamp, starting_offset, &answer, err);
@@ -120,7 +190,7 @@ sgs_status sgs_log_segment_find_max_timestamp(sgs_log_segment *segment, sgs_foun
     if (status != SGS_OK)
         return status;
     finder_init(&self, segment);
-    status = finder_start(&self, segment, max_timestamp.offset, err);
+    status = start_below_time(&self, segment, max_timestamp.timestamp, segment->base_offset, err);
     while (status == SGS_OK && self.found && self.header.max_timestamp != max_timestamp.timestamp)
         status = finder_next(&self, err);
     if (status == SGS_OK && self.found && self.header.magic >= 1) /* a magic 0 batch has no answer [TS-3] */
@@ -151,43 +221,49 @@ sgs_status sgs_log_segment_first_batch_timestamp(sgs_log_segment *segment, int64
     return status;
 }
 
-sgs_status sgs_segment_last_time_entry(sgs_log_segment *segment, sgs_timestamp_offset *entry, sgs_error *err)
-{
-    /* A look-up of the greatest timestamp; unlike the cached last entry it may run beside an append. */
-    return time_floor(segment, INT64_MAX, entry, err);
-}
-
-sgs_status sgs_segment_largest_timestamp_after(sgs_log_segment *segment, sgs_timestamp_offset *max_timestamp,
-                                               sgs_error *err)
+sgs_status sgs_segment_find_largest_timestamp(sgs_log_segment *segment, sgs_timestamp_offset *max_timestamp,
+                                              sgs_error *err)
 {
     finder self;
+    sgs_timestamp_offset last_entry; /* a look-up; unlike the cached last entry it may run beside an append */
+    sgs_timestamp_offset largest;
+    int64_t unread_from = segment->base_offset;
+    sgs_status status = time_floor(segment, INT64_MAX, &last_entry, err);
+    if (status != SGS_OK)
+        return status;
     finder_init(&self, segment);
-    sgs_timestamp_offset largest = *max_timestamp;
-    sgs_status status = finder_start(&self, segment, largest.offset, err);
+    status = start_by_time(&self, segment, INT64_MAX, INT64_MIN, &largest, err);
     while (status == SGS_OK && self.found) {
         if (self.header.max_timestamp > largest.timestamp)
             largest = (sgs_timestamp_offset){
                 .timestamp = self.header.max_timestamp,
                 .offset = self.header.last_offset,
             };
+        unread_from = self.header.last_offset + 1;
         status = finder_next(&self, err);
     }
-    if (status == SGS_CORRUPT_RECORD && !segment->context->writable)
-        status = SGS_OK; /* the preallocated tail of a log that somebody else writes is the end for now [DUR-76] */
+    /* Bytes that are no batch: the preallocated tail of a log that somebody else writes [DUR-76], or damage. What the index
+     * says about them is all that is known: who looks for such a time has to come there, and be told [DUR-79]. */
+    if (is_damage(status) && (!segment->context->kafka_profile || !segment->context->writable))
+        status = SGS_OK;
+    const bool ends_clean = self.walk.position == self.walk.end;
     finder_deinit(&self);
-    if (status == SGS_OK)
-        *max_timestamp = largest;
-    return status;
+    if (status != SGS_OK)
+        return status;
+    const bool is_unread = !ends_clean && last_entry.offset >= unread_from;
+    *max_timestamp = is_unread && last_entry.timestamp > largest.timestamp ? last_entry : largest;
+    return SGS_OK;
 }
 
 sgs_status sgs_log_segment_max_timestamp(sgs_log_segment *segment, sgs_timestamp_offset *out, sgs_error *err)
 {
     if (!atomic_load_explicit(&segment->has_max_timestamp, memory_order_acquire)) {
         sgs_timestamp_offset loaded;
-        sgs_status status = sgs_segment_last_time_entry(segment, &loaded, err);
-        /* The time index of a log that somebody else writes lags behind, or is missing: the rest comes from headers. */
-        if (status == SGS_OK && !segment->context->writable)
-            status = sgs_segment_largest_timestamp_after(segment, &loaded, err);
+        /* Kafka believes the last entry. It may have been lost, or be behind the log that somebody else writes: entries
+         * that are missing cost no answer [DUR-8], so that the headers behind the last one are read. */
+        const sgs_status status = segment->context->kafka_profile && segment->context->writable
+                                      ? time_floor(segment, INT64_MAX, &loaded, err)
+                                      : sgs_segment_find_largest_timestamp(segment, &loaded, err);
         if (status != SGS_OK)
             return status;
         sgs_segment_lock_guard(segment);

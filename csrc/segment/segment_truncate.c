@@ -64,9 +64,7 @@ sgs_status sgs_log_segment_truncate_to(sgs_log_segment *segment, int64_t offset,
     }
     if (atomic_load_explicit(&segment->has_max_timestamp, memory_order_relaxed)) {
         sgs_timestamp_offset largest;
-        status = sgs_segment_last_time_entry(segment, &largest, err);
-        if (status == SGS_OK)
-            status = sgs_segment_largest_timestamp_after(segment, &largest, err);
+        status = sgs_segment_find_largest_timestamp(segment, &largest, err);
         if (status == SGS_OK)
             sgs_segment_set_max_timestamp(segment, largest);
     }

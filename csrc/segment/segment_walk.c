@@ -144,6 +144,13 @@ sgs_status sgs_segment_walk_next(sgs_segment_walk *walk, sgs_batch_header *heade
     return SGS_OK;
 }
 
+void sgs_segment_walk_go_back(sgs_segment_walk *walk, const sgs_batch_header *header)
+{
+    walk->position = header->position + header->size_bytes;
+    if (walk->expected_offset != INT64_MIN)
+        walk->expected_offset = header->last_offset + 1;
+}
+
 sgs_status sgs_segment_walk_check_end(const sgs_segment_walk *walk, int64_t max_position, sgs_error *err)
 {
     if (walk->position == walk->end || walk->position >= max_position || walk->segment->context->kafka_profile)

@@ -98,6 +98,7 @@ cdef extern from "segment/log_segment.h" nogil:
     int32_t sgs_log_segment_size(const sgs_log_segment *segment)
     int64_t sgs_log_segment_unflushed_records(const sgs_log_segment *segment)
     int64_t sgs_log_segment_created_ms(const sgs_log_segment *segment)
+    c_bool sgs_log_segment_index_damaged(const sgs_log_segment *segment)
     sgs_status sgs_log_segment_indexes_full(sgs_log_segment *segment, c_bool *full, sgs_error *err)
     sgs_status sgs_log_segment_first_batch_timestamp(sgs_log_segment *segment, int64_t *timestamp, sgs_error *err)
     sgs_status sgs_log_segment_max_timestamp(sgs_log_segment *segment, sgs_timestamp_offset *out, sgs_error *err)

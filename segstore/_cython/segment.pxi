@@ -180,12 +180,20 @@ cdef class LogSegment(_Handle):
             self.leave()
         return timestamp_and_offset(&found)
 
-    cdef void start_options(self, sgs_scan_options *options) noexcept:
-        """What a scan of this segment has in common with every other."""
+    cdef void start_options(self, sgs_scan_options *options, bint check_order, bint contiguous, bint check_epochs,
+                            int64_t expected_offset, int64_t next_segment_base_offset,
+                            int32_t previous_epoch) noexcept:
+        """What a scan of this segment has in common with every other, and what is checked of the order."""
         sgs_scan_options_default(options, SGS_SCAN_FILE)
         options.kafka_limits = self.context.context.kafka_profile
         options.max_batch_bytes = self.context.context.max_batch_bytes
         options.segment_base_offset = self.base_offset
+        options.check_order = check_order
+        options.contiguous = contiguous
+        options.check_epochs = check_epochs
+        options.expected_offset = expected_offset
+        options.next_segment_base_offset = next_segment_base_offset
+        options.previous_epoch = previous_epoch
 
     def scan(self, *, int64_t start_position=0, int64_t end_position=-1, bint check_crc=True, bint check_order=False,
              bint contiguous=False, bint check_epochs=False, int64_t expected_offset=0,
@@ -197,14 +205,9 @@ cdef class LogSegment(_Handle):
         cdef sgs_scan_result result
         cdef sgs_error err
         cdef sgs_status status
-        self.start_options(&options)
+        self.start_options(&options, check_order, contiguous, check_epochs, expected_offset, next_segment_base_offset,
+                           previous_epoch)
         options.check_crc = check_crc
-        options.check_order = check_order
-        options.contiguous = contiguous
-        options.check_epochs = check_epochs
-        options.expected_offset = expected_offset
-        options.next_segment_base_offset = next_segment_base_offset
-        options.previous_epoch = previous_epoch
         options.max_batches = max_batches
         sgs_batch_table_init(&rows, memory)
         try:
@@ -230,14 +233,9 @@ cdef class LogSegment(_Handle):
         cdef sgs_recovery recovery
         cdef sgs_error err
         cdef sgs_status status
-        self.start_options(&options)
+        self.start_options(&options, check_order, contiguous, check_epochs, expected_offset, next_segment_base_offset,
+                           previous_epoch)
         options.check_crc = True
-        options.check_order = check_order
-        options.contiguous = contiguous
-        options.check_epochs = check_epochs
-        options.expected_offset = expected_offset
-        options.next_segment_base_offset = next_segment_base_offset
-        options.previous_epoch = previous_epoch
         sgs_batch_table_init(&rows, memory)
         try:
             self.enter()
@@ -406,6 +404,12 @@ cdef class LogSegment(_Handle):
     def created_ms(self):
         self.require_open()
         return sgs_log_segment_created_ms(self.segment)
+
+    @property
+    def index_damaged(self):
+        """Whether a look-up met an index entry that cannot be right; it was bypassed [DUR-53]."""
+        self.require_open()
+        return bool(sgs_log_segment_index_damaged(self.segment))
 
     def indexes_full(self):
         """Whether an index has no room for another entry."""

