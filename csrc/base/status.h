@@ -81,6 +81,14 @@ sgs_status sgs_say(sgs_error *err, const char *format, ...) SGS_PRINTF(2, 3);
 /** Note the file that `err` is about, unless one is noted already. Long names keep their end. @return err->status */
 sgs_status sgs_fail_in_file(sgs_error *err, const char *file);
 
+/** Return the status of `call` from the function around it, unless it is SGS_OK. */
+#define SGS_TRY(call)                      \
+    do {                                   \
+        const sgs_status status_ = (call); \
+        if (status_ != SGS_OK)             \
+            return status_;                \
+    } while (0)
+
 /** @return "CORRUPT_RECORD" for SGS_CORRUPT_RECORD; "?" for a value outside the enum. */
 const char *sgs_status_name(sgs_status status);
 /** @return the text of SGS_STATUS_MAP; "?" for a value outside the enum. */

@@ -5,13 +5,6 @@
 
 #include "record/record_headers.h"
 
-#define TRY(call)                          \
-    do {                                   \
-        const sgs_status status_ = (call); \
-        if (status_ != SGS_OK)             \
-            return status_;                \
-    } while (0)
-
 void sgs_append_writer_init(sgs_append_writer *writer, const sgs_append_request *request)
 {
     sgs_log_validator *const validator = request->validator;
@@ -79,7 +72,7 @@ static sgs_status add_record(sgs_append_writer *writer, const sgs_record *record
     }
     const sgs_record_header *headers = NULL;
     if (record->headers_count > 0)
-        TRY(sgs_record_headers_load(record, &writer->request->validator->headers, &headers, err));
+        SGS_TRY(sgs_record_headers_load(record, &writer->request->validator->headers, &headers, err));
     return sgs_batch_builder_append(&writer->current, writer->next_offset, record->timestamp, record->key,
                                     record->value, headers, record->headers_count, err);
 }
@@ -90,10 +83,10 @@ sgs_status sgs_append_writer_add(sgs_append_writer *writer, const sgs_append_bat
     for (; limit > 0; --limit) {
         sgs_record record;
         bool found;
-        TRY(sgs_append_section_next(&section, batch, &record, &found, err));
+        SGS_TRY(sgs_append_section_next(&section, batch, &record, &found, err));
         if (!found)
             return SGS_OK;
-        TRY(add_record(writer, &record, err));
+        SGS_TRY(add_record(writer, &record, err));
         ++writer->next_offset;
     }
     return SGS_OK;
@@ -104,9 +97,9 @@ static sgs_status add_rows(sgs_log_validator *validator, size_t start, sgs_error
 {
     while (start < validator->output.size) {
         sgs_batch_header row;
-        TRY(sgs_batch_header_load(validator->output.data + start, validator->output.size - start, (int64_t)start, &row,
-                                  err));
-        TRY(sgs_buffer_append(&validator->output_rows, &row, sizeof row, err));
+        SGS_TRY(sgs_batch_header_load(validator->output.data + start, validator->output.size - start, (int64_t)start,
+                                      &row, err));
+        SGS_TRY(sgs_buffer_append(&validator->output_rows, &row, sizeof row, err));
         if (row.max_timestamp > validator->result.max_timestamp)
             validator->result.max_timestamp = row.max_timestamp;
         start += (size_t)row.size_bytes;
@@ -119,9 +112,9 @@ sgs_status sgs_append_writer_finish(sgs_append_writer *writer, sgs_error *err)
     sgs_log_validator *const validator = writer->request->validator;
     sgs_validation *const result = &validator->result;
     const size_t start = validator->output.size;
-    TRY(writer->is_legacy ? sgs_legacy_builder_finish(&writer->legacy, &validator->output, err)
-                          : sgs_batch_builder_finish(&writer->current, &validator->output, NULL, err));
-    TRY(add_rows(validator, start, err));
+    SGS_TRY(writer->is_legacy ? sgs_legacy_builder_finish(&writer->legacy, &validator->output, err)
+                              : sgs_batch_builder_finish(&writer->current, &validator->output, NULL, err));
+    SGS_TRY(add_rows(validator, start, err));
     const int64_t records_count = writer->next_offset - result->next_offset;
     result->converted_count += records_count;
     result->records_count += records_count;

@@ -3,13 +3,6 @@
 
 #include <stdbool.h>
 
-#define TRY(call)                          \
-    do {                                   \
-        const sgs_status status_ = (call); \
-        if (status_ != SGS_OK)             \
-            return status_;                \
-    } while (0)
-
 void sgs_validity_init(sgs_validity *validity, sgs_memory memory)
 {
     *validity = (sgs_validity){ .null_count = 0 };
@@ -42,7 +35,7 @@ sgs_status sgs_validity_append(sgs_validity *validity, int64_t row, const int32_
         return SGS_OK;
     const size_t bytes = bitmap_bytes(row + count);
     if (bytes > validity->bits.size) {
-        TRY(sgs_buffer_reserve(&validity->bits, bytes - validity->bits.size, err));
+        SGS_TRY(sgs_buffer_reserve(&validity->bits, bytes - validity->bits.size, err));
         validity->bits.size = bytes;
     }
     uint8_t *const bits = validity->bits.data;
@@ -77,7 +70,7 @@ sgs_status sgs_binary_column_reserve(sgs_binary_column *column, int64_t rows, si
     if (bytes > INT32_MAX || column->data.size > INT32_MAX - bytes)
         return sgs_fail(err, SGS_LIMIT_EXCEEDED, "a binary column of more than 2^31-1 bytes");
     const size_t first = column->offsets.size == 0;
-    TRY(sgs_buffer_reserve(&column->offsets, ((size_t)rows + first) * sizeof(int32_t), err));
+    SGS_TRY(sgs_buffer_reserve(&column->offsets, ((size_t)rows + first) * sizeof(int32_t), err));
     if (first) {
         memset(column->offsets.data, 0, sizeof(int32_t));
         column->offsets.size = sizeof(int32_t);
@@ -89,8 +82,8 @@ sgs_status sgs_binary_column_append(sgs_binary_column *column, int64_t row, cons
                                     const int32_t *sizes, int64_t count, size_t total, int64_t nulls,
                                     const uint8_t *readable_end, sgs_error *err)
 {
-    TRY(sgs_binary_column_reserve(column, count, total, err));
-    TRY(sgs_validity_append(&column->validity, row, sizes, count, nulls, err));
+    SGS_TRY(sgs_binary_column_reserve(column, count, total, err));
+    SGS_TRY(sgs_validity_append(&column->validity, row, sizes, count, nulls, err));
     int32_t *const offsets = (int32_t *)(void *)(column->offsets.data + column->offsets.size);
     uint8_t *const data = column->data.data;
     size_t end = column->data.size;

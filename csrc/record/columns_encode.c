@@ -9,13 +9,6 @@
 #include "record/binary_column.h"
 #include "record/columns.h"
 
-#define TRY(call)                          \
-    do {                                   \
-        const sgs_status status_ = (call); \
-        if (status_ != SGS_OK)             \
-            return status_;                \
-    } while (0)
-
 enum {
     RECORD_OVERHEAD = 21 + 3 * 5, /* all numbers of a record at their longest, and then some */
     HEADER_OVERHEAD = 10,
@@ -96,7 +89,7 @@ static sgs_status find_columns(sgs_columns_source *source, sgs_error *err)
         return SGS_ILLEGAL_ARGUMENT;
     }
     for (int64_t child = 0; child < schema->n_children; ++child)
-        TRY(find_column(source, (int)child, err));
+        SGS_TRY(find_column(source, (int)child, err));
     if (source->key >= 0 || source->value >= 0)
         return SGS_OK;
     (void)sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "no column is named key or value: records without both hold nothing");
@@ -124,17 +117,17 @@ static sgs_status init_cells(const sgs_columns_source *source, cells *all, sgs_e
     const struct ArrowArray *const array = source->array;
     *all = (cells){ .timestamp = { .per_ms = 1 } };
     if (source->key >= 0)
-        TRY(sgs_arrow_binary_init(&all->key, "key", schema->children[source->key], array->children[source->key],
-                                  array->offset, array->length, err));
+        SGS_TRY(sgs_arrow_binary_init(&all->key, "key", schema->children[source->key], array->children[source->key],
+                                      array->offset, array->length, err));
     if (source->value >= 0)
-        TRY(sgs_arrow_binary_init(&all->value, "value", schema->children[source->value], array->children[source->value],
-                                  array->offset, array->length, err));
+        SGS_TRY(sgs_arrow_binary_init(&all->value, "value", schema->children[source->value],
+                                      array->children[source->value], array->offset, array->length, err));
     if (source->timestamp >= 0)
-        TRY(sgs_arrow_times_init(&all->timestamp, "timestamp", schema->children[source->timestamp],
-                                 array->children[source->timestamp], array->offset, array->length, err));
+        SGS_TRY(sgs_arrow_times_init(&all->timestamp, "timestamp", schema->children[source->timestamp],
+                                     array->children[source->timestamp], array->offset, array->length, err));
     if (source->headers >= 0)
-        TRY(sgs_arrow_headers_init(&all->headers, "headers", schema->children[source->headers],
-                                   array->children[source->headers], array->offset, array->length, err));
+        SGS_TRY(sgs_arrow_headers_init(&all->headers, "headers", schema->children[source->headers],
+                                       array->children[source->headers], array->offset, array->length, err));
     return SGS_OK;
 }
 
@@ -144,7 +137,7 @@ sgs_status sgs_columns_source_init(sgs_columns_source *source, const struct Arro
     sgs_columns_source found = {
         .schema = schema, .array = array, .key = -1, .value = -1, .timestamp = -1, .headers = -1
     };
-    TRY(find_columns(&found, err));
+    SGS_TRY(find_columns(&found, err));
     if (array->release == NULL)
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "a released Arrow schema or array");
     if (array->n_children != schema->n_children || array->length < 0 || array->offset < 0 ||
@@ -156,7 +149,7 @@ sgs_status sgs_columns_source_init(sgs_columns_source *source, const struct Arro
             if (!sgs_arrow_is_valid(array->buffers[0], array->offset + row))
                 return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %lld of the Arrow struct is null", (long long)row);
     cells all;
-    TRY(init_cells(&found, &all, err));
+    SGS_TRY(init_cells(&found, &all, err));
     *source = found;
     return SGS_OK;
 }
@@ -289,7 +282,7 @@ static sgs_status fill_batch(const fill *fill_, int64_t *row, sgs_error *err)
     int64_t at = *row;
     for (; at < fill_->end_row && count < INT32_MAX; ++at) {
         row_cells cell = { .bound = RECORD_OVERHEAD };
-        TRY(load_row(fill_->all, at, fill_->default_timestamp, &cell, err));
+        SGS_TRY(load_row(fill_->all, at, fill_->default_timestamp, &cell, err));
         if (count == 0 && !has_horizon)
             base_timestamp = cell.timestamp;
         int64_t timestamp_delta;
@@ -309,7 +302,7 @@ static sgs_status fill_batch(const fill *fill_, int64_t *row, sgs_error *err)
                 break;
         }
         if ((int64_t)(target->capacity - used) < cell.bound)
-            TRY(make_room(fill_, at, used, cell.bound, err));
+            SGS_TRY(make_room(fill_, at, used, cell.bound, err));
         const uint8_t *const behind = put_record(target->data + used, fill_->all, &cell, body, timestamp_delta, count);
         used = (size_t)(behind - target->data);
         if (!log_append_time && cell.timestamp > max_timestamp)
@@ -335,17 +328,17 @@ static sgs_status encode_batch(fill *fill_, const sgs_batch_options *options, in
 {
     sgs_batch_builder *const builder = fill_->builder;
     const size_t start = out->size;
-    TRY(sgs_batch_builder_start(builder, options, err));
+    SGS_TRY(sgs_batch_builder_start(builder, options, err));
     if (options->codec != SGS_CODEC_NONE) {
         fill_->target = &builder->section;
         fill_->start = 0;
-        TRY(fill_batch(fill_, row, err));
+        SGS_TRY(fill_batch(fill_, row, err));
         return sgs_batch_builder_finish(builder, out, header, err);
     }
-    TRY(sgs_buffer_reserve(out, SGS_BATCH_HEADER_BYTES, err));
+    SGS_TRY(sgs_buffer_reserve(out, SGS_BATCH_HEADER_BYTES, err));
     fill_->target = out;
     fill_->start = start + SGS_BATCH_HEADER_BYTES;
-    TRY(fill_batch(fill_, row, err));
+    SGS_TRY(fill_batch(fill_, row, err));
     return sgs_batch_builder_seal(builder, out, start, header, err);
 }
 
@@ -364,7 +357,7 @@ sgs_status sgs_columns_encode(const sgs_columns_source *source, int64_t start, i
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "rows %" PRId64 " to %" PRId64 " of %lld", start, end,
                         (long long)source->array->length);
     cells all;
-    TRY(init_cells(source, &all, err));
+    SGS_TRY(init_cells(source, &all, err));
     fill fill_ = {
         .all = &all,
         .end_row = end,

@@ -7,13 +7,6 @@
 
 #include "record/columns_state.h"
 
-#define TRY(call)                          \
-    do {                                   \
-        const sgs_status status_ = (call); \
-        if (status_ != SGS_OK)             \
-            return status_;                \
-    } while (0)
-
 enum { BUFFERS_MAX = 3 };
 
 typedef struct array_node {
@@ -77,7 +70,7 @@ static sgs_status make_offsets_present(sgs_buffer *offsets, sgs_error *err)
 
 static sgs_status prepare_binary(sgs_binary_column *column, sgs_error *err)
 {
-    TRY(make_offsets_present(&column->offsets, err));
+    SGS_TRY(make_offsets_present(&column->offsets, err));
     return make_present(&column->data, err);
 }
 
@@ -116,16 +109,16 @@ enum { FIXED_BUFFERS = 2, BINARY_BUFFERS = 3, LIST_BUFFERS = 2, STRUCT_BUFFERS =
 static sgs_status export_binary(sgs_columns *columns, sgs_binary_column *column, int64_t length,
                                 struct ArrowArray *array, sgs_error *err)
 {
-    TRY(prepare_binary(column, err));
-    TRY(make_array(columns->memory, length, BINARY_BUFFERS, 0, array, err));
+    SGS_TRY(prepare_binary(column, err));
+    SGS_TRY(make_array(columns->memory, length, BINARY_BUFFERS, 0, array, err));
     take_binary(column, array);
     return SGS_OK;
 }
 
 static sgs_status export_values(sgs_columns *columns, sgs_buffer *values, struct ArrowArray *array, sgs_error *err)
 {
-    TRY(make_present(values, err));
-    TRY(make_array(columns->memory, columns->rows_count, FIXED_BUFFERS, 0, array, err));
+    SGS_TRY(make_present(values, err));
+    SGS_TRY(make_array(columns->memory, columns->rows_count, FIXED_BUFFERS, 0, array, err));
     take_values(values, array);
     return SGS_OK;
 }
@@ -180,8 +173,8 @@ static sgs_status export_headers(sgs_columns *columns, struct ArrowArray *array,
     sgs_headers_column *const headers = &columns->headers;
     const int64_t entries = headers->entries_count;
     struct ArrowArray list;
-    TRY(make_offsets_present(&headers->offsets, err));
-    TRY(make_array(columns->memory, columns->rows_count, LIST_BUFFERS, 1, &list, err));
+    SGS_TRY(make_offsets_present(&headers->offsets, err));
+    SGS_TRY(make_array(columns->memory, columns->rows_count, LIST_BUFFERS, 1, &list, err));
     struct ArrowArray *const element = list.children[0];
     sgs_status status = make_array(columns->memory, entries, STRUCT_BUFFERS, 2, element, err);
     if (status == SGS_OK)
@@ -230,7 +223,7 @@ static sgs_status export_columns(sgs_columns *columns, struct ArrowArray *array,
 {
     const sgs_columns_options *const options = &columns->options;
     struct ArrowArray root;
-    TRY(make_array(columns->memory, columns->rows_count, STRUCT_BUFFERS, options->columns_count, &root, err));
+    SGS_TRY(make_array(columns->memory, columns->rows_count, STRUCT_BUFFERS, options->columns_count, &root, err));
     for (unsigned i = 0; i < options->columns_count; ++i) {
         const sgs_status status = export_column(columns, (sgs_column)options->columns[i], root.children[i], err);
         if (status != SGS_OK) {

@@ -4,16 +4,9 @@
 #include "record/columns_state.h"
 #include "record/utf8_java.h"
 
-#define TRY(call)                          \
-    do {                                   \
-        const sgs_status status_ = (call); \
-        if (status_ != SGS_OK)             \
-            return status_;                \
-    } while (0)
-
 static sgs_status fill_int32(sgs_buffer *column, int32_t value, int64_t count, sgs_error *err)
 {
-    TRY(sgs_buffer_reserve(column, (size_t)count * sizeof value, err));
+    SGS_TRY(sgs_buffer_reserve(column, (size_t)count * sizeof value, err));
     int32_t *const cells = (int32_t *)(void *)(column->data + column->size);
     for (int64_t i = 0; i < count; ++i)
         cells[i] = value;
@@ -26,7 +19,7 @@ static sgs_status fill_timestamps(sgs_columns *columns, const sgs_chunk *chunk, 
     sgs_buffer *const column = &columns->timestamp;
     if (!columns->options.timestamp_in_microseconds)
         return sgs_buffer_append(column, chunk->timestamps, (size_t)chunk->rows * sizeof(int64_t), err);
-    TRY(sgs_buffer_reserve(column, (size_t)chunk->rows * sizeof(int64_t), err));
+    SGS_TRY(sgs_buffer_reserve(column, (size_t)chunk->rows * sizeof(int64_t), err));
     int64_t *const cells = (int64_t *)(void *)(column->data + column->size);
     for (int64_t i = 0; i < chunk->rows; ++i)
         if (__builtin_mul_overflow(chunk->timestamps[i], 1000, &cells[i]))
@@ -43,7 +36,7 @@ static sgs_status append_header_key(sgs_headers_column *headers, sgs_bytes key, 
 {
     sgs_binary_column *const column = &headers->key;
     const bool is_valid = sgs_utf8_is_valid(key.data, (size_t)key.size);
-    TRY(sgs_binary_column_reserve(column, 1, (size_t)key.size * (is_valid ? 1 : SGS_UTF8_REPLACEMENT_BYTES), err));
+    SGS_TRY(sgs_binary_column_reserve(column, 1, (size_t)key.size * (is_valid ? 1 : SGS_UTF8_REPLACEMENT_BYTES), err));
     uint8_t *const out = column->data.data + column->data.size;
     if (is_valid) {
         sgs_copy_wide(out, key.data, (size_t)key.size, readable_end);
@@ -63,10 +56,11 @@ static sgs_status append_record_headers(sgs_headers_column *headers, sgs_bytes e
     for (int32_t i = 0; i < count; ++i) {
         sgs_record_header header;
         sgs_record_next_header(&encoded, &header);
-        TRY(append_header_key(headers, header.key, readable_end, err));
+        SGS_TRY(append_header_key(headers, header.key, readable_end, err));
         const bool is_null = header.value.size < 0;
-        TRY(sgs_binary_column_append(&headers->value, headers->entries_count, &header.value.data, &header.value.size, 1,
-                                     is_null ? 0 : (size_t)header.value.size, is_null, readable_end, err));
+        SGS_TRY(sgs_binary_column_append(&headers->value, headers->entries_count, &header.value.data,
+                                         &header.value.size, 1, is_null ? 0 : (size_t)header.value.size, is_null,
+                                         readable_end, err));
         ++headers->entries_count;
     }
     return SGS_OK;
@@ -78,7 +72,7 @@ static sgs_status fill_headers(sgs_columns *columns, const sgs_chunk *chunk, sgs
     if (chunk->headers_count > INT32_MAX - headers->entries_count)
         return sgs_fail(err, SGS_LIMIT_EXCEEDED, "a headers column of more than 2^31-1 headers");
     const size_t first = headers->offsets.size == 0;
-    TRY(sgs_buffer_reserve(&headers->offsets, ((size_t)chunk->rows + first) * sizeof(int32_t), err));
+    SGS_TRY(sgs_buffer_reserve(&headers->offsets, ((size_t)chunk->rows + first) * sizeof(int32_t), err));
     if (first) {
         memset(headers->offsets.data, 0, sizeof(int32_t));
         headers->offsets.size = sizeof(int32_t);
@@ -88,14 +82,14 @@ static sgs_status fill_headers(sgs_columns *columns, const sgs_chunk *chunk, sgs
         for (int64_t i = 0; i < chunk->rows; ++i)
             signs[i] = chunk->header_counts[i] - 1;
         /* cppcheck-suppress uninitvar ; as many are read as were written */
-        TRY(sgs_validity_append(&headers->validity, columns->rows_count, signs, chunk->rows, chunk->headerless_rows,
-                                err));
+        SGS_TRY(sgs_validity_append(&headers->validity, columns->rows_count, signs, chunk->rows, chunk->headerless_rows,
+                                    err));
     }
     int32_t *const offsets = (int32_t *)(void *)(headers->offsets.data + headers->offsets.size);
     for (int64_t i = 0; i < chunk->rows; ++i) {
         if (chunk->header_counts[i] > 0)
-            TRY(append_record_headers(headers, (sgs_bytes){ chunk->headers[i], chunk->headers_sizes[i] },
-                                      chunk->header_counts[i], chunk->readable_end, err));
+            SGS_TRY(append_record_headers(headers, (sgs_bytes){ chunk->headers[i], chunk->headers_sizes[i] },
+                                          chunk->header_counts[i], chunk->readable_end, err));
         offsets[i] = (int32_t)headers->entries_count;
     }
     headers->offsets.size += (size_t)chunk->rows * sizeof(int32_t);
@@ -135,24 +129,24 @@ sgs_status sgs_columns_fill(sgs_columns *columns, const sgs_batch_header *batch,
     if (row == 0 && columns->expected_rows > 0)
         reserve_expected(columns);
     if (wanted[SGS_COLUMN_KEY])
-        TRY(sgs_binary_column_append(&columns->key, row, chunk->keys, chunk->key_sizes, chunk->rows, chunk->key_bytes,
-                                     chunk->key_nulls, chunk->readable_end, err));
+        SGS_TRY(sgs_binary_column_append(&columns->key, row, chunk->keys, chunk->key_sizes, chunk->rows,
+                                         chunk->key_bytes, chunk->key_nulls, chunk->readable_end, err));
     if (wanted[SGS_COLUMN_VALUE])
-        TRY(sgs_binary_column_append(&columns->value, row, chunk->values, chunk->value_sizes, chunk->rows,
-                                     chunk->value_bytes, chunk->value_nulls, chunk->readable_end, err));
+        SGS_TRY(sgs_binary_column_append(&columns->value, row, chunk->values, chunk->value_sizes, chunk->rows,
+                                         chunk->value_bytes, chunk->value_nulls, chunk->readable_end, err));
     if (wanted[SGS_COLUMN_TOPIC] && columns->topic_size > 0 &&
         (row + chunk->rows) > (int64_t)(INT32_MAX / columns->topic_size))
         return sgs_fail(err, SGS_LIMIT_EXCEEDED, "a topic column of more than 2^31-1 bytes");
     if (wanted[SGS_COLUMN_OFFSET])
-        TRY(sgs_buffer_append(&columns->offset, chunk->offsets, (size_t)chunk->rows * sizeof(int64_t), err));
+        SGS_TRY(sgs_buffer_append(&columns->offset, chunk->offsets, (size_t)chunk->rows * sizeof(int64_t), err));
     if (wanted[SGS_COLUMN_TIMESTAMP])
-        TRY(fill_timestamps(columns, chunk, err));
+        SGS_TRY(fill_timestamps(columns, chunk, err));
     if (wanted[SGS_COLUMN_TIMESTAMP_TYPE])
-        TRY(fill_int32(&columns->timestamp_type, sgs_batch_timestamp_type(batch), chunk->rows, err));
+        SGS_TRY(fill_int32(&columns->timestamp_type, sgs_batch_timestamp_type(batch), chunk->rows, err));
     if (wanted[SGS_COLUMN_HEADERS])
-        TRY(fill_headers(columns, chunk, err));
+        SGS_TRY(fill_headers(columns, chunk, err));
     if (wanted[SGS_COLUMN_LEADER_EPOCH])
-        TRY(fill_int32(&columns->leader_epoch, batch->partition_leader_epoch, chunk->rows, err));
+        SGS_TRY(fill_int32(&columns->leader_epoch, batch->partition_leader_epoch, chunk->rows, err));
     columns->rows_count += chunk->rows;
     return SGS_OK;
 }

@@ -5,13 +5,6 @@
 
 #include "record/columns.h"
 
-#define TRY(call)                          \
-    do {                                   \
-        const sgs_status status_ = (call); \
-        if (status_ != SGS_OK)             \
-            return status_;                \
-    } while (0)
-
 typedef struct schema_node {
     sgs_memory memory;
     struct ArrowSchema *child_pointers[SGS_COLUMN_COUNT];
@@ -56,7 +49,7 @@ static sgs_status make_schema(sgs_memory memory, const char *format, const char 
 static sgs_status make_headers_schema(sgs_memory memory, struct ArrowSchema *schema, sgs_error *err)
 {
     struct ArrowSchema list;
-    TRY(make_schema(memory, "+l", sgs_column_name(SGS_COLUMN_HEADERS), 1, &list, err));
+    SGS_TRY(make_schema(memory, "+l", sgs_column_name(SGS_COLUMN_HEADERS), 1, &list, err));
     struct ArrowSchema *const element = list.children[0];
     sgs_status status = make_schema(memory, "+s", "element", 2, element, err);
     if (status == SGS_OK)
@@ -95,7 +88,7 @@ sgs_status sgs_columns_export_schema(sgs_memory memory, const sgs_columns_option
         if (options->columns_count > SGS_COLUMN_COUNT || options->columns[i] >= SGS_COLUMN_COUNT)
             return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "an unknown column in the projection");
     struct ArrowSchema root;
-    TRY(make_schema(memory, "+s", "", options->columns_count, &root, err));
+    SGS_TRY(make_schema(memory, "+s", "", options->columns_count, &root, err));
     root.flags = 0; /* the rows of a record batch are not null */
     for (unsigned i = 0; i < options->columns_count; ++i) {
         const sgs_column column = (sgs_column)options->columns[i];

@@ -6,13 +6,6 @@
 
 #include "record/validate_rules.h"
 
-#define TRY(call)                          \
-    do {                                   \
-        const sgs_status status_ = (call); \
-        if (status_ != SGS_OK)             \
-            return status_;                \
-    } while (0)
-
 void sgs_validation_options_default(sgs_validation_options *options)
 {
     *options = (sgs_validation_options){
@@ -91,8 +84,8 @@ static sgs_status reload_rows(const sgs_append_request *request, sgs_error *err)
 {
     for (size_t index = request->first; index < request->first + request->count; ++index) {
         sgs_batch_header *const row = &request->rows[index];
-        TRY(sgs_batch_header_load(request->data + row->position, request->size - (size_t)row->position, row->position,
-                                  row, err));
+        SGS_TRY(sgs_batch_header_load(request->data + row->position, request->size - (size_t)row->position,
+                                      row->position, row, err));
     }
     return SGS_OK;
 }
@@ -108,12 +101,12 @@ static sgs_status run(sgs_append_request *request, size_t rows_count, sgs_error 
         request->target_codec =
             options->target_codec == SGS_CODEC_OF_SOURCE ? request->source_codec : options->target_codec;
         bool is_rebuilt = false;
-        TRY(dispatch(request, &is_rebuilt, err));
+        SGS_TRY(dispatch(request, &is_rebuilt, err));
         if (is_rebuilt)
             continue;
-        TRY(reload_rows(request, err));
+        SGS_TRY(reload_rows(request, err));
         if (request->validator->result.is_rebuilt)
-            TRY(sgs_append_copy_to_output(request, request->first, request->count, err));
+            SGS_TRY(sgs_append_copy_to_output(request, request->first, request->count, err));
     }
     return SGS_OK;
 }

@@ -7,13 +7,6 @@
 #include "record/record_headers.h"
 #include "record/record_section.h"
 
-#define TRY(call)                          \
-    do {                                   \
-        const sgs_status status_ = (call); \
-        if (status_ != SGS_OK)             \
-            return status_;                \
-    } while (0)
-
 /* What a walk over a batch's records found; which are kept stands in filter->kept, a bit a record. */
 typedef struct survivors {
     int64_t count, records_read;
@@ -72,11 +65,11 @@ static sgs_status choose_survivors(sgs_record_filter *filter, sgs_record_reader 
     for (;; ++result.records_read) {
         sgs_record record;
         bool found;
-        TRY(sgs_record_reader_next(&reader, &record, &found, err));
+        SGS_TRY(sgs_record_reader_next(&reader, &record, &found, err));
         if (!found)
             break;
         if (result.records_read % 8 == 0)
-            TRY(sgs_buffer_append(&filter->kept, &(uint8_t){ 0 }, 1, err));
+            SGS_TRY(sgs_buffer_append(&filter->kept, &(uint8_t){ 0 }, 1, err));
         if (!options->should_retain(options->context, &reader.batch, &record))
             continue;
         set_bit(&filter->kept, result.records_read);
@@ -93,7 +86,7 @@ static sgs_status choose_survivors(sgs_record_filter *filter, sgs_record_reader 
 static sgs_status append_record(sgs_record_filter *filter, const sgs_record *record, sgs_error *err)
 {
     const sgs_record_header *headers;
-    TRY(sgs_record_headers_load(record, &filter->headers, &headers, err));
+    SGS_TRY(sgs_record_headers_load(record, &filter->headers, &headers, err));
     return sgs_batch_builder_append(&filter->builder, record->offset, record->timestamp, record->key, record->value,
                                     headers, record->headers_count, err);
 }
@@ -121,13 +114,13 @@ static sgs_status rebuild(sgs_record_filter *filter, sgs_record_reader reader, c
 {
     sgs_batch_options built;
     choose_options(&reader.batch, kept, delete_horizon_ms, &built);
-    TRY(sgs_batch_builder_start(&filter->builder, &built, err));
+    SGS_TRY(sgs_batch_builder_start(&filter->builder, &built, err));
     for (int64_t index = 0; index < kept->records_read; ++index) {
         sgs_record record;
         bool found;
-        TRY(sgs_record_reader_next(&reader, &record, &found, err));
+        SGS_TRY(sgs_record_reader_next(&reader, &record, &found, err));
         if (has_bit(&filter->kept, index))
-            TRY(append_record(filter, &record, err));
+            SGS_TRY(append_record(filter, &record, err));
     }
     /* a producer's last sequence is counted from the batch's last offset, which must survive [format.md 4.3] */
     if (reader.batch.magic >= 2) {
@@ -144,7 +137,7 @@ static sgs_status count_batch(sgs_record_filter *filter, const sgs_batch_header 
                               int64_t max_offset, sgs_error *err)
 {
     sgs_filter_result *const result = &filter->result;
-    TRY(sgs_buffer_append(&filter->output_rows, row, sizeof *row, err));
+    SGS_TRY(sgs_buffer_append(&filter->output_rows, row, sizeof *row, err));
     if (max_offset > result->max_offset)
         result->max_offset = max_offset;
     if (row->max_timestamp > result->max_timestamp) {
@@ -163,11 +156,11 @@ static sgs_status copy(sgs_record_filter *filter, const uint8_t *batch, const sg
     sgs_batch_header row = *header;
     const size_t position = filter->output.size;
     if (kept->count > 0)
-        TRY(sgs_buffer_append(&filter->output, batch, (size_t)header->size_bytes, err));
+        SGS_TRY(sgs_buffer_append(&filter->output, batch, (size_t)header->size_bytes, err));
     else
-        TRY(sgs_batch_build_empty(header, &filter->output, err));
-    TRY(sgs_batch_header_load(filter->output.data + position, filter->output.size - position, (int64_t)position, &row,
-                              err));
+        SGS_TRY(sgs_batch_build_empty(header, &filter->output, err));
+    SGS_TRY(sgs_batch_header_load(filter->output.data + position, filter->output.size - position, (int64_t)position,
+                                  &row, err));
     return count_batch(filter, &row, kept->count, row.last_offset, err);
 }
 
@@ -188,9 +181,9 @@ static sgs_status filter_batch(sgs_record_filter *filter, const uint8_t *batch, 
 {
     sgs_record_reader reader;
     survivors kept;
-    TRY(sgs_record_section_open(batch, (size_t)header->size_bytes, filter->options.check_crc, filter->codecs,
-                                &filter->scratch, &reader, err));
-    TRY(choose_survivors(filter, reader, &kept, err));
+    SGS_TRY(sgs_record_section_open(batch, (size_t)header->size_bytes, filter->options.check_crc, filter->codecs,
+                                    &filter->scratch, &reader, err));
+    SGS_TRY(choose_survivors(filter, reader, &kept, err));
     filter->result.messages_read += kept.records_read;
     if (kept.count == 0) {
         if ((decision & SGS_BATCH_RETENTION_MASK) != SGS_BATCH_RETAIN_EMPTY)
@@ -206,7 +199,7 @@ static sgs_status filter_batch(sgs_record_filter *filter, const uint8_t *batch, 
     if (header->magic >= 2 && kept.count == kept.records_read && !needs_horizon)
         return copy(filter, batch, header, &kept, err);
     sgs_batch_header row;
-    TRY(rebuild(filter, reader, &kept, choose_delete_horizon(&filter->options, header, needs_horizon), &row, err));
+    SGS_TRY(rebuild(filter, reader, &kept, choose_delete_horizon(&filter->options, header, needs_horizon), &row, err));
     return count_batch(filter, &row, kept.count, kept.max_offset, err);
 }
 
@@ -228,9 +221,9 @@ sgs_status sgs_record_filter_run(sgs_record_filter *filter, const uint8_t *data,
             return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "batch %zu: decision %d, position %" PRId64 " in %zu bytes",
                             index, decisions[index], position, size);
         sgs_batch_header header; /* from the bytes: what the caller's rows say is not relied on */
-        TRY(sgs_batch_header_load(data + position, size - (size_t)position, position, &header, err));
+        SGS_TRY(sgs_batch_header_load(data + position, size - (size_t)position, position, &header, err));
         if (retention != SGS_BATCH_DELETE)
-            TRY(filter_batch(filter, data + position, &header, decisions[index], err));
+            SGS_TRY(filter_batch(filter, data + position, &header, decisions[index], err));
         result->bytes_read += header.size_bytes;
         ++result->batches_read;
         result->output_grew = filter->output.size > filter->options.destination_capacity;

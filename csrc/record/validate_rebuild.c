@@ -2,13 +2,6 @@
  * [format.md 12.6, 12.7]. A batch is decompressed once; nothing is kept of a record but its bytes. */
 #include "record/append_writer.h"
 
-#define TRY(call)                          \
-    do {                                   \
-        const sgs_status status_ = (call); \
-        if (status_ != SGS_OK)             \
-            return status_;                \
-    } while (0)
-
 /* A request that was checked; the scratch buffer still holds the records of its first batch when that is its only one. */
 typedef struct rebuild_state {
     sgs_append_batch first;
@@ -35,13 +28,13 @@ static sgs_status check_all(const sgs_append_request *request, bool keep, rebuil
         state->checking = index;
         state->is_walking = false;
         sgs_append_batch batch;
-        TRY(sgs_append_batch_load(request, index, &batch, err));
-        TRY(sgs_append_batch_check(&batch, request->magic, err));
+        SGS_TRY(sgs_append_batch_load(request, index, &batch, err));
+        SGS_TRY(sgs_append_batch_check(&batch, request->magic, err));
         sgs_append_section section;
-        TRY(sgs_append_section_open(&batch, &section, err));
+        SGS_TRY(sgs_append_section_open(&batch, &section, err));
         state->is_walking = true;
         section.partly = keep && sgs_batch_codec(&batch.header) != SGS_CODEC_NONE;
-        TRY(sgs_append_batch_walk(&batch, section, &state->walk, err));
+        SGS_TRY(sgs_append_batch_walk(&batch, section, &state->walk, err));
         if (state->walk.max_timestamp > max_timestamp)
             max_timestamp = state->walk.max_timestamp;
         if (index == request->first)
@@ -59,9 +52,9 @@ static sgs_status append_all(const sgs_append_request *request, const rebuild_st
     for (size_t index = request->first; index < request->first + request->count; ++index) {
         sgs_append_batch batch;
         sgs_append_section section;
-        TRY(sgs_append_batch_load(request, index, &batch, err));
-        TRY(sgs_append_section_open(&batch, &section, err));
-        TRY(sgs_append_writer_add(writer, &batch, section, INT64_MAX, err));
+        SGS_TRY(sgs_append_batch_load(request, index, &batch, err));
+        SGS_TRY(sgs_append_section_open(&batch, &section, err));
+        SGS_TRY(sgs_append_writer_add(writer, &batch, section, INT64_MAX, err));
     }
     return SGS_OK;
 }
@@ -73,8 +66,8 @@ sgs_status sgs_append_copy_to_output(const sgs_append_request *request, size_t f
         sgs_batch_header row = request->rows[index];
         const uint8_t *const batch = request->data + row.position;
         row.position = (int64_t)validator->output.size;
-        TRY(sgs_buffer_append(&validator->output, batch, (size_t)row.size_bytes, err));
-        TRY(sgs_buffer_append(&validator->output_rows, &row, sizeof row, err));
+        SGS_TRY(sgs_buffer_append(&validator->output, batch, (size_t)row.size_bytes, err));
+        SGS_TRY(sgs_buffer_append(&validator->output_rows, &row, sizeof row, err));
     }
     return SGS_OK;
 }
@@ -83,7 +76,7 @@ static sgs_status rebuild(const sgs_append_request *request, const rebuild_state
 {
     if (!request->validator->result.is_rebuilt) { /* from now on the output is what counts */
         request->validator->result.is_rebuilt = true;
-        TRY(sgs_append_copy_to_output(request, 0, request->first, err));
+        SGS_TRY(sgs_append_copy_to_output(request, 0, request->first, err));
     }
     sgs_append_writer writer;
     sgs_append_writer_init(&writer, request);
@@ -104,12 +97,12 @@ static sgs_status append_until_wrong(const sgs_append_request *request, const re
     for (size_t index = request->first; index < state->checking + (state->is_walking ? 1 : 0); ++index) {
         sgs_append_batch batch;
         sgs_append_section section;
-        TRY(sgs_append_batch_load(request, index, &batch, err));
-        TRY(sgs_append_section_open(&batch, &section, err));
+        SGS_TRY(sgs_append_batch_load(request, index, &batch, err));
+        SGS_TRY(sgs_append_section_open(&batch, &section, err));
         int64_t limit = INT64_MAX;
         if (index == state->checking && validator->result.record_errors_count > 0)
             limit = sgs_log_validator_errors(validator)->record_index;
-        TRY(sgs_append_writer_add(writer, &batch, section, limit, err));
+        SGS_TRY(sgs_append_writer_add(writer, &batch, section, limit, err));
     }
     return SGS_OK;
 }
@@ -140,7 +133,7 @@ static sgs_status refuse(const sgs_append_request *request, const rebuild_state 
 sgs_status sgs_append_convert(const sgs_append_request *request, sgs_error *err)
 {
     rebuild_state state = { .walk = { .offset_rule = SGS_OFFSETS_AS_THEY_ARE } };
-    TRY(sgs_append_batch_load(request, request->first, &state.first, err));
+    SGS_TRY(sgs_append_batch_load(request, request->first, &state.first, err));
     const sgs_batch_header *const first = &state.first.header;
     const int8_t target_magic = request->validator->options.target_magic;
     if (target_magic < 2 && first->magic >= 2 && (first->attributes & SGS_ATTRIBUTE_TRANSACTIONAL) != 0)
@@ -156,17 +149,17 @@ sgs_status sgs_append_convert(const sgs_append_request *request, sgs_error *err)
 sgs_status sgs_append_compressed(const sgs_append_request *request, bool *is_rebuilt, sgs_error *err)
 {
     rebuild_state state;
-    TRY(sgs_append_batch_load(request, request->first, &state.first, err));
+    SGS_TRY(sgs_append_batch_load(request, request->first, &state.first, err));
     const sgs_append_batch *const first = &state.first;
     const bool keep = is_kept(request, &first->header);
     if (keep && sgs_append_header_suffices(first) && first->header.magic >= 2) {
-        TRY(sgs_append_batch_check(first, request->magic, err));
+        SGS_TRY(sgs_append_batch_check(first, request->magic, err));
         return sgs_append_stamp(first, first->header.records_count, first->header.max_timestamp, err);
     }
     state.walk = (sgs_append_walk){ .offset_rule = SGS_OFFSETS_COUNT_FROM_ZERO };
-    TRY(check_all(request, keep, &state, err));
+    SGS_TRY(check_all(request, keep, &state, err));
     if (state.walk.bad_offset_index >= 0 && keep && first->header.magic >= 2) {
-        TRY(sgs_append_note(first, state.walk.bad_offset_index, SGS_RECORD_OFFSET, state.walk.bad_offset, err));
+        SGS_TRY(sgs_append_note(first, state.walk.bad_offset_index, SGS_RECORD_OFFSET, state.walk.bad_offset, err));
         return sgs_append_judge(first, err);
     }
     if (keep && state.walk.bad_offset_index < 0) /* old clients count wrongly: their wrappers are written again */

@@ -4,13 +4,6 @@
 #include "record/record_parse.h"
 #include "record/validate_rules.h"
 
-#define TRY(call)                          \
-    do {                                   \
-        const sgs_status status_ = (call); \
-        if (status_ != SGS_OK)             \
-            return status_;                \
-    } while (0)
-
 sgs_status sgs_append_section_open(const sgs_append_batch *batch, sgs_append_section *section, sgs_error *err)
 {
     const sgs_batch_header *const header = &batch->header;
@@ -32,8 +25,8 @@ sgs_status sgs_append_section_open(const sgs_append_batch *batch, sgs_append_sec
             return sgs_fail(err, SGS_UNSUPPORTED_FORMAT, "batch %zu: control records compressed with %s", batch->index,
                             sgs_codec_name(sgs_batch_codec(header)));
         sgs_buffer_clear(&validator->scratch);
-        TRY(sgs_codec_decompress(validator->codecs, sgs_batch_codec(header), section->next, section_size,
-                                 &validator->scratch, err));
+        SGS_TRY(sgs_codec_decompress(validator->codecs, sgs_batch_codec(header), section->next, section_size,
+                                     &validator->scratch, err));
         section->next = validator->scratch.data;
         section_size = validator->scratch.size;
     }
@@ -253,7 +246,7 @@ static sgs_status walk_current(const sgs_append_batch *batch, const sgs_append_s
         max_timestamp = timestamp > max_timestamp ? timestamp : max_timestamp;
         if (fields.offset_delta != index + expected.offset_shift || fields.key_size < expected.least_key_size ||
             (uint64_t)timestamp + expected.timestamp_shift > expected.timestamp_span || expected.none)
-            TRY(look_closer(batch, index, fields.offset_delta, fields.key_size >= 0, timestamp, walk, err));
+            SGS_TRY(look_closer(batch, index, fields.offset_delta, fields.key_size >= 0, timestamp, walk, err));
     }
     if (next != end)
         return fail(batch, count - 1, "bytes are left behind the last record", err);
@@ -299,13 +292,13 @@ static sgs_status walk_legacy(const sgs_append_batch *batch, sgs_append_section 
             return SGS_OK;
         walk->records_count = index + 1;
         if (message.magic != batch->header.magic) {
-            TRY(sgs_append_note(batch, index, SGS_RECORD_HAS_OTHER_MAGIC, message.magic, err));
+            SGS_TRY(sgs_append_note(batch, index, SGS_RECORD_HAS_OTHER_MAGIC, message.magic, err));
             continue;
         }
         if (section->legacy.is_wrapper && !sgs_legacy_message_is_valid(&message)) {
             return fail_checksum(batch, index, err);
         }
-        TRY(judge_record(batch, index, message.key.size >= 0, message.timestamp, err));
+        SGS_TRY(judge_record(batch, index, message.key.size >= 0, message.timestamp, err));
         if (message.timestamp > walk->max_timestamp)
             walk->max_timestamp = message.timestamp;
         if (walk->offset_rule == SGS_OFFSETS_COUNT_FROM_ZERO && message.offset != index && walk->bad_offset_index < 0) {
@@ -321,7 +314,8 @@ sgs_status sgs_append_batch_walk(const sgs_append_batch *batch, sgs_append_secti
     walk->records_count = 0;
     walk->max_timestamp = SGS_NO_TIMESTAMP;
     walk->bad_offset_index = -1;
-    TRY(batch->header.magic < 2 ? walk_legacy(batch, &section, walk, err) : walk_current(batch, &section, walk, err));
+    SGS_TRY(batch->header.magic < 2 ? walk_legacy(batch, &section, walk, err)
+                                    : walk_current(batch, &section, walk, err));
     return sgs_append_judge(batch, err);
 }
 
