@@ -181,8 +181,7 @@ cdef class LogSegment(_Handle):
         return timestamp_and_offset(&found)
 
     cdef void start_options(self, sgs_scan_options *options, bint check_order, bint contiguous, bint check_epochs,
-                            int64_t expected_offset, int64_t next_segment_base_offset,
-                            int32_t previous_epoch) noexcept:
+                            int64_t expected_offset, int64_t next_base_offset, int32_t previous_epoch) noexcept:
         """What a scan of this segment has in common with every other, and what is checked of the order."""
         sgs_scan_options_default(options, SGS_SCAN_FILE)
         options.kafka_limits = self.context.context.kafka_profile
@@ -192,7 +191,7 @@ cdef class LogSegment(_Handle):
         options.contiguous = contiguous
         options.check_epochs = check_epochs
         options.expected_offset = expected_offset
-        options.next_segment_base_offset = next_segment_base_offset
+        options.next_segment_base_offset = next_base_offset
         options.previous_epoch = previous_epoch
 
     def scan(self, *, int64_t start_position=0, int64_t end_position=-1, bint check_crc=True, bint check_order=False,
@@ -226,22 +225,23 @@ cdef class LogSegment(_Handle):
         return headers, scan_result_of(&result, self.context.directory.path)
 
     def recover(self, *, bint cut=True, bint check_order=True, bint contiguous=False, bint check_epochs=False,
-                int64_t expected_offset=0, int64_t next_segment_base_offset=INT64_MAX, int32_t previous_epoch=-1):
-        """Check every batch, rebuild both indexes, cut what is no batch [SEG-40]."""
+                int64_t expected_offset=0, int64_t next_segment_base_offset=INT64_MAX, int32_t previous_epoch=-1,
+                bint table=True):
+        """Check every batch, rebuild both indexes, cut what is no batch [SEG-40]; rows only with *table*."""
         cdef sgs_scan_options options
         cdef sgs_batch_table rows
+        cdef sgs_batch_table *wanted = &rows if table else NULL
         cdef sgs_recovery recovery
         cdef sgs_error err
         cdef sgs_status status
         self.start_options(&options, check_order, contiguous, check_epochs, expected_offset, next_segment_base_offset,
                            previous_epoch)
-        options.check_crc = True
         sgs_batch_table_init(&rows, memory)
         try:
             self.enter()
             try:
                 with nogil:
-                    status = sgs_log_segment_recover(self.segment, &options, cut, &rows, &recovery, &err)
+                    status = sgs_log_segment_recover(self.segment, &options, cut, wanted, &recovery, &err)
                 self.check(status, &err)
             finally:
                 self.leave()
@@ -407,7 +407,7 @@ cdef class LogSegment(_Handle):
 
     @property
     def index_damaged(self):
-        """Whether a look-up met an index entry that cannot be right; it was bypassed [DUR-53]."""
+        """Whether a look-up met, and bypassed, an index entry that cannot be right [DUR-53]."""
         self.require_open()
         return bool(sgs_log_segment_index_damaged(self.segment))
 

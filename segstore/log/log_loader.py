@@ -295,7 +295,8 @@ class LogLoader:
             lost = [name for name in self._lost_indexes(segment, names) if name not in rebuilt]
             if not lost:
                 continue
-            _, recovery = segment.recover(cut=False, expected_offset=segment.base_offset)
+            base = segment.base_offset
+            _, recovery = segment.recover(cut=False, expected_offset=base, table=False)
             _check_whole(segment, recovery.scan)
             if segment is not segments[-1]:
                 segment.flush(indexes=True)
@@ -308,7 +309,8 @@ class LogLoader:
         for segment in segments[: floor_index(segments, found.safe_below)]:
             if self._lost_indexes(segment, names):
                 base = segment.base_offset
-                _check_whole(segment, segment.scan(check_order=True, expected_offset=base)[1])
+                _, scan = segment.scan(check_order=True, expected_offset=base, table=False)
+                _check_whole(segment, scan)
 
     def _lost_indexes(self, segment: Segment, names: Container[str]) -> list[str]:
         if segment.size_bytes == 0:
@@ -350,10 +352,10 @@ class LogLoader:
         cache = LeaderEpochFileCache(self._directory if writable else None)
         for segment in segments:
             try:
-                headers, _ = segment.scan(check_crc=False)
+                for headers, _ in segment.scan_windows(check_crc=False):
+                    note_epochs(cache, epoch_changes(headers, latest_epoch(cache)))
             except SegstoreError:
                 break  # damage is found, and reported, by who reads the segment
-            note_epochs(cache, epoch_changes(headers, latest_epoch(cache)))
         if any(segment.size_bytes for segment in segments):
             self._report.rebuilt.append(LEADER_EPOCH_CHECKPOINT)
             if writable and not cache.entries:

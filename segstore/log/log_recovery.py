@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from segstore.errors import CorruptLogError, SegstoreError
 from segstore.log.epoch_changes import epoch_changes
-from segstore.log.partition_directory import file_name
+from segstore.log.partition_directory import INDEX_ENTRY_BYTES, file_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -117,8 +117,8 @@ class LogRecovery:
         with_bad_index = self._check_sealed(segments[: first + 1])
         plan = self._decide(segments[first:], found)
         for segment in with_bad_index:
-            segment.recover(cut=False, expected_offset=segment.base_offset)
-            self._report.rebuilt.append(file_name(segment.base_offset, "timeindex"))
+            segment.recover(cut=False, expected_offset=segment.base_offset, table=False)
+            self._note_rebuilt(segment)
         self._act(plan)
         kept = [one.segment for one in plan.scanned]
         self._rewrite(kept, found.safe_below)
@@ -139,20 +139,25 @@ class LogRecovery:
                 reason = f"records {next_offset} to {segment.base_offset - 1} are missing"
                 break
             how = self._how_to_scan(segment, next_offset, previous_epoch)
-            headers, scan = segment.scan(check_order=True, **how._asdict())
+            overlapping_epoch, highest_epoch = None, previous_epoch
+            for headers, scan in segment.scan_windows(check_order=True, **how._asdict()):
+                changes = epoch_changes(headers, highest_epoch)
+                highest_epoch = changes[-1].epoch if changes else highest_epoch
+                epochs += changes
+                if following is not None and overlapping_epoch is None:
+                    overlapping_epoch = _epoch_of_first(headers, following.base_offset)
+                next_offset = max(scan.next_offset, segment.base_offset)
+                previous_epoch = scan.last_epoch
             self._report.scanned_bytes += scan.valid_bytes
             self._note_progress(total)
             scanned.append(_Scanned(segment, how, scan))
-            if following is not None and scan.next_offset > following.base_offset:
-                self._check_overlap(headers, following)
+            if following is not None and overlapping_epoch is not None:
+                self._check_overlap(overlapping_epoch, following)
                 reason = f"the segment before reaches beyond {following.base_offset}"
             if scan.stop != "complete":
-                self._check_is_tail(segment, headers, scan, found)
+                self._check_is_tail(segment, scan, found)
                 at = scan.valid_bytes
                 reason = str(scan.why or f"{segment.name}: an incomplete batch at {at}")
-            epochs += epoch_changes(headers, previous_epoch)
-            next_offset = max(scan.next_offset, segment.base_offset)
-            previous_epoch = scan.last_epoch if len(headers) else previous_epoch
             if reason is not None:
                 break
         if found.lacks_records_from(next_offset):
@@ -172,19 +177,23 @@ class LogRecovery:
             self._quarantine.keep_tail(last.segment.base_offset, end, size)
         self._set_aside(plan.later)
         for segment, how, result in plan.scanned:
-            _, recovery = segment.recover(cut=is_cut and segment is last.segment, **how._asdict())
+            cut = is_cut and segment is last.segment
+            _, recovery = segment.recover(cut=cut, table=False, **how._asdict())
             if recovery.scan.valid_bytes != result.valid_bytes:
                 raise CorruptLogError(
                     "was read twice, with two results",
                     file=segment.path,
                     position=min(recovery.scan.valid_bytes, result.valid_bytes),
                 ) from recovery.scan.why
-            self._report.rebuilt.append(file_name(segment.base_offset, "index"))
-            self._report.rebuilt.append(file_name(segment.base_offset, "timeindex"))
+            self._note_rebuilt(segment)
         if plan.reason is not None:
             self._report.truncated_bytes += size - end if is_cut else 0
             self._report.truncated_from_offset = plan.next_offset
             self._report.reason = plan.reason
+
+    def _note_rebuilt(self, segment: Segment) -> None:
+        for kind in INDEX_ENTRY_BYTES:
+            self._report.rebuilt.append(file_name(segment.base_offset, kind))
 
     def _how_to_scan(self, segment: Segment, next_offset: int, previous_epoch: int) -> _Scan:
         state = self._state
@@ -232,25 +241,17 @@ class LogRecovery:
         is_contiguous = state is not None and next_offset >= state.contiguous_from
         return is_contiguous and segment.base_offset > next_offset
 
-    def _check_overlap(self, headers: BatchHeaders, following: Segment) -> None:
+    def _check_overlap(self, lower_epoch: int, following: Segment) -> None:
         """A segment reaches into the next: its batches are newer, or the log is damaged [DUR-54].
 
         The next one begins above the recovery point: below it no overlap is let through.
         """
-        overlapping = headers[headers["last_offset"] >= following.base_offset]
         their_headers, _ = following.scan(check_crc=False, max_batches=1)
-        lower_epoch = int(overlapping["partition_leader_epoch"][0])
         higher_epoch = int(their_headers["partition_leader_epoch"][0]) if len(their_headers) else -1
         if 0 <= lower_epoch < higher_epoch:
             raise self._damage(following, "overlaps the segment before it, in a newer leader epoch")
 
-    def _check_is_tail(
-        self,
-        segment: Segment,
-        headers: BatchHeaders,
-        scan: ScanResult,
-        found: FoundState,
-    ) -> None:
+    def _check_is_tail(self, segment: Segment, scan: ScanResult, found: FoundState) -> None:
         """Raise unless what ends the log is at or above the recovery point [DUR-51, DUR-63]."""
         why = scan.why or f"an incomplete batch at position {scan.valid_bytes}"
         point = found.recovery_point
@@ -261,13 +262,11 @@ class LogRecovery:
         if (
             point is None
             and scan.stop == "order"
-            and not self._repeats_earlier_batch(segment, headers, scan.valid_bytes)
+            and not self._repeats_earlier_batch(segment, scan.valid_bytes)
         ):
             raise self._damage(segment, f"{why}, and there is no recovery point") from scan.why
 
-    def _repeats_earlier_batch(
-        self, segment: Segment, headers: BatchHeaders, position: int
-    ) -> bool:
+    def _repeats_earlier_batch(self, segment: Segment, position: int) -> bool:
         """Whether the batch at *position* is byte for byte one that came before [DUR-63]."""
         rows, _ = segment.scan(start_position=position, max_batches=1)
         if not len(rows):
@@ -276,11 +275,12 @@ class LogRecovery:
         size = int(row["size_bytes"])
         name = file_name(segment.base_offset, "log")
         content = self._directory.read_range(name, position, size)
-        same = headers[(headers["crc"] == row["crc"]) & (headers["size_bytes"] == size)]
-        return any(
-            self._directory.read_range(name, int(earlier), size) == content
-            for earlier in same["position"]
-        )
+        for headers, _ in segment.scan_windows(end_position=position, check_crc=False):
+            same = headers[(headers["crc"] == row["crc"]) & (headers["size_bytes"] == size)]
+            for earlier in same["position"]:
+                if self._directory.read_range(name, int(earlier), size) == content:
+                    return True
+        return False
 
     def _missing_between(self, segment: Segment, next_offset: int) -> CorruptLogError:
         last = segment.base_offset - 1
@@ -314,6 +314,12 @@ class LogRecovery:
                 segment.rewrite(position)
                 self._report.rewritten_bytes += segment.size_bytes - position
             segment.flush(indexes=True)
+
+
+def _epoch_of_first(headers: BatchHeaders, offset: int) -> int | None:
+    """Return the leader epoch of the first batch that reaches *offset*, None without one."""
+    reaching = headers["partition_leader_epoch"][headers["last_offset"] >= offset]
+    return int(reaching[0]) if len(reaching) else None
 
 
 def floor_index(segments: list[Segment], offset: int) -> int:

@@ -193,9 +193,11 @@ class _ForecastSegment(Segment):
         """Look no further than the cut: what stands behind it would be gone."""
         if not self.is_cut:
             return super().translate_offset(offset, max_position)
-        headers, _ = self.scan(check_crc=False, end_position=self.cut_at)
-        at = int(np.searchsorted(headers["last_offset"], offset))
-        return _Place(int(headers["position"][at])) if at < len(headers) else None
+        for headers, _ in self.scan_windows(check_crc=False, end_position=self.cut_at):
+            at = int(np.searchsorted(headers["last_offset"], offset))
+            if at < len(headers):
+                return _Place(int(headers["position"][at]))
+        return None
 
     def close_quietly(self) -> None:
         """Close the files; what was cut stays known."""

@@ -100,15 +100,15 @@ class ReadOnlyLoader(LogLoader):
             start, expected = 0, max(end, segment.base_offset)
             if index == first:
                 start, expected = _batch_of(segment, safe_below)
-            headers, scan = segment.scan(
+            for headers, scan in segment.scan_windows(
                 start_position=start,
                 check_order=True,
                 expected_offset=expected,
                 contiguous=state is not None and expected >= state.contiguous_from,
-            )
-            self._report.scanned_bytes += scan.valid_bytes - start
-            note_epochs(epochs, epoch_changes(headers, latest_epoch(epochs)))
-            end, position = max(scan.next_offset, segment.base_offset), scan.valid_bytes
+            ):
+                note_epochs(epochs, epoch_changes(headers, latest_epoch(epochs)))
+                end, position = max(scan.next_offset, segment.base_offset), scan.valid_bytes
+            self._report.scanned_bytes += position - start
             if scan.stop != "complete":
                 self._note_bad_end(
                     segment, scan, segments[index + 1 :], was_synced=end < safe_below

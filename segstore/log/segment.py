@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import random
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final
 
 from segstore._core import LogSegment
 from segstore.config import MAX_INT, MAX_LONG
 from segstore.log.partition_directory import file_name
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from segstore._core import BatchHeaders, ScanResult
     from segstore.config import LogConfig
+
+WINDOW_BATCHES: Final = 131_072
+"""Of one header table: 10 MiB."""
 
 
 class Segment(LogSegment):
@@ -80,6 +86,32 @@ class Segment(LogSegment):
         if size > 0 and self.time_waited_for_roll(now_ms, max_timestamp) > max_segment_ms:
             return True
         return self.indexes_full() or not self.can_hold(max_offset)
+
+    def scan_windows(
+        self,
+        *,
+        start_position: int = 0,
+        expected_offset: int = 0,
+        previous_epoch: int = -1,
+        **how: Any,
+    ) -> Iterator[tuple[BatchHeaders, ScanResult]]:
+        """Scan, and yield the header table in parts that memory has room for [DUR-61].
+
+        Takes what ``scan`` takes. The results are those of the parts: where the last one says that
+        the scan ended, and why, it did.
+        """
+        stop = "limit"
+        while stop == "limit":
+            headers, result = self.scan(
+                start_position=start_position,
+                expected_offset=expected_offset,
+                previous_epoch=previous_epoch,
+                max_batches=WINDOW_BATCHES,
+                **how,
+            )
+            yield headers, result
+            start_position, stop = result.valid_bytes, result.stop
+            expected_offset, previous_epoch = result.next_offset, result.last_epoch
 
     def largest_timestamp(self) -> int:
         """Return the largest timestamp of the records, or the file's time when none has one.

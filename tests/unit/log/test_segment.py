@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 from segstore import LogConfig
 from segstore.config import MAX_LONG
 from segstore.log.segment import roll_jitter_ms
-from tests.log_kit import TIME, bases, batch
+from tests.log_kit import TIME, at, bases, batch
 
 HOUR = 3600 * 1000
 
@@ -121,6 +123,30 @@ def test_a_lost_time_index_costs_no_answer(new_log):
     reader = new_log(read_only=True)
     assert reader.segments()[0].largest_record_timestamp() == TIME + 5
     assert reader.offset_for_timestamp(TIME + 1) == 0
+
+
+@pytest.mark.parametrize("window_batches", [1, 2, 5, 6])
+def test_windows_are_the_whole_scan(new_log, monkeypatch, window_batches):
+    """[DUR-61] Order and epochs are checked across them; the last one says how the scan ended."""
+    log = new_log()
+    for offset in range(5):
+        log.append_as_follower(at(offset, epoch=offset // 2), 2)
+    segment = log.segments()[0]
+    how = {"check_order": True, "contiguous": True, "check_epochs": True}
+    monkeypatch.setattr("segstore.log.segment.WINDOW_BATCHES", window_batches)
+    for extra in (b"", at(7, epoch=2), at(5, epoch=1), at(5, epoch=2)[:-1]):
+        with Path(segment.path).open("ab") as file:
+            file.write(extra)
+        reader = new_log(read_only=True).segments()[0]
+        headers, whole = reader.scan(**how)
+        windows = list(reader.scan_windows(**how))
+
+        joined = np.concatenate([rows for rows, _ in windows])
+        assert joined.tobytes() == headers.tobytes()
+        assert str(windows[-1][1].why) == str(whole.why)
+        ends = ("stop", "valid_bytes", "next_offset", "last_epoch")
+        assert all(getattr(windows[-1][1], end) == getattr(whole, end) for end in ends)
+        os.truncate(segment.path, segment.size_bytes)
 
 
 def test_the_jitter_lies_below_its_bound():
