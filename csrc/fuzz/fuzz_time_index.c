@@ -34,6 +34,16 @@ static sgs_status open_index(sgs_time_index *index, int64_t base_offset, unsigne
     return sgs_time_index_open(index, &file.env, 0, NAME, base_offset, &options, err);
 }
 
+/* Both fields ascend from the entry that is found to the next one; Kafka's profile does not look [DUR-53]. */
+static bool is_believed(const sgs_time_index *index, uint32_t entries, int64_t slot)
+{
+    if (slot < 0)
+        return true;
+    const int64_t next = slot + 1;
+    const bool ascends = next >= entries || (keys[next] > keys[slot] && offsets[next] >= offsets[slot]);
+    return offsets[slot] >= index->base.base_offset && (ascends || !index->base.grow_in_steps);
+}
+
 static void check_lookup(const sgs_time_index *index, uint32_t entries, int64_t target)
 {
     sgs_timestamp_offset found = { 0 };
@@ -44,7 +54,7 @@ static void check_lookup(const sgs_time_index *index, uint32_t entries, int64_t 
         return;
     const int64_t slot = fuzz_linear_floor(keys, entries, target);
     const int64_t base_offset = index->base.base_offset;
-    FUZZ_CHECK((status == SGS_OK) == (slot < 0 || offsets[slot] >= base_offset));
+    FUZZ_CHECK((status == SGS_OK) == is_believed(index, entries, slot));
     if (status == SGS_OK)
         FUZZ_CHECK(found.timestamp == (slot < 0 ? -1 : keys[slot]) &&
                    found.offset == (slot < 0 ? base_offset : offsets[slot]));
