@@ -45,6 +45,7 @@ cdef class RecordsBuilder:
     cdef CodecTable codecs
     cdef sgs_write_limit limit
     cdef readonly int magic
+    cdef bint is_busy  # a thread builds, without the interpreter lock: nothing else may touch the builders
 
     def __cinit__(self, CodecTable codecs not None, *, int magic=2, int codec=0, int level=-2147483648,
                   int timestamp_type=0, int64_t base_offset=0, int64_t log_append_time=-1, int64_t producer_id=-1,
@@ -100,12 +101,18 @@ cdef class RecordsBuilder:
         sgs_batch_builder_deinit(&self.builder)
         sgs_legacy_builder_deinit(&self.legacy)
 
+    cdef int require_idle(self) except -1:
+        if self.is_busy:
+            raise IllegalStateError("the builder is used by two threads at once")
+        return 0
+
     def append(self, int64_t offset, int64_t timestamp, key, value, headers=()):
         """Append a record; offsets must increase."""
         cdef sgs_error err
         cdef bytes key_bytes = checked_bytes(key, "the key")
         cdef bytes value_bytes = checked_bytes(value, "the value")
         cdef _HeaderRows rows = _HeaderRows(headers)
+        self.require_idle()  # behind all that runs code of others
         if self.magic >= 2:
             check(sgs_batch_builder_append(
                 &self.builder, offset, timestamp, borrowed_bytes(key_bytes), borrowed_bytes(value_bytes), rows.rows,
@@ -123,6 +130,7 @@ cdef class RecordsBuilder:
         cdef bytes key_bytes = checked_bytes(key, "the key")
         cdef bytes value_bytes = checked_bytes(value, "the value")
         cdef _HeaderRows rows = _HeaderRows(headers)
+        self.require_idle()
         if self.magic < 2:
             return sgs_legacy_builder_has_room_for(
                 &self.legacy, self.limit, borrowed_bytes(key_bytes), borrowed_bytes(value_bytes)
@@ -134,12 +142,14 @@ cdef class RecordsBuilder:
 
     @property
     def is_full(self):
+        self.require_idle()
         if self.magic < 2:
             return sgs_legacy_builder_is_full(&self.legacy, self.limit)
         return sgs_batch_builder_is_full(&self.builder, self.limit)
 
     @property
     def estimated_size(self):
+        self.require_idle()
         if self.magic < 2:
             return sgs_legacy_builder_estimated_size(&self.legacy, self.limit.estimated_ratio)
         return sgs_batch_builder_estimated_size(&self.builder, self.limit.estimated_ratio)
@@ -147,6 +157,7 @@ cdef class RecordsBuilder:
     @property
     def info(self):
         cdef int64_t max_timestamp, offset
+        self.require_idle()
         if self.magic < 2:
             sgs_legacy_builder_info(&self.legacy, &max_timestamp, &offset)
         else:
@@ -155,6 +166,7 @@ cdef class RecordsBuilder:
 
     def abort(self):
         """Forget what was appended: nothing can be appended or built any more."""
+        self.require_idle()
         sgs_batch_builder_abort(&self.builder)
         sgs_legacy_builder_abort(&self.legacy)
 
@@ -163,6 +175,8 @@ cdef class RecordsBuilder:
         cdef sgs_buffer out
         cdef sgs_error err
         cdef sgs_status status
+        self.require_idle()
+        self.is_busy = True
         sgs_buffer_init(&out, memory)
         try:
             with nogil:
@@ -170,6 +184,7 @@ cdef class RecordsBuilder:
                     status = sgs_legacy_builder_finish(&self.legacy, &out, &err)
                 else:
                     status = sgs_batch_builder_finish(&self.builder, &out, NULL, &err)
+            self.is_busy = False
             check(status, &err)
             return PyBytes_FromStringAndSize(<const char *>out.data, <Py_ssize_t>out.size)
         finally:

@@ -11,7 +11,7 @@ import json
 from typing import TYPE_CHECKING, Final
 
 from segstore.config import MAX_LONG
-from segstore.errors import LimitExceededError, LogNotFoundError
+from segstore.errors import SegstoreError
 from segstore.log.checkpoints import CLEAN_SHUTDOWN_MARKER, MAX_MARKER_BYTES
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class CleanShutdownFileHandler:
         try:
             data = self._directory.read_file(CLEAN_SHUTDOWN_MARKER, MAX_MARKER_BYTES)
             epoch = json.loads(data)["brokerEpoch"]
-        except (LogNotFoundError, LimitExceededError):
+        except SegstoreError:  # not there, too large, or no file at all
             return None
         except (ValueError, TypeError, KeyError, RecursionError):  # older brokers left it empty
             return None
