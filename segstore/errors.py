@@ -119,6 +119,12 @@ class SegstoreError(Exception):
         return (type(self), (self.message,), self.__dict__.copy())
 
 
+def _behind_record(reason: str) -> str:
+    """Leave out which record a reason is about."""
+    _, colon, rest = reason.partition(": ")
+    return colon + rest
+
+
 class CorruptRecordError(SegstoreError, ValueError):
     """A batch is damaged: its length, magic or CRC is wrong (Kafka ``CorruptRecordException``)."""
 
@@ -131,9 +137,23 @@ class InvalidRecordError(SegstoreError, ValueError):
     record_errors : sequence of (int, str)
         Index in its batch and reason of each record that an append was refused for: the first
         thousand; empty when the batch as a whole was refused (Kafka ``RecordValidationException``).
+        Of an append of records and not of batches: the index among all of them.
+    batch_index : int or None
+        Which of the batches was refused for its records.
     """
 
     record_errors: Sequence[tuple[int, str]] = ()
+    batch_index: int | None = None
+
+    def count_from(self, first: int) -> None:
+        """Count records from the caller's first: the refused batch begins with his *first*-th."""
+        self.record_errors = [
+            (first + index, f"record {first + index}{_behind_record(reason)}")
+            for index, reason in self.record_errors
+        ]
+        if self.record_errors:
+            self.message = self.record_errors[0][1]
+            self.args = (self.message,)
 
 
 class OffsetsOutOfOrderError(InvalidRecordError):

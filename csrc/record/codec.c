@@ -3,6 +3,7 @@
 
 #include <limits.h>
 #include <stdbool.h>
+#include <stdio.h>
 
 #include "record/xerial_stream.h"
 
@@ -27,6 +28,18 @@ static const sgs_codec_provider *find_provider(const sgs_codec_table *codecs, in
     return NULL;
 }
 
+/* What is written must be readable again, with the same settings [DUR-92]. */
+static sgs_status check_limit(const sgs_codec_table *codecs, size_t size, sgs_error *err)
+{
+    char limit[SGS_ERROR_VALUE_BYTES];
+    if (size <= codecs->max_decompressed_batch_bytes)
+        return SGS_OK;
+    (void)snprintf(limit, sizeof limit, "at most %zu bytes", codecs->max_decompressed_batch_bytes);
+    (void)sgs_fail_at(err, SGS_LIMIT_EXCEEDED, -1, limit, "%zu bytes", size);
+    return sgs_say(err, "a batch to be compressed has %zu bytes, more than max_decompressed_batch_bytes = %zu", size,
+                   codecs->max_decompressed_batch_bytes);
+}
+
 sgs_status sgs_codec_compress(const sgs_codec_table *codecs, int codec, int level, const uint8_t *data, size_t size,
                               sgs_buffer *out, sgs_error *err)
 {
@@ -43,6 +56,9 @@ sgs_status sgs_codec_compress(const sgs_codec_table *codecs, int codec, int leve
     const sgs_codec_provider *const provider = find_provider(codecs, codec, err);
     if (provider == NULL)
         return err->status;
+    const sgs_status status = check_limit(codecs, size, err);
+    if (status != SGS_OK)
+        return status;
     if (codec == SGS_CODEC_SNAPPY)
         return sgs_xerial_compress(provider, data, size, out, err);
     return provider->compress(provider->context, level, data, size, out, err);

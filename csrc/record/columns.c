@@ -163,13 +163,9 @@ typedef struct walk {
     const sgs_batch_header *batch;
     const uint8_t *at, *end;
     int64_t remaining_count, next_delta; /* a record below next_delta comes too late: consumers leave it out */
-    bool log_append_time, is_bounded;
+    int64_t start_offset, end_offset;
+    bool log_append_time, times_are_bounded;
 } walk;
-
-static bool is_outside_offsets(const sgs_columns_options *options, int64_t offset)
-{
-    return offset < options->start_offset || offset >= options->end_offset;
-}
 
 static bool is_outside_timestamps(const sgs_columns_options *options, int64_t timestamp)
 {
@@ -198,10 +194,10 @@ static sgs_record_fault walk_chunk(walk *walk_, const sgs_columns_options *optio
         state.at = fields.next;
         --state.remaining_count;
         walk_->remaining_count = state.remaining_count; /* for the message */
-        if (fields.offset_delta < state.next_delta || (state.is_bounded && is_outside_offsets(options, offset)))
+        if (fields.offset_delta < state.next_delta || offset < state.start_offset || offset >= state.end_offset)
             continue;
         state.next_delta = (int64_t)fields.offset_delta + 1;
-        if (state.is_bounded && is_outside_timestamps(options, timestamp))
+        if (state.times_are_bounded && is_outside_timestamps(options, timestamp))
             continue;
         chunk->offsets[rows] = offset;
         chunk->timestamps[rows] = timestamp;
@@ -233,7 +229,7 @@ static sgs_record_fault walk_chunk(walk *walk_, const sgs_columns_options *optio
     return NULL;
 }
 
-static sgs_status append_records(sgs_columns *columns, const sgs_record_reader *reader, bool is_bounded, sgs_error *err)
+static sgs_status append_records(sgs_columns *columns, const sgs_record_reader *reader, sgs_error *err)
 {
     const sgs_batch_header *const batch = &reader->batch;
     walk state = {
@@ -243,7 +239,9 @@ static sgs_status append_records(sgs_columns *columns, const sgs_record_reader *
         .remaining_count = batch->records_count,
         .next_delta = INT64_MIN,
         .log_append_time = (batch->attributes & SGS_ATTRIBUTE_LOG_APPEND_TIME) != 0,
-        .is_bounded = is_bounded,
+        .start_offset = columns->options.start_offset,
+        .end_offset = columns->options.end_offset,
+        .times_are_bounded = columns->times_are_bounded,
     };
     columns->chunk.readable_end = reader->end;
     while (state.remaining_count > 0) {
@@ -292,17 +290,15 @@ sgs_status sgs_columns_append_batch(sgs_columns *columns, const uint8_t *batch, 
     if (status != SGS_OK)
         return status;
     if (is_unwanted(options, &header)) /* checked, but neither decompressed nor parsed */
-        return sgs_record_section_check(&header, batch, options->check_crc, err);
+        return options->check_crc ? sgs_record_section_check_crc(&header, batch, err) : SGS_OK;
     sgs_record_reader reader;
     status = sgs_record_section_open(batch, size, options->check_crc, columns->codecs, &columns->scratch, &reader, err);
     if (status != SGS_OK)
         return status;
-    const bool is_bounded = columns->times_are_bounded || reader.batch.base_offset < options->start_offset ||
-                            reader.batch.last_offset >= options->end_offset;
     const columns_mark before = mark(columns);
     if (columns->rows_count == 0 && columns->expected_rows == 0)
         expect_more_like(columns, &reader);
-    status = append_records(columns, &reader, is_bounded, err);
+    status = append_records(columns, &reader, err);
     if (status != SGS_OK)
         rewind_to(columns, &before);
     return status;

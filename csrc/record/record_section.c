@@ -21,17 +21,24 @@ static sgs_status check_header(const sgs_batch_header *batch, sgs_error *err)
     return SGS_OK;
 }
 
-sgs_status sgs_record_section_check(const sgs_batch_header *header, const uint8_t *batch, bool check_crc,
-                                    sgs_error *err)
+sgs_status sgs_record_section_check_crc(const sgs_batch_header *header, const uint8_t *batch, sgs_error *err)
+{
+    if (sgs_batch_check(batch, (size_t)header->size_bytes, -1, err) == SGS_OK)
+        return SGS_OK;
+    return sgs_say(err, "batch at offset %" PRId64 ": its CRC is not that of its bytes: %s", header->base_offset,
+                   err->found);
+}
+
+/* Magic, CRC (when asked), and a header that makes sense [DUR-87, DUR-89, DUR-95]. */
+static sgs_status check_batch(const sgs_batch_header *header, const uint8_t *batch, bool check_crc, sgs_error *err)
 {
     if (header->magic < 0 || header->magic > 2)
         return sgs_fail(err, SGS_UNSUPPORTED_FORMAT, "batch at offset %" PRId64 ": magic %d, expected 0 to 2",
                         header->base_offset, header->magic);
     if (check_crc) {
-        const sgs_status status = sgs_batch_check(batch, (size_t)header->size_bytes, -1, err);
+        const sgs_status status = sgs_record_section_check_crc(header, batch, err);
         if (status != SGS_OK)
-            return sgs_say(err, "batch at offset %" PRId64 ": its CRC is not that of its bytes: %s",
-                           header->base_offset, err->found);
+            return status;
     }
     return check_header(header, err);
 }
@@ -43,7 +50,7 @@ sgs_status sgs_record_section_open(const uint8_t *batch, size_t size, bool check
     sgs_status status = sgs_batch_header_load(batch, size, -1, &header, err);
     if (status != SGS_OK)
         return status;
-    status = sgs_record_section_check(&header, batch, check_crc, err);
+    status = check_batch(&header, batch, check_crc, err);
     if (status != SGS_OK)
         return status;
 

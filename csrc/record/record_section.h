@@ -14,10 +14,8 @@
  *  before anything is sized by it [DUR-87]. */
 sgs_status sgs_record_section_open(const uint8_t *batch, size_t size, bool check_crc, const sgs_codec_table *codecs,
                                    sgs_buffer *scratch, sgs_record_reader *reader, sgs_error *err);
-/** What opening checks before it looks at the records: magic, CRC (when asked), and a header that makes sense [DUR-87,
- *  DUR-89, DUR-95]. `header` is that of the complete `batch`.
- *  @return SGS_UNSUPPORTED_FORMAT, SGS_CORRUPT_RECORD or SGS_INVALID_RECORD, naming the batch's offset */
-sgs_status sgs_record_section_check(const sgs_batch_header *header, const uint8_t *batch, bool check_crc,
-                                    sgs_error *err);
+/** Check the CRC of a complete batch whose records are not wanted. `header` is that of `batch`.
+ *  @return SGS_OK, or SGS_CORRUPT_RECORD naming the batch's offset and both checksums */
+sgs_status sgs_record_section_check_crc(const sgs_batch_header *header, const uint8_t *batch, sgs_error *err);
 
 #endif

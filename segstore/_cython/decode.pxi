@@ -80,9 +80,11 @@ cdef class _BatchReader:
             self.position = self.scan.result.valid_bytes  # also behind a batch that cannot be opened [DUR-92]
             if header.last_offset < self.start_offset or sgs_batch_least_offset(&header) >= self.end_offset:
                 continue
-            if not self.control and sgs_batch_is_control(&header):
-                continue
-            if sgs_aborted_transactions_contain(&self.left_out, &header):
+            if (not self.control and sgs_batch_is_control(&header)) or sgs_aborted_transactions_contain(
+                &self.left_out, &header
+            ):
+                if self.check_crc and sgs_record_section_check_crc(&header, start, err) != SGS_OK:
+                    return failed_at(err, start - <const uint8_t *>self.view.buf)
                 continue
             found[0] = True
             self.next_offset = self.start_offset

@@ -48,6 +48,7 @@ cdef extern from "record/log_validator.h" nogil:
         int64_t converted_count
         bint sizes_may_have_changed
         bint is_rebuilt
+        size_t failed_batch
         int64_t record_errors_count
         bint has_invalid_timestamp
         sgs_validator_metrics metrics

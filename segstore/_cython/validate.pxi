@@ -99,6 +99,7 @@ cdef object refusal_of(const sgs_log_validator *validator, sgs_error *err):
         errors.append((sgs_log_validator_errors(validator)[i].record_index, described.message.decode("utf-8")))
     if errors:
         error.record_errors = errors
+        error.batch_index = validator.result.failed_batch
     return error
 
 

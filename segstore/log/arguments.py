@@ -44,6 +44,14 @@ def natural(name: str, value: object) -> int:
     return number
 
 
+def positive(name: str, value: object) -> int:
+    """Return *value*, an integer above 0."""
+    number = integer(name, value)
+    if number <= 0:
+        raise IllegalArgumentError(f"{name} must be above 0", found=str(number), expected="above 0")
+    return number
+
+
 def seconds(name: str, value: object) -> float:
     """Return *value*, a number of seconds that is not negative."""
     if isinstance(value, bool) or not isinstance(value, int | float):

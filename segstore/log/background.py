@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 _NS = 1_000_000_000
+_LONGEST_WAIT_SECONDS = 3600.0  # a platform's clocks have less room than a float
 
 
 class _Task(NamedTuple):
@@ -60,7 +61,7 @@ class _Queue:
                 if wait_ns <= 0:
                     self.is_running = True
                     return self._first_task()
-                seconds = wait_ns / _NS
+                seconds = min(wait_ns / _NS, _LONGEST_WAIT_SECONDS)
             with contextlib.suppress(queue.Empty):
                 task = self.incoming.get(timeout=seconds)
                 if task is not None:

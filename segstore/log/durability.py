@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -12,6 +11,7 @@ from segstore.errors import IllegalArgumentError
 if TYPE_CHECKING:
     from segstore.config import LogConfig
 
+MAX_SECONDS: Final = MAX_LONG // 1_000_000_000  # 292 years, in ns
 EXPECTED: Final = "'none', 'messages=N', 'seconds=S' or 'sync'"
 
 
@@ -40,7 +40,7 @@ class Durability:
         Raises
         ------
         IllegalArgumentError
-            *text* is something else, N below 1, or S not above 0.
+            *text* is something else, N below 1, or S not above 0 or beyond what ``flush.ms`` holds.
         """
         if not isinstance(text, str):
             raise _refused(text)
@@ -54,7 +54,7 @@ class Durability:
                     return cls(messages=messages)
             if equals and mode == "seconds":
                 seconds = float(number)
-                if seconds > 0 and math.isfinite(seconds):
+                if 0 < seconds <= MAX_SECONDS:
                     return cls(seconds=seconds)
         except ValueError:
             pass

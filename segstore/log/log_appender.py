@@ -11,6 +11,7 @@ from segstore.errors import (
     FsyncFailedError,
     IllegalArgumentError,
     InvalidEpochError,
+    InvalidRecordError,
     LogReadOnlyError,
     RecordBatchTooLargeError,
     RecordTooLargeError,
@@ -95,6 +96,10 @@ class LogAppender(LogReader):
             Something that is no record.
         RecordTooLargeError
             A record that no batch of ``max_message_bytes`` holds.
+        LimitExceededError
+            A record that is larger than ``max_decompressed_batch_bytes`` before compression.
+        InvalidRecordError, InvalidTimestampError
+            Records against the log's settings; ``record_errors`` names them by their index.
         DiskFullError
             No space: nothing was appended, the log stays writable. What is larger than a segment
             goes in several steps; those before the failed one stay, and the message names them.
@@ -110,9 +115,18 @@ class LogAppender(LogReader):
             batches = build_batches(
                 records, config=self._builder_config, default_timestamp=default_timestamp
             )
-        return self._append(
-            batches, batches.headers, batches.size_bytes, None, now_ms, self._input.validator_of_own
-        )
+        try:
+            return self._append(
+                batches,
+                batches.headers,
+                batches.size_bytes,
+                None,
+                now_ms,
+                self._input.validator_of_own,
+            )
+        except InvalidRecordError as error:  # of which the caller knows no batches
+            error.count_from(int(batches.headers["records_count"][: error.batch_index].sum()))
+            raise
 
     def append_as_leader(
         self, batches: Buffer | MemoryRecords | EncodedBatches, leader_epoch: int | None = None

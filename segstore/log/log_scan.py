@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
-from segstore._core import ArrowStream, ColumnDecoder, decode_tuples, iterate_records, scan_batches
+from segstore._core import ArrowStream, ColumnDecoder, decode_tuples, iterate_records
 from segstore.config import MAX_LONG, MIN_LONG
 from segstore.errors import IllegalArgumentError, SegstoreError
-from segstore.log.arguments import integer
+from segstore.log.arguments import integer, positive
 from segstore.log.chunk_reader import Chunk, ChunkReader
 from segstore.records.columns import (
     KAFKA_COLUMNS,
@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from segstore._core import AbortedTransactions, ArrowBatch, CodecTable, Record
     from segstore.log.local_log import LocalLog
     from segstore.types import LogOffsetMetadata, TopicPartition
-
-CONTROL_ATTRIBUTE: Final = 0x20
 
 
 class LogScan:
@@ -130,52 +128,21 @@ class LogScan:
         everything = low == MIN_LONG and high == MAX_LONG
         rows: list[tuple[int, int, bytes | None, bytes | None]] = []
         for chunk in self._chunks:
-            more = self._decoded(chunk, chunk.data)
+            with chunk.naming_the_file():
+                more = decode_tuples(
+                    chunk.data,
+                    self._codecs,
+                    start_offset=self.start_offset,
+                    end_offset=self.end_offset,
+                    check_crc=self._check_crcs,
+                    aborted=self._aborted,
+                )
             rows += more if everything else [row for row in more if low <= row[1] < high]
         return rows
 
     def count(self) -> int:
-        """Return the number of records; of whole batches the headers tell, once their CRC is right.
-
-        With ``check_crcs=False`` a count that fits the offsets is trusted.
-        """
-        if self._timestamps != (MIN_LONG, MAX_LONG):
-            return sum(batch.rows_count for batch in self._arrow_batches(("offset",)))
-        total = 0
-        for chunk in self._chunks:
-            headers = chunk.headers
-            if self._check_crcs:
-                _, result = scan_batches(chunk.data, check_crc=True)
-                if result.why is not None:
-                    raise result.why.locate(chunk.segment.path, chunk.position)
-            if self._aborted is not None:
-                headers = headers[~self._aborted.contain(headers)]
-            whole = (headers["base_offset"] >= self.start_offset) & (
-                headers["last_offset"] < self.end_offset
-            )
-            whole &= (headers["records_count"] >= 0) & (headers["magic"] > 1)
-            offsets_count = headers["last_offset"] - headers["base_offset"] + 1
-            whole &= headers["records_count"] <= offsets_count  # more is damage [DUR-87]
-            is_data = (headers["attributes"] & CONTROL_ATTRIBUTE) == 0
-            total += int(headers["records_count"][whole & is_data].sum())
-            for row in headers[~whole]:
-                begin = int(row["position"])
-                data = chunk.data[begin : begin + int(row["size_bytes"])]
-                total += len(self._decoded(chunk, data, begin))
-        return total
-
-    def _decoded(
-        self, chunk: Chunk, data: memoryview, begin: int = 0
-    ) -> list[tuple[int, int, bytes | None, bytes | None]]:
-        with chunk._replace(position=chunk.position + begin).naming_the_file():
-            return decode_tuples(
-                data,
-                self._codecs,
-                start_offset=self.start_offset,
-                end_offset=self.end_offset,
-                check_crc=self._check_crcs,
-                aborted=self._aborted,
-            )
+        """Return the number of records: all are looked at, for a header may say something else."""
+        return sum(batch.rows_count for batch in self._arrow_batches(("offset",)))
 
     def batches(self) -> Iterator[RecordBatch]:
         """Yield the batches that reach into the range, control batches too.
@@ -195,8 +162,18 @@ class LogScan:
     def arrow_batches(
         self, rows: int = MAX_BATCH_ROWS, max_bytes: int = MAX_BATCH_BYTES
     ) -> Iterator[ArrowBatch]:
-        """Yield Arrow batches of about *rows* rows or *max_bytes* bytes."""
-        return self._arrow_batches(self.columns, rows, max_bytes)
+        """Yield Arrow batches of *rows* rows or *max_bytes* bytes, or a little more.
+
+        A stored batch is not divided: an Arrow batch ends with the one that reaches a bound.
+
+        Parameters
+        ----------
+        rows, max_bytes : int
+            At least 1; bytes of keys, values and headers.
+        """
+        return self._arrow_batches(
+            self.columns, positive("rows", rows), positive("max_bytes", max_bytes)
+        )
 
     def _arrow_batches(
         self, columns: Sequence[str], rows: int = MAX_BATCH_ROWS, max_bytes: int = MAX_BATCH_BYTES

@@ -63,7 +63,7 @@ def _decompress_members(data: memoryview, limit: int) -> bytes:
         size += len(part)
         if size > limit:
             raise LimitExceededError(
-                "gzip data decompresses to too many bytes",
+                "gzip data decompresses to more than max_decompressed_batch_bytes",
                 found=f"more than {limit} bytes",
                 expected=f"at most {limit} bytes",
             )

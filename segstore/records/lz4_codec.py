@@ -99,7 +99,7 @@ def _decompress_frame(data: memoryview, limit: int) -> bytes:
         raise CodecError(f"lz4: {error}") from error
     if len(content) > limit:
         raise LimitExceededError(
-            "an lz4 frame decompresses to too many bytes",
+            "an lz4 frame decompresses to more than max_decompressed_batch_bytes",
             found=f"more than {limit} bytes",
             expected=f"at most {limit} bytes",
         )

@@ -58,7 +58,7 @@ def decompress(data: memoryview, limit: int) -> Buffer:
     declared = _declared_size(data)
     if declared > limit:
         raise LimitExceededError(
-            "a snappy block decompresses to too many bytes",
+            "a snappy block decompresses to more than max_decompressed_batch_bytes",
             found=f"{declared} bytes",
             expected=f"at most {limit} bytes",
         )

@@ -170,7 +170,7 @@ def _decompress_frames(data: memoryview, limit: int) -> bytes:
         size += len(part)
         if size > limit:
             raise LimitExceededError(
-                "zstd data decompresses to too many bytes",
+                "zstd data decompresses to more than max_decompressed_batch_bytes",
                 found=f"more than {limit} bytes",
                 expected=f"at most {limit} bytes",
             )
