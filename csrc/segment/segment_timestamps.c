@@ -227,7 +227,7 @@ sgs_status sgs_segment_find_largest_timestamp(sgs_log_segment *segment, sgs_time
     finder self;
     sgs_timestamp_offset last_entry; /* a look-up; unlike the cached last entry it may run beside an append */
     sgs_timestamp_offset largest;
-    int64_t unread_from = segment->base_offset;
+    int64_t read_up_to = segment->base_offset - 1;
     sgs_status status = time_floor(segment, INT64_MAX, &last_entry, err);
     if (status != SGS_OK)
         return status;
@@ -239,7 +239,7 @@ sgs_status sgs_segment_find_largest_timestamp(sgs_log_segment *segment, sgs_time
                 .timestamp = self.header.max_timestamp,
                 .offset = self.header.last_offset,
             };
-        unread_from = self.header.last_offset + 1;
+        read_up_to = self.header.last_offset;
         status = finder_next(&self, err);
     }
     /* Bytes that are no batch: the preallocated tail of a log that somebody else writes [DUR-76], or damage. What the index
@@ -250,7 +250,7 @@ sgs_status sgs_segment_find_largest_timestamp(sgs_log_segment *segment, sgs_time
     finder_deinit(&self);
     if (status != SGS_OK)
         return status;
-    const bool is_unread = !ends_clean && last_entry.offset >= unread_from;
+    const bool is_unread = !ends_clean && last_entry.offset > read_up_to;
     *max_timestamp = is_unread && last_entry.timestamp > largest.timestamp ? last_entry : largest;
     return SGS_OK;
 }
