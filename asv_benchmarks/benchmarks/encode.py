@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pyarrow as pa
 from aiokafka.record.default_records import DefaultRecordBatchBuilder as AiokafkaBuilder
 
@@ -63,27 +65,30 @@ def table_of(records: list[tuple[bytes, bytes]]) -> pa.Table:
 
 
 class AppendArrow(LogBesideFile):
-    """``log.append`` of tables that make a batch of 1 MB each: encoding, CRC and write.
+    """``log.append`` of tables of 1 MB each: encoding, CRC and write.
 
-    Fraction of the speed of raw pwrite of the same bytes.
+    Fraction of the speed of raw pwrite of the same bytes, as many at a time.
     """
 
-    params = ([100, 1000],)
-    param_names = ("value_bytes",)
+    params = ([100, 1000], [16_384, ONE_BATCH])
+    param_names = ("value_bytes", "batch_bytes")
     unit = "ratio"
 
-    def setup(self, value_bytes: int) -> None:
-        self.open_both(max_message_bytes=ONE_BATCH)
+    def setup(self, value_bytes: int, batch_bytes: int) -> None:
+        self.open_both(max_message_bytes=batch_bytes)
         records = key_values(value_bytes, records_in_log(value_bytes))
         rows = ONE_BATCH // (value_bytes + 20)
         self.tables = [table_of(records[i : i + rows]) for i in range(0, len(records), rows)]
         self.rows = len(records)
-        self._append()
-        self.batches = [bytes(batch.data) for batch in self.log.scan().batches()]
-        assert len(self.batches) == len(self.tables)
+        ends = [self.log.append(table).last_offset + 1 for table in self.tables]
+        assert ends[-1] == self.rows
+        self.batches = [
+            b"".join(bytes(batch.data) for batch in self.log.scan(start, end).batches())
+            for start, end in pairwise([0, *ends])
+        ]
         self.log.truncate_fully_and_start_at(0)
 
-    def track_speed_against_raw_pwrite(self, value_bytes: int) -> float:
+    def track_speed_against_raw_pwrite(self, value_bytes: int, batch_bytes: int) -> float:
         return speed_ratio(self._append_and_clear, self.pwrite_batches)
 
     def _append(self) -> None:
