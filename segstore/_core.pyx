@@ -18,8 +18,21 @@ from cpython.exc cimport PyErr_Occurred, PyErr_SetObject
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.memoryview cimport PyMemoryView_FromMemory
 from cpython.object cimport PyObject
-from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_New
-from libc.stdint cimport INT32_MAX, INT64_MAX, INT64_MIN, int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
+from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
+from libc.stdint cimport (
+    INT8_MAX,
+    INT8_MIN,
+    INT32_MAX,
+    INT32_MIN,
+    INT64_MAX,
+    INT64_MIN,
+    int8_t,
+    int16_t,
+    int32_t,
+    int64_t,
+    uint8_t,
+    uint32_t,
+)
 from libc.string cimport memcpy, memset, strlen
 
 from segstore._cython.aborted_transactions cimport *
@@ -58,6 +71,7 @@ import numpy as np
 
 from segstore.errors import (
     STATUS_ERRORS,
+    ArgumentTypeError,
     ClosedError,
     CodecError,
     ForkedHandleError,

@@ -8,6 +8,7 @@ turns a status into an exception.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -109,7 +110,20 @@ class SegstoreError(Exception):
         return self
 
     def __str__(self) -> str:
-        where = [] if self.file is None else [self.file]
+        return self._located(self.file)
+
+    def told_within(self, path: str) -> str:
+        """Return what ``str`` does, for a sentence that names *path*: it is not named again.
+
+        A file below *path* is named from there on.
+        """
+        file = self.file
+        if file is not None:
+            file = None if file == path else file.removeprefix(f"{path}{os.sep}")
+        return self._located(file)
+
+    def _located(self, file: str | None) -> str:
+        where = [] if file is None else [file]
         if self.position is not None:
             where.append(f"position {self.position}")
         return f"{', '.join(where)}: {self.message}" if where else self.message

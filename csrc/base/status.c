@@ -1,7 +1,6 @@
 /* status.c - filling in errors. */
 #include "base/status.h"
 
-#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -44,11 +43,8 @@ sgs_status sgs_fail_at(sgs_error *err, sgs_status status, int64_t position, cons
     va_start(arguments, found_format);
     (void)vsnprintf(err->found, sizeof err->found, found_format, arguments);
     va_end(arguments);
-    if (position >= 0)
-        (void)snprintf(err->message, sizeof err->message, "expected %s, found %s at byte %" PRId64, err->expected,
-                       err->found, position);
-    else
-        (void)snprintf(err->message, sizeof err->message, "expected %s, found %s", err->expected, err->found);
+    /* the sentence does not name the position: who prints the error puts it in front, as `position` */
+    (void)snprintf(err->message, sizeof err->message, "expected %s, found %s", err->expected, err->found);
     return status;
 }
 

@@ -70,7 +70,8 @@ typedef struct sgs_error {
  *  @return `status`, so that a caller can `return sgs_fail(...)` */
 sgs_status sgs_fail(sgs_error *err, sgs_status status, const char *format, ...) SGS_PRINTF(3, 4);
 
-/** Fill `err` for bad bytes: where they are, what was expected, what was found (formatted). The message is made of them.
+/** Fill `err` for bad bytes: where they are, what was expected, what was found (formatted). The message is made of the
+ *  last two.
  *  @param position  byte position in the file or buffer, -1 when it does not apply */
 sgs_status sgs_fail_at(sgs_error *err, sgs_status status, int64_t position, const char *expected,
                        const char *found_format, ...) SGS_PRINTF(5, 6);

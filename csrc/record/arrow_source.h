@@ -126,12 +126,15 @@ static inline bool sgs_arrow_headers_cell(const sgs_arrow_headers *column, int64
     return *start >= 0 && *end >= *start && *end <= column->elements_count && *end - *start <= INT32_MAX;
 }
 
-/** Entry `entry` (an index of sgs_arrow_headers_cell). @return false: a null key or entry, or descending offsets */
+/** Entry `entry` (an index of sgs_arrow_headers_cell); of a null entry both key and value are null, which no record
+ *  has. @return false: descending offsets, or an index outside its dictionary */
 static inline bool sgs_arrow_header(const sgs_arrow_headers *column, int64_t entry, sgs_record_header *header)
 {
-    if (!sgs_arrow_is_valid(column->element_validity, column->element_first + entry))
-        return false;
-    return sgs_arrow_binary_cell(&column->key, entry, &header->key) && header->key.size >= 0 &&
+    if (!sgs_arrow_is_valid(column->element_validity, column->element_first + entry)) {
+        header->key = header->value = (sgs_bytes){ .data = NULL, .size = -1 };
+        return true;
+    }
+    return sgs_arrow_binary_cell(&column->key, entry, &header->key) &&
            sgs_arrow_binary_cell(&column->value, entry, &header->value);
 }
 

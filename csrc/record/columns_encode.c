@@ -167,7 +167,9 @@ static sgs_status bound_headers(const cells *all, int64_t row, row_cells *cell, 
     for (int64_t i = cell->headers_start; i < cell->headers_end; ++i) {
         sgs_record_header header;
         if (!sgs_arrow_header(&all->headers, i, &header))
-            return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": a null header key or broken offsets", row);
+            return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": broken offsets or indices in a header", row);
+        if (header.key.size < 0)
+            return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": a null header key", row);
         cell->bound += HEADER_OVERHEAD + (int64_t)header.key.size + (header.value.size > 0 ? header.value.size : 0);
     }
     return SGS_OK;

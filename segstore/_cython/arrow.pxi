@@ -49,8 +49,20 @@ cdef object array_capsule(ArrowArray *source):
     return PyCapsule_New(array, "arrow_array", free_array)
 
 
+cdef void *capsule_content(object capsule, const char *name) except NULL:
+    """What a foreign producer gave as the capsule *name*; it may be anything."""
+    if not PyCapsule_IsValid(capsule, name):
+        expected = f"a capsule named {name.decode('ascii')}"
+        raise ArgumentTypeError(
+            f"the Arrow data cannot be read: it must give {expected}, not {type(capsule).__name__}",
+            found=type(capsule).__name__,
+            expected=expected,
+        )
+    return PyCapsule_GetPointer(capsule, name)
+
+
 cdef int take_schema(object capsule, ArrowSchema *target) except -1:
-    cdef ArrowSchema *source = <ArrowSchema *>PyCapsule_GetPointer(capsule, "arrow_schema")
+    cdef ArrowSchema *source = <ArrowSchema *>capsule_content(capsule, "arrow_schema")
     if source.release == NULL:
         raise IllegalStateError("the Arrow schema was taken before")
     target[0] = source[0]
@@ -59,7 +71,7 @@ cdef int take_schema(object capsule, ArrowSchema *target) except -1:
 
 
 cdef int take_array(object capsule, ArrowArray *target) except -1:
-    cdef ArrowArray *source = <ArrowArray *>PyCapsule_GetPointer(capsule, "arrow_array")
+    cdef ArrowArray *source = <ArrowArray *>capsule_content(capsule, "arrow_array")
     if source.release == NULL:
         raise IllegalStateError("the Arrow array was taken before")
     target[0] = source[0]
@@ -83,7 +95,7 @@ cdef class _ArrowChunks:
         self.array.release = NULL
         if hasattr(data, "__arrow_c_stream__"):
             self.capsule = data.__arrow_c_stream__()
-            stream = <ArrowArrayStream *>PyCapsule_GetPointer(self.capsule, "arrow_array_stream")
+            stream = <ArrowArrayStream *>capsule_content(self.capsule, "arrow_array_stream")
             if stream.release == NULL:
                 raise IllegalStateError("the Arrow stream was taken before")
             with nogil:
@@ -92,7 +104,14 @@ cdef class _ArrowChunks:
                 self.schema.release = NULL
                 self.raise_last_error(stream, failed)
         elif hasattr(data, "__arrow_c_array__"):
-            schema, array = data.__arrow_c_array__()
+            pair = data.__arrow_c_array__()
+            if not isinstance(pair, tuple) or len(pair) != 2:
+                raise ArgumentTypeError(
+                    f"the Arrow data cannot be read: it must give two capsules, not {type(pair).__name__}",
+                    found=type(pair).__name__,
+                    expected="a pair of capsules",
+                )
+            schema, array = pair
             take_schema(schema, &self.schema)
             take_array(array, &self.array)
             self.is_single = True

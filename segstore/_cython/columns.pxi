@@ -15,7 +15,14 @@ cdef sgs_columns_options columns_options(object columns, str topic, int32_t part
                 found=repr(columns),
                 expected="a sequence of names",
             )
-        names = list(columns)
+        try:
+            names = list(columns)
+        except TypeError:
+            raise ArgumentTypeError(
+                f"columns must be a sequence of names, not {type(columns).__name__}",
+                found=type(columns).__name__,
+                expected="a sequence of names",
+            ) from None
         for i, column in enumerate(names):
             if column not in COLUMN_NAMES:
                 raise IllegalArgumentError(

@@ -49,7 +49,7 @@ def check_column_names(data):
     cdef ArrowSchema *schema
     cdef sgs_error err
     capsule = data.__arrow_c_schema__()
-    schema = <ArrowSchema *>PyCapsule_GetPointer(capsule, "arrow_schema")
+    schema = <ArrowSchema *>capsule_content(capsule, "arrow_schema")
     check(sgs_columns_source_check(schema, &err), &err)
 
 

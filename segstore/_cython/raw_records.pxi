@@ -93,11 +93,14 @@ def base_offset_of(batch, CodecTable codecs not None):
     return offset
 
 
-def iterate_raw_records(batch, CodecTable codecs not None, *, bint check_crc=False, str iteration="streaming"):
+def iterate_raw_records(batch, CodecTable codecs not None, *, bint check_crc=False, iteration="streaming"):
     """Records of one batch as Kafka's iterators give them, control records included."""
-    kind = ITERATIONS.get(iteration)
-    if kind is None:
+    names = ", ".join(ITERATIONS)
+    if not isinstance(iteration, str):
+        kind = type(iteration).__name__
+        raise ArgumentTypeError(f"iteration must be one of {names}, not {kind}", found=kind, expected=names)
+    if iteration not in ITERATIONS:
         raise IllegalArgumentError(
-            f"no iteration {iteration!r}", found=iteration[:80], expected=" or ".join(ITERATIONS)
+            f"iteration must be one of {names}, not {iteration[:80]!r}", found=repr(iteration[:80]), expected=names
         )
-    return _RawRecordIterator(batch, codecs, kind, check_crc)
+    return _RawRecordIterator(batch, codecs, ITERATIONS[iteration], check_crc)

@@ -103,13 +103,42 @@ cdef tuple checked_headers(object headers):
     cdef list checked = []
     if headers is None:
         return ()
-    for header in headers:
+    try:
+        pairs = iter(headers)
+    except TypeError:
+        raise RecordTypeError(
+            f"the headers are {type(headers).__name__}",
+            found=type(headers).__name__,
+            expected="(str, bytes or None) pairs",
+        ) from None
+    for header in pairs:
         if not isinstance(header, (tuple, list)) or len(header) != 2 or not isinstance(header[0], str):
             raise RecordTypeError(
                 "a header is no (str, bytes) pair", found=type(header).__name__, expected="(str, bytes or None)"
             )
         checked.append((str(header[0]), checked_bytes(header[1], "the value of a header")))
     return tuple(checked)
+
+
+cdef int64_t checked_integer(object value, str name, int64_t low, int64_t high) except? -2:
+    """An int, or what stands for one exactly, from *low* to *high*."""
+    cdef int64_t number
+    if not is_index(value):
+        raise ArgumentTypeError(
+            f"{name} must be an integer, not {type(value).__name__}",
+            found=type(value).__name__,
+            expected="an integer",
+        )
+    try:
+        number = value
+        if low <= number <= high:
+            return number
+        found = str(number)
+    except OverflowError:
+        found = "a number of more than 64 bits"
+    raise IllegalArgumentError(
+        f"{name} must be from {low} to {high}, not {found}", found=found, expected=f"{low} to {high}"
+    )
 
 
 @cython.final
@@ -134,8 +163,8 @@ cdef class Record:
 
     # __init__, not __cinit__: the decoder makes records by the thousand and fills the fields itself (record_of)
     # keywords only: Record(key, value) and Record(value, key) look the same, and one of them is wrong
-    def __init__(self, *, key=None, value=None, headers=(), timestamp=None, int64_t offset=-1,
-                 int8_t timestamp_type=0, int32_t leader_epoch=-1, str topic not None="", int32_t partition=-1):
+    def __init__(self, *, key=None, value=None, headers=(), timestamp=None, offset=-1, timestamp_type=0,
+                 leader_epoch=-1, topic="", partition=-1):
         if self.is_complete:
             raise IllegalStateError("a record cannot be changed")
         self.value = checked_bytes(value, "the value")
@@ -148,13 +177,17 @@ cdef class Record:
                     found=type(timestamp).__name__,
                     expected="milliseconds since 1970 as int, or None",
                 )
-            self.timestamp_ms = timestamp
+            self.timestamp_ms = checked_integer(timestamp, "timestamp", INT64_MIN, INT64_MAX)
             self.has_timestamp = True
-        self.offset = offset
-        self.timestamp_type = timestamp_type
-        self.leader_epoch = leader_epoch
-        self.topic = topic
-        self.partition = partition
+        if not isinstance(topic, str):
+            raise ArgumentTypeError(
+                f"topic must be text, not {type(topic).__name__}", found=type(topic).__name__, expected="text"
+            )
+        self.offset = checked_integer(offset, "offset", INT64_MIN, INT64_MAX)
+        self.timestamp_type = <int8_t>checked_integer(timestamp_type, "timestamp_type", INT8_MIN, INT8_MAX)
+        self.leader_epoch = <int32_t>checked_integer(leader_epoch, "leader_epoch", INT32_MIN, INT32_MAX)
+        self.topic = str(topic)
+        self.partition = <int32_t>checked_integer(partition, "partition", INT32_MIN, INT32_MAX)
         self.is_complete = True
 
     @property

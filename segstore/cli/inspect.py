@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from segstore.cli.output import Progress, count_of, human_bytes, human_time, print_table, write_line
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from segstore._core import Directory
     from segstore.cli.finding import Finding
+    from segstore.records.records_count import RecordsCounts
 
 CODEC_MASK = 0x07
 TRANSACTIONAL_FLAG = 0x10
@@ -101,10 +103,11 @@ class Tallies:
         self.batches: Counter[str] = Counter()
         self.records: Counter[str] = Counter()
         self.size_bytes: Counter[str] = Counter()
+        self.uncounted = 0
         self.transactional = 0
         self.control = 0
 
-    def add(self, rows: NDArray[Any]) -> None:
+    def add(self, rows: NDArray[Any], found: RecordsCounts) -> None:
         """Count the batches of one segment's header table."""
         from segstore.types import Codec
 
@@ -115,8 +118,9 @@ class Tallies:
                 continue
             name = codec.name.lower()
             self.batches[name] += int(chosen.sum())
-            self.records[name] += int(rows["records_count"][chosen].sum())
+            self.records[name] += int(found.counts[chosen].sum())
             self.size_bytes[name] += int(rows["size_bytes"][chosen].sum())
+        self.uncounted += len(found.uncounted)
         self.transactional += int(((rows["attributes"] & TRANSACTIONAL_FLAG) != 0).sum())
         self.control += int(((rows["attributes"] & CONTROL_FLAG) != 0).sum())
 
@@ -125,6 +129,7 @@ class Tallies:
         return {
             "batches": self.batches.total(),
             "records": self.records.total(),
+            "uncounted_batches": self.uncounted,
             "transactional_batches": self.transactional,
             "control_batches": self.control,
             "codecs": {
@@ -141,14 +146,18 @@ class Tallies:
 def _segment(directory: Directory, context: Any, base: int, tallies: Tallies) -> dict[str, Any]:
     import segstore._core as _core
     from segstore.log.partition_directory import file_name
+    from segstore.records.compression import codec_table
+    from segstore.records.records_count import count_records
 
     segment = _core.LogSegment(context, base)
     try:
         rows, scan = segment.scan(check_crc=False, expected_offset=base)
     finally:
         segment.close()
-    tallies.add(rows)
-    info = directory.info(file_name(base, "log"))
+    name = file_name(base, "log")
+    found = count_records(rows, partial(directory.read_range, name), codec_table())
+    tallies.add(rows, found)
+    info = directory.info(name)
     facts: dict[str, Any] = {
         "base_offset": base,
         "last_offset": scan.next_offset - 1 if len(rows) else None,
@@ -158,7 +167,7 @@ def _segment(directory: Directory, context: Any, base: int, tallies: Tallies) ->
         "scan_stopped": scan.stop,
         "modified_ms": info.modified_ms,
         "batches": len(rows),
-        "records": int(rows["records_count"].sum()),
+        "records": found.total,
         "max_timestamp": scan.max_timestamp if len(rows) else None,
         "leader_epochs": sorted({int(epoch) for epoch in rows["partition_leader_epoch"]}),
     }
@@ -179,10 +188,12 @@ def _print(facts: dict[str, Any]) -> None:
         for name, codec in facts["codecs"].items()
     )
     segments = count_of(len(facts["segments"]), "segment")
+    uncounted = count_of(facts["uncounted_batches"], "batch", "batches")
     lines = {
         "topic id": facts["topic_id"],
         "size": f"{human_bytes(facts['size_bytes'])} in {segments}",
         "records": f"{facts['records']} in {count_of(facts['batches'], 'batch', 'batches')}",
+        "not counted": f"{uncounted}, cannot be opened" if facts["uncounted_batches"] else None,
         "batches by codec": codecs,
         "transactional": facts["transactional_batches"] or None,
         "control batches": facts["control_batches"] or None,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from segstore.cli.finding import Finding
 from segstore.cli.index_check import check_indexes
+from segstore.cli.records_check import check_records
 from segstore.cli.state_check import OPEN_REBUILDS, check_state_files, read_state
 from segstore.errors import CorruptLogError, SegstoreError
 from segstore.log.open_forecast import OpenForecast, forecast_open
@@ -103,7 +104,7 @@ def check_partition(
             finally:
                 segment.close()
             check.batches += len(rows)
-            check.records += int(rows["records_count"].sum())
+            check_records(check, directory, base, rows)
             expected, epoch = scan.next_offset, scan.last_epoch
             _judge_scan(check, base, size, scan)
             sealed = following is not None

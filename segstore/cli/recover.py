@@ -66,7 +66,7 @@ def _recover(path: str, progress: Progress, *, as_json: bool) -> int:
         if as_json:
             write_line(json.dumps({"path": path, "error": f"{type(error).__name__}: {error}"}))
         else:
-            write_line(f"{path}: cannot be repaired: {error}")
+            write_line(f"{path}: cannot be repaired: {error.told_within(path)}")
         return 1
     left = check_partition(path, progress).findings
     damaged = [finding.file for finding in left if finding.file.endswith(INDEX_FILES)]

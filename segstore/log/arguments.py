@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import operator
 import os
-from typing import Any
+from typing import Any, Final
 
 from segstore.config import MAX_LONG, MIN_LONG
 from segstore.errors import ArgumentTypeError, IllegalArgumentError
 from segstore.types import Isolation
+
+MIN_INT: Final = -(2**31)
+MAX_INT: Final = 2**31 - 1
 
 
 def integer(name: str, value: object) -> int:
@@ -27,11 +30,23 @@ def integer(name: str, value: object) -> int:
         raise _wrong_type(name, value, "an integer") from None
     if not MIN_LONG <= number <= MAX_LONG:
         raise IllegalArgumentError(
-            f"{name} must fit in 64 bits, {value!r} does not",
-            found=repr(value)[:80],
+            f"{name} must fit in 64 bits, {_shown(value)} does not",
+            found=_shown(value),
             expected=f"{MIN_LONG} to {MAX_LONG}",
         )
     return number
+
+
+def leader_epoch(value: object) -> int:
+    """Return *value*, an integer of the 32 bits that a batch has for its leader epoch."""
+    epoch = integer("leader_epoch", value)
+    if not MIN_INT <= epoch <= MAX_INT:
+        raise IllegalArgumentError(
+            f"leader_epoch must fit in 32 bits, {epoch} does not",
+            found=str(epoch),
+            expected=f"0 to {MAX_INT}",
+        )
+    return epoch
 
 
 def natural(name: str, value: object) -> int:
@@ -89,6 +104,14 @@ def path_text(name: str, value: object) -> str:
     return text
 
 
+def names(name: str, value: object) -> tuple[Any, ...]:
+    """Return the names that *value*, a sequence, holds; which are right is not looked at."""
+    try:
+        return tuple(value)  # type: ignore[arg-type]
+    except TypeError:
+        raise _wrong_type(name, value, "a sequence of names") from None
+
+
 def instance(name: str, value: object, kind: type, expected: str) -> None:
     """Refuse what is no *kind*."""
     if not isinstance(value, kind):
@@ -109,6 +132,15 @@ def isolation_of(value: object) -> Isolation:
 
 
 def _wrong_type(name: str, value: object, expected: str) -> ArgumentTypeError:
+    shown = _shown(value)
     return ArgumentTypeError(
-        f"{name} must be {expected}, not {value!r}", found=repr(value)[:80], expected=expected
+        f"{name} must be {expected}, not {shown}", found=shown, expected=expected
     )
+
+
+def _shown(value: object) -> str:
+    """Return a short text for *value*, which may be anything; its ``__repr__`` may fail."""
+    try:
+        return repr(value)[:80]
+    except Exception:  # noqa: BLE001 - also an int of more digits than Python writes
+        return f"an object of type {type(value).__name__}"

@@ -348,10 +348,10 @@ class Flusher:
             raise ClosedError("the log is closed", file=self._local_log.directory.path)
 
     def _failed(self) -> SegstoreError:
-        cause = self.failure
+        cause, path = self.failure, self._local_log.directory.path
+        told = "" if cause is None else f": {cause.told_within(path)}"
         error = FsyncFailedError(
-            f"a sync failed and is not tried again; the log is read-only: {cause}",
-            file=self._local_log.directory.path,
+            f"a sync failed and is not tried again; the log is read-only{told}", file=path
         )
         error.__cause__ = cause
         return error

@@ -17,7 +17,7 @@ from segstore.errors import (
     RecordTooLargeError,
     SegstoreError,
 )
-from segstore.log.arguments import integer
+from segstore.log import arguments
 from segstore.log.checkpoints import LogState
 from segstore.log.log_loader import write_state
 from segstore.log.log_reader import LogReader
@@ -71,7 +71,8 @@ class LogAppender(LogReader):
     def _refuse(self, cause: SegstoreError) -> NoReturn:
         """Raise the first error again, as what it has made of the log [DUR-38]."""
         raise LogReadOnlyError(
-            f"the log takes no changes since an earlier error: {cause}", file=self.path
+            f"the log takes no changes since an earlier error: {cause.told_within(self.path)}",
+            file=self.path,
         ) from cause
 
     def append(self, records: object, *, timestamp: int | None = None) -> LogAppendInfo:
@@ -106,7 +107,9 @@ class LogAppender(LogReader):
         """
         self._require_writable()
         now_ms = _core.wall_clock_ms()
-        default_timestamp = now_ms if timestamp is None else integer("timestamp", timestamp)
+        default_timestamp = (
+            now_ms if timestamp is None else arguments.integer("timestamp", timestamp)
+        )
         if type(records) is list:  # the common case, by the shortest way [D11]
             batches = _core.encode_records(
                 records, self._batch_options, self._codecs, default_timestamp, self._batch_bytes
@@ -157,6 +160,8 @@ class LogAppender(LogReader):
         Source: [APP-1, APP-4, APP-8]; Kafka ``UnifiedLog.appendAsLeader``.
         """
         self._require_writable()
+        if leader_epoch is not None:
+            leader_epoch = arguments.leader_epoch(leader_epoch)
         now_ms = _core.wall_clock_ms()
         data, headers = self._input.analyse(batches, now_ms)
         size = len(memoryview(data))
@@ -192,7 +197,8 @@ class LogAppender(LogReader):
         Source: [APP-2, APP-9]; Kafka ``UnifiedLog.appendAsFollower``.
         """
         self._require_writable()
-        data, headers = self._input.analyse_for_follower(batches, leader_epoch)
+        epoch = arguments.leader_epoch(leader_epoch)
+        data, headers = self._input.analyse_for_follower(batches, epoch)
         if not len(headers):
             return self._nothing_appended()
         size = len(memoryview(data))
@@ -374,7 +380,11 @@ def _epoch_to_stamp(leader_epoch: int | None, latest: int | None) -> int:
     if leader_epoch is None:
         return 0 if latest is None else latest
     if leader_epoch < 0:
-        raise IllegalArgumentError(f"leader epoch {leader_epoch} is negative")
+        raise IllegalArgumentError(
+            f"leader epoch {leader_epoch} is negative",
+            found=str(leader_epoch),
+            expected="0 or more",
+        )
     if latest is not None and leader_epoch < latest:
         raise InvalidEpochError(
             f"leader epoch {leader_epoch} is older than {latest}, the latest of the log",

@@ -12,7 +12,7 @@ from __future__ import annotations
 from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
-from segstore.errors import CorruptLogError, SegstoreError
+from segstore.errors import CorruptLogError, CorruptRecordError, SegstoreError
 from segstore.log.epoch_changes import epoch_changes
 from segstore.log.partition_directory import INDEX_ENTRY_BYTES, file_name
 
@@ -219,7 +219,7 @@ class LogRecovery:
             try:
                 next_offset, ends_clean = segment.read_next_offset()
             except SegstoreError as error:
-                raise self._damage(segment, f"cannot be read to its end: {error}") from error
+                raise self._damage(segment, "cannot be read to its end", error) from error
             if not ends_clean:
                 raise self._damage(
                     segment, f"ends in bytes that are no batch, behind {next_offset - 1}"
@@ -253,18 +253,19 @@ class LogRecovery:
 
     def _check_is_tail(self, segment: Segment, scan: ScanResult, found: FoundState) -> None:
         """Raise unless what ends the log is at or above the recovery point [DUR-51, DUR-63]."""
-        why = scan.why or f"an incomplete batch at position {scan.valid_bytes}"
+        why = scan.why
+        if why is None:
+            why = CorruptRecordError("an incomplete batch", position=scan.valid_bytes)
         point = found.recovery_point
         if point is not None and scan.next_offset < point:
-            raise self._damage(
-                segment, f"{why}; records from {scan.next_offset} to {point - 1} had been synced"
-            ) from scan.why
+            what = f"records from {scan.next_offset} to {point - 1} had been synced"
+            raise self._damage(segment, what, why) from scan.why
         if (
             point is None
             and scan.stop == "order"
             and not self._repeats_earlier_batch(segment, scan.valid_bytes)
         ):
-            raise self._damage(segment, f"{why}, and there is no recovery point") from scan.why
+            raise self._damage(segment, "there is no recovery point", why) from scan.why
 
     def _repeats_earlier_batch(self, segment: Segment, position: int) -> bool:
         """Whether the batch at *position* is byte for byte one that came before [DUR-63]."""
@@ -286,11 +287,23 @@ class LogRecovery:
         last = segment.base_offset - 1
         return self._damage(segment, f"records {next_offset} to {last} are missing before it")
 
-    def _damage(self, segment: Segment, what: str) -> CorruptLogError:
-        return CorruptLogError(
+    def _damage(
+        self, segment: Segment, what: str, why: SegstoreError | None = None
+    ) -> CorruptLogError:
+        """Make the error that refuses the log; the place of *why* is its own, and named once."""
+        error = CorruptLogError(
             f"{what}. Nothing was changed; read_only=True opens the log as it is",
             file=segment.path,
         )
+        if why is None:
+            return error
+        is_here = why.file is None or why.file == segment.path
+        said = why.message if is_here else str(why)
+        error.message = f"{said}; {error.message}"
+        error.args = (error.message,)
+        if is_here:
+            error.position, error.found, error.expected = why.position, why.found, why.expected
+        return error
 
     def _set_aside(self, segments: list[Segment]) -> None:
         """Take segments out, highest first, so that what is left is a prefix at any time."""

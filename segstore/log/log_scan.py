@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from segstore._core import ArrowStream, ColumnDecoder, decode_tuples, iterate_records
 from segstore.config import MAX_LONG, MIN_LONG
 from segstore.errors import IllegalArgumentError, SegstoreError
-from segstore.log.arguments import integer, positive
+from segstore.log.arguments import integer, names, positive
 from segstore.log.chunk_reader import Chunk, ChunkReader
 from segstore.records.columns import (
     KAFKA_COLUMNS,
@@ -70,7 +70,7 @@ class LogScan:
     ) -> None:
         self.start_offset = start_offset
         self.end_offset = end_offset
-        self.columns = tuple(KAFKA_COLUMNS if columns is None else columns)
+        self.columns = tuple(KAFKA_COLUMNS) if columns is None else names("columns", columns)
         self._codecs = codecs
         self._topic_partition = topic_partition
         self._aborted = aborted

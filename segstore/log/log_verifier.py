@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
 from segstore.errors import SegstoreError
 from segstore.log.partition_directory import file_name
+from segstore.records.compression import codec_table
+from segstore.records.records_count import count_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,6 +39,9 @@ class SegmentCheck:
     valid_bytes: int
     batches: int
     records: int
+    """In the good batches, as far as these can be opened."""
+    uncounted_batches: int = 0
+    """Good batches that had to be opened to count their records, and could not be."""
     problems: list[str] = field(default_factory=list)
 
 
@@ -69,6 +75,11 @@ class VerifyReport:
     def records(self) -> int:
         """Records in them, control records included."""
         return sum(check.records for check in self.segments)
+
+    @property
+    def uncounted_batches(self) -> int:
+        """Good batches whose records are not counted: damaged inside, or a codec is missing."""
+        return sum(check.uncounted_batches for check in self.segments)
 
     @property
     def size_bytes(self) -> int:
@@ -105,7 +116,7 @@ def verify_log(
             and report.segments[-1].valid_bytes == report.segments[-1].size_bytes
             and local_log.is_contiguous_from(expected)
         )
-        check = _check_segment(segment, expected, is_behind_gap=is_behind_gap)
+        check = _check_segment(local_log.directory, segment, expected, is_behind_gap=is_behind_gap)
         if not check.problems and segment is not segments[-1]:  # that one may be growing
             _check_padding(local_log.directory, segment, check)
         expected = max(expected, check.next_offset)
@@ -116,7 +127,9 @@ def verify_log(
     return report
 
 
-def _check_segment(segment: Segment, expected_offset: int, *, is_behind_gap: bool) -> SegmentCheck:
+def _check_segment(
+    directory: Directory, segment: Segment, expected_offset: int, *, is_behind_gap: bool
+) -> SegmentCheck:
     base = segment.base_offset
     check = SegmentCheck(
         base_offset=base,
@@ -138,7 +151,7 @@ def _check_segment(segment: Segment, expected_offset: int, *, is_behind_gap: boo
     check.next_offset = max(base, scan.next_offset)
     check.valid_bytes = scan.valid_bytes
     check.batches = len(headers)
-    check.records = int(np.maximum(headers["records_count"], 0).sum())
+    _count_records(directory, segment, headers, check)
     if scan.stop != "complete":
         left = check.size_bytes - scan.valid_bytes
         why = scan.why or f"an incomplete batch at position {scan.valid_bytes}"
@@ -150,6 +163,19 @@ def _check_segment(segment: Segment, expected_offset: int, *, is_behind_gap: boo
     except SegstoreError as error:
         check.problems.append(str(error))
     return check
+
+
+def _count_records(
+    directory: Directory, segment: Segment, headers: BatchHeaders, check: SegmentCheck
+) -> None:
+    """Add up what is in the batches; what cannot be opened because it is damaged is a problem."""
+    name = file_name(segment.base_offset, "log")
+    found = count_records(headers, partial(directory.read_range, name), codec_table())
+    check.records = found.total
+    check.uncounted_batches = len(found.uncounted)
+    for row, error in found.damaged:
+        error.file, error.position = segment.path, int(headers["position"][row])
+        check.problems.append(str(error))
 
 
 def _check_offset_index(segment: Segment, headers: BatchHeaders, check: SegmentCheck) -> None:

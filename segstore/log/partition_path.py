@@ -65,13 +65,13 @@ def open_partition_directory(
     except LogNotFoundError as error:
         if read_only:
             raise LogNotFoundError(
-                f"there is no directory {path}{_hint_beside(path)}", file=path
+                f"there is no such directory{_hint_beside(path)}", file=path
             ) from error
         topic_partition = _parse_name(name, path)
         return _make_directory(path), topic_partition
     except NotALogError as error:
         raise NotALogError(
-            f"{path} is a file: give the directory <topic>-<partition> that holds the .log files",
+            "this is a file: give the directory <topic>-<partition> that holds the .log files",
             file=path,
             found="a file",
             expected="a directory",
@@ -172,7 +172,7 @@ def check_file_system(directory: _core.Directory, *, allowed: bool) -> None:
     """Refuse to write on a network file system unless that is *allowed* [DUR-72]."""
     if not allowed and directory.is_network_file_system():
         raise IllegalArgumentError(
-            f"{directory.path} is on a network file system, where locks and syncs may not hold:"
+            "this is a network file system, where locks and syncs may not hold:"
             " allow_network_fs=True writes all the same",
             file=directory.path,
         )

@@ -133,7 +133,8 @@ class ReadOnlyLoader(LogLoader):
             except LogNotFoundError:
                 continue  # its writer deleted it while we looked
             except SegstoreError as error:
-                self._report.warnings.append(f"{segment.name} cannot be read to its end: {error}")
+                told = error.told_within(segment.path)
+                self._report.warnings.append(f"{segment.name} cannot be read to its end: {told}")
                 continue
             if state.contiguous_from <= end < following.base_offset:
                 last = following.base_offset - 1

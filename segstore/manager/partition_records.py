@@ -6,7 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from segstore._core import Record, check_column_names
-from segstore.errors import IllegalArgumentError, RecordTypeError
+from segstore.errors import IllegalArgumentError, RecordTypeError, SegstoreError
 from segstore.records.partitioner import partition_for_key
 
 if TYPE_CHECKING:
@@ -157,7 +157,9 @@ def arrow_batches(data: Any) -> Iterator[pa.RecordBatch]:
             batch = pa.record_batch(data)
             check_column_names(batch.schema)
             yield batch
-    except (pa.ArrowException, OSError) as error:
+    except SegstoreError:  # of the names
+        raise
+    except (pa.ArrowException, OSError, TypeError, ValueError) as error:
         raise IllegalArgumentError(
             f"the Arrow data cannot be read: {error}",
             found=type(data).__name__,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segstore._core import iterate_records, scan_batches
-from segstore.errors import IllegalArgumentError
+from segstore.errors import ArgumentTypeError, IllegalArgumentError
 from segstore.records.compression import codec_table
 from segstore.records.record_batch import RecordBatch
 
@@ -60,9 +60,7 @@ class MemoryRecords:
     def __init__(
         self, data: Buffer, codecs: CodecTable | None = None, *, check_crc: bool = True
     ) -> None:
-        view = memoryview(data)
-        if not view.c_contiguous:
-            raise IllegalArgumentError("the batches must lie one behind the other in memory")
+        view = _view_of(data)
         headers, result = scan_batches(view, check_crc=check_crc)
         if result.why is not None:
             raise result.why
@@ -99,3 +97,25 @@ class MemoryRecords:
 
     def __repr__(self) -> str:
         return f"MemoryRecords({len(self)} batches, {self.size_bytes} bytes)"
+
+
+def _view_of(data: Buffer) -> memoryview:
+    kind = type(data).__name__
+    expected = "bytes or another buffer, contiguous in memory"
+    try:
+        view = memoryview(data)
+    except TypeError:
+        raise ArgumentTypeError(
+            f"the batches must be bytes, not {kind}", found=kind, expected=expected
+        ) from None
+    except ValueError as error:  # a memoryview that was released
+        raise IllegalArgumentError(
+            f"the batches cannot be read: {error}", found=kind, expected=expected
+        ) from None
+    if not view.c_contiguous:
+        raise IllegalArgumentError(
+            "the batches must lie one behind the other in memory",
+            found="a memoryview with steps",
+            expected=expected,
+        )
+    return view

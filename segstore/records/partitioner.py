@@ -38,7 +38,8 @@ def partition_for_key(key: bytes | None, partitions_count: int) -> int:
     if key is None:
         return next(_turns) % partitions_count
     try:
-        return (murmur2(key) & POSITIVE) % partitions_count
+        content = key if type(key) is bytes else bytes(memoryview(key))  # also one with steps
+        return (murmur2(content) & POSITIVE) % partitions_count
     except TypeError:
         raise ArgumentTypeError(
             f"a key is bytes or None, not {key!r}",

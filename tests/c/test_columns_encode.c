@@ -320,6 +320,8 @@ TEST(what_cannot_be_read_is_refused_by_name)
     expect_refused(&f, "row 1: a null header key");
     f.t.entry_buffers[0][0] = no_bits;
     expect_refused(&f, "row 1: a null header key");
+    f.t.entry_buffers[0][1] = descending;
+    expect_refused(&f, "broken offsets or indices in a header");
     REQUIRE_OK(find(&f), &err);
     EXPECT_STATUS(encode(&f, 0, 6, 1000), SGS_ILLEGAL_ARGUMENT);
     EXPECT_STATUS(encode(&f, -1, 2, 1000), SGS_ILLEGAL_ARGUMENT);

@@ -33,6 +33,27 @@ def test_the_version_is_the_packages():
     assert (done.returncode, done.stdout) == (0, f"segstore {segstore.__version__}\n".encode())
 
 
+def test_dump_has_kafkas_version_option():
+    """[format.md 18.1] The version on stdout, exit code 0."""
+    for arguments in (["--version"], ["--version", "--files", "a.log"]):
+        done = run_segstore("dump", *arguments)
+        said = f"segstore {segstore.__version__}\n".encode()
+        assert (done.returncode, done.stdout, done.stderr) == (0, said, b"")
+
+
+def test_dump_without_files_answers_as_kafkas_tool():
+    """[format.md 18.1] On stderr, exit code 1: the purpose when nothing is typed, else what lacks."""
+    bare = run_segstore("dump")
+    lacking = run_segstore("dump", "--print-data-log")
+
+    assert (bare.returncode, bare.stdout) == (1, b"")
+    assert bare.stderr.startswith(b"Print .log, .checkpoint, ")
+    assert (lacking.returncode, lacking.stdout) == (1, b"")
+    assert lacking.stderr.startswith(b'Missing required argument "[files]"\nusage: segstore dump')
+    assert b"\nusage: segstore dump" in bare.stderr
+    assert b"--deep-iteration" in bare.stderr
+
+
 def test_help_lists_all_commands():
     """Also of each command, without importing the others."""
     listed = run_segstore("--help").stdout.decode()
@@ -70,7 +91,6 @@ def test_each_command_has_a_help(command: str):
         ["verify", "empty"],
         ["verify"],
         ["recover", "empty"],
-        ["dump"],
         ["dump", "--files", "x.log"],
         ["append", "x-0", "-K", ""],
         ["append", "x-0", "--partitions", "3"],

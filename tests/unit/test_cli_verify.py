@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 import os
+import struct
 from typing import TYPE_CHECKING
 
 import pytest
 
 import segstore
-from segstore import cli
+from segstore import _core, cli
 from segstore.cli.partition_check import check_partition
 
 if TYPE_CHECKING:
@@ -275,3 +276,38 @@ def test_recover_makes_no_log_where_none_is(tmp_path: Path):
     assert cli.main(["recover", str(tmp_path / "orders-0")]) == 2
     assert cli.main(["recover", str(tmp_path)]) == 2
     assert list(tmp_path.iterdir()) == []
+
+
+def test_records_of_old_logs_are_counted(golden, capsys):
+    """[format.md 7] A compressed message set of magic 0 or 1 is opened for it."""
+    path = golden / "legacy-v1" / "data" / "older-0"
+    with segstore.open(path, read_only=True) as log:
+        records, batches = len(list(log)), len(list(log.scan().batches()))
+
+    cli.main(["verify", "-q", str(path)])
+    assert f"{batches} batches, {records} records" in capsys.readouterr().out
+    assert cli.main(["inspect", "-q", str(path), "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+
+    assert (facts["records"], facts["batches"], facts["uncounted_batches"]) == (records, batches, 0)
+    assert sum(codec["records"] for codec in facts["codecs"].values()) == records
+    assert sum(segment["records"] for segment in facts["segments"]) == records
+
+
+def test_a_count_that_no_batch_holds_is_a_finding(tmp_path, capsys):
+    """[DUR-87] 64 bytes whose header claims 2^31 - 1 records in no bytes."""
+    claim = 2**31 - 1
+    body = struct.pack(">hiqqqhii", 0, claim - 1, 0, 0, -1, -1, -1, claim) + b"abc"
+    head = struct.pack(">qiibI", 0, len(body) + 9, 0, 2, _core.crc32c(body))
+    (tmp_path / "a-0").mkdir()
+    (tmp_path / "a-0" / f"{0:020d}.log").write_bytes(head + body)
+
+    assert cli.main(["verify", "-q", str(tmp_path / "a-0")]) == 1
+    said = capsys.readouterr().out
+    assert "1 batch, 0 records" in said
+    assert "byte 0, offset 0: " in said
+    assert "cannot be read" in said
+    assert cli.main(["inspect", "-q", str(tmp_path / "a-0")]) == 0
+    said = capsys.readouterr().out
+    assert "records: 0 in 1 batch" in said
+    assert "not counted: 1 batch, cannot be opened" in said

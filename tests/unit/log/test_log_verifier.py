@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import os
+import shutil
+import struct
+import time
 from pathlib import Path
 
 import pytest
 
+from segstore import _core
+from segstore.log import log_verifier
 from tests.log_kit import TIME
 
 RECORD = b"x" * 20
@@ -112,3 +117,69 @@ def test_a_writer_verifies_what_it_has_written(new_log):
         log.append([(TIME - number, None, RECORD)])
         assert log.verify().ok
     assert log.verify().records == 10
+
+
+EMPTY_CLAIM = 2**31 - 1
+
+
+@pytest.mark.parametrize("name", ["legacy-v0/data/oldest-0", "legacy-v1/data/older-0"])
+def test_records_of_compressed_message_sets_are_counted(new_log, golden, tmp_path, name):
+    """[format.md 7] Their headers have no count: each is opened."""
+    if not (golden / name).exists():
+        pytest.skip("not in the packed choice of golden cases")
+    path = shutil.copytree(golden / name, tmp_path / Path(name).name)
+    log = new_log(path, read_only=True)
+    report = log.verify()
+
+    assert any(one.codec != 0 for one in log.scan().batches())
+    assert report.ok
+    assert report.records == len(list(log))
+    assert report.batches == len(list(log.scan().batches()))
+    assert report.uncounted_batches == 0
+    if path.name == "oldest-0":
+        assert (report.records, report.batches) == (730, 125)
+
+
+def claiming(count: int, last_offset_delta: int, content: bytes = b"") -> bytes:
+    """A batch of magic 2 with a right CRC and a wrong count."""
+    body = struct.pack(">hiqqqhii", 0, last_offset_delta, TIME, TIME, -1, -1, -1, count) + content
+    head = struct.pack(">qiibI", 0, len(body) + 9, 0, 2, _core.crc32c(body))
+    return head + body
+
+
+@pytest.mark.parametrize(
+    ("data", "records"),
+    [
+        (claiming(EMPTY_CLAIM, EMPTY_CLAIM - 1, b"abc"), 0),
+        (claiming(EMPTY_CLAIM, 0), 0),
+        (claiming(-5, 0), 0),
+        (claiming(2, 0, b"\x0c\0\0\0\x01\x01\0"), 0),
+    ],
+)
+def test_records_that_do_not_fit_their_batch_are_damage(new_log, tmp_path, data, records):
+    """[DUR-87] Told at once; nothing is counted that is not there."""
+    path = tmp_path / "topic-0"
+    path.mkdir()
+    (path / f"{0:020d}.log").write_bytes(data)
+    began = time.monotonic()
+    report = new_log(path, read_only=True).verify()
+
+    assert time.monotonic() - began < 5
+    assert (report.ok, report.records, report.uncounted_batches) == (False, records, 1)
+    assert len(report.problems) == 1
+    assert "position 0" in report.problems[0]
+
+
+def test_a_batch_that_cannot_be_opened_is_said_to_be_uncounted(new_log, golden, tmp_path):
+    """A library that is missing is no damage."""
+    path = shutil.copytree(golden / "legacy-v1" / "data" / "older-0", tmp_path / "older-0")
+    log = new_log(path, read_only=True)
+    whole = log.verify()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log_verifier, "codec_table", lambda: _core.CodecTable({}))
+        report = log.verify()
+
+    assert report.ok
+    assert 0 < report.records < whole.records
+    assert report.uncounted_batches == sum(one.codec != 0 for one in log.scan().batches())
+    assert report.to_dict()["segments"][0]["uncounted_batches"] > 0

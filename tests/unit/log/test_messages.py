@@ -110,3 +110,50 @@ def test_a_batch_too_large_names_the_limit(new_log, tmp_path):
             append()
         assert caught.value.expected == "at most 100 bytes"
         assert caught.value.found == f"{len(batch)} bytes"
+
+
+def test_damage_names_its_file_and_its_byte_once(new_log, tmp_path):
+    """[DUR-51] As an error of its own, and as the reason of the one that refuses the log."""
+    log = new_log(durability="sync")
+    for value in (b"1", b"2", b"3"):
+        log.append([(None, value)])
+    second = list(log.scan().batches())[1].position
+    log.close()
+    file = tmp_path / "topic-0" / "00000000000000000000.log"
+    content = bytearray(file.read_bytes())
+    content[second + 65] ^= 1
+    file.write_bytes(content)
+
+    with pytest.raises(segstore.CorruptRecordError) as read:
+        list(new_log(read_only=True))
+    for marker in tmp_path.rglob("*clean*"):
+        marker.unlink()
+    with pytest.raises(segstore.CorruptLogError) as refused:
+        new_log()
+
+    for error in (read.value, refused.value):
+        said = str(error)
+        assert said.startswith(f"{file}, position {second}: ")
+        assert said.count(str(tmp_path)) == 1
+        assert said.count("position") == 1
+        assert " at byte " not in said
+        assert (error.position, error.found is None, error.expected is None) == (second, 0, 0)
+    assert "records from 1 to 2 had been synced" in str(refused.value)
+
+
+def test_an_error_within_a_sentence_does_not_name_the_path_again():
+    error = segstore.CorruptRecordError("bad", file="/logs/a-0/7.log", position=5)
+    assert str(error) == "/logs/a-0/7.log, position 5: bad"
+    assert error.told_within("/logs/a-0/7.log") == "position 5: bad"
+    assert error.told_within("/logs/a-0") == "7.log, position 5: bad"
+    assert error.told_within("/logs/a") == str(error)
+    assert segstore.CorruptRecordError("bad").told_within("/logs") == "bad"
+
+
+def test_a_path_that_is_not_there_is_named_once(tmp_path):
+    for path in (tmp_path / "no-0", tmp_path / "file-0"):
+        if path.name == "file-0":
+            path.write_bytes(b"")
+        with pytest.raises(segstore.SegstoreError) as caught:
+            segstore.open(path, read_only=True)
+        assert str(caught.value).count(str(path)) == 1, str(caught.value)
