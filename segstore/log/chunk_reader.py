@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from segstore._core import BatchHeaders, FetchedBytes
     from segstore.log.local_log import LocalLog
     from segstore.log.segment import Segment
+    from segstore.log.transaction_walk import Damage
     from segstore.types import LogOffsetMetadata
 
 CHUNK_BYTES: Final = 1024 * 1024
@@ -53,11 +54,14 @@ class ChunkReader:
     start_timestamp : int
         In ms: segments and batches before the first one with such a timestamp are left out, as far
         as the index tells; ``MIN_LONG`` for none.
+    damage : Damage or None
+        Why the range ends before what was asked for; raised behind its last chunk.
     """
 
     __slots__ = (
         "_bound",
         "_cuts_done",
+        "_damage",
         "_end_offset",
         "_local_log",
         "_start_offset",
@@ -73,6 +77,7 @@ class ChunkReader:
         bound: LogOffsetMetadata,
         cuts_done: int,
         start_timestamp: int = MIN_LONG,
+        damage: Damage | None = None,
     ) -> None:
         self._local_log = local_log
         self._start_offset = start_offset
@@ -80,6 +85,7 @@ class ChunkReader:
         self._bound = bound
         self._cuts_done = cuts_done
         self._start_timestamp = start_timestamp
+        self._damage = damage
 
     def __iter__(self) -> Iterator[Chunk]:
         """Yield whole batches of the range, as the log was when the scan was made [DUR-77]."""
@@ -97,6 +103,8 @@ class ChunkReader:
             self._local_log.check_not_cut(self._cuts_done, read_up_to)
             if chunk is not None:
                 yield chunk
+        if self._damage is not None:
+            raise self._damage.error()
 
     def _chunks_as_they_are(self) -> Iterator[Chunk]:
         """Yield whole batches that reach into the range, segment by segment."""

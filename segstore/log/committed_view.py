@@ -1,125 +1,248 @@
 """What a reader of committed data sees: the last stable offset, and the transactions left out.
 
-Computed when it is asked for, from ``.txnindex`` files, the newest producer snapshot that is known
-to be on disk, and the control batches behind it.
+Computed when it is asked for: at first from ``.txnindex`` files, the newest producer snapshot that
+is known to be on disk, and the batches behind it; later from the batches that came since.
 
-Source: [TXX-*, PSM-*]; Kafka ``ProducerStateManager``, ``TransactionIndex``.
+Source: [TXX-*, LSO-*, LOC-10, PSM-*]; Kafka ``ProducerStateManager``, ``TransactionIndex``.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+import operator
+from bisect import bisect_left
+from typing import TYPE_CHECKING, NamedTuple
 
-from segstore._core import AbortedTransactions, iterate_raw_records
+from segstore._core import AbortedTransactions
+from segstore.errors import (
+    CorruptIndexError,
+    CorruptLogError,
+    LimitExceededError,
+    LogNotFoundError,
+    SegstoreError,
+    UnsupportedFormatError,
+)
 from segstore.log.partition_directory import file_name, segment_files
 from segstore.log.producer_snapshot import open_transactions
-from segstore.log.transaction_index import read_transaction_index
-from segstore.records.control_record import ControlRecordType, parse_control_key
+from segstore.log.transaction_walk import TransactionWalk, Walked
+from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from segstore._core import CodecTable, Directory
     from segstore.log.local_log import LocalLog
-    from segstore.log.segment import Segment
-
-TRANSACTIONAL_ATTRIBUTE: Final = 0x10
-CONTROL_ATTRIBUTE: Final = 0x20
-MARKER_READ_BYTES: Final = 1024
+    from segstore.log.segments import Segments
+    from segstore.log.transaction_walk import Damage
 
 
-class CommittedView(NamedTuple):
-    """Immutable."""
+class LogMoment(NamedTuple):
+    """What a log was like: a view holds as long as this does."""
 
-    last_stable_offset: int
-    """Everything below belongs to no transaction, or to one that is over."""
-    aborted: AbortedTransactions
-    state: tuple[object, ...]
-    """What the log was like: a view holds as long as this does."""
+    end: LogOffsetMetadata
+    segments: Segments
+    cuts: tuple[int, int]
+    """Truncations that began, and that came to their end."""
+
+    @classmethod
+    def of(cls, local_log: LocalLog) -> LogMoment:
+        """Return what *local_log* is like now."""
+        cuts = local_log.generation, local_log.cuts_done
+        return cls(local_log.log_end, local_log.segments, cuts)
 
 
-def current_view(
+class CommittedView:
+    """What is committed at one moment; all that one call of a reader uses. Never changed.
+
+    Attributes
+    ----------
+    last_stable_offset : int
+        Everything below belongs to no transaction, or to one that is over.
+    bound : LogOffsetMetadata
+        The same, with its place.
+    moment : LogMoment
+        What the log was like.
+    log_start_offset : int
+        As it was then.
+    walked : Walked
+        The transactions.
+    """
+
+    __slots__ = ("_table", "bound", "last_stable_offset", "log_start_offset", "moment", "walked")
+
+    def __init__(
+        self, moment: LogMoment, log_start_offset: int, walked: Walked, bound: LogOffsetMetadata
+    ) -> None:
+        self.moment = moment
+        self.log_start_offset = log_start_offset
+        self.walked = walked
+        self.bound = bound
+        self.last_stable_offset = bound.message_offset
+        self._table: tuple[int, AbortedTransactions] | None = None
+
+    @property
+    def damage(self) -> Damage | None:
+        """Why nothing is known behind the last stable offset: the log is damaged there."""
+        return self.walked.damage
+
+    def aborted_from(self, offset: int) -> AbortedTransactions:
+        """Return the aborted transactions that reach to *offset*, or lie behind it."""
+        aborted = self.walked.aborted
+        first = bisect_left(aborted, offset, key=lambda transaction: transaction[2])
+        table = self._table
+        if table is None or table[0] != first:
+            table = self._table = first, AbortedTransactions(aborted[first:])
+        return table[1]
+
+
+def current_view(  # noqa: PLR0913 - the log, and what is known of it
     last: CommittedView | None,
     local_log: LocalLog,
     codecs: CodecTable,
     log_start_offset: int,
-    flushed_offset: int,
+    durable_offset: Callable[[], int],
+    *,
+    has_other_writer: bool,
 ) -> CommittedView:
-    """Compute the view of the log as it is, or return the *last* one when nothing has changed.
+    """Compute the view of the log as it is, going on from the *last* one as far as that holds.
 
     Parameters
     ----------
-    flushed_offset : int
+    durable_offset : callable
         Snapshots above it may be newer than the transaction index they belong to.
+    has_other_writer : bool
+        Another process may have cut the log: `LocalLog` does not tell then.
     """
-    end, segments = local_log.log_end, local_log.segments
-    state = (end, segments, log_start_offset, local_log.generation)
-    if last is not None and last.state == state:
-        return last
-    directory, log_end_offset = local_log.directory, end.message_offset
-    aborted: dict[tuple[int, int], int] = {}
-    whole = True
-    for segment in segments:
-        entries = read_transaction_index(directory, segment.base_offset)
-        whole = whole and entries is not None
-        for producer_id, first_offset, last_offset in entries or ():
-            aborted[producer_id, last_offset] = first_offset
-    start, under_way = _newest_snapshot(directory, flushed_offset) if whole else (-1, {})
-    ends = [*segments.base_offsets[1:], log_end_offset]
-    for segment, following in zip(segments, ends, strict=True):
-        if following > start:
-            _walk(segment, codecs, start, log_end_offset, under_way, aborted)
-    first_unstable = min(under_way.values(), default=log_end_offset)
-    return CommittedView(
-        max(first_unstable, log_start_offset),
-        AbortedTransactions((producer, first, end) for (producer, end), first in aborted.items()),
-        state,
-    )
+    while True:
+        moment = LogMoment.of(local_log)
+        if last is not None and last.moment == moment and last.log_start_offset == log_start_offset:
+            return last
+        try:
+            known = None if last is None else _what_holds(last, moment, check=has_other_writer)
+            is_known = known is not None
+            if known is None:
+                known = _beginning(local_log, moment, log_start_offset, durable_offset())
+            walk = TransactionWalk(local_log, codecs, moment.segments, moment.end, known)
+            walked = walk.walk()
+            place = last.bound if last is not None and is_known else moment.end
+            bound = _bound(local_log, moment, walked, log_start_offset, place)
+        except SegstoreError:
+            now = LogMoment.of(local_log)
+            if now.segments is moment.segments and now.cuts == moment.cuts:
+                raise
+            continue
+        # While files were read by name, segments may have gone with theirs.
+        now = LogMoment.of(local_log)
+        if now.cuts == moment.cuts and (is_known or now.segments is moment.segments):
+            return CommittedView(moment, log_start_offset, walked, bound)
 
 
-def _newest_snapshot(directory: Directory, flushed_offset: int) -> tuple[int, dict[int, int]]:
-    """Return the offset of the newest good producer snapshot and the transactions open there."""
+def _bound(
+    local_log: LocalLog,
+    moment: LogMoment,
+    walked: Walked,
+    log_start_offset: int,
+    place: LogOffsetMetadata,
+) -> LogOffsetMetadata:
+    """Return the last stable offset and where it is; *place* is one that is known [LSO-1, T-24]."""
+    stable = max(min(walked.under_way.values(), default=walked.next_offset), log_start_offset)
+    if walked.damage is not None and stable >= walked.next_offset:
+        return LogOffsetMetadata(stable, walked.segment_base_offset, walked.position)
+    for known in (moment.end, place):
+        if stable == known.message_offset and known.segment_base_offset in moment.segments:
+            return known
+    return local_log.offset_metadata(stable)._replace(message_offset=stable)
+
+
+def _what_holds(last: CommittedView, moment: LogMoment, *, check: bool) -> Walked | None:
+    """Return what was walked when it is part of the log still; None when all is to be done again.
+
+    Deletions from the front change nothing but that: what is known of deleted records goes.
+    """
+    walked, segments = last.walked, moment.segments
+    at = walked.segment_base_offset
+    is_cut = last.moment.cuts != moment.cuts or walked.next_offset > moment.end.message_offset
+    if is_cut or at not in segments or at > moment.end.segment_base_offset:
+        return None
+    if check and not _endings_are_there(walked, segments):
+        return None
+    if segments is not last.moment.segments:
+        if not _are_the_same_below(at, last.moment.segments, segments):
+            return None
+        first_offset = segments.first_segment.base_offset
+        if first_offset == last.moment.segments.first_segment.base_offset:
+            return walked
+        if min(walked.under_way.values(), default=first_offset) < first_offset:
+            return None  # it may have begun later, as far as the log has it
+        gone = bisect_left(walked.aborted, first_offset, key=lambda one: one[2])
+        walked = walked._replace(aborted=walked.aborted[gone:])
+    return walked
+
+
+def _are_the_same_below(offset: int, known: Segments, segments: Segments) -> bool:
+    """Whether the sealed segments before *offset* are those that were known, or the newest ones."""
+    before = [one for one in known if one.base_offset < offset]
+    sealed = [one for one in segments if one.base_offset < offset]
+    newest = before[max(len(before) - len(sealed), 0) :]
+    return len(newest) == len(sealed) and all(map(operator.is_, newest, sealed))
+
+
+def _endings_are_there(walked: Walked, segments: Segments) -> bool:
+    """Whether no other process put other batches in the place of those that were walked."""
+    for ending in walked.endings:
+        segment = segments.get(ending.segment_base_offset)
+        if segment is not None and not ending.is_still_in(segment):
+            return False
+    return True
+
+
+def _beginning(
+    local_log: LocalLog, moment: LogMoment, log_start_offset: int, durable_offset: int
+) -> Walked:
+    """Return what the newest snapshot and the transaction indexes before it tell, or nothing."""
+    segments, directory = moment.segments, local_log.directory
+    first_offset = segments.first_segment.base_offset
+    nothing = Walked(first_offset, first_offset, 0, {}, ())
+    limit = min(durable_offset, moment.end.message_offset)
+    offset, under_way = _newest_snapshot(directory, first_offset, limit)
+    segment = segments.floor_segment(offset)
+    if segment is None:
+        return nothing
+    try:
+        aborted = {
+            (one.last_offset, one.producer_id): one.first_offset
+            for one in local_log.collect_aborted_transactions(
+                log_start_offset, first_offset, offset
+            )
+            if one.last_offset < offset
+        }
+        place = segment.translate_offset(offset)
+        position = segment.size_bytes if place is None else place.position
+        if segment.base_offset == moment.end.segment_base_offset:
+            position = min(position, moment.end.relative_position_in_segment)
+    except (CorruptIndexError, UnsupportedFormatError, CorruptLogError):
+        return nothing  # an index is damaged, or the log is: a walk finds where
+    names = set(directory.names())
+    if any(one.name not in names for one in segments.values(first_offset, offset)):
+        return nothing  # another process deletes them, and their indexes: nothing was read there
+    known = tuple((producer, first, end) for (end, producer), first in sorted(aborted.items()))
+    return Walked(offset, segment.base_offset, position, under_way, known)
+
+
+def _newest_snapshot(directory: Directory, low: int, high: int) -> tuple[int, dict[int, int]]:
+    """Return the offset of the newest good producer snapshot and the transactions open there.
+
+    Of offsets from *low* to *high*; -1 without one.
+    """
     offsets = sorted(
         file.offset
         for file in segment_files(directory.names())
-        if file.kind == "snapshot" and not file.suffix and file.offset <= flushed_offset
+        if file.kind == "snapshot" and not file.suffix and low <= file.offset <= high
     )
     for offset in reversed(offsets):
-        found = open_transactions(directory.read_file(file_name(offset, "snapshot")))
+        try:
+            found = open_transactions(directory.read_file(file_name(offset, "snapshot")))
+        except (LogNotFoundError, LimitExceededError):
+            continue
         if found is not None:
             return offset, found
     return -1, {}
-
-
-def _walk(  # noqa: PLR0913 - what is walked, and the two tables that the walk fills
-    segment: Segment,
-    codecs: CodecTable,
-    start: int,
-    end: int,
-    under_way: dict[int, int],
-    aborted: dict[tuple[int, int], int],
-) -> None:
-    """Follow the transactions of the batches in ``[start, end)``."""
-    headers, _ = segment.scan(check_crc=False)
-    wanted = (headers["attributes"] & TRANSACTIONAL_ATTRIBUTE) != 0
-    wanted &= (headers["base_offset"] >= start) & (headers["base_offset"] < end)
-    wanted &= headers["magic"] > 1
-    for header in headers[wanted]:
-        producer_id = int(header["producer_id"])
-        offset = int(header["base_offset"])
-        if not header["attributes"] & CONTROL_ATTRIBUTE:
-            under_way.setdefault(producer_id, offset)
-            continue
-        kind = _marker(segment, codecs, offset, int(header["size_bytes"]))
-        if kind is ControlRecordType.ABORT and producer_id in under_way:
-            aborted.setdefault((producer_id, offset), under_way[producer_id])
-        if kind in {ControlRecordType.ABORT, ControlRecordType.COMMIT}:
-            under_way.pop(producer_id, None)
-
-
-def _marker(segment: Segment, codecs: CodecTable, offset: int, size: int) -> ControlRecordType:
-    """Return what the control batch at *offset* says; only its first record counts [6]."""
-    fetched = segment.read(offset, size, segment.size_bytes, min_one_message=True)
-    if fetched is None:
-        return ControlRecordType.UNKNOWN
-    for record in iterate_raw_records(fetched, codecs, check_crc=True):
-        return parse_control_key(record.key).type
-    return ControlRecordType.UNKNOWN  # compaction can leave a marker's batch without its record

@@ -8,6 +8,7 @@ from segstore.config import MAX_INT
 from segstore.errors import (
     CorruptLogError,
     IllegalStateError,
+    LogNotFoundError,
     LogTruncatedError,
     OffsetOutOfRangeError,
     SegstoreError,
@@ -222,7 +223,8 @@ class LocalLog(LogTail):
     ) -> list[AbortedTransaction]:
         """Return the aborted transactions in ``[log_start_offset, upper_bound_offset)`` [LOC-10].
 
-        Those that the transaction indexes know, from the segment of *base_offset* on.
+        Those that the transaction indexes know, from the segment of *base_offset* on; an index that
+        is missing is empty.
         """
         segments = self.segments
         first = segments.floor_segment(base_offset)
@@ -231,7 +233,10 @@ class LocalLog(LogTail):
         aborted: list[AbortedTransaction] = []
         for segment in (first, *segments.higher_segments(first.base_offset)):
             index = TransactionIndex(self.directory, segment.base_offset)
-            found = index.collect_aborted_transactions(log_start_offset, upper_bound_offset)
+            try:
+                found = index.collect_aborted_transactions(log_start_offset, upper_bound_offset)
+            except LogNotFoundError:
+                continue  # deleted since it was opened
             aborted += found.aborted
             if found.is_complete:
                 break

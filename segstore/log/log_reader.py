@@ -25,7 +25,7 @@ from segstore.types import Isolation, LogOffsetMetadata
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from segstore._core import AbortedTransactions, CodecTable, Record
+    from segstore._core import CodecTable, Record
     from segstore.config import LogConfig
     from segstore.log.committed_view import CommittedView
     from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
@@ -102,26 +102,27 @@ class LogReader:
         if self._is_closed:
             raise ClosedError(f"the log {self.topic_partition} is closed")
 
-    def _bound(self, isolation: Isolation | str) -> LogOffsetMetadata:
+    def _bound(self, isolation: Isolation | str) -> tuple[LogOffsetMetadata, CommittedView | None]:
+        """Return where visible data ends, and for committed data the view that says so."""
         match isolation_of(isolation):
             case Isolation.DURABLE:
-                return self._durable
+                return self._durable, None
             case Isolation.READ_COMMITTED:
-                stable = self._committed_view().last_stable_offset
-                return self._local_log.offset_metadata(stable)._replace(message_offset=stable)
+                view = self._committed_view()
+                return view.bound, view
             case _:
-                return self._local_log.log_end
-
-    def _aborted(self, isolation: Isolation | str) -> AbortedTransactions | None:
-        committed = isolation_of(isolation) is Isolation.READ_COMMITTED
-        return self._committed_view().aborted if committed else None
+                return self._local_log.log_end, None
 
     def _committed_view(self) -> CommittedView:
-        flushed = self._durable.message_offset
-        self._committed = current_view(
-            self._committed, self._local_log, self._codecs, self._log_start_offset, flushed
+        view = self._committed = current_view(
+            self._committed,
+            self._local_log,
+            self._codecs,
+            self._log_start_offset,
+            lambda: self._durable.message_offset,
+            has_other_writer=self.read_only,
         )
-        return self._committed
+        return view
 
     # ---- records ---------------------------------------------------------------------------------
 
@@ -169,7 +170,7 @@ class LogReader:
         offset, max_bytes = integer("offset", offset), natural("max_bytes", max_bytes)
         flag("min_one_message", min_one_message)
         cuts_done = self._local_log.cuts_done
-        bound = self._bound(isolation)
+        bound, view = self._bound(isolation)
         if offset < self._log_start_offset:
             end = self.log_end_offset
             raise out_of_range(offset, self._log_start_offset, end, self._local_log.directory)
@@ -181,6 +182,8 @@ class LogReader:
         except SegstoreError:
             self._local_log.check_not_cut(cuts_done, bound.message_offset)
             raise
+        if view is not None and view.damage is not None and offset >= bound.message_offset:
+            raise view.damage.error()
         topic, partition = self.topic_partition
         return FetchDataInfo(
             b"" if fetched is None else fetched,
@@ -188,7 +191,7 @@ class LogReader:
             start_offset=offset,
             first_entry_incomplete=fetched is not None and fetched.first_entry_incomplete,
             end_offset=bound.message_offset,
-            aborted=self._aborted(isolation),
+            aborted=None if view is None else view.aborted_from(offset),
             codecs=self._codecs,
             topic=topic,
             partition=partition,
@@ -237,7 +240,7 @@ class LogReader:
         self._require_open()
         flag("check_crcs", check_crcs)
         cuts_done = self._local_log.cuts_done
-        bound = self._bound(isolation)
+        bound, view = self._bound(isolation)
         log_start = self._log_start_offset
         start = log_start if start_offset is None else integer("start_offset", start_offset)
         if not log_start <= start <= max(self.log_end_offset, log_start):
@@ -245,6 +248,7 @@ class LogReader:
         check_range(start_offset, end_offset, "offset")
         check_range(start_timestamp, end_timestamp, "timestamp")
         end = bound.message_offset
+        is_cut_off = end_offset is None or end_offset > end
         return LogScan(
             self._local_log,
             self._codecs,
@@ -252,7 +256,8 @@ class LogReader:
             start_offset=start,
             end_offset=end if end_offset is None else min(end, end_offset),
             bound=bound,
-            aborted=self._aborted(isolation),
+            aborted=None if view is None else view.aborted_from(start),
+            damage=None if view is None or not is_cut_off else view.damage,
             cuts_done=cuts_done,
             columns=columns,
             start_timestamp=start_timestamp,
@@ -260,25 +265,31 @@ class LogReader:
             check_crcs=check_crcs,
         )
 
-    def select(self, *columns: str) -> LogScan:
+    def select(self, *columns: str, isolation: Isolation | str = Isolation.LOG_END) -> LogScan:
         """Return the whole log with these columns, for Arrow consumers."""
-        return self.scan(columns=columns)
+        return self.scan(columns=columns, isolation=isolation)
 
     def to_arrow(
         self,
         start_offset: int | None = None,
         end_offset: int | None = None,
         columns: Sequence[str] | None = None,
+        *,
+        isolation: Isolation | str = Isolation.LOG_END,
     ) -> Any:
         """Return a ``pyarrow.Table`` of a range; needs pyarrow. Parameters as in `scan`."""
-        return self.scan(start_offset, end_offset, columns=columns).to_arrow()
+        scan = self.scan(start_offset, end_offset, columns=columns, isolation=isolation)
+        return scan.to_arrow()
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Give the whole log to any Arrow consumer: pandas, polars, DuckDB, pyarrow."""
+        """Give the whole log to any Arrow consumer: pandas, polars, DuckDB, pyarrow.
+
+        All of it, aborted and open transactions too: `select` takes an isolation.
+        """
         return self.scan().__arrow_c_stream__(requested_schema)
 
     def __iter__(self) -> Iterator[Record]:
-        """Yield all records."""
+        """Yield all records, of aborted and open transactions too: `scan` takes an isolation."""
         return iter(self.scan())
 
     def tail(
@@ -325,7 +336,8 @@ class LogReader:
         idle_since = time.monotonic()
         while True:
             self.refresh()
-            if offset < self._bound(isolation).message_offset:
+            bound, view = self._bound(isolation)
+            if offset < bound.message_offset or (view is not None and view.damage is not None):
                 scan = self.scan(offset, isolation=isolation)
                 yield from scan
                 offset = scan.end_offset
@@ -381,5 +393,5 @@ class LogReader:
         """
         self._require_open()
         timestamp = integer("timestamp", timestamp)
-        bound, log_start = self._bound(isolation).message_offset, self._log_start_offset
+        bound, log_start = self._bound(isolation)[0].message_offset, self._log_start_offset
         return fetch_offset(self._local_log, self._epochs, log_start, bound, timestamp)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from segstore._core import AbortedTransactions, ArrowBatch, CodecTable, Record
     from segstore.log.local_log import LocalLog
+    from segstore.log.transaction_walk import Damage
     from segstore.types import LogOffsetMetadata, TopicPartition
 
 
@@ -67,6 +68,7 @@ class LogScan:
         start_timestamp: int | None = None,
         end_timestamp: int | None = None,
         check_crcs: bool = True,
+        damage: Damage | None = None,
     ) -> None:
         self.start_offset = start_offset
         self.end_offset = end_offset
@@ -85,6 +87,7 @@ class LogScan:
             bound=bound,
             cuts_done=cuts_done,
             start_timestamp=self._timestamps[0],
+            damage=damage,
         )
         self._check_crcs = check_crcs
         # A column that does not exist is an error here, not in the middle.

@@ -13,7 +13,11 @@ import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore._core import DataFile
-from segstore.errors import CorruptIndexError, IllegalArgumentError, UnsupportedFormatError
+from segstore.errors import (
+    CorruptIndexError,
+    IllegalArgumentError,
+    UnsupportedFormatError,
+)
 from segstore.log.partition_directory import file_name, segment_files
 
 if TYPE_CHECKING:
@@ -24,6 +28,8 @@ if TYPE_CHECKING:
 VERSION: Final = 0
 
 _ENTRY: Final = struct.Struct(">hqqqq")
+_PIECE_BYTES: Final = 30_000 * _ENTRY.size
+"""Of an index that are read at once."""
 
 
 class AbortedTransaction(NamedTuple):
@@ -115,7 +121,6 @@ class TransactionIndex:
                 found=str(entry.last_offset),
                 expected=f"above {last_offset}",
             )
-        self._last_offset = entry.last_offset  # before the write, as in Kafka
         with DataFile(self._directory, self._name, create=True) as file:
             end = size = file.size
             if self._cut_torn_entry:
@@ -123,6 +128,7 @@ class TransactionIndex:
             if end < size:
                 file.truncate(end)
             file.write(end, entry.format())
+        self._last_offset = entry.last_offset  # Kafka: before the write, which refuses a retry
         if not self._is_open:
             self._is_open, self._is_named = True, False
 
@@ -205,9 +211,14 @@ class TransactionIndex:
         ----------
         fetch_offset, upper_bound_offset : int
             Absolute.
+
+        Raises
+        ------
+        CorruptIndexError, UnsupportedFormatError
+            As `sanity_check`, for the entries that were looked at.
         """
         aborted = []
-        for entry in self._entries():
+        for entry in self._checked_entries():
             if entry.last_offset >= fetch_offset and entry.first_offset < upper_bound_offset:
                 aborted.append(entry)
             if entry.last_stable_offset >= upper_bound_offset:
@@ -229,6 +240,10 @@ class TransactionIndex:
         UnsupportedFormatError
             An entry has another version.
         """
+        for _ in self._checked_entries():
+            pass
+
+    def _checked_entries(self) -> Iterator[AbortedTransaction]:
         for number, entry in enumerate(self._entries()):
             if entry.last_offset < self._base_offset:
                 raise CorruptIndexError(
@@ -238,55 +253,42 @@ class TransactionIndex:
                     found=str(entry.last_offset),
                     expected=f"at least {self._base_offset}",
                 )
+            yield entry
 
     def _entries(self) -> Iterator[AbortedTransaction]:
         """Yield whole entries; part of one at the end is not seen [TXX-3]."""
-        if not self._is_open:
-            return
-        data = self._directory.read_file(self._name)
-        whole = len(data) - len(data) % _ENTRY.size
-        for position in range(0, whole, _ENTRY.size):
-            version, *fields = _ENTRY.unpack_from(data, position)
-            if version != VERSION:
-                raise UnsupportedFormatError(
-                    f"an aborted transaction of version {version}",
-                    file=self.path,
-                    position=position,
-                    found=str(version),
-                    expected=str(VERSION),
-                )
-            yield AbortedTransaction(*fields)
-
-
-def read_transaction_index(
-    directory: Directory, base_offset: int
-) -> list[tuple[int, int, int]] | None:
-    """Return (producer id, first offset, last offset) of each entry; None for a damaged file.
-
-    A missing file is an empty one; a torn entry at the end is left out [13.6].
-    """
-    index = TransactionIndex(directory, base_offset)
-    try:
-        index.sanity_check()
-    except (CorruptIndexError, UnsupportedFormatError):
-        return None
-    return [entry[:3] for entry in index.all_aborted_transactions()]
+        start, is_end = 0, not self._is_open
+        while not is_end:
+            data = self._directory.read_range(self._name, start, _PIECE_BYTES)
+            is_end = len(data) < _PIECE_BYTES
+            for position in range(0, len(data) - _ENTRY.size + 1, _ENTRY.size):
+                version, *fields = _ENTRY.unpack_from(data, position)
+                if version != VERSION:
+                    raise UnsupportedFormatError(
+                        f"an aborted transaction of version {version}",
+                        file=self.path,
+                        position=start + position,
+                        found=str(version),
+                        expected=str(VERSION),
+                    )
+                yield AbortedTransaction(*fields)
+            start += len(data)
 
 
 def truncate_transaction_index(directory: Directory, base_offset: int, offset: int) -> bool:
-    """Drop aborted transactions whose marker is at or above *offset*; says whether any went."""
-    name = file_name(base_offset, "txnindex")
-    if not directory.exists(name):
+    """Drop aborted transactions whose marker is at or above *offset*; says whether any went.
+
+    The change is on stable storage then. A file with entries of another version before them stays
+    as it is: no reader believes any of it.
+    """
+    index = TransactionIndex(directory, base_offset)
+    try:
+        went = index.truncate_to(offset)
+    except UnsupportedFormatError:
         return False
-    data = directory.read_file(name)
-    keep = 0
-    while keep + _ENTRY.size <= len(data):
-        _, _, _, last_offset, _ = _ENTRY.unpack_from(data, keep)
-        if last_offset >= offset:
-            directory.write_file_atomically(name, data[:keep])
-            return True
-        keep += _ENTRY.size
-    return False
+    if went:
+        index.flush()
+    return went
 
 
 def remove_snapshots_above(directory: Directory, offset: int) -> list[str]:

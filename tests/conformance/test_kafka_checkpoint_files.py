@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from segstore._core import Directory
-from segstore.errors import CorruptCheckpointError
+from segstore.errors import CorruptCheckpointError, UnsupportedFormatError
 from segstore.log.checkpoints import (
     RECOVERY_POINT_CHECKPOINT,
     EpochEntry,
@@ -20,7 +20,7 @@ from segstore.log.checkpoints import (
     read_offset,
     write_offset,
 )
-from segstore.log.transaction_index import read_transaction_index
+from segstore.log.transaction_index import AbortedTransaction, TransactionIndex
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -107,8 +107,10 @@ def test_entries_of_a_transaction_index(tmp_path: Path):
     directory = Directory(str(tmp_path))
 
     assert len(entry) == 34
-    assert read_transaction_index(directory, 0) == [(983493, 137, 299)]
-    assert read_transaction_index(directory, 300) == []
+    index = TransactionIndex(directory, 0)
+    assert index.all_aborted_transactions() == [AbortedTransaction(983493, 137, 299, 200)]
+    assert TransactionIndex(directory, 300).all_aborted_transactions() == []
     (tmp_path / f"{0:020}.txnindex").write_bytes(b"\0\1" + entry[2:])
-    assert read_transaction_index(directory, 0) is None
+    with pytest.raises(UnsupportedFormatError):
+        index.all_aborted_transactions()
     directory.close()

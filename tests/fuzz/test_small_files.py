@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import struct
 import tempfile
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from segstore._core import Directory, crc32c
 from segstore.cli.dump_state import CorruptSnapshotError, producer_lines, transaction_lines
 from segstore.errors import (
     CorruptCheckpointError,
+    CorruptIndexError,
     IllegalArgumentError,
     InvalidRecordError,
     InvalidTopicError,
@@ -34,7 +36,7 @@ from segstore.log.partition_directory import (
     parse_file_name,
 )
 from segstore.log.producer_snapshot import open_transactions
-from segstore.log.transaction_index import read_transaction_index, truncate_transaction_index
+from segstore.log.transaction_index import TransactionIndex, truncate_transaction_index
 from segstore.records.control_record import (
     ControlRecordType,
     parse_control_key,
@@ -161,11 +163,17 @@ def test_hostile_transaction_indexes(data: bytes, base_offset: int, offset: int)
     whole = [TRANSACTION.unpack_from(data, at) for at in range(0, len(data) - 33, 34)]
     is_good = all(version == 0 and last >= base_offset for version, _, _, last, _ in whole)
     with transaction_index(data, base_offset) as (directory, path):
-        found = read_transaction_index(directory, base_offset)
-        assert found == ([entry[1:4] for entry in whole] if is_good else None)
+        index = TransactionIndex(directory, base_offset)
+        if is_good:
+            index.sanity_check()
+            assert index.all_aborted_transactions() == [entry[1:] for entry in whole]
+        else:
+            with pytest.raises((CorruptIndexError, UnsupportedFormatError)):
+                index.sanity_check()
         went = truncate_transaction_index(directory, base_offset, offset)
         left = path.read_bytes()
-    kept = next((n for n, entry in enumerate(whole) if entry[3] >= offset), None)
+    believed = itertools.takewhile(lambda entry: entry[0] == 0, whole)
+    kept = next((n for n, entry in enumerate(believed) if entry[3] >= offset), None)
     assert went == (kept is not None)
     assert left == (data if kept is None else data[: 34 * kept])
 
