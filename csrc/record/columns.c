@@ -260,7 +260,7 @@ static sgs_status append_records(sgs_columns *columns, const sgs_record_reader *
 /* Whether the header alone says that no row of the batch is wanted: no record is later than max_timestamp. */
 static bool is_unwanted(const sgs_columns_options *options, const sgs_batch_header *batch)
 {
-    return batch->records_count == 0 || sgs_batch_is_control(batch) || batch->last_offset < options->start_offset ||
+    return sgs_batch_is_control(batch) || batch->last_offset < options->start_offset ||
            sgs_batch_least_offset(batch) >= options->end_offset || batch->max_timestamp < options->start_timestamp ||
            sgs_aborted_transactions_contain(&options->aborted, batch);
 }

@@ -42,7 +42,7 @@ def test_dump_has_kafkas_version_option():
 
 
 def test_dump_without_files_answers_as_kafkas_tool():
-    """[format.md 18.1] On stderr, exit code 1: the purpose when nothing is typed, else what lacks."""
+    """[format.md 18.1] On stderr, exit code 1: the purpose of the tool, or what is missing."""
     bare = run_segstore("dump")
     lacking = run_segstore("dump", "--print-data-log")
 
