@@ -55,5 +55,10 @@ int64_t sgs_record_size(int64_t timestamp_delta, int32_t offset_delta, sgs_bytes
 /** Write the record at `out`, which has room for sgs_record_size bytes. @return the byte behind it */
 uint8_t *sgs_record_write(uint8_t *out, int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key, sgs_bytes value,
                           const sgs_record_header *headers, int32_t headers_count);
+/** Write all of a record but its headers, which the caller puts behind: `headers_bytes` when encoded. @return the byte behind the header count */
+uint8_t *sgs_record_write_fields(uint8_t *out, int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key,
+                                 sgs_bytes value, int32_t headers_count, int64_t headers_bytes);
+/** Write a size and as many bytes. @return the byte behind them */
+uint8_t *sgs_record_write_bytes(uint8_t *out, sgs_bytes bytes);
 
 #endif
