@@ -3,6 +3,7 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "record/control_record.h"
@@ -239,6 +240,25 @@ sgs_status sgs_batch_builder_seal(sgs_batch_builder *builder, sgs_buffer *out, s
     return SGS_OK;
 }
 
+/* What is compressed here must be good for the readers here [DUR-92]. */
+static sgs_status check_readable(const sgs_batch_builder *builder, sgs_error *err)
+{
+    if (builder->options.codec == SGS_CODEC_NONE)
+        return SGS_OK;
+    const sgs_codec_table *const codecs = builder->codecs;
+    const size_t limit = builder->records_count == 1 && codecs->max_record_bytes < codecs->max_decompressed_batch_bytes
+                             ? codecs->max_record_bytes
+                             : codecs->max_decompressed_batch_bytes;
+    if (builder->section.size <= limit)
+        return SGS_OK;
+    char expected[SGS_ERROR_VALUE_BYTES];
+    (void)snprintf(expected, sizeof expected, "at most %zu bytes", limit);
+    (void)sgs_fail_at(err, SGS_LIMIT_EXCEEDED, -1, expected, "%zu bytes", builder->section.size);
+    return sgs_say(err, "%" PRId32 " records of %zu bytes: when compressed they could not be read again, for %s",
+                   builder->records_count, builder->section.size,
+                   limit == codecs->max_record_bytes ? "max_record_bytes" : "max_decompressed_batch_bytes");
+}
+
 sgs_status sgs_batch_builder_finish(sgs_batch_builder *builder, sgs_buffer *out, sgs_batch_header *header,
                                     sgs_error *err)
 {
@@ -251,6 +271,7 @@ sgs_status sgs_batch_builder_finish(sgs_batch_builder *builder, sgs_buffer *out,
             *header = (sgs_batch_header){ .position = (int64_t)start };
         return SGS_OK;
     }
+    SGS_TRY(check_readable(builder, err));
     const int codec = builder->options.codec;
     const size_t wanted = SGS_BATCH_HEADER_BYTES + (codec == SGS_CODEC_NONE ? builder->section.size : 0);
     sgs_status status = sgs_buffer_reserve(out, wanted, err);

@@ -52,7 +52,8 @@ sgs_status sgs_batch_builder_seal(sgs_batch_builder *builder, sgs_buffer *out, s
 /** Size of the batch if it were finished now without compression. */
 int64_t sgs_batch_builder_uncompressed_size(const sgs_batch_builder *builder);
 /** Append the finished batch to `out` and its row to `header` (position = where it starts in `out`). No records:
- *  nothing is written and header->size_bytes is 0. `header` may be NULL. After a failure `out` is as before. */
+ *  nothing is written and header->size_bytes is 0. `header` may be NULL. After a failure `out` is as before.
+ *  @return SGS_LIMIT_EXCEEDED for what is larger than the readers take when it was compressed [DUR-92] */
 sgs_status sgs_batch_builder_finish(sgs_batch_builder *builder, sgs_buffer *out, sgs_batch_header *header,
                                     sgs_error *err);
 

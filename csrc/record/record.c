@@ -14,6 +14,7 @@ void sgs_record_reader_init(sgs_record_reader *reader, const sgs_batch_header *b
         .next = section,
         .end = size > 0 ? section + size : section,
         .remaining_count = batch->records_count,
+        .max_record_bytes = INT64_MAX,
     };
 }
 
@@ -45,6 +46,12 @@ sgs_status sgs_record_reader_next(sgs_record_reader *reader, sgs_record *record,
         return fail(reader, "its timestamp does not fit 64 bits", err);
     if (reader->remaining_count == 1 && fields.next != reader->end)
         return fail(reader, "bytes are left behind the last record", err);
+    if (fields.next - reader->next > reader->max_record_bytes) {
+        (void)sgs_record_fail_size(fields.next - reader->next, reader->max_record_bytes, err);
+        return sgs_say(err,
+                       "batch at offset %" PRId64 ": the record of offset %" PRId64 " is larger than a record may be",
+                       reader->batch.base_offset, offset);
+    }
 
     const int32_t base_sequence = reader->batch.base_sequence;
     *record = (sgs_record){
@@ -121,7 +128,7 @@ uint8_t *sgs_record_write_bytes(uint8_t *out, sgs_bytes bytes)
     out = sgs_varint_write(out, bytes.size < 0 ? -1 : bytes.size);
     if (bytes.size <= 0)
         return out;
-    memcpy(out, bytes.data, (size_t)bytes.size);
+    memmove(out, bytes.data, (size_t)bytes.size);
     return out + bytes.size;
 }
 

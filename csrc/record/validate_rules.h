@@ -29,6 +29,7 @@ typedef struct sgs_append_batch {
 typedef struct sgs_append_section {
     sgs_legacy_reader legacy;  /* magic 0 and 1 */
     const uint8_t *next, *end; /* magic 2 */
+    int64_t max_record_bytes;  /* [DUR-92] */
     int32_t records_count;
     bool as_kafka; /* parse what Kafka takes, not only what is well formed */
     bool partly;   /* with as_kafka: as Kafka does where the payload is kept, sizes of records are not looked at */

@@ -1,4 +1,4 @@
-"""A record's headers take two bytes each: 32 bytes of every one were kept, and for good [DUR-102]."""
+"""Headers take two bytes each: 32 bytes of every one were kept, and for good [DUR-102]."""
 
 from __future__ import annotations
 
