@@ -150,6 +150,7 @@ class CodecTable:
             int, tuple[str, Callable[[bytes, int], Buffer], Callable[[memoryview, int], Buffer]]
         ],
         max_decompressed_batch_bytes: int = 268435456,
+        max_record_bytes: int = 67108864,
     ) -> CodecTable:
         """Codec id -> (name, compress(data, level), decompress(data, limit)).
 

@@ -38,6 +38,7 @@ _BOUNDS: Final[dict[str, tuple[int, int]]] = {
     "retention_bytes": (-1, MAX_LONG),
     "file_delete_delay_ms": (0, MAX_LONG),
     "max_decompressed_batch_bytes": (1, MAX_INT),
+    "max_record_bytes": (1, MAX_INT),
 }
 _MAY_BE_NONE: Final = frozenset({"segment_ms", "retention_ms", "internal_segment_bytes"})
 
@@ -76,6 +77,8 @@ class LogConfig:
     preallocate: bool = False
     max_decompressed_batch_bytes: int = 256 * 1024 * 1024
     """Not Kafka's: bound on one batch after decompression [DUR-92]."""
+    max_record_bytes: int = 64 * 1024 * 1024
+    """Not Kafka's: bound on one record of a compressed batch [DUR-92]."""
 
     def __post_init__(self) -> None:
         for name, (low, high) in _BOUNDS.items():

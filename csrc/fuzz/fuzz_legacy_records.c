@@ -19,7 +19,6 @@ enum { AS_IT_IS = 1, MAGIC_0 = 2, MESSAGES_MAX = 256, ENTRY_MIN_BYTES = 26, TOO_
 typedef struct plain_message {
     int64_t offset, timestamp;
     sgs_bytes key, value;
-    bool is_foreign; /* not of magic 1, in a wrapper of magic 1 that has the append time */
 } plain_message;
 
 /* Give the entry a length, magic 0 or 1, and a CRC. */
@@ -65,7 +64,6 @@ static int64_t plain_read(const uint8_t *entry, int64_t size, sgs_buffer *conten
     const int codec = entry[17] & 7;
     const uint8_t magic = entry[16];
     if (codec == 0) {
-        messages->is_foreign = false;
         return plain_parse(entry, size, messages) ? 1 : -1;
     }
     if (magic > 1 || codec > 3 || !plain_parse(entry, size, &outer) || outer.value.size < 0)
@@ -85,7 +83,6 @@ static int64_t plain_read(const uint8_t *entry, int64_t size, sgs_buffer *conten
         if ((start[17] & 7) != 0 || !plain_parse(start, 12 + length, &messages[count]))
             return -1;
         last_offset = messages[count].offset;
-        messages[count].is_foreign = magic == 1 && start[16] != 1 && (entry[17] & 8) != 0;
         if (magic == 1 && start[16] == 1 && (entry[17] & 8) != 0)
             messages[count].timestamp = outer.timestamp;
         ++count;
@@ -134,8 +131,7 @@ static bool check_reader(const uint8_t *entry, size_t size, const plain_message 
     return status == SGS_OK;
 }
 
-/* The record reader sees the same messages, or refuses offsets that are none. A foreign message gets the timestamp of
- * all others: a batch of magic 2 can say no more. */
+/* The record reader sees the same messages, or refuses offsets that are none. */
 static void check_section(const uint8_t *entry, size_t size, const plain_message *messages, int64_t count)
 {
     sgs_buffer scratch;
@@ -152,7 +148,7 @@ static void check_section(const uint8_t *entry, size_t size, const plain_message
         if (!found)
             break;
         FUZZ_CHECK(record.offset == messages[i].offset);
-        FUZZ_CHECK(record.timestamp == messages[i].timestamp || messages[i].is_foreign);
+        FUZZ_CHECK(record.timestamp == messages[i].timestamp);
         FUZZ_CHECK(same_bytes(record.key, messages[i].key) && same_bytes(record.value, messages[i].value));
     }
     sgs_buffer_deinit(&scratch);

@@ -4,7 +4,7 @@
 #define SGS_RECORD_APPEND_ANALYSIS_H
 
 #include "record/batch_scan.h"
-#include "record/log_validator.h"
+#include "record/validation.h"
 
 typedef struct sgs_append_rules {
     sgs_append_origin origin;

@@ -3,8 +3,6 @@
 
 #include <limits.h>
 
-#include "record/record_headers.h"
-
 void sgs_append_writer_init(sgs_append_writer *writer, const sgs_append_request *request)
 {
     sgs_log_validator *const validator = request->validator;
@@ -70,11 +68,7 @@ static sgs_status add_record(sgs_append_writer *writer, const sgs_record *record
         return sgs_legacy_builder_append(&writer->legacy, writer->next_offset, record->timestamp, record->key,
                                          record->value, err);
     }
-    const sgs_record_header *headers = NULL;
-    if (record->headers_count > 0)
-        SGS_TRY(sgs_record_headers_load(record, &writer->request->validator->headers, &headers, err));
-    return sgs_batch_builder_append(&writer->current, writer->next_offset, record->timestamp, record->key,
-                                    record->value, headers, record->headers_count, err);
+    return sgs_batch_builder_append_again(&writer->current, writer->next_offset, record, err);
 }
 
 sgs_status sgs_append_writer_add(sgs_append_writer *writer, const sgs_append_batch *batch, sgs_append_section section,

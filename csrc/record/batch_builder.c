@@ -3,9 +3,11 @@
 
 #include <inttypes.h>
 #include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "record/control_record.h"
+#include "record/record_headers.h"
 
 enum {
     NOT_STARTED = -1,
@@ -114,11 +116,10 @@ static sgs_status check_control_key(int64_t offset, sgs_bytes key, sgs_error *er
                     offset);
 }
 
-/* An upper bound of the record's bytes, or -1 when a header key is null. */
-static int64_t bound_size(sgs_bytes key, sgs_bytes value, const sgs_record_header *headers, int32_t headers_count)
+/* An upper bound of the bytes of the headers, or -1 when a key is null. */
+static int64_t bound_headers(const sgs_record_header *headers, int32_t headers_count)
 {
-    int64_t bound = RECORD_MAX_OVERHEAD + 3 * LENGTH_MAX_OVERHEAD;
-    bound += (key.size > 0 ? (int64_t)key.size : 0) + (value.size > 0 ? (int64_t)value.size : 0);
+    int64_t bound = 0;
     for (int32_t i = 0; i < headers_count; ++i) {
         if (headers[i].key.size < 0)
             return -1;
@@ -128,45 +129,68 @@ static int64_t bound_size(sgs_bytes key, sgs_bytes value, const sgs_record_heade
     return bound;
 }
 
-sgs_status sgs_batch_builder_append(sgs_batch_builder *builder, int64_t offset, int64_t timestamp, sgs_bytes key,
-                                    sgs_bytes value, const sgs_record_header *headers, int32_t headers_count,
-                                    sgs_error *err)
+/* Check a record and make room for it.
+ * @param headers_bound  bytes of its headers at most */
+static sgs_status prepare(sgs_batch_builder *builder, int64_t offset, int64_t timestamp, sgs_bytes key, sgs_bytes value,
+                          int64_t headers_bound, int64_t *base_timestamp, int64_t *timestamp_delta, sgs_error *err)
 {
-    sgs_status status = check_append(builder, offset, timestamp, err);
-    if (status != SGS_OK)
-        return status;
-    if (builder->options.control) {
-        status = check_control_key(offset, key, err);
-        if (status != SGS_OK)
-            return status;
-    }
+    if (builder->options.control)
+        SGS_TRY(check_control_key(offset, key, err));
     const bool is_first = builder->records_count == 0;
-    const int64_t base_timestamp =
+    *base_timestamp =
         is_first && builder->options.delete_horizon_ms == SGS_NO_TIMESTAMP ? timestamp : builder->base_timestamp;
-    int64_t timestamp_delta;
-    if (__builtin_sub_overflow(timestamp, base_timestamp, &timestamp_delta))
+    if (__builtin_sub_overflow(timestamp, *base_timestamp, timestamp_delta))
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT,
                         "timestamp %" PRId64 " of offset %" PRId64 " is too far from %" PRId64, timestamp, offset,
-                        base_timestamp);
-    const int64_t bound = bound_size(key, value, headers, headers_count);
-    if (bound < 0 || headers_count < 0)
-        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "a null header key in the record of offset %" PRId64, offset);
+                        *base_timestamp);
+    const int64_t bound = RECORD_MAX_OVERHEAD + 3 * LENGTH_MAX_OVERHEAD + headers_bound +
+                          (key.size > 0 ? (int64_t)key.size : 0) + (value.size > 0 ? (int64_t)value.size : 0);
     if (bound > SECTION_MAX_BYTES - (int64_t)builder->section.size)
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "a batch of more than 2^31-1 bytes at offset %" PRId64, offset);
-    status = sgs_buffer_reserve(&builder->section, (size_t)bound, err);
-    if (status != SGS_OK)
-        return status;
+    return sgs_buffer_reserve(&builder->section, (size_t)bound, err);
+}
 
-    uint8_t *const start = builder->section.data + builder->section.size;
-    const int32_t offset_delta = (int32_t)(offset - builder->options.base_offset);
-    const uint8_t *const end =
-        sgs_record_write(start, timestamp_delta, offset_delta, key, value, headers, headers_count);
-    builder->section.size += (size_t)(end - start);
+/* Count the record that was written up to `end`. */
+static void count_record(sgs_batch_builder *builder, const uint8_t *end, int64_t offset, int64_t timestamp,
+                         int64_t base_timestamp)
+{
+    builder->section.size = (size_t)(end - builder->section.data);
     builder->base_timestamp = base_timestamp;
     if (!builder->options.log_append_time && timestamp > builder->max_timestamp)
         builder->max_timestamp = timestamp;
     builder->last_offset = offset;
     ++builder->records_count;
+}
+
+sgs_status sgs_batch_builder_append(sgs_batch_builder *builder, int64_t offset, int64_t timestamp, sgs_bytes key,
+                                    sgs_bytes value, const sgs_record_header *headers, int32_t headers_count,
+                                    sgs_error *err)
+{
+    SGS_TRY(check_append(builder, offset, timestamp, err));
+    const int64_t headers_bound = bound_headers(headers, headers_count);
+    if (headers_bound < 0 || headers_count < 0)
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "a null header key in the record of offset %" PRId64, offset);
+    int64_t base_timestamp, timestamp_delta;
+    SGS_TRY(prepare(builder, offset, timestamp, key, value, headers_bound, &base_timestamp, &timestamp_delta, err));
+    const uint8_t *const end =
+        sgs_record_write(builder->section.data + builder->section.size, timestamp_delta,
+                         (int32_t)(offset - builder->options.base_offset), key, value, headers, headers_count);
+    count_record(builder, end, offset, timestamp, base_timestamp);
+    return SGS_OK;
+}
+
+sgs_status sgs_batch_builder_append_again(sgs_batch_builder *builder, int64_t offset, const sgs_record *record,
+                                          sgs_error *err)
+{
+    const sgs_headers_rewrite headers = sgs_record_headers_prepare(record);
+    int64_t base_timestamp, timestamp_delta;
+    SGS_TRY(check_append(builder, offset, record->timestamp, err));
+    SGS_TRY(prepare(builder, offset, record->timestamp, record->key, record->value, headers.size_bytes, &base_timestamp,
+                    &timestamp_delta, err));
+    uint8_t *const end = sgs_record_write_fields(builder->section.data + builder->section.size, timestamp_delta,
+                                                 (int32_t)(offset - builder->options.base_offset), record->key,
+                                                 record->value, headers.count, headers.size_bytes);
+    count_record(builder, sgs_record_headers_write(end, &headers), offset, record->timestamp, base_timestamp);
     return SGS_OK;
 }
 
@@ -216,6 +240,19 @@ sgs_status sgs_batch_builder_seal(sgs_batch_builder *builder, sgs_buffer *out, s
     return SGS_OK;
 }
 
+/* A record that is compressed here must be good for the readers here [DUR-92]; for all of the batch the codec looks. */
+static sgs_status check_record_size(const sgs_batch_builder *builder, sgs_error *err)
+{
+    const size_t limit = builder->codecs->max_record_bytes;
+    if (builder->options.codec == SGS_CODEC_NONE || builder->records_count != 1 || builder->section.size <= limit)
+        return SGS_OK;
+    char expected[SGS_ERROR_VALUE_BYTES];
+    (void)snprintf(expected, sizeof expected, "at most %zu bytes", limit);
+    (void)sgs_fail_at(err, SGS_LIMIT_EXCEEDED, -1, expected, "%zu bytes", builder->section.size);
+    return sgs_say(err, "a record to be compressed has %zu bytes, more than max_record_bytes = %zu",
+                   builder->section.size, limit);
+}
+
 sgs_status sgs_batch_builder_finish(sgs_batch_builder *builder, sgs_buffer *out, sgs_batch_header *header,
                                     sgs_error *err)
 {
@@ -228,6 +265,7 @@ sgs_status sgs_batch_builder_finish(sgs_batch_builder *builder, sgs_buffer *out,
             *header = (sgs_batch_header){ .position = (int64_t)start };
         return SGS_OK;
     }
+    SGS_TRY(check_record_size(builder, err));
     const int codec = builder->options.codec;
     const size_t wanted = SGS_BATCH_HEADER_BYTES + (codec == SGS_CODEC_NONE ? builder->section.size : 0);
     sgs_status status = sgs_buffer_reserve(out, wanted, err);

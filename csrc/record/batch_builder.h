@@ -41,6 +41,10 @@ sgs_status sgs_batch_builder_start(sgs_batch_builder *builder, const sgs_batch_o
 sgs_status sgs_batch_builder_append(sgs_batch_builder *builder, int64_t offset, int64_t timestamp, sgs_bytes key,
                                     sgs_bytes value, const sgs_record_header *headers, int32_t headers_count,
                                     sgs_error *err);
+/** The same for a record that a reader gave: its key, value and timestamp, and its headers as Kafka writes them again
+ *  (record_headers.h), at another offset. */
+sgs_status sgs_batch_builder_append_again(sgs_batch_builder *builder, int64_t offset, const sgs_record *record,
+                                          sgs_error *err);
 /** The same for a writer of many records at once (columns_encode.c), which puts them behind SGS_BATCH_HEADER_BYTES of
  *  `out` at `start`, uncompressed, and keeps the builder's counters: write the header and the CRC. */
 sgs_status sgs_batch_builder_seal(sgs_batch_builder *builder, sgs_buffer *out, size_t start, sgs_batch_header *header,
@@ -48,7 +52,8 @@ sgs_status sgs_batch_builder_seal(sgs_batch_builder *builder, sgs_buffer *out, s
 /** Size of the batch if it were finished now without compression. */
 int64_t sgs_batch_builder_uncompressed_size(const sgs_batch_builder *builder);
 /** Append the finished batch to `out` and its row to `header` (position = where it starts in `out`). No records:
- *  nothing is written and header->size_bytes is 0. `header` may be NULL. After a failure `out` is as before. */
+ *  nothing is written and header->size_bytes is 0. `header` may be NULL. After a failure `out` is as before.
+ *  @return SGS_LIMIT_EXCEEDED for what is larger than the readers take when it was compressed [DUR-92] */
 sgs_status sgs_batch_builder_finish(sgs_batch_builder *builder, sgs_buffer *out, sgs_batch_header *header,
                                     sgs_error *err);
 

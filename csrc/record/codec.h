@@ -32,6 +32,7 @@ typedef struct sgs_codec_provider {
 typedef struct sgs_codec_table {
     sgs_codec_provider providers[SGS_CODEC_COUNT]; /* row NONE is unused */
     size_t max_decompressed_batch_bytes;           /* default 256 MiB [DUR-92] */
+    size_t max_record_bytes;                       /* of a record in a compressed batch; default 64 MiB */
 } sgs_codec_table;
 
 /** Append the compressed record section to `out`. Level: the codec's own numbering [format.md 8]; codec NONE copies. */

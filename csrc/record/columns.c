@@ -164,6 +164,7 @@ typedef struct walk {
     const uint8_t *at, *end;
     int64_t remaining_count, next_delta; /* a record below next_delta comes too late: consumers leave it out */
     int64_t start_offset, end_offset;
+    int64_t max_record_bytes, too_large_offset, too_large_bytes; /* the record that is above the limit, when one is */
     bool log_append_time, times_are_bounded;
 } walk;
 
@@ -191,6 +192,11 @@ static sgs_record_fault walk_chunk(walk *walk_, const sgs_columns_options *optio
         if (!state.log_append_time &&
             __builtin_add_overflow(state.batch->base_timestamp, fields.timestamp_delta, &timestamp))
             return "its timestamp does not fit 64 bits";
+        if (fields.next - state.at > state.max_record_bytes) {
+            walk_->too_large_offset = offset;
+            walk_->too_large_bytes = fields.next - state.at;
+            return "it is larger than a record may be";
+        }
         state.at = fields.next;
         --state.remaining_count;
         walk_->remaining_count = state.remaining_count; /* for the message */
@@ -238,6 +244,7 @@ static sgs_status append_records(sgs_columns *columns, const sgs_record_reader *
         .end = reader->end,
         .remaining_count = batch->records_count,
         .next_delta = INT64_MIN,
+        .max_record_bytes = reader->max_record_bytes,
         .log_append_time = (batch->attributes & SGS_ATTRIBUTE_LOG_APPEND_TIME) != 0,
         .start_offset = columns->options.start_offset,
         .end_offset = columns->options.end_offset,
@@ -246,6 +253,12 @@ static sgs_status append_records(sgs_columns *columns, const sgs_record_reader *
     columns->chunk.readable_end = reader->end;
     while (state.remaining_count > 0) {
         const sgs_record_fault fault = walk_chunk(&state, &columns->options, &columns->chunk);
+        if (state.too_large_bytes > 0) {
+            (void)sgs_record_fail_size(state.too_large_bytes, state.max_record_bytes, err);
+            return sgs_say(
+                err, "batch at offset %" PRId64 ": the record of offset %" PRId64 " is larger than a record may be",
+                batch->base_offset, state.too_large_offset);
+        }
         if (fault != NULL)
             return sgs_record_fail(batch, (int32_t)(batch->records_count - state.remaining_count), fault, err);
         if (columns->chunk.rows == 0)

@@ -8,13 +8,22 @@
 #include "base/bytes.h"
 #include "base/varint.h"
 #include "record/lz4_header.h"
+#include "record/record_parse.h"
 
 enum {
     SIZE_AT = 8,
-    /* a record of magic 2 at its longest, without key and value: size 5, attributes 1, timestamp 10, offset 5, two
-     * sizes of 5, header count 1 */
-    RECORD_MAX_OVERHEAD = 32,
+    /* A record of magic 2 at its longest: what is before its key, and all but key and value. At magic 0, whose timestamp
+     * is -1, the timestamp takes one byte of the ten. */
+    BEFORE_KEY_MAX = 5 + 1 + 10 + 5 + 5,          /* size, attributes, timestamp, offset, key size */
+    RECORD_MAX_OVERHEAD = BEFORE_KEY_MAX + 5 + 1, /* value size, header count */
+    V0_TIMESTAMP_SAVING = 9,
 };
+/* So a record fits where its message was, and each part of it is written before the place where the same part of the
+ * message begins, or at it: nothing is written over before it was read. */
+_Static_assert(BEFORE_KEY_MAX <= SGS_LEGACY_V1_OVERHEAD - 4, "the key of magic 1 is not written over");
+_Static_assert(BEFORE_KEY_MAX - V0_TIMESTAMP_SAVING <= SGS_LEGACY_V0_OVERHEAD - 4, "nor that of magic 0");
+_Static_assert(RECORD_MAX_OVERHEAD <= (int)SGS_LEGACY_V1_OVERHEAD, "a record is no larger than its message of magic 1");
+_Static_assert(RECORD_MAX_OVERHEAD - V0_TIMESTAMP_SAVING <= (int)SGS_LEGACY_V0_OVERHEAD, "nor than one of magic 0");
 
 /* The value of a wrapper, decompressed. At magic 0 the header byte of LZ4 frames may be wrong: providers verify it, so
  * they get a copy with the right one. */
@@ -171,8 +180,8 @@ sgs_status sgs_legacy_reader_next(sgs_legacy_reader *reader, sgs_legacy_message 
 
 /* ---- as a section of magic 2 ---- */
 
-/* Append the message as a record. Room is there. */
-static sgs_status rewrite(const sgs_batch_header *batch, const sgs_legacy_message *message, sgs_buffer *out,
+/* Write the message as a record to `*out` and move it behind. Room is there. */
+static sgs_status rewrite(const sgs_batch_header *batch, const sgs_legacy_message *message, uint8_t **out,
                           sgs_error *err)
 {
     int64_t delta;
@@ -180,10 +189,38 @@ static sgs_status rewrite(const sgs_batch_header *batch, const sgs_legacy_messag
         __builtin_sub_overflow(message->offset, batch->base_offset, &delta) || delta < INT32_MIN || delta > INT32_MAX)
         return sgs_fail(err, SGS_INVALID_RECORD, "wrapper at offset %" PRId64 ": offset %" PRId64 " inside",
                         batch->last_offset, message->offset);
-    const uint8_t *const end = sgs_record_write(out->data + out->size, message->timestamp, (int32_t)delta, message->key,
-                                                message->value, NULL, 0);
-    out->size = (size_t)(end - out->data);
+    *out = sgs_record_write_fields(*out, message->timestamp, (int32_t)delta, message->key, message->value, 0, 0);
     return SGS_OK;
+}
+
+static sgs_status check_size(const sgs_legacy_reader *messages, const sgs_legacy_message *message, int64_t limit,
+                             sgs_error *err)
+{
+    if (message->size_bytes <= limit)
+        return SGS_OK;
+    (void)sgs_record_fail_size(message->size_bytes, limit, err);
+    return sgs_say(err,
+                   "wrapper at offset %" PRId64 ": the message of offset %" PRId64 " is larger than a record may be",
+                   messages->batch.last_offset, message->offset);
+}
+
+/* Write all messages again, at `out`. `*are_stamped`: all of them have the append time of the entry. */
+static sgs_status rewrite_all(sgs_legacy_reader *messages, int64_t limit, uint8_t **out, bool *are_stamped,
+                              sgs_error *err)
+{
+    *are_stamped = true;
+    for (;;) {
+        sgs_legacy_message message;
+        bool found;
+        SGS_TRY(sgs_legacy_reader_next(messages, &message, &found, err));
+        if (!found)
+            return SGS_OK;
+        SGS_TRY(check_size(messages, &message, limit, err));
+        SGS_TRY(rewrite(&messages->batch, &message, out, err));
+        SGS_ASSERT(!messages->is_wrapper || *out <= messages->next);
+        *are_stamped = *are_stamped && message.timestamp_type == SGS_LOG_APPEND_TIME &&
+                       message.timestamp == messages->batch.max_timestamp;
+    }
 }
 
 sgs_status sgs_legacy_section_open(const uint8_t *batch, size_t size, const sgs_codec_table *codecs,
@@ -191,33 +228,17 @@ sgs_status sgs_legacy_section_open(const uint8_t *batch, size_t size, const sgs_
 {
     sgs_legacy_reader messages;
     sgs_buffer_clear(scratch);
-    sgs_status status = sgs_legacy_reader_open(batch, size, codecs, scratch, &messages, err);
-    if (status != SGS_OK)
-        return status;
-
-    /* behind the decompressed messages, which stay where they are while they are read */
-    const size_t start = scratch->size;
-    const size_t present = messages.is_wrapper ? start : (size_t)messages.batch.size_bytes;
-    const size_t overhead = (size_t)messages.batch.records_count * RECORD_MAX_OVERHEAD;
-    const uint8_t *const before = scratch->data;
-    status = sgs_buffer_reserve(scratch, present + overhead, err);
-    if (status != SGS_OK)
-        return status;
-    if (messages.is_wrapper) {
-        messages.next = scratch->data + (messages.next - before);
-        messages.end = scratch->data + (messages.end - before);
-    }
+    SGS_TRY(sgs_legacy_reader_open(batch, size, codecs, scratch, &messages, err));
+    const int64_t limit = messages.is_wrapper ? (int64_t)codecs->max_record_bytes : INT64_MAX;
+    if (!messages.is_wrapper)
+        SGS_TRY(sgs_buffer_reserve(scratch, (size_t)messages.batch.size_bytes, err));
     messages.batch.base_timestamp = 0; /* so that deltas are the timestamps themselves */
-    if (messages.batch.magic == 0)
-        messages.batch.attributes &= (int16_t)~SGS_ATTRIBUTE_LOG_APPEND_TIME; /* means nothing there */
-    for (bool found = true; found;) {
-        sgs_legacy_message message = { .offset = 0 };
-        status = sgs_legacy_reader_next(&messages, &message, &found, err);
-        if (status == SGS_OK && found)
-            status = rewrite(&messages.batch, &message, scratch, err);
-        if (status != SGS_OK)
-            return status;
-    }
-    sgs_record_reader_init(reader, &messages.batch, scratch->data + start, scratch->size - start);
+    uint8_t *out = scratch->data;      /* over the decompressed messages: memory is what the limit counts [DUR-92] */
+    bool are_stamped;
+    SGS_TRY(rewrite_all(&messages, limit, &out, &are_stamped, err));
+    scratch->size = (size_t)(out - scratch->data);
+    if (!are_stamped) /* a message of magic 0 has no timestamp, whatever is around it; at magic 0 the bit means nothing */
+        messages.batch.attributes &= (int16_t)~SGS_ATTRIBUTE_LOG_APPEND_TIME;
+    sgs_record_reader_init(reader, &messages.batch, scratch->data, scratch->size);
     return SGS_OK;
 }

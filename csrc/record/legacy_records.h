@@ -33,9 +33,11 @@ sgs_status sgs_legacy_reader_next(sgs_legacy_reader *reader, sgs_legacy_message 
 /** Offset of the first message, Kafka AbstractLegacyRecordBatch.baseOffset. Before the first call of next.
  *  @return SGS_INVALID_RECORD, SGS_UNSUPPORTED_FORMAT: the first message inside is compressed */
 sgs_status sgs_legacy_reader_base_offset(const sgs_legacy_reader *reader, int64_t *offset, sgs_error *err);
-/** Start a record reader on the messages of an entry, written again as a section of magic 2 in `scratch`.
- *  reader->batch is the row of the entry with the base offset and the count of its messages; it keeps its magic.
- *  @return as above; SGS_INVALID_RECORD also for offsets below 0 or more than 2^31-1 apart [DUR-89] */
+/** Start a record reader on the messages of an entry, written again as a section of magic 2 in `scratch`, over the
+ *  messages of a wrapper. reader->batch is the row of the entry with the base offset and the count of its messages; it
+ *  keeps its magic, and the append time only when all its messages have it: one of magic 0 has none.
+ *  @return as above; SGS_INVALID_RECORD also for offsets below 0 or more than 2^31-1 apart [DUR-89];
+ *          SGS_LIMIT_EXCEEDED for a message in a wrapper that is larger than max_record_bytes [DUR-92] */
 sgs_status sgs_legacy_section_open(const uint8_t *batch, size_t size, const sgs_codec_table *codecs,
                                    sgs_buffer *scratch, sgs_record_reader *reader, sgs_error *err);
 

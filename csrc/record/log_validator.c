@@ -2,42 +2,8 @@
 #include "record/log_validator.h"
 
 #include <inttypes.h>
-#include <limits.h>
 
 #include "record/validate_rules.h"
-
-void sgs_validation_options_default(sgs_validation_options *options)
-{
-    *options = (sgs_validation_options){
-        .timestamp_before_max_ms = INT64_MAX,
-        .timestamp_after_max_ms = INT64_MAX,
-        .partition_leader_epoch = SGS_NO_PARTITION_LEADER_EPOCH,
-        .origin = SGS_ORIGIN_CLIENT,
-        .target_codec = SGS_CODEC_OF_SOURCE,
-        .level = INT_MIN,
-        .target_magic = 2,
-    };
-}
-
-void sgs_log_validator_init(sgs_log_validator *validator, sgs_memory memory, const sgs_codec_table *codecs)
-{
-    *validator = (sgs_log_validator){ .codecs = codecs };
-    sgs_validation_options_default(&validator->options);
-    sgs_buffer_init(&validator->output, memory);
-    sgs_buffer_init(&validator->output_rows, memory);
-    sgs_buffer_init(&validator->record_errors, memory);
-    sgs_buffer_init(&validator->scratch, memory);
-    sgs_buffer_init(&validator->headers, memory);
-}
-
-void sgs_log_validator_deinit(sgs_log_validator *validator)
-{
-    sgs_buffer_deinit(&validator->output);
-    sgs_buffer_deinit(&validator->output_rows);
-    sgs_buffer_deinit(&validator->record_errors);
-    sgs_buffer_deinit(&validator->scratch);
-    sgs_buffer_deinit(&validator->headers);
-}
 
 /* the codec of the last batch that has one, Kafka LogAppendInfo.sourceCompression */
 static int source_codec(const sgs_batch_header *rows, size_t count)
@@ -66,12 +32,18 @@ static size_t count_of_request(const sgs_validation_options *options, const sgs_
     return count;
 }
 
+static sgs_status refuse_many(size_t count, sgs_error *err)
+{
+    (void)sgs_fail_at(err, SGS_INVALID_RECORD, -1, "one batch", "%zu batches", count);
+    return sgs_say(err, "%zu batches in one request, expected one", count);
+}
+
 static sgs_status dispatch(sgs_append_request *request, bool *is_rebuilt, sgs_error *err)
 {
     const sgs_batch_header *const rows = request->rows + request->first;
     const int8_t target_magic = request->validator->options.target_magic;
     if ((request->magic >= 2 || request->source_codec != SGS_CODEC_NONE) && request->count > 1)
-        return sgs_fail(err, SGS_INVALID_RECORD, "%zu batches in one request, expected one", request->count);
+        return refuse_many(request->count, err);
     if (request->source_codec != SGS_CODEC_NONE || request->target_codec != SGS_CODEC_NONE)
         return sgs_append_compressed(request, is_rebuilt, err);
     for (size_t i = 0; i < request->count; ++i)
@@ -83,9 +55,9 @@ static sgs_status dispatch(sgs_append_request *request, bool *is_rebuilt, sgs_er
 static sgs_status reload_rows(const sgs_append_request *request, sgs_error *err)
 {
     for (size_t index = request->first; index < request->first + request->count; ++index) {
-        sgs_batch_header *const row = &request->rows[index];
-        SGS_TRY(sgs_batch_header_load(request->data + row->position, request->size - (size_t)row->position,
-                                      row->position, row, err));
+        sgs_batch_header row;
+        SGS_TRY(sgs_append_header_load(request, index, &row, err));
+        request->rows[index] = row;
     }
     return SGS_OK;
 }

@@ -14,6 +14,7 @@ void sgs_record_reader_init(sgs_record_reader *reader, const sgs_batch_header *b
         .next = section,
         .end = size > 0 ? section + size : section,
         .remaining_count = batch->records_count,
+        .max_record_bytes = INT64_MAX,
     };
 }
 
@@ -45,6 +46,12 @@ sgs_status sgs_record_reader_next(sgs_record_reader *reader, sgs_record *record,
         return fail(reader, "its timestamp does not fit 64 bits", err);
     if (reader->remaining_count == 1 && fields.next != reader->end)
         return fail(reader, "bytes are left behind the last record", err);
+    if (fields.next - reader->next > reader->max_record_bytes) {
+        (void)sgs_record_fail_size(fields.next - reader->next, reader->max_record_bytes, err);
+        return sgs_say(err,
+                       "batch at offset %" PRId64 ": the record of offset %" PRId64 " is larger than a record may be",
+                       reader->batch.base_offset, offset);
+    }
 
     const int32_t base_sequence = reader->batch.base_sequence;
     *record = (sgs_record){
@@ -87,58 +94,75 @@ static int64_t bytes_size(sgs_bytes bytes)
     return sgs_varint_size(bytes.size) + (bytes.size < 0 ? 0 : (int64_t)bytes.size);
 }
 
-/* the Size field: all bytes behind it */
-static inline int64_t body_size(int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key, sgs_bytes value,
-                                const sgs_record_header *headers, int32_t headers_count)
+static inline int64_t headers_size(const sgs_record_header *headers, int32_t headers_count)
 {
-    int64_t size = 1 + sgs_varlong_size(timestamp_delta) + sgs_varint_size(offset_delta) + bytes_size(key) +
-                   bytes_size(value) + sgs_varint_size(headers_count);
+    int64_t size = 0;
     for (int32_t i = 0; i < headers_count; ++i)
         size += bytes_size(headers[i].key) + bytes_size(headers[i].value);
     return size;
 }
 
+/* the Size field: all bytes behind it */
+static inline int64_t body_size(int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key, sgs_bytes value,
+                                int32_t headers_count, int64_t headers_bytes)
+{
+    return 1 + sgs_varlong_size(timestamp_delta) + sgs_varint_size(offset_delta) + bytes_size(key) + bytes_size(value) +
+           sgs_varint_size(headers_count) + headers_bytes;
+}
+
+static inline int64_t size_with_prefix(int64_t body)
+{
+    /* beyond INT32_MAX the record cannot be written, but its size must still compare as too large */
+    return body + sgs_varint_size(body > INT32_MAX ? INT32_MAX : (int32_t)body);
+}
+
 int64_t sgs_record_size(int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key, sgs_bytes value,
                         const sgs_record_header *headers, int32_t headers_count)
 {
-    const int64_t size = body_size(timestamp_delta, offset_delta, key, value, headers, headers_count);
-    /* beyond INT32_MAX the record cannot be written, but its size must still compare as too large */
-    return size + sgs_varint_size(size > INT32_MAX ? INT32_MAX : (int32_t)size);
+    return size_with_prefix(
+        body_size(timestamp_delta, offset_delta, key, value, headers_count, headers_size(headers, headers_count)));
 }
 
-static uint8_t *write_bytes(uint8_t *out, sgs_bytes bytes)
+uint8_t *sgs_record_write_bytes(uint8_t *out, sgs_bytes bytes)
 {
     out = sgs_varint_write(out, bytes.size < 0 ? -1 : bytes.size);
     if (bytes.size <= 0)
         return out;
-    memcpy(out, bytes.data, (size_t)bytes.size);
+    memmove(out, bytes.data, (size_t)bytes.size);
     return out + bytes.size;
 }
 
-/* Inlined twice: most records have no headers, and are written without a look at them. */
-static inline uint8_t *write_record(uint8_t *out, int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key,
-                                    sgs_bytes value, const sgs_record_header *headers, int32_t headers_count)
+static inline uint8_t *write_fields(uint8_t *out, int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key,
+                                    sgs_bytes value, int32_t headers_count, int64_t headers_bytes)
 {
-    const int64_t size = body_size(timestamp_delta, offset_delta, key, value, headers, headers_count);
+    const int64_t size = body_size(timestamp_delta, offset_delta, key, value, headers_count, headers_bytes);
     SGS_ASSERT(size <= INT32_MAX);
     out = sgs_varint_write(out, (int32_t)size);
     *out++ = 0; /* attributes: none are defined */
     out = sgs_varlong_write(out, timestamp_delta);
     out = sgs_varint_write(out, offset_delta);
-    out = write_bytes(out, key);
-    out = write_bytes(out, value);
-    out = sgs_varint_write(out, headers_count);
-    for (int32_t i = 0; i < headers_count; ++i) {
-        SGS_ASSERT(headers[i].key.size >= 0);
-        out = write_bytes(out, headers[i].key);
-        out = write_bytes(out, headers[i].value);
-    }
-    return out;
+    out = sgs_record_write_bytes(out, key);
+    out = sgs_record_write_bytes(out, value);
+    return sgs_varint_write(out, headers_count);
 }
 
 uint8_t *sgs_record_write(uint8_t *out, int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key, sgs_bytes value,
                           const sgs_record_header *headers, int32_t headers_count)
 {
-    return headers_count == 0 ? write_record(out, timestamp_delta, offset_delta, key, value, NULL, 0)
-                              : write_record(out, timestamp_delta, offset_delta, key, value, headers, headers_count);
+    if (headers_count == 0) /* inlined twice: most records have no headers, and are written without a look at them */
+        return write_fields(out, timestamp_delta, offset_delta, key, value, 0, 0);
+    out = write_fields(out, timestamp_delta, offset_delta, key, value, headers_count,
+                       headers_size(headers, headers_count));
+    for (int32_t i = 0; i < headers_count; ++i) {
+        SGS_ASSERT(headers[i].key.size >= 0);
+        out = sgs_record_write_bytes(out, headers[i].key);
+        out = sgs_record_write_bytes(out, headers[i].value);
+    }
+    return out;
+}
+
+uint8_t *sgs_record_write_fields(uint8_t *out, int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key,
+                                 sgs_bytes value, int32_t headers_count, int64_t headers_bytes)
+{
+    return write_fields(out, timestamp_delta, offset_delta, key, value, headers_count, headers_bytes);
 }

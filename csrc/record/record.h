@@ -33,6 +33,7 @@ typedef struct sgs_record {
 typedef struct sgs_record_reader {
     sgs_batch_header batch;
     const uint8_t *next, *end;
+    int64_t max_record_bytes; /* the limit on what was compressed [DUR-92] */
     int32_t remaining_count;
 } sgs_record_reader;
 
@@ -44,7 +45,8 @@ void sgs_record_reader_init(sgs_record_reader *reader, const sgs_batch_header *b
  *  a record before in the batch, as Kafka's consumer does; the validator of appends refuses them [DUR-89].
  *  @param found  false after the last record
  *  @return SGS_OK; SGS_INVALID_RECORD naming the batch's offset: a record that does not end at its declared size, a
- *          negative header key size, bytes left behind the last record, too few records [format.md 5, Reader rules] */
+ *          negative header key size, bytes left behind the last record, too few records [format.md 5, Reader rules];
+ *          SGS_LIMIT_EXCEEDED naming its offset: a record above max_record_bytes */
 sgs_status sgs_record_reader_next(sgs_record_reader *reader, sgs_record *record, bool *found, sgs_error *err);
 /** Take the next header off `headers` (which shrinks). Only for headers of a record that the reader has checked. */
 void sgs_record_next_header(sgs_bytes *headers, sgs_record_header *header);
@@ -55,5 +57,11 @@ int64_t sgs_record_size(int64_t timestamp_delta, int32_t offset_delta, sgs_bytes
 /** Write the record at `out`, which has room for sgs_record_size bytes. @return the byte behind it */
 uint8_t *sgs_record_write(uint8_t *out, int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key, sgs_bytes value,
                           const sgs_record_header *headers, int32_t headers_count);
+/** Write all of a record but its headers, which the caller puts behind: `headers_bytes` when encoded. The key and
+ *  value may lie in the same buffer, at or behind where they go. @return the byte behind the header count */
+uint8_t *sgs_record_write_fields(uint8_t *out, int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key,
+                                 sgs_bytes value, int32_t headers_count, int64_t headers_bytes);
+/** Write a size and as many bytes. @return the byte behind them */
+uint8_t *sgs_record_write_bytes(uint8_t *out, sgs_bytes bytes);
 
 #endif

@@ -4,7 +4,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "record/record_headers.h"
 #include "record/record_section.h"
 
 /* What a walk over a batch's records found; which are kept stands in filter->kept, a bit a record. */
@@ -22,14 +21,12 @@ void sgs_record_filter_init(sgs_record_filter *filter, sgs_memory memory, const 
     sgs_buffer_init(&filter->output_rows, memory);
     sgs_buffer_init(&filter->scratch, memory);
     sgs_buffer_init(&filter->kept, memory);
-    sgs_buffer_init(&filter->headers, memory);
     sgs_batch_builder_init(&filter->builder, memory, codecs);
 }
 
 void sgs_record_filter_deinit(sgs_record_filter *filter)
 {
     sgs_batch_builder_deinit(&filter->builder);
-    sgs_buffer_deinit(&filter->headers);
     sgs_buffer_deinit(&filter->kept);
     sgs_buffer_deinit(&filter->scratch);
     sgs_buffer_deinit(&filter->output_rows);
@@ -83,14 +80,6 @@ static sgs_status choose_survivors(sgs_record_filter *filter, sgs_record_reader 
     return SGS_OK;
 }
 
-static sgs_status append_record(sgs_record_filter *filter, const sgs_record *record, sgs_error *err)
-{
-    const sgs_record_header *headers;
-    SGS_TRY(sgs_record_headers_load(record, &filter->headers, &headers, err));
-    return sgs_batch_builder_append(&filter->builder, record->offset, record->timestamp, record->key, record->value,
-                                    headers, record->headers_count, err);
-}
-
 static void choose_options(const sgs_batch_header *batch, const survivors *kept, int64_t delete_horizon_ms,
                            sgs_batch_options *built)
 {
@@ -109,18 +98,18 @@ static void choose_options(const sgs_batch_header *batch, const survivors *kept,
 }
 
 /* Kafka buildRetainedRecordsInto. */
-static sgs_status rebuild(sgs_record_filter *filter, sgs_record_reader reader, const survivors *kept,
-                          int64_t delete_horizon_ms, sgs_batch_header *row, sgs_error *err)
+static sgs_status rebuild(sgs_record_filter *filter, const sgs_batch_header *batch, sgs_record_reader reader,
+                          const survivors *kept, int64_t delete_horizon_ms, sgs_batch_header *row, sgs_error *err)
 {
     sgs_batch_options built;
-    choose_options(&reader.batch, kept, delete_horizon_ms, &built);
+    choose_options(batch, kept, delete_horizon_ms, &built);
     SGS_TRY(sgs_batch_builder_start(&filter->builder, &built, err));
     for (int64_t index = 0; index < kept->records_read; ++index) {
         sgs_record record;
         bool found;
         SGS_TRY(sgs_record_reader_next(&reader, &record, &found, err));
         if (has_bit(&filter->kept, index))
-            SGS_TRY(append_record(filter, &record, err));
+            SGS_TRY(sgs_batch_builder_append_again(&filter->builder, record.offset, &record, err));
     }
     /* a producer's last sequence is counted from the batch's last offset, which must survive [format.md 4.3] */
     if (reader.batch.magic >= 2) {
@@ -199,7 +188,8 @@ static sgs_status filter_batch(sgs_record_filter *filter, const uint8_t *batch, 
     if (header->magic >= 2 && kept.count == kept.records_read && !needs_horizon)
         return copy(filter, batch, header, &kept, err);
     sgs_batch_header row;
-    SGS_TRY(rebuild(filter, reader, &kept, choose_delete_horizon(&filter->options, header, needs_horizon), &row, err));
+    SGS_TRY(rebuild(filter, header, reader, &kept, choose_delete_horizon(&filter->options, header, needs_horizon), &row,
+                    err));
     return count_batch(filter, &row, kept.count, kept.max_offset, err);
 }
 

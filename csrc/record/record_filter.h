@@ -42,7 +42,7 @@ typedef struct sgs_record_filter {
     sgs_filter_result result;
     sgs_buffer output;      /* batches */
     sgs_buffer output_rows; /* sgs_batch_header each; positions count from the output's start */
-    sgs_buffer scratch, kept, headers;
+    sgs_buffer scratch, kept;
     sgs_batch_builder builder;
 } sgs_record_filter;
 

@@ -1,49 +1,57 @@
 /* record_headers.c - header keys as Kafka's RecordHeader gives them back. */
 #include "record/record_headers.h"
 
-#include <inttypes.h>
+#include <string.h>
 
+#include "base/varint.h"
 #include "record/utf8_java.h"
 
-/* Room for the keys that cannot stay. */
-static size_t replaced_bytes(const sgs_record *record)
+enum { ENCODED_NULL = 0x01 }; /* the size -1 */
+
+/* A size that a replaced key cannot have in a batch must still count as too large. */
+static int64_t key_size_when_written(sgs_bytes key, bool *is_valid)
 {
-    size_t bytes = 0;
-    sgs_bytes encoded = record->headers;
-    for (int32_t i = 0; i < record->headers_count; ++i) {
-        sgs_record_header header;
-        sgs_record_next_header(&encoded, &header);
-        if (!sgs_utf8_is_valid(header.key.data, (size_t)header.key.size))
-            bytes += SGS_UTF8_REPLACEMENT_BYTES * (size_t)header.key.size;
-    }
-    return bytes;
+    *is_valid = sgs_utf8_is_valid(key.data, (size_t)key.size);
+    const size_t size = *is_valid ? (size_t)key.size : sgs_utf8_java_replaced_size(key.data, (size_t)key.size);
+    const int32_t length = size > INT32_MAX ? INT32_MAX : (int32_t)size;
+    return (int64_t)size + sgs_varint_size(length);
 }
 
-sgs_status sgs_record_headers_load(const sgs_record *record, sgs_buffer *scratch, const sgs_record_header **headers,
-                                   sgs_error *err)
+sgs_headers_rewrite sgs_record_headers_prepare(const sgs_record *record)
 {
-    const size_t count = (size_t)record->headers_count;
-    const size_t key_bytes = replaced_bytes(record);
-    sgs_buffer_clear(scratch);
-    const sgs_status status = sgs_buffer_reserve(scratch, (count + 1) * sizeof(sgs_record_header) + key_bytes, err);
-    if (status != SGS_OK)
-        return status;
-    sgs_record_header *const loaded = (sgs_record_header *)(void *)scratch->data;
-    uint8_t *text = scratch->data + count * sizeof *loaded;
-    sgs_bytes encoded = record->headers;
-    for (size_t i = 0; i < count; ++i) {
-        sgs_record_next_header(&encoded, &loaded[i]);
-        sgs_bytes *const key = &loaded[i].key;
-        if (key_bytes == 0 || sgs_utf8_is_valid(key->data, (size_t)key->size))
-            continue;
-        const uint8_t *const end = sgs_utf8_java_replace(text, key->data, (size_t)key->size);
-        if (end - text > INT32_MAX)
-            return sgs_fail(err, SGS_ILLEGAL_ARGUMENT,
-                            "a header key of %" PRId32 " bytes at offset %" PRId64 " is too large as UTF-8", key->size,
-                            record->offset);
-        *key = (sgs_bytes){ text, (int32_t)(end - text) };
-        text += key->size;
+    sgs_headers_rewrite rewrite = { .source = record->headers, .count = record->headers_count, .is_copy = true };
+    sgs_bytes left = record->headers;
+    for (int32_t i = 0; i < rewrite.count; ++i) {
+        sgs_record_header header;
+        bool is_valid;
+        sgs_record_next_header(&left, &header);
+        rewrite.size_bytes += key_size_when_written(header.key, &is_valid) + sgs_varint_size(header.value.size) +
+                              (header.value.size < 0 ? 0 : (int64_t)header.value.size);
+        /* a null value is -1 when it is written, and may be any size below 0 when Kafka's rules are asked for */
+        if (!is_valid || (header.value.size < 0 && left.data[-1] != ENCODED_NULL))
+            rewrite.is_copy = false;
     }
-    *headers = loaded;
-    return SGS_OK;
+    if (rewrite.size_bytes != rewrite.source.size) /* a number takes more bytes than it needs [DUR-88] */
+        rewrite.is_copy = false;
+    return rewrite;
+}
+
+uint8_t *sgs_record_headers_write(uint8_t *out, const sgs_headers_rewrite *rewrite)
+{
+    if (rewrite->count == 0)
+        return out;
+    if (rewrite->is_copy) {
+        memcpy(out, rewrite->source.data, (size_t)rewrite->source.size);
+        return out + rewrite->source.size;
+    }
+    sgs_bytes left = rewrite->source;
+    for (int32_t i = 0; i < rewrite->count; ++i) {
+        sgs_record_header header;
+        sgs_record_next_header(&left, &header);
+        const size_t size = sgs_utf8_java_replaced_size(header.key.data, (size_t)header.key.size);
+        out = sgs_varint_write(out, (int32_t)size);
+        out = sgs_utf8_java_replace(out, header.key.data, (size_t)header.key.size);
+        out = sgs_record_write_bytes(out, header.value);
+    }
+    return out;
 }

@@ -1,18 +1,25 @@
 /* record_headers.h - the headers of a record that is written again, by the validator or a compaction.
  *
  * Kafka holds a header key as a String: what it writes again is well-formed UTF-8, whatever was read. Batches that stay
- * as they are keep the bytes of their keys [format.md 5, 18.2]. */
+ * as they are keep the bytes of their keys [format.md 5, 18.2]. The headers go from the record's bytes to those of the
+ * new batch; nothing is kept of a single one, which takes two bytes and may be one of millions [DUR-85, DUR-102]. */
 #ifndef SGS_RECORD_RECORD_HEADERS_H
 #define SGS_RECORD_RECORD_HEADERS_H
 
-#include "base/buffer.h"
 #include "record/record.h"
 
-/** The headers of a checked record, malformed sequences in their keys replaced as Java does. They point into the record
- *  and into `scratch`, and are good until either changes.
- *  @param headers  record->headers_count of them
- *  @return SGS_ILLEGAL_ARGUMENT: a key is larger than 2^31-1 bytes then; SGS_RESOURCE */
-sgs_status sgs_record_headers_load(const sgs_record *record, sgs_buffer *scratch, const sgs_record_header **headers,
-                                   sgs_error *err);
+/* What the headers of a record become. */
+typedef struct sgs_headers_rewrite {
+    sgs_bytes source;   /* encoded */
+    int64_t size_bytes; /* when written */
+    int32_t count;
+    bool is_copy; /* they are what Kafka would write */
+} sgs_headers_rewrite;
+
+/** Look at the encoded headers of a checked record. */
+sgs_headers_rewrite sgs_record_headers_prepare(const sgs_record *record);
+/** Write them at `out`, which has room for rewrite->size_bytes, malformed sequences in keys replaced as Java does.
+ *  @return the byte behind them */
+uint8_t *sgs_record_headers_write(uint8_t *out, const sgs_headers_rewrite *rewrite);
 
 #endif

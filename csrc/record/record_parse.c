@@ -2,6 +2,7 @@
 #include "record/record_parse.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 
 sgs_record_fault sgs_record_check_headers(const uint8_t *at, const uint8_t *end, int32_t count, sgs_null_sizes nulls)
 {
@@ -32,4 +33,11 @@ sgs_status sgs_record_fail(const sgs_batch_header *batch, int32_t index, sgs_rec
 {
     return sgs_fail(err, SGS_INVALID_RECORD, "batch at offset %" PRId64 ", record %" PRId32 ": %s", batch->base_offset,
                     index, fault);
+}
+
+sgs_status sgs_record_fail_size(int64_t size_bytes, int64_t limit, sgs_error *err)
+{
+    char expected[SGS_ERROR_VALUE_BYTES];
+    (void)snprintf(expected, sizeof expected, "at most %" PRId64 " bytes, max_record_bytes", limit);
+    return sgs_fail_at(err, SGS_LIMIT_EXCEEDED, -1, expected, "%" PRId64 " bytes", size_bytes);
 }

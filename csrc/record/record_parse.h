@@ -29,6 +29,10 @@ typedef const char *sgs_record_fault;
 /** Fill `err`: the batch's offset, which of its records, and what is wrong. @return SGS_INVALID_RECORD */
 sgs_status sgs_record_fail(const sgs_batch_header *batch, int32_t index, sgs_record_fault fault, sgs_error *err);
 
+/** Fill found and expected of `err` for a record above the limit [DUR-92]; the caller names it with sgs_say.
+ *  @return SGS_LIMIT_EXCEEDED */
+sgs_status sgs_record_fail_size(int64_t size_bytes, int64_t limit, sgs_error *err);
+
 /* Which sizes are null: -1 alone [DUR-91], or any below 0 as for Kafka's readers [format.md 5]. */
 typedef enum sgs_null_sizes { SGS_NULL_IS_MINUS_ONE, SGS_NULL_IS_NEGATIVE } sgs_null_sizes;
 

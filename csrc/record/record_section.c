@@ -58,6 +58,7 @@ sgs_status sgs_record_section_open(const uint8_t *batch, size_t size, bool check
         return sgs_legacy_section_open(batch, size, codecs, scratch, reader, err);
     const uint8_t *section = batch + SGS_BATCH_HEADER_BYTES;
     size_t section_size = (size_t)header.size_bytes - SGS_BATCH_HEADER_BYTES;
+    int64_t max_record_bytes = INT64_MAX;
     if (header.records_count == 0) {
         section_size = 0; /* nothing behind the header is looked at [format.md 4.5] */
     } else if (sgs_batch_codec(&header) != SGS_CODEC_NONE) {
@@ -67,10 +68,12 @@ sgs_status sgs_record_section_open(const uint8_t *batch, size_t size, bool check
             return status;
         section = scratch->data;
         section_size = scratch->size;
+        max_record_bytes = (int64_t)codecs->max_record_bytes;
     }
     if ((size_t)header.records_count > section_size / SGS_RECORD_MIN_BYTES)
         return sgs_fail(err, SGS_INVALID_RECORD, "batch at offset %" PRId64 ": %" PRId32 " records in %zu bytes",
                         header.base_offset, header.records_count, section_size);
     sgs_record_reader_init(reader, &header, section, section_size);
+    reader->max_record_bytes = max_record_bytes;
     return SGS_OK;
 }

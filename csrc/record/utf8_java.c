@@ -81,6 +81,18 @@ bool sgs_utf8_is_valid(const uint8_t *data, size_t size)
     return true;
 }
 
+size_t sgs_utf8_java_replaced_size(const uint8_t *data, size_t size)
+{
+    size_t written = 0;
+    for (size_t at = 0; at < size;) {
+        bool valid;
+        const size_t step = sgs_utf8_java_step(data + at, data + size, &valid);
+        written += valid ? step : (size_t)SGS_UTF8_REPLACEMENT_BYTES;
+        at += step;
+    }
+    return written;
+}
+
 uint8_t *sgs_utf8_java_replace(uint8_t *out, const uint8_t *data, size_t size)
 {
     static const uint8_t replacement[SGS_UTF8_REPLACEMENT_BYTES] = { 0xEF, 0xBF, 0xBD };

@@ -15,6 +15,8 @@ enum { SGS_UTF8_REPLACEMENT_BYTES = 3 }; /* U+FFFD is EF BF BD: text grows to th
 size_t sgs_utf8_java_step(const uint8_t *at, const uint8_t *end, bool *valid);
 /** true when `data` is well-formed UTF-8 */
 bool sgs_utf8_is_valid(const uint8_t *data, size_t size);
+/** Bytes that sgs_utf8_java_replace writes. */
+size_t sgs_utf8_java_replaced_size(const uint8_t *data, size_t size);
 /** Copy `data` to `out` (3 * size bytes of room), malformed sequences replaced. @return the byte behind what was
  *  written */
 uint8_t *sgs_utf8_java_replace(uint8_t *out, const uint8_t *data, size_t size);

@@ -63,7 +63,8 @@ sgs_status sgs_append_copy_to_output(const sgs_append_request *request, size_t f
 {
     sgs_log_validator *const validator = request->validator;
     for (size_t index = first; index < first + count; ++index) {
-        sgs_batch_header row = request->rows[index];
+        sgs_batch_header row;
+        SGS_TRY(sgs_append_header_load(request, index, &row, err));
         const uint8_t *const batch = request->data + row.position;
         row.position = (int64_t)validator->output.size;
         SGS_TRY(sgs_buffer_append(&validator->output, batch, (size_t)row.size_bytes, err));

@@ -9,8 +9,11 @@ sgs_status sgs_append_section_open(const sgs_append_batch *batch, sgs_append_sec
     const sgs_batch_header *const header = &batch->header;
     sgs_log_validator *const validator = batch->validator;
     const size_t size = (size_t)header->size_bytes;
-    *section =
-        (sgs_append_section){ .records_count = header->records_count, .as_kafka = validator->options.kafka_limits };
+    *section = (sgs_append_section){ .records_count = header->records_count,
+                                     .max_record_bytes = INT64_MAX,
+                                     .as_kafka = validator->options.kafka_limits };
+    if (sgs_batch_codec(header) != SGS_CODEC_NONE && validator->codecs != NULL && !section->as_kafka)
+        section->max_record_bytes = (int64_t)validator->codecs->max_record_bytes;
     if (header->magic < 2)
         return sgs_legacy_reader_open(batch->data, size, validator->codecs, &validator->scratch, &section->legacy, err);
     if (header->records_count < 0)
@@ -40,6 +43,13 @@ sgs_status sgs_append_section_open(const sgs_append_batch *batch, sgs_append_sec
 static sgs_status fail(const sgs_append_batch *batch, int64_t index, sgs_record_fault fault, sgs_error *err)
 {
     return sgs_fail(err, SGS_INVALID_RECORD, "batch %zu, record %" PRId64 ": %s", batch->index, index, fault);
+}
+
+static sgs_status fail_size(const sgs_append_batch *batch, int64_t index, int64_t size_bytes,
+                            const sgs_append_section *section, sgs_error *err)
+{
+    (void)sgs_record_fail_size(size_bytes, section->max_record_bytes, err);
+    return sgs_say(err, "batch %zu, record %" PRId64 ": it is larger than a record may be", batch->index, index);
 }
 
 /* What is wrong with a record whose fields are known: the first that applies [format.md 12.4]. */
@@ -225,7 +235,7 @@ static sgs_status walk_current(const sgs_append_batch *batch, const sgs_append_s
     const int64_t base_timestamp = batch->header.base_timestamp, append_time = batch->header.max_timestamp;
     const bool log_append_time = (batch->header.attributes & SGS_ATTRIBUTE_LOG_APPEND_TIME) != 0;
     const uint8_t *next = section->next, *const end = section->end;
-    const int64_t count = section->records_count;
+    const int64_t count = section->records_count, max_record_bytes = section->max_record_bytes;
     int64_t max_timestamp = SGS_NO_TIMESTAMP;
     for (int64_t index = 0; index < count; ++index) {
         short_fields fields;
@@ -236,6 +246,8 @@ static sgs_status walk_current(const sgs_append_batch *batch, const sgs_append_s
                 return fail(batch, index, fault, err);
             fields = any;
         }
+        if (fields.next - next > max_record_bytes)
+            return fail_size(batch, index, fields.next - next, section, err);
         next = fields.next;
         int64_t
             timestamp; /* also where an append time hides it: the batch may lose its bit, and must be readable then */
@@ -291,6 +303,8 @@ static sgs_status walk_legacy(const sgs_append_batch *batch, sgs_append_section 
         if (!found)
             return SGS_OK;
         walk->records_count = index + 1;
+        if (message.size_bytes > section->max_record_bytes && section->legacy.is_wrapper)
+            return fail_size(batch, index, message.size_bytes, section, err);
         if (message.magic != batch->header.magic) {
             SGS_TRY(sgs_append_note(batch, index, SGS_RECORD_HAS_OTHER_MAGIC, message.magic, err));
             continue;

@@ -2,25 +2,29 @@
 #include "record/validate_rules.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "base/bytes.h"
 
 enum { LAST_OFFSET_DELTA_AT = 23 };
 
-sgs_status sgs_append_batch_load(const sgs_append_request *request, size_t index, sgs_append_batch *batch,
-                                 sgs_error *err)
+sgs_status sgs_append_header_load(const sgs_append_request *request, size_t index, sgs_batch_header *header,
+                                  sgs_error *err)
 {
-    const int64_t position = request->rows[index].position;
+    /* what was compared must be what is used: no second read */
+    const int64_t position = *(const volatile int64_t *)&request->rows[index].position;
     if (position < 0 || (uint64_t)position > request->size)
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "batch %zu: position %" PRId64 " in %zu bytes", index, position,
                         request->size);
-    *batch = (sgs_append_batch){ .validator = request->validator, .index = index, .data = request->data + position };
+    return sgs_batch_header_load(request->data + position, request->size - (size_t)position, position, header, err);
+}
+
+sgs_status sgs_append_batch_load(const sgs_append_request *request, size_t index, sgs_append_batch *batch,
+                                 sgs_error *err)
+{
+    *batch = (sgs_append_batch){ .validator = request->validator, .index = index };
     request->validator->result.failed_batch = index; /* should it be */
-    const sgs_status status =
-        sgs_batch_header_load(batch->data, request->size - (size_t)position, position, &batch->header, err);
-    if (status != SGS_OK)
-        return status;
+    SGS_TRY(sgs_append_header_load(request, index, &batch->header, err));
+    batch->data = request->data + batch->header.position;
     if (batch->header.magic < 0 || batch->header.magic > 2)
         return sgs_fail(err, SGS_UNSUPPORTED_FORMAT, "batch %zu: magic %d, expected 0 to 2", index,
                         batch->header.magic);
@@ -126,49 +130,6 @@ sgs_status sgs_append_note(const sgs_append_batch *batch, int64_t index, sgs_rec
         return SGS_OK;
     const sgs_record_error record_error = { .record_index = (int32_t)index, .kind = kind, .value = value };
     return sgs_buffer_append(&validator->record_errors, &record_error, sizeof record_error, err);
-}
-
-static sgs_status describe_timestamp(const sgs_validation_options *options, size_t batch,
-                                     const sgs_record_error *record_error, sgs_error *err)
-{
-    const int64_t timestamp = record_error->value;
-    const bool is_ahead = timestamp > options->now_ms;
-    const int64_t limit = is_ahead ? options->timestamp_after_max_ms : options->timestamp_before_max_ms;
-    const char *const side = is_ahead ? "ahead of" : "behind";
-    char expected[SGS_ERROR_VALUE_BYTES];
-    (void)snprintf(expected, sizeof expected, "at most %" PRId64 " ms %s %" PRId64, limit, side, options->now_ms);
-    (void)sgs_fail_at(err, SGS_INVALID_RECORD, -1, expected, "%" PRId64, timestamp);
-    return sgs_say(
-        err,
-        "batch %zu, record %" PRId32 ": timestamp %" PRId64 " is more than %s = %" PRId64 " ms %s the clock, %" PRId64,
-        batch, record_error->record_index, timestamp,
-        is_ahead ? "message.timestamp.after.max.ms" : "message.timestamp.before.max.ms", limit, side, options->now_ms);
-}
-
-sgs_status sgs_record_error_describe(const sgs_log_validator *validator, const sgs_record_error *record_error,
-                                     sgs_error *err)
-{
-    const size_t batch = validator->result.failed_batch;
-    const int32_t index = record_error->record_index;
-    const int64_t value = record_error->value;
-    switch (record_error->kind) {
-    case SGS_RECORD_HAS_OTHER_MAGIC:
-        return sgs_fail(err, SGS_INVALID_RECORD, "batch %zu, record %" PRId32 ": its magic is %" PRId64, batch, index,
-                        value);
-    case SGS_RECORD_HAS_NO_KEY:
-        return sgs_fail(err, SGS_INVALID_RECORD, "batch %zu, record %" PRId32 ": no key, in a compacted topic", batch,
-                        index);
-    case SGS_RECORD_TIMESTAMP_OUT_OF_RANGE:
-        return describe_timestamp(&validator->options, batch, record_error, err);
-    case SGS_RECORD_TIMESTAMP_TYPE:
-        return sgs_fail(err, SGS_INVALID_RECORD,
-                        "batch %zu, record %" PRId32 ": append time %" PRId64 " was stamped by a client", batch, index,
-                        value);
-    case SGS_RECORD_OFFSET:
-        break;
-    }
-    return sgs_fail(err, SGS_INVALID_RECORD, "batch %zu, record %" PRId32 ": its offset is %" PRId64, batch, index,
-                    value);
 }
 
 sgs_status sgs_append_judge(const sgs_append_batch *batch, sgs_error *err)

@@ -4,7 +4,7 @@
 #define SGS_RECORD_VALIDATE_RULES_H
 
 #include "record/legacy_records.h"
-#include "record/log_validator.h"
+#include "record/validation.h"
 
 /* What Kafka takes as one append: `count` batches from the row `first` on. */
 typedef struct sgs_append_request {
@@ -29,6 +29,7 @@ typedef struct sgs_append_batch {
 typedef struct sgs_append_section {
     sgs_legacy_reader legacy;  /* magic 0 and 1 */
     const uint8_t *next, *end; /* magic 2 */
+    int64_t max_record_bytes;  /* [DUR-92] */
     int32_t records_count;
     bool as_kafka; /* parse what Kafka takes, not only what is well formed */
     bool partly;   /* with as_kafka: as Kafka does where the payload is kept, sizes of records are not looked at */
@@ -49,6 +50,11 @@ typedef struct sgs_append_walk {
     int64_t bad_offset;
 } sgs_append_walk;
 
+/** Load the header of batch `index` from its bytes. The rows are the caller's, and another of his threads may write to
+ *  them at any time: of a row, only the position is relied on, read once a call and compared with the size.
+ *  @return SGS_ILLEGAL_ARGUMENT: a position outside the data; otherwise as sgs_batch_header_load */
+sgs_status sgs_append_header_load(const sgs_append_request *request, size_t index, sgs_batch_header *header,
+                                  sgs_error *err);
 /** Load batch `index` of the request from its bytes. */
 sgs_status sgs_append_batch_load(const sgs_append_request *request, size_t index, sgs_append_batch *batch,
                                  sgs_error *err);

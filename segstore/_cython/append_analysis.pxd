@@ -3,8 +3,8 @@
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
 from segstore._cython.batch_scan cimport sgs_batch_table
-from segstore._cython.log_validator cimport sgs_append_origin
 from segstore._cython.status cimport sgs_error, sgs_status
+from segstore._cython.validation cimport sgs_append_origin
 
 
 cdef extern from "record/append_analysis.h" nogil:

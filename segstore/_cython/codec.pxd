@@ -22,5 +22,6 @@ cdef extern from "record/codec.h" nogil:
     ctypedef struct sgs_codec_table:
         sgs_codec_provider providers[5]
         size_t max_decompressed_batch_bytes
+        size_t max_record_bytes
 
     const char *sgs_codec_name(int codec)

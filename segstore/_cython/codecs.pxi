@@ -53,18 +53,22 @@ cdef class CodecTable:
     cdef sgs_codec_table table
     cdef dict providers  # codec id -> (name, compress, decompress): keeps alive what the table points to
 
-    def __cinit__(self, dict providers, int64_t max_decompressed_batch_bytes=268435456):
+    def __cinit__(self, dict providers, int64_t max_decompressed_batch_bytes=268435456,
+                  int64_t max_record_bytes=67108864):
         cdef sgs_codec_provider *row
         cdef tuple kept
         cdef bytes name
         memset(&self.table, 0, sizeof(self.table))
-        if max_decompressed_batch_bytes < 1:
-            raise IllegalArgumentError(
-                "max_decompressed_batch_bytes must be at least 1",
-                found=str(max_decompressed_batch_bytes),
-                expected="at least 1",
-            )
+        for name_of_limit, limit in (
+            ("max_decompressed_batch_bytes", max_decompressed_batch_bytes),
+            ("max_record_bytes", max_record_bytes),
+        ):
+            if limit < 1:
+                raise IllegalArgumentError(
+                    f"{name_of_limit} must be at least 1", found=str(limit), expected="at least 1"
+                )
         self.table.max_decompressed_batch_bytes = <size_t>max_decompressed_batch_bytes
+        self.table.max_record_bytes = <size_t>max_record_bytes
         self.providers = {}
         for codec, (text, compress, decompress) in providers.items():
             if not SGS_CODEC_NONE < codec < SGS_CODEC_COUNT:

@@ -1,5 +1,5 @@
 # validate.pxi - incoming batches: the checks of any append (csrc/record/append_analysis.h), and the leader's, which
-# stamps or rebuilds them (csrc/record/log_validator.h)
+# stamps or rebuilds them (csrc/record/log_validator.h, validation.h)
 
 class Validation(NamedTuple):
     next_offset: int
@@ -114,7 +114,7 @@ cdef EncodedBatches rebuilt_batches(sgs_log_validator *validator):
 
 
 cdef enum:
-    KEPT_SCRATCH_BYTES = 4194304  # of a validator between calls; what a rare large batch needed is given back
+    KEPT_BYTES = 4194304  # per buffer of a validator between calls; what a rare large batch needed is given back
 
 
 @cython.final
@@ -169,8 +169,7 @@ cdef class LogValidator:
         try:
             return self.run(data, headers, next_offset, now_ms, leader_epoch, metrics)
         finally:
-            if self.validator.scratch.capacity > KEPT_SCRATCH_BYTES:
-                sgs_buffer_deinit(&self.validator.scratch)
+            sgs_log_validator_trim(&self.validator, KEPT_BYTES)
             self.is_busy = False
 
     cdef object run(self, object data, object headers, int64_t next_offset, int64_t now_ms, int32_t leader_epoch,

@@ -14,7 +14,6 @@ from segstore.errors import (
     InvalidRecordError,
     LogReadOnlyError,
     RecordBatchTooLargeError,
-    RecordTooLargeError,
     SegstoreError,
 )
 from segstore.log import arguments
@@ -254,7 +253,7 @@ class LogAppender(LogReader):
             return self._nothing_appended()
         config = self.config
         if size > config.max_message_bytes:
-            self._check_sizes(headers)
+            self._input.check_sizes(headers)
         flusher = self._flusher
         with self._append_lock:
             if self._is_closed or flusher.failure is not None:  # while we waited
@@ -285,16 +284,6 @@ class LogAppender(LogReader):
             size,
             flusher.durable.message_offset,
         )
-
-    def _check_sizes(self, headers: BatchHeaders) -> None:
-        limit = self.config.max_message_bytes
-        largest = int(headers["size_bytes"].max())
-        if largest > limit:
-            raise RecordTooLargeError(
-                f"a batch of {largest} bytes is larger than max.message.bytes",
-                found=f"{largest} bytes",
-                expected=f"at most {limit} bytes",
-            )
 
     def _note_epoch(self, epoch: int, start_offset: int) -> None:
         """Write the epoch's start before its first batch is acknowledged [DUR-12]."""

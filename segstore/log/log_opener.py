@@ -118,7 +118,7 @@ def open(  # noqa: PLR0913 - the front door
             check_file_system(directory, allowed=allow_network_fs)
             lock = PartitionLock.acquire(directory, parent, parent_is_locked=parent_is_locked)
         report = RecoveryReport(mode=recovery)
-        codecs = codec_table(log_config.max_decompressed_batch_bytes)
+        codecs = codec_table(log_config.max_decompressed_batch_bytes, log_config.max_record_bytes)
         context = _core.SegmentContext(
             directory,
             codecs,

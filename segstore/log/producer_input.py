@@ -92,10 +92,11 @@ class ProducerInput:
         result = validator.validate_and_assign_offsets(data, headers, 0, now_ms, 0, self.metrics)
         if result.rebuilt is None:
             return data, headers
-        self._check_sizes(result.rebuilt.headers)
+        self.check_sizes(result.rebuilt.headers)
         return result.rebuilt, result.rebuilt.headers
 
-    def _check_sizes(self, headers: BatchHeaders) -> None:
+    def check_sizes(self, headers: BatchHeaders) -> None:
+        """Refuse a batch that is larger than ``max_message_bytes`` [APP-4.6]."""
         limit = self._config.max_message_bytes
         largest = int(headers["size_bytes"].max())
         if largest > limit:

@@ -332,6 +332,12 @@ class UnifiedLog(LogTruncator):
 
 
 def _uncompressed_batch_bytes(config: LogConfig, codec: Codec) -> int:
-    """Return how large a batch may become before it is compressed: a codec may also expand it."""
+    """Return how large a batch may become before it is compressed: a codec may also expand it.
+
+    What is compressed here can be read again: no limit of reading is below that of writing.
+    """
     limit = min(config.max_message_bytes, config.roll_bytes)
-    return limit if codec is Codec.NONE else max(limit - limit // 8 - 64, 1)
+    if codec is Codec.NONE:
+        return limit
+    reading = min(config.max_decompressed_batch_bytes, config.max_record_bytes)
+    return min(max(limit - limit // 8 - 64, 1), reading)

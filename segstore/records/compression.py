@@ -33,19 +33,24 @@ _CODECS: Final = {
 
 
 @cache
-def codec_table(max_decompressed_batch_bytes: int = 256 * 1024 * 1024) -> CodecTable:
-    """Return the table of providers that the core decodes and encodes with; one per limit, shared.
+def codec_table(
+    max_decompressed_batch_bytes: int = 256 * 1024 * 1024,
+    max_record_bytes: int = 64 * 1024 * 1024,
+) -> CodecTable:
+    """Return the table of providers that the core decodes and encodes with; shared.
 
     Parameters
     ----------
     max_decompressed_batch_bytes : int
         Bound in bytes on one batch after decompression, at least 1 [DUR-92].
+    max_record_bytes : int
+        Bound in bytes on one record of a compressed batch, at least 1.
     """
     providers = {
         int(codec): (module.LIBRARY, module.compress, module.decompress)
         for codec, module in _CODECS.items()
     }
-    return CodecTable(providers, max_decompressed_batch_bytes)
+    return CodecTable(providers, max_decompressed_batch_bytes, max_record_bytes)
 
 
 def codec_providers() -> dict[str, str]:

@@ -65,7 +65,7 @@ def build_batches(
         codec=int(codec),
         level=compression_level(codec, config),
     )
-    codecs = codec_table(config.max_decompressed_batch_bytes)
+    codecs = codec_table(config.max_decompressed_batch_bytes, config.max_record_bytes)
     limit = config.max_message_bytes
     if type(records) is list:  # the common case, without questions
         return encode_records(records, options, codecs, default_timestamp, limit)

@@ -169,6 +169,7 @@ const sgs_codec_table *kit_codecs(void)
             [SGS_CODEC_ZSTD] = { "stored", NULL, store, load },
         },
         .max_decompressed_batch_bytes = 256 << 20,
+        .max_record_bytes = 64 << 20,
     };
     return &table;
 }

@@ -14,6 +14,7 @@ void segment_kit_open(segment_kit *kit)
     kit->directory = temporary_open();
     memory_env_init(&kit->memory, sgs_env_posix());
     kit->codecs.max_decompressed_batch_bytes = 1 << 20;
+    kit->codecs.max_record_bytes = 1 << 20;
     kit->context = (sgs_segment_context){
         .env = &kit->memory.env,
         .directory_fd = kit->directory.fd,

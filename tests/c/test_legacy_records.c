@@ -3,6 +3,7 @@
 #include "record/legacy_records.h"
 
 #include <limits.h>
+#include <string.h>
 
 #include "base/bytes.h"
 #include "record/legacy_builder.h"
@@ -217,6 +218,89 @@ TEST(offsets_below_zero_and_too_far_apart_are_no_records)
         sgs_buffer_deinit(&scratch);
         sgs_buffer_deinit(&entry);
     }
+}
+
+/* Messages of both magics in one wrapper that has the append time. */
+TEST(a_message_of_magic_0_has_no_append_time) /* format.md 7.2 */
+{
+    uint8_t inside[200];
+    uint8_t *end = sgs_legacy_message_write(inside, 0, 0, 0, 0, kit_text("k"), kit_text("old"));
+    end = sgs_legacy_message_write(end, 1, 1, EXAMPLE_T + 5, 0, kit_text(NULL), kit_text("new"));
+    sgs_buffer entry = wrap(1, 1, SGS_CODEC_GZIP | SGS_ATTRIBUTE_LOG_APPEND_TIME, inside, (size_t)(end - inside));
+    sgs_buffer scratch;
+    sgs_record_reader reader;
+    sgs_record record;
+    bool found;
+    sgs_buffer_init(&scratch, kit_memory());
+    REQUIRE_OK(sgs_record_section_open(entry.data, entry.size, false, kit_codecs(), &scratch, &reader, &err), &err);
+    REQUIRE_OK(sgs_record_reader_next(&reader, &record, &found, &err), &err);
+    EXPECT_EQ_I64(record.timestamp, -1);
+    EXPECT_TRUE(record.key.size == 1 && record.value.size == 3 && memcmp(record.value.data, "old", 3) == 0);
+    REQUIRE_OK(sgs_record_reader_next(&reader, &record, &found, &err), &err);
+    EXPECT_EQ_I64(record.timestamp, EXAMPLE_T); /* the wrapper's */
+    EXPECT_TRUE(record.key.size == -1 && record.value.size == 3 && memcmp(record.value.data, "new", 3) == 0);
+    sgs_buffer_deinit(&scratch);
+    sgs_buffer_deinit(&entry);
+}
+
+/* Records go where their messages were: what was decompressed is all that is kept [DUR-92, DUR-102]. */
+TEST(the_records_of_a_wrapper_take_no_memory_beside_its_messages)
+{
+    enum { COUNT = 20000 };
+    for (int8_t magic = 0; magic <= 1; ++magic) {
+        sgs_legacy_builder builder;
+        const sgs_legacy_options options = {
+            .base_offset = INT32_MAX, .codec = SGS_CODEC_GZIP, .level = INT_MIN, .magic = magic
+        };
+        sgs_buffer entry, scratch;
+        sgs_record_reader reader;
+        sgs_legacy_builder_init(&builder, kit_memory(), kit_codecs());
+        sgs_buffer_init(&entry, kit_memory());
+        sgs_buffer_init(&scratch, kit_memory());
+        REQUIRE_OK(sgs_legacy_builder_start(&builder, &options, &err), &err);
+        for (int64_t i = 0; i < COUNT; ++i)
+            REQUIRE_OK(sgs_legacy_builder_append(&builder, INT32_MAX + i * 100000, INT64_MAX - i, kit_text(NULL),
+                                                 kit_text(i % 2 == 0 ? NULL : "v"), &err),
+                       &err);
+        REQUIRE_OK(sgs_legacy_builder_finish(&builder, &entry, &err), &err);
+
+        sgs_codec_table codecs = *kit_codecs();
+        codecs.max_decompressed_batch_bytes = entry.size; /* "gzip" stores */
+        REQUIRE_OK(sgs_record_section_open(entry.data, entry.size, true, &codecs, &scratch, &reader, &err), &err);
+        EXPECT_TRUE(scratch.capacity <= 2 * entry.size);
+        for (int64_t i = 0; i < COUNT; ++i) {
+            sgs_record record;
+            bool found;
+            REQUIRE_OK(sgs_record_reader_next(&reader, &record, &found, &err), &err);
+            if (!EXPECT_EQ_I64(record.offset, INT32_MAX + i * 100000) ||
+                !EXPECT_EQ_I64(record.timestamp, magic == 0 ? -1 : INT64_MAX - i) ||
+                !EXPECT_EQ_I64(record.value.size, i % 2 == 0 ? -1 : 1))
+                break;
+        }
+        sgs_buffer_deinit(&scratch);
+        sgs_buffer_deinit(&entry);
+        sgs_legacy_builder_deinit(&builder);
+    }
+}
+
+TEST(a_message_above_the_limit_is_named) /* DUR-92 */
+{
+    uint8_t inside[200];
+    const uint8_t *const end = sgs_legacy_message_write(inside, 1, 0, EXAMPLE_T, 0, kit_text("k"), kit_text("value"));
+    const size_t size = (size_t)(end - inside);
+    sgs_buffer entry = wrap(1, 7, SGS_CODEC_GZIP, inside, size);
+    sgs_codec_table codecs = *kit_codecs();
+    sgs_buffer scratch;
+    sgs_record_reader reader;
+    sgs_buffer_init(&scratch, kit_memory());
+    codecs.max_record_bytes = size;
+    EXPECT_OK(sgs_record_section_open(entry.data, entry.size, false, &codecs, &scratch, &reader, &err), &err);
+    codecs.max_record_bytes = size - 1;
+    EXPECT_STATUS(sgs_record_section_open(entry.data, entry.size, false, &codecs, &scratch, &reader, &err),
+                  SGS_LIMIT_EXCEEDED);
+    EXPECT_TRUE(strstr(err.message, "the message of offset 7 ") != NULL);
+    sgs_buffer_deinit(&scratch);
+    sgs_buffer_deinit(&entry);
 }
 
 TEST_MAIN()

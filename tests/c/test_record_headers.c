@@ -1,10 +1,8 @@
 /* test_record_headers.c - headers of a record that is written again: their keys become UTF-8 as Java's are. */
 #include "record/record_headers.h"
 
-#include <errno.h>
 #include <string.h>
 
-#include "memory_env.h"
 #include "record_kit.h"
 #include "test.h"
 
@@ -29,30 +27,30 @@ static sgs_record record_of(uint8_t *bytes, const char *const *keys, int32_t cou
     return record;
 }
 
-static void expect_key(sgs_bytes key, const char *expected)
-{
-    if (EXPECT_EQ_I64(key.size, strlen(expected)))
-        EXPECT_MEM(key.data, expected, strlen(expected));
-}
-
-TEST(well_formed_keys_stay_where_they_are)
+/* Write the headers again and look for each key in turn, its value behind it. */
+static void expect_keys(const sgs_record *record, bool is_copy, const char *const *keys)
 {
     uint8_t bytes[RECORD_BYTES];
-    const sgs_record record = record_of(bytes, (const char *const[]){ "h", "", "ü€😀" }, 3);
-    const sgs_record_header *headers = NULL;
-    sgs_buffer scratch;
-    sgs_error err;
-    sgs_buffer_init(&scratch, kit_memory());
+    const sgs_headers_rewrite rewrite = sgs_record_headers_prepare(record);
+    EXPECT_EQ_I64(rewrite.is_copy, is_copy);
+    EXPECT_EQ_I64(sgs_record_headers_write(bytes, &rewrite) - bytes, rewrite.size_bytes);
+    sgs_bytes left = { bytes, (int32_t)rewrite.size_bytes };
+    for (int32_t i = 0; i < rewrite.count; ++i) {
+        sgs_record_header header;
+        sgs_record_next_header(&left, &header);
+        if (EXPECT_EQ_I64(header.key.size, strlen(keys[i])))
+            EXPECT_MEM(header.key.data, keys[i], strlen(keys[i]));
+        EXPECT_EQ_I64(header.value.size, i % 2 == 0 ? 5 : -1);
+    }
+    EXPECT_EQ_I64(left.size, 0);
+}
 
-    REQUIRE_OK(sgs_record_headers_load(&record, &scratch, &headers, &err), &err);
-
-    expect_key(headers[0].key, "h");
-    expect_key(headers[1].key, "");
-    expect_key(headers[2].key, "ü€😀");
-    EXPECT_TRUE(headers[2].key.data > bytes && headers[2].key.data < bytes + RECORD_BYTES);
-    EXPECT_EQ_I64(headers[0].value.size, 5);
-    EXPECT_EQ_I64(headers[1].value.size, -1);
-    sgs_buffer_deinit(&scratch);
+TEST(well_formed_keys_are_copied)
+{
+    uint8_t bytes[RECORD_BYTES];
+    const char *const keys[] = { "h", "", "ü€😀" };
+    const sgs_record record = record_of(bytes, keys, 3);
+    expect_keys(&record, true, keys);
 }
 
 TEST(malformed_keys_are_replaced_and_their_neighbours_kept)
@@ -60,47 +58,46 @@ TEST(malformed_keys_are_replaced_and_their_neighbours_kept)
     uint8_t bytes[RECORD_BYTES];
     const sgs_record record =
         record_of(bytes, (const char *const[]){ "\xff", "good", "a\xed\xa0\x80z", "\xe2\x82" }, 4);
-    const sgs_record_header *headers = NULL;
-    sgs_buffer scratch;
-    sgs_error err;
-    sgs_buffer_init(&scratch, kit_memory());
+    expect_keys(&record, false, (const char *const[]){ R, "good", "a" R "z", R });
+}
 
-    REQUIRE_OK(sgs_record_headers_load(&record, &scratch, &headers, &err), &err);
-
-    expect_key(headers[0].key, R);
-    expect_key(headers[1].key, "good");
-    expect_key(headers[2].key, "a" R "z");
-    expect_key(headers[3].key, R);
-    EXPECT_EQ_I64(headers[2].value.size, 5);
-    sgs_buffer_deinit(&scratch);
+TEST(a_replaced_surrogate_is_no_copy_though_as_long)
+{
+    uint8_t bytes[RECORD_BYTES];
+    const sgs_record record = record_of(bytes, (const char *const[]){ "\xed\xa0\x80" }, 1);
+    expect_keys(&record, false, (const char *const[]){ R });
 }
 
 TEST(a_record_without_headers_has_none)
 {
     uint8_t bytes[RECORD_BYTES];
     const sgs_record record = record_of(bytes, NULL, 0);
-    const sgs_record_header *headers = NULL;
-    sgs_buffer scratch;
-    sgs_error err;
-    sgs_buffer_init(&scratch, kit_memory());
-    EXPECT_OK(sgs_record_headers_load(&record, &scratch, &headers, &err), &err);
-    sgs_buffer_deinit(&scratch);
+    expect_keys(&record, true, NULL);
 }
 
-TEST(no_memory_is_told) /* DUR-31 */
+/* Sizes as Kafka writes them: the shortest form [DUR-88], and -1 for null, which any size below 0 is to its readers. */
+TEST(other_forms_of_sizes_become_kafkas)
 {
-    uint8_t bytes[RECORD_BYTES];
-    const sgs_record record = record_of(bytes, (const char *const[]){ "\xff" }, 1);
-    const sgs_record_header *headers = NULL;
-    memory_env memory;
-    sgs_buffer scratch;
-    sgs_error err;
-    memory_env_init(&memory, sgs_env_posix());
-    sgs_buffer_init(&scratch, sgs_env_memory(&memory.env));
-    memory_env_fail_always(&memory, "allocate", 1, ENOMEM);
-    EXPECT_STATUS(sgs_record_headers_load(&record, &scratch, &headers, &err), SGS_RESOURCE);
-    EXPECT_TRUE(headers == NULL);
-    sgs_buffer_deinit(&scratch);
+    static const struct {
+        uint8_t encoded[8];
+        int32_t size, expected_size;
+    } cases[] = {
+        { { 0x82, 0x00, 'h', 0x01 }, 4, 3 },      /* a key size in two bytes */
+        { { 0x02, 'h', 0x82, 0x00, 'v' }, 5, 4 }, /* a value size in two bytes */
+        { { 0x02, 'h', 0x03 }, 3, 3 },            /* a value size of -2 */
+        { { 0x02, 'h', 0x81, 0x01 }, 4, 3 },      /* of -65 */
+        { { 0x02, 'h', 0x81, 0x00 }, 4, 3 },      /* of -1, in two bytes */
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        const sgs_record record = { .headers = { cases[i].encoded, cases[i].size }, .headers_count = 1 };
+        const sgs_headers_rewrite rewrite = sgs_record_headers_prepare(&record);
+        uint8_t bytes[RECORD_BYTES];
+        EXPECT_TRUE(!rewrite.is_copy);
+        EXPECT_EQ_I64(rewrite.size_bytes, cases[i].expected_size);
+        EXPECT_EQ_I64(sgs_record_headers_write(bytes, &rewrite) - bytes, cases[i].expected_size);
+        EXPECT_MEM(bytes, "\x02h", 2);
+        EXPECT_EQ_I64(bytes[2], cases[i].encoded[cases[i].size - 1] == 'v' ? 2 : 1);
+    }
 }
 
 TEST_MAIN()

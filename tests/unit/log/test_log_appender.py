@@ -137,6 +137,8 @@ def test_sizes(new_log):
     with pytest.raises(RecordTooLargeError) as caught:
         log.append_as_leader(one)
     assert f"{len(one)} bytes are more than max.message.bytes" in str(caught.value)
+    assert caught.value.found == f"{len(one)} bytes"
+    assert caught.value.expected == f"at most {len(one) - 1} bytes"
     with pytest.raises(RecordTooLargeError):
         log.append([(None, b"x" * 200)])
     log.append_as_follower(at(0, value=b"x" * 200), 0)  # [APP-2] not checked
@@ -144,6 +146,7 @@ def test_sizes(new_log):
     log = new_log(internal_segment_bytes=len(one) - 1)
     with pytest.raises(RecordBatchTooLargeError) as caught:
         log.append_as_leader(one)
+    assert caught.value.found == f"{len(one)} bytes"
     assert caught.value.expected == f"at most {len(one) - 1} bytes"
     with pytest.raises(RecordBatchTooLargeError):
         log.append_as_follower(at(1, value=b"x" * 200), 0)
@@ -167,8 +170,9 @@ def test_a_producers_request(new_log):
     with pytest.raises(InvalidRecordError, match="offset 0"):
         log.append_as_leader(singleton(base_offset=1))
     two = singleton(b"1") + singleton(b"2")
-    with pytest.raises(InvalidRecordError, match="2 batches in one request"):
+    with pytest.raises(InvalidRecordError, match="2 batches in one request") as caught:
         log.append_as_leader(two)
+    assert (caught.value.found, caught.value.expected) == ("2 batches", "one batch")
     assert log.append_as_leader(MemoryRecords(two)).last_offset == 1
     cut = singleton(b"3") + singleton(b"4")[:-1]
     assert log.append_as_leader(cut).last_offset == 2  # [APP-6] the torn tail is left out
