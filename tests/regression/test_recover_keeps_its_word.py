@@ -71,7 +71,8 @@ def test_a_refused_open_is_foretold(partition: Path, capsys: pytest.CaptureFixtu
     assert "cuts" not in verified + foretold
     assert "once safe" in verified
     assert f"recover would refuse this log: {refused.value}" in foretold
-    assert f"cannot be repaired: {refused.value}" in capsys.readouterr().out
+    told = refused.value.told_within(str(partition))
+    assert f"cannot be repaired: {told}" in capsys.readouterr().out
 
 
 def test_damage_that_an_open_does_not_notice_is_told_by_recover(

@@ -152,7 +152,7 @@ def test_a_reader_is_bounded_by_what_the_writer_has_synced_where_it_asks(tmp_pat
 
 def test_there_must_be_something_to_read(tmp_path):
     """[DUR-71] A missing directory, an empty one, one with a file beside."""
-    with pytest.raises(LogNotFoundError, match="no directory"):
+    with pytest.raises(LogNotFoundError, match="no such directory"):
         segstore.open(tmp_path / "orders-0", read_only=True)
     (tmp_path / "orders-1").mkdir()
     with pytest.raises(NotALogError, match=r"no \.log file"):
