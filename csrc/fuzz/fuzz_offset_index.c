@@ -104,7 +104,7 @@ static void check_writing(sgs_offset_index *index, uint32_t entries, int64_t bas
     bool changed;
     const bool ascends = fuzz_ascends(keys, entries);
     const int64_t floor = fuzz_linear_floor(keys, entries, target);
-    sgs_offset_index_truncate_to(index, target);
+    FUZZ_CHECK(sgs_offset_index_truncate_to(index, target, &err) == SGS_OK);
     const uint32_t kept = sgs_abstract_index_entries(&index->base);
     if (ascends)
         FUZZ_CHECK(kept == (uint32_t)(floor >= 0 && keys[floor] == target ? floor : floor + 1));

@@ -87,7 +87,7 @@ static void check_writing(sgs_time_index *index, uint32_t entries, int64_t base_
     for (uint32_t i = 1; i < entries; ++i)
         exact = exact && offsets[i] > offsets[i - 1];
     const int64_t floor = fuzz_linear_floor(offsets, entries, offset);
-    sgs_time_index_truncate_to(index, offset);
+    FUZZ_CHECK(sgs_time_index_truncate_to(index, offset, &err) == SGS_OK);
     const uint32_t kept = sgs_abstract_index_entries(&index->base);
     if (exact)
         FUZZ_CHECK(kept == (uint32_t)(floor >= 0 && offsets[floor] == offset ? floor : floor + 1));

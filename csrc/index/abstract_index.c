@@ -29,6 +29,13 @@ static bool left_alone(sgs_abstract_index *index)
     return false;
 }
 
+/* After the file became longer, and before look-ups go on in one that became shorter. */
+static void note_readable_entries(sgs_abstract_index *index)
+{
+    const uint32_t readable = index->grow_in_steps ? UINT32_MAX : index->file.length / index->entry_size;
+    atomic_store_explicit(&index->readable_entries, readable, memory_order_relaxed);
+}
+
 /* Change the length of the file below running look-ups. */
 static sgs_status set_length(sgs_abstract_index *index, const sgs_env *env, const char *name, uint32_t length,
                              sgs_error *err)
@@ -36,13 +43,12 @@ static sgs_status set_length(sgs_abstract_index *index, const sgs_env *env, cons
     const uint32_t entries = sgs_abstract_index_entries(index);
     const bool cuts = length / index->entry_size < index->seen_entries;
     const bool moves = length > index->file.reserved_length;
-    if (!cuts && !moves)
-        return sgs_mapped_file_resize(&index->file, env, name, length, err);
-    if (!left_alone(index)) {
+    if ((cuts || moves) && !left_alone(index)) {
         sgs_fail(err, SGS_RESOURCE, "look-ups do not leave the index");
         return sgs_fail_in_file(err, name);
     }
     const sgs_status status = sgs_mapped_file_resize(&index->file, env, name, length, err);
+    note_readable_entries(index);
     atomic_store_explicit(&index->entries, entries, memory_order_seq_cst);
     return status;
 }
@@ -103,7 +109,8 @@ static sgs_status load_file(sgs_abstract_index *index, const sgs_env *env, const
             index->max_entries = entries;
         }
     }
-    index->seen_entries = entries;
+    index->seen_entries = index->next_slot = entries;
+    note_readable_entries(index);
     atomic_store_explicit(&index->entries, entries, memory_order_release);
     return status;
 }
@@ -115,6 +122,7 @@ sgs_status sgs_abstract_index_open(sgs_abstract_index *index, const sgs_env *env
     memset(index, 0, sizeof *index);
     atomic_init(&index->entries, 0);
     atomic_init(&index->readers, 0);
+    atomic_init(&index->readable_entries, 0);
     index->file.fd = -1;
     index->base_offset = base_offset;
     index->entry_size = entry_size;
@@ -169,7 +177,7 @@ sgs_status sgs_abstract_index_resize(sgs_abstract_index *index, const sgs_env *e
         *changed = false;
         return SGS_OK;
     }
-    if (rounded < used) {
+    if (rounded < used && index->grow_in_steps) {
         sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "%" PRIu32 " bytes of the index are in use, %" PRIu32 " are too few", used,
                  rounded);
         return sgs_fail_in_file(err, name);
@@ -180,6 +188,12 @@ sgs_status sgs_abstract_index_resize(sgs_abstract_index *index, const sgs_env *e
             return status;
     }
     index->max_entries = rounded / index->entry_size;
+    if (index->next_slot > index->max_entries) {
+        index->next_slot = 0;
+        sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "%" PRIu32 " bytes of the index were in use, %" PRIu32 " are left", used,
+                 rounded);
+        return sgs_fail_in_file(err, name);
+    }
     *changed = true;
     return SGS_OK;
 }
@@ -203,7 +217,9 @@ sgs_status sgs_abstract_index_flush(sgs_abstract_index *index, const sgs_env *en
 {
     if (!index->is_open || index->file.fd < 0 || !index->file.writable)
         return SGS_OK;
-    return sgs_mapped_file_flush(&index->file, env, name, sgs_abstract_index_entries(index) * index->entry_size, err);
+    const uint32_t used = sgs_abstract_index_entries(index) * index->entry_size;
+    const uint32_t there = used < index->file.length ? used : index->file.length; /* less after [IDX-9] */
+    return sgs_mapped_file_flush(&index->file, env, name, there, err);
 }
 
 sgs_status sgs_abstract_index_close(sgs_abstract_index *index, const sgs_env *env, const char *name, sgs_error *err)
@@ -244,7 +260,7 @@ static bool has_blocks(sgs_abstract_index *index, const sgs_env *env, const char
 bool sgs_abstract_index_make_room(sgs_abstract_index *index, const sgs_env *env, const char *name)
 {
     const uint32_t length = index->file.length;
-    const uint32_t used = sgs_abstract_index_entries(index) * index->entry_size;
+    const uint32_t used = index->next_slot * index->entry_size;
     if (length - used >= index->entry_size)
         return has_blocks(index, env, name, used + index->entry_size);
     uint32_t step = length < FIRST_STEP_BYTES ? FIRST_STEP_BYTES : length;
@@ -280,6 +296,7 @@ void sgs_abstract_index_keep(sgs_abstract_index *index, uint32_t entries)
 {
     const uint32_t before = sgs_abstract_index_entries(index);
     SGS_ASSERT(entries <= before);
+    index->next_slot = entries;
     atomic_store_explicit(&index->entries, entries, memory_order_seq_cst);
     if (!index->grow_in_steps || !index->file.writable)
         return;
@@ -287,10 +304,12 @@ void sgs_abstract_index_keep(sgs_abstract_index *index, uint32_t entries)
         sgs_abstract_index_store(index, slot, 0, 0);
 }
 
-void sgs_abstract_index_publish(sgs_abstract_index *index)
+bool sgs_abstract_index_publish(sgs_abstract_index *index)
 {
     const uint32_t entries = sgs_abstract_index_entries(index) + 1;
+    index->next_slot += 1;
     if (entries > index->seen_entries)
         index->seen_entries = entries;
     atomic_store_explicit(&index->entries, entries, memory_order_seq_cst);
+    return index->next_slot == entries;
 }

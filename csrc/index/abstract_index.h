@@ -1,7 +1,8 @@
 /* abstract_index.h - what the offset and the time index share: fixed-size entries in a mapped file, a warm-section binary
  * search, resize and trim [IDX-1..IDX-18], Kafka AbstractIndex.
  *
- * INVARIANT  entries * entry_size <= file.length; entries only grows by append, after the entry's bytes [IDX-18].
+ * INVARIANT  entries * entry_size <= file.length, and next_slot == entries; entries only grows by append, after the entry's
+ * bytes [IDX-18]. Without grow_in_steps a resize may break both, as in Kafka [IDX-9]: what is cut off is never read again.
  * Names are not stored: they follow from the segment's base offset and suffix, and come in with each call that needs one.
  *
  * HOW MANY ENTRIES AN EXISTING FILE HAS. Kafka believes that a file is full up to its last whole entry, zeros included
@@ -35,8 +36,10 @@ typedef struct sgs_abstract_index {
     int64_t base_offset;
     uint32_t max_entries; /* of the configured or present size, Kafka's maxEntries [IDX-2] */
     _Atomic uint32_t entries;
-    _Atomic uint32_t readers; /* look-ups inside */
-    uint32_t seen_entries;    /* the most that a look-up inside may have seen */
+    _Atomic uint32_t readers;          /* look-ups inside */
+    _Atomic uint32_t readable_entries; /* UINT32_MAX with grow_in_steps, else what the file has room for [IDX-9] */
+    uint32_t next_slot;                /* where the next entry goes: Kafka's write position */
+    uint32_t seen_entries;             /* the most that a look-up inside may have seen */
     uint32_t unsure_length; /* of a file kept at its full size as it was found: there may be holes below [DUR-25] ... */
     uint32_t backed_length; /* ... but not below here, where blocks were asked for */
     uint8_t entry_size;     /* 8 or 12 */
@@ -55,7 +58,8 @@ enum { SGS_INDEX_NO_SLOT = -1 };
 sgs_status sgs_abstract_index_open(sgs_abstract_index *index, const sgs_env *env, int directory_fd, const char *name,
                                    int64_t base_offset, uint8_t entry_size, const sgs_index_options *options,
                                    sgs_error *err);
-/** [IDX-9] A size below the used bytes is refused before anything is cut (Kafka fails after the cut).
+/** [IDX-9] With grow_in_steps a size below the used bytes is refused before anything is cut. Kafka fails after the cut, and
+ *  forgets where to write: look-ups of what is gone fail from then on, and the next entry goes to slot 0.
  *  @param changed  false when the length was this already
  *  @return SGS_OK; SGS_ILLEGAL_ARGUMENT; SGS_CLOSED; SGS_RESOURCE when look-ups do not leave the range that would go */
 sgs_status sgs_abstract_index_resize(sgs_abstract_index *index, const sgs_env *env, const char *name, uint32_t size,
@@ -77,14 +81,16 @@ sgs_status sgs_abstract_index_reset(sgs_abstract_index *index, const sgs_env *en
 /** Keep the first `entries`. Kafka leaves the bytes of the others [OFX-5]; with grow_in_steps they become zero, so that
  *  they are padding, not stale entries, to whoever opens the file after a crash [DUR-80]. */
 void sgs_abstract_index_keep(sgs_abstract_index *index, uint32_t entries);
-/** Publish one more entry, whose bytes have been stored in slot `entries`. */
-void sgs_abstract_index_publish(sgs_abstract_index *index);
+/** Publish one more entry, whose bytes have been stored in `next_slot`.
+ *  @return false when it is not the last one then, after a resize that failed [OFX-4] */
+bool sgs_abstract_index_publish(sgs_abstract_index *index);
 
 /** Begin a look-up. @return the number of entries that it may touch, until sgs_abstract_index_leave */
 uint32_t sgs_abstract_index_enter(const sgs_abstract_index *index);
 void sgs_abstract_index_leave(const sgs_abstract_index *index);
 /** Between enter and leave: [IDX-6..IDX-8] the slot, or SGS_INDEX_NO_SLOT.
- *  @return SGS_CORRUPT_INDEX when two probed keys are out of order and grow_in_steps is on [DUR-53] */
+ *  @return SGS_CORRUPT_INDEX when two probed keys are out of order and grow_in_steps is on [DUR-53]; when a probed entry,
+ *          or the answer, was cut off [IDX-9] */
 sgs_status sgs_abstract_index_search(const sgs_abstract_index *index, uint32_t entries, int64_t target,
                                      sgs_index_field field, sgs_search_mode mode, int64_t *slot, sgs_error *err);
 /** [IDX-12] */
@@ -101,6 +107,15 @@ static inline uint32_t sgs_abstract_index_entries(const sgs_abstract_index *inde
 {
     return atomic_load_explicit(&((sgs_abstract_index *)(uintptr_t)index)->entries, memory_order_acquire);
 }
+/** Whether the file has room for an entry below the number that enter returned: only what Kafka cut off is not there. */
+static inline bool sgs_abstract_index_is_readable(const sgs_abstract_index *index, uint32_t slot)
+{
+    sgs_abstract_index *counted = (sgs_abstract_index *)(uintptr_t)index;
+    return slot < atomic_load_explicit(&counted->readable_entries, memory_order_relaxed);
+}
+/** @return err->status, SGS_CORRUPT_INDEX */
+sgs_status sgs_abstract_index_fail_cut_off(const sgs_abstract_index *index, uint32_t slot, sgs_error *err);
+
 enum { SGS_INT32_KEY_ENTRY_BYTES = 8 }; /* key int32, value int32; the other kind has a key of int64 */
 
 static inline const uint8_t *sgs_abstract_index_entry(const sgs_abstract_index *index, uint32_t slot)

@@ -28,8 +28,14 @@ void sgs_abstract_index_leave(const sgs_abstract_index *index)
     atomic_fetch_sub_explicit(readers_of(index), 1, memory_order_release);
 }
 
+sgs_status sgs_abstract_index_fail_cut_off(const sgs_abstract_index *index, uint32_t slot, sgs_error *err)
+{
+    return sgs_fail_at(err, SGS_CORRUPT_INDEX, (int64_t)slot * index->entry_size, "an entry within the file",
+                       "the file was cut before entry %" PRIu32, slot);
+}
+
 /* [IDX-7] lo and hi inclusive; answers the slot of the bound below, the caller makes the bound above of it. `exact` says
- * that the slot's field equals the target. */
+ * that the slot's field equals the target. Ends at an entry that was cut off. */
 static bool bisect(const sgs_abstract_index *index, uint32_t lo, uint32_t hi, int64_t target, sgs_index_field field,
                    uint32_t *slot, bool *exact)
 {
@@ -39,6 +45,10 @@ static bool bisect(const sgs_abstract_index *index, uint32_t lo, uint32_t hi, in
     *exact = false;
     while (lo < hi) {
         const uint32_t middle = lo + (hi - lo + 1) / 2;
+        if (!sgs_abstract_index_is_readable(index, middle)) {
+            lo = middle;
+            break;
+        }
         const int64_t found = sgs_abstract_index_field(index, middle, field);
         if (found > target) {
             ordered = ordered && (found < above || above == INT64_MAX);
@@ -69,6 +79,8 @@ sgs_status sgs_abstract_index_search(const sgs_abstract_index *index, uint32_t e
     const uint32_t first_hot = entries - 1 > warm ? entries - 1 - warm : 0;
     uint32_t lo = 0;
     uint32_t hi = first_hot;
+    if (!sgs_abstract_index_is_readable(index, first_hot))
+        return sgs_abstract_index_fail_cut_off(index, first_hot, err);
     if (sgs_abstract_index_field(index, first_hot, field) < target) {
         lo = first_hot;
         hi = entries - 1;
@@ -84,9 +96,16 @@ sgs_status sgs_abstract_index_search(const sgs_abstract_index *index, uint32_t e
     if (!ordered && index->grow_in_steps && field == SGS_INDEX_KEY)
         return sgs_fail_at(err, SGS_CORRUPT_INDEX, (int64_t)found * index->entry_size, "keys that increase",
                            "a key out of order on the way to entry %" PRIu32, found);
-    if (exact || mode == SGS_LARGEST_LOWER_BOUND)
-        *slot = found;
-    else
-        *slot = found == entries - 1 ? SGS_INDEX_NO_SLOT : (int64_t)found + 1;
+    const bool is_readable = sgs_abstract_index_is_readable(index, found);
+    if (is_readable && !exact && mode == SGS_SMALLEST_UPPER_BOUND) {
+        if (found == entries - 1) {
+            *slot = SGS_INDEX_NO_SLOT;
+            return SGS_OK;
+        }
+        found += 1;
+    }
+    if (!sgs_abstract_index_is_readable(index, found))
+        return sgs_abstract_index_fail_cut_off(index, found, err);
+    *slot = found;
     return SGS_OK;
 }

@@ -82,27 +82,32 @@ sgs_status sgs_offset_index_append(sgs_offset_index *index, const sgs_env *env, 
     else if (!sgs_abstract_index_make_room(&index->base, env, name))
         sgs_fail(err, SGS_DISK_FULL, "the index cannot grow beyond %" PRIu32 " entries", entries);
     else {
-        sgs_abstract_index_store(&index->base, entries, relative_offset, position);
-        sgs_abstract_index_publish(&index->base);
+        sgs_abstract_index_store(&index->base, index->base.next_slot, relative_offset, position);
         index->last_offset = offset;
-        return SGS_OK;
+        if (sgs_abstract_index_publish(&index->base))
+            return SGS_OK;
+        sgs_fail(err, SGS_ILLEGAL_STATE, "%" PRIu32 " entries, but %" PRIu32 " lie before the next one", entries + 1,
+                 index->base.next_slot);
     }
     return sgs_fail_in_file(err, name);
 }
 
-void sgs_offset_index_truncate_to(sgs_offset_index *index, int64_t offset)
+sgs_status sgs_offset_index_truncate_to(sgs_offset_index *index, int64_t offset, sgs_error *err)
 {
-    sgs_error out_of_order; /* then everything goes: an entry too few only makes a scan longer */
     int64_t slot;
     const uint32_t entries = sgs_abstract_index_enter(&index->base);
     uint32_t kept = 0;
-    if (sgs_abstract_index_search(&index->base, entries, offset, SGS_INDEX_KEY, SGS_LARGEST_LOWER_BOUND, &slot,
-                                  &out_of_order) == SGS_OK &&
-        slot >= 0)
+    const sgs_status status =
+        sgs_abstract_index_search(&index->base, entries, offset, SGS_INDEX_KEY, SGS_LARGEST_LOWER_BOUND, &slot, err);
+    if (status == SGS_OK && slot >= 0)
         kept = entry_at(index, (uint32_t)slot).offset == offset ? (uint32_t)slot : (uint32_t)slot + 1;
     sgs_abstract_index_leave(&index->base);
+    if (status != SGS_OK && !index->base.grow_in_steps)
+        return status;
+    /* out of order: everything goes, since an entry too few only makes a scan longer */
     sgs_abstract_index_keep(&index->base, kept);
     sgs_offset_index_refresh(index);
+    return SGS_OK;
 }
 
 sgs_status sgs_offset_index_fetch_upper_bound_offset(const sgs_offset_index *index, sgs_offset_position fetch_start,
@@ -141,7 +146,9 @@ sgs_status sgs_offset_index_entry(const sgs_offset_index *index, uint32_t n, sgs
 {
     sgs_status status = SGS_OK;
     const uint32_t entries = sgs_abstract_index_enter(&index->base);
-    if (n < entries)
+    if (n < entries && !sgs_abstract_index_is_readable(&index->base, n))
+        status = sgs_abstract_index_fail_cut_off(&index->base, n, err);
+    else if (n < entries)
         *out = entry_at(index, n);
     else
         status = sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "entry %" PRIu32 " of an index of %" PRIu32, n, entries);

@@ -27,10 +27,12 @@ bool sgs_offset_index_is_full(const sgs_offset_index *index);
  *  entries before the first that does not increase [DUR-80]; an impossible entry is SGS_CORRUPT_INDEX [DUR-53]. */
 sgs_status sgs_offset_index_lookup(const sgs_offset_index *index, int64_t target, sgs_offset_position *out,
                                    sgs_error *err);
-/** [OFX-4] @return SGS_OK; SGS_ILLEGAL_ARGUMENT full; SGS_INVALID_OFFSET; SGS_INDEX_OFFSET_OVERFLOW */
+/** [OFX-4] @return SGS_OK; SGS_ILLEGAL_ARGUMENT full; SGS_INVALID_OFFSET; SGS_INDEX_OFFSET_OVERFLOW; SGS_ILLEGAL_STATE when
+ *          the entry was written, but not behind the others, after a resize that failed [IDX-9] */
 sgs_status sgs_offset_index_append(sgs_offset_index *index, const sgs_env *env, const char *name, int64_t offset,
                                    int32_t position, sgs_error *err);
-void sgs_offset_index_truncate_to(sgs_offset_index *index, int64_t offset); /* [OFX-5] */
+/** [OFX-5] @return SGS_CORRUPT_INDEX, and nothing changes, when the search met what was cut off [IDX-9] */
+sgs_status sgs_offset_index_truncate_to(sgs_offset_index *index, int64_t offset, sgs_error *err);
 /** [OFX-6] `*found` false when every entry is below */
 sgs_status sgs_offset_index_fetch_upper_bound_offset(const sgs_offset_index *index, sgs_offset_position fetch_start,
                                                      int32_t fetch_size, sgs_offset_position *out, bool *found,

@@ -101,41 +101,68 @@ sgs_status sgs_time_index_maybe_append(sgs_time_index *index, const sgs_env *env
                                   &relative_offset)) /* before a byte changes [TMX-6] */
         sgs_fail(err, SGS_INDEX_OFFSET_OVERFLOW, "offset %" PRId64 " does not fit an index with base offset %" PRId64,
                  offset, index->base.base_offset);
-    else if (entries >= index->base.max_entries)
+    else if (index->base.next_slot >= index->base.max_entries)
         sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "the time index has no slot left (%" PRIu32 " entries)", entries);
     else if (!sgs_abstract_index_make_room(&index->base, env, name))
         sgs_fail(err, SGS_DISK_FULL, "the index cannot grow beyond %" PRIu32 " entries", entries);
     else {
-        sgs_abstract_index_store(&index->base, entries, timestamp, relative_offset);
-        sgs_abstract_index_publish(&index->base);
+        sgs_abstract_index_store(&index->base, index->base.next_slot, timestamp, relative_offset);
         index->last_entry = (sgs_timestamp_offset){ .timestamp = timestamp, .offset = offset };
-        return SGS_OK;
+        if (sgs_abstract_index_publish(&index->base))
+            return SGS_OK;
+        sgs_fail(err, SGS_ILLEGAL_STATE, "%" PRIu32 " entries, but %" PRIu32 " lie before the next one", entries + 1,
+                 index->base.next_slot);
     }
     return sgs_fail_in_file(err, name);
 }
 
-void sgs_time_index_truncate_to(sgs_time_index *index, int64_t offset)
+sgs_status sgs_time_index_truncate_to(sgs_time_index *index, int64_t offset, sgs_error *err)
 {
-    sgs_error never; /* a search by value is not checked for order */
     int64_t slot;
     const uint32_t entries = sgs_abstract_index_enter(&index->base);
     uint32_t kept = 0;
-    if (sgs_abstract_index_search(&index->base, entries, offset, SGS_INDEX_VALUE, SGS_LARGEST_LOWER_BOUND, &slot,
-                                  &never) == SGS_OK &&
-        slot >= 0)
+    const sgs_status status =
+        sgs_abstract_index_search(&index->base, entries, offset, SGS_INDEX_VALUE, SGS_LARGEST_LOWER_BOUND, &slot, err);
+    if (status == SGS_OK && slot >= 0)
         kept = entry_at(index, (uint32_t)slot).offset == offset ? (uint32_t)slot : (uint32_t)slot + 1;
     sgs_abstract_index_leave(&index->base);
+    if (status != SGS_OK) /* a search by value is not checked for order: something was cut off */
+        return status;
     sgs_abstract_index_keep(&index->base, kept);
     sgs_time_index_refresh(index);
+    return SGS_OK;
+}
+
+sgs_status sgs_time_index_resize(sgs_time_index *index, const sgs_env *env, const char *name, uint32_t size,
+                                 bool *changed, sgs_error *err)
+{
+    const uint32_t entries = sgs_abstract_index_entries(&index->base);
+    const sgs_status status = sgs_abstract_index_resize(&index->base, env, name, size, changed, err);
+    if (status != SGS_OK || !*changed)
+        return status;
+    if (entries > 0 && !sgs_abstract_index_is_readable(&index->base, entries - 1))
+        return sgs_abstract_index_fail_cut_off(&index->base, entries - 1, err);
+    sgs_time_index_refresh(index);
+    return SGS_OK;
+}
+
+sgs_status sgs_time_index_trim(sgs_time_index *index, const sgs_env *env, const char *name, sgs_error *err)
+{
+    const uint32_t before = index->base.file.length;
+    const sgs_status status = sgs_abstract_index_trim(&index->base, env, name, err);
+    if (status == SGS_OK && index->base.file.length != before)
+        sgs_time_index_refresh(index);
+    return status;
 }
 
 sgs_status sgs_time_index_sanity_check(const sgs_time_index *index, sgs_error *err)
 {
     const uint32_t length = index->base.file.length;
-    const uint32_t entries = sgs_abstract_index_enter(&index->base);
-    const sgs_timestamp_offset first = entries == 0 ? no_entry(index) : entry_at(index, 0);
-    const sgs_timestamp_offset last = entries == 0 ? no_entry(index) : entry_at(index, entries - 1);
-    sgs_abstract_index_leave(&index->base);
+    const sgs_timestamp_offset last = index->last_entry;
+    sgs_timestamp_offset first = last;
+    const uint32_t entries = sgs_abstract_index_entries(&index->base);
+    if (entries != 0 && sgs_time_index_entry(index, 0, &first, err) != SGS_OK)
+        return err->status;
     if (entries != 0 && last.timestamp < first.timestamp)
         return sgs_fail_at(err, SGS_CORRUPT_INDEX, -1, "a last timestamp not below the first",
                            "%" PRId64 " below %" PRId64, last.timestamp, first.timestamp);
@@ -151,7 +178,9 @@ sgs_status sgs_time_index_entry(const sgs_time_index *index, uint32_t n, sgs_tim
 {
     sgs_status status = SGS_OK;
     const uint32_t entries = sgs_abstract_index_enter(&index->base);
-    if (n < entries)
+    if (n < entries && !sgs_abstract_index_is_readable(&index->base, n))
+        status = sgs_abstract_index_fail_cut_off(&index->base, n, err);
+    else if (n < entries)
         *out = entry_at(index, n);
     else
         status = sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "entry %" PRIu32 " of an index of %" PRIu32, n, entries);

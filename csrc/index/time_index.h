@@ -26,10 +26,17 @@ sgs_status sgs_time_index_open(sgs_time_index *index, const sgs_env *env, int di
 bool sgs_time_index_is_full(const sgs_time_index *index); /* [TMX-4] */
 sgs_status sgs_time_index_lookup(const sgs_time_index *index, int64_t timestamp, sgs_timestamp_offset *out,
                                  sgs_error *err); /* [TMX-3] */
-/** [TMX-5] */
+/** [TMX-5] @return also SGS_ILLEGAL_STATE when the entry was written, but not behind the others [IDX-9] */
 sgs_status sgs_time_index_maybe_append(sgs_time_index *index, const sgs_env *env, const char *name, int64_t timestamp,
                                        int64_t offset, bool skip_full_check, sgs_error *err);
-void sgs_time_index_truncate_to(sgs_time_index *index, int64_t offset);              /* [TMX-7] */
+/** [TMX-7] @return SGS_CORRUPT_INDEX, and nothing changes, when the search met what was cut off [IDX-9] */
+sgs_status sgs_time_index_truncate_to(sgs_time_index *index, int64_t offset, sgs_error *err);
+/** [IDX-9, TMX-2] The last entry is read again when the length changed.
+ *  @return also SGS_CORRUPT_INDEX when it was cut off by an earlier resize, with the length changed */
+sgs_status sgs_time_index_resize(sgs_time_index *index, const sgs_env *env, const char *name, uint32_t size,
+                                 bool *changed, sgs_error *err);
+/** [IDX-10, TMX-2] Trim, and read the last entry again when a resize that failed had left it wrong. */
+sgs_status sgs_time_index_trim(sgs_time_index *index, const sgs_env *env, const char *name, sgs_error *err);
 sgs_status sgs_time_index_sanity_check(const sgs_time_index *index, sgs_error *err); /* [TMX-8] */
 sgs_status sgs_time_index_entry(const sgs_time_index *index, uint32_t n, sgs_timestamp_offset *out, sgs_error *err);
 void sgs_time_index_refresh(sgs_time_index *index);

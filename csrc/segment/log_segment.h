@@ -96,9 +96,10 @@ typedef struct sgs_segment_fetch {
  *          a reason to try the next segment [DUR-79] (not in the conformance profile: Kafka goes on) */
 sgs_status sgs_log_segment_read(sgs_log_segment *segment, const sgs_segment_read *request, sgs_buffer *out,
                                 sgs_segment_fetch *fetch, sgs_error *err);
-/** [SEG-18] as read, without the bytes. */
-sgs_status sgs_log_segment_translate_offset(sgs_log_segment *segment, int64_t offset, int64_t max_position,
-                                            sgs_segment_fetch *fetch, sgs_error *err);
+/** [SEG-18] as read, without the bytes.
+ *  @param start_position  as in sgs_segment_read: Kafka's FileRecords.searchForOffsetFromPosition */
+sgs_status sgs_log_segment_translate_offset(sgs_log_segment *segment, int64_t offset, int32_t start_position,
+                                            int64_t max_position, sgs_segment_fetch *fetch, sgs_error *err);
 
 /** [SEG-22] last offset + 1 by a scan from the last index entry; base offset when empty. `*ends_clean` is false when bytes
  *  that are no batch follow the last batch [DUR-51, LDR-34 port]. */
@@ -115,6 +116,14 @@ typedef struct sgs_found_timestamp {
 sgs_status sgs_log_segment_find_offset_by_timestamp(sgs_log_segment *segment, int64_t timestamp,
                                                     int64_t starting_offset, int64_t max_position,
                                                     sgs_found_timestamp *out, sgs_error *err);
+/** [SEG-23] the part behind the look-ups, Kafka's FileRecords.searchForTimestamp: from a batch start on.
+ *  @return also SGS_ILLEGAL_ARGUMENT for a negative position */
+sgs_status sgs_log_segment_search_for_timestamp(sgs_log_segment *segment, int64_t timestamp, int32_t start_position,
+                                                int64_t starting_offset, sgs_found_timestamp *out, sgs_error *err);
+/** [SEG-24.7] Kafka's FileRecords.largestTimestampAfter: the first batch with the largest timestamp from a batch start on,
+ *  by its last offset; (-1, -1) when none has one. @return also SGS_ILLEGAL_ARGUMENT for a negative position */
+sgs_status sgs_log_segment_largest_timestamp_after(sgs_log_segment *segment, int32_t start_position,
+                                                   sgs_found_timestamp *out, sgs_error *err);
 /** [TS-3] the first record that has the segment's largest timestamp. */
 sgs_status sgs_log_segment_find_max_timestamp(sgs_log_segment *segment, sgs_found_timestamp *out, sgs_error *err);
 
@@ -156,7 +165,7 @@ sgs_status sgs_log_segment_release(sgs_log_segment *segment, sgs_error *err);
 sgs_status sgs_log_segment_close(sgs_log_segment *segment, sgs_error *err);
 /** Close descriptors and mappings, write nothing (forked child, poisoned log, read-only). Frees the segment. */
 void sgs_log_segment_close_quietly(sgs_log_segment *segment);
-/** [SEG-54] rename the files to another suffix; missing index files are fine. */
+/** [SEG-54] rename the files to another suffix; missing index files are fine, but for Kafka those that were loaded. */
 sgs_status sgs_log_segment_change_suffix(sgs_log_segment *segment, sgs_segment_suffix suffix, sgs_error *err);
 /** [SEG-56] unlink all files; a missing file is no error. Does not free. */
 sgs_status sgs_log_segment_delete_files(sgs_log_segment *segment, sgs_error *err);

@@ -1,6 +1,18 @@
 /* segment_files.c - rename and delete the files of a segment [SEG-54..SEG-56]. */
 #include "segment/log_segment_internal.h"
 
+/* An index that was never loaded, or never needed, has no file [LZY-3]. To Kafka a loaded one must have it; to us an index
+ * is derived, and a missing one is made anew [DUR-8]. */
+static bool may_be_missing(sgs_log_segment *segment, sgs_segment_file kind)
+{
+    if (kind == SGS_FILE_LOG)
+        return false;
+    if (!segment->context->kafka_profile)
+        return true;
+    return !(kind == SGS_FILE_INDEX && atomic_load_explicit(&segment->offset_index_loaded, memory_order_relaxed)) &&
+           !(kind == SGS_FILE_TIMEINDEX && atomic_load_explicit(&segment->time_index_loaded, memory_order_relaxed));
+}
+
 sgs_status sgs_log_segment_change_suffix(sgs_log_segment *segment, sgs_segment_suffix suffix, sgs_error *err)
 {
     const sgs_segment_context *context = segment->context;
@@ -22,7 +34,7 @@ sgs_status sgs_log_segment_change_suffix(sgs_log_segment *segment, sgs_segment_s
         sgs_segment_file_name(segment->base_offset, kind, old, from);
         sgs_segment_file_name(segment->base_offset, kind, suffix, to);
         status = env->rename(env, context->directory_fd, from, to, err);
-        if (status == SGS_NOT_FOUND && kind != SGS_FILE_LOG) /* never loaded, or never needed [LZY-3] */
+        if (status == SGS_NOT_FOUND && may_be_missing(segment, kind))
             status = SGS_OK;
     }
     if (status == SGS_OK)

@@ -171,15 +171,15 @@ sgs_status sgs_log_segment_read(sgs_log_segment *segment, const sgs_segment_read
     return status;
 }
 
-sgs_status sgs_log_segment_translate_offset(sgs_log_segment *segment, int64_t offset, int64_t max_position,
-                                            sgs_segment_fetch *fetch, sgs_error *err)
+sgs_status sgs_log_segment_translate_offset(sgs_log_segment *segment, int64_t offset, int32_t start_position,
+                                            int64_t max_position, sgs_segment_fetch *fetch, sgs_error *err)
 {
     sgs_buffer window;
     sgs_segment_walk walk;
     sgs_batch_header header;
     bool found;
     sgs_buffer_init(&window, sgs_env_memory(segment->context->env));
-    sgs_status status = find_batch(&walk, segment, offset, 0, 0, &window, &header, &found, err);
+    sgs_status status = find_batch(&walk, segment, offset, start_position, 0, &window, &header, &found, err);
     if (status == SGS_OK && found && max_position >= 0 && max_position < header.position)
         status = fail_bound(segment, max_position, header.position, err);
     if (status == SGS_OK)

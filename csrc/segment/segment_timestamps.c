@@ -159,6 +159,20 @@ static sgs_status start_below_time(finder *self, sgs_log_segment *segment, int64
     return start_by_time(self, segment, as_kafka ? timestamp : timestamp - 1, starting_offset, &entry, err);
 }
 
+/* From the present batch on. */
+static sgs_status search_on(finder *self, sgs_log_segment *segment, int64_t timestamp, int64_t starting_offset,
+                            sgs_found_timestamp *answer, sgs_error *err)
+{
+    sgs_status status = SGS_OK;
+    while (status == SGS_OK && self->found && !answer->found) {
+        if (self->header.max_timestamp >= timestamp && self->header.last_offset >= starting_offset)
+            status = search_batch(self, segment, timestamp, starting_offset, answer, err);
+        if (status == SGS_OK && !answer->found)
+            status = finder_next(self, err);
+    }
+    return status;
+}
+
 sgs_status sgs_log_segment_find_offset_by_timestamp(sgs_log_segment *segment, int64_t timestamp,
                                                     int64_t starting_offset, int64_t max_position,
                                                     sgs_found_timestamp *out, sgs_error *err)
@@ -167,17 +181,64 @@ sgs_status sgs_log_segment_find_offset_by_timestamp(sgs_log_segment *segment, in
     sgs_found_timestamp answer = { .found = false, .leader_epoch = SGS_NO_PARTITION_LEADER_EPOCH };
     finder_init(&self, segment);
     sgs_status status = start_below_time(&self, segment, timestamp, starting_offset, err);
-    while (status == SGS_OK && self.found && !answer.found) {
-        if (self.header.max_timestamp >= timestamp && self.header.last_offset >= starting_offset)
-            status = search_batch(&self, segment, timestamp, starting_offset, &answer, err);
-        if (status == SGS_OK && !answer.found)
-            status = finder_next(&self, err);
-    }
+    if (status == SGS_OK)
+        status = search_on(&self, segment, timestamp, starting_offset, &answer, err);
     if (status == SGS_OK && !answer.found)
         status = sgs_segment_walk_check_end(&self.walk, max_position, err);
     finder_deinit(&self);
     if (status == SGS_OK)
         *out = answer;
+    return status;
+}
+
+static sgs_status finder_start_at(finder *self, sgs_log_segment *segment, int32_t position, sgs_error *err)
+{
+    if (position < 0) {
+        sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "position %" PRId32 " is negative", position);
+        return sgs_segment_fail_in_log(segment, err);
+    }
+    sgs_segment_walk_start(&self->walk, segment, &self->window, position, WALK_READ_BYTES);
+    return finder_next(self, err);
+}
+
+sgs_status sgs_log_segment_search_for_timestamp(sgs_log_segment *segment, int64_t timestamp, int32_t start_position,
+                                                int64_t starting_offset, sgs_found_timestamp *out, sgs_error *err)
+{
+    finder self;
+    sgs_found_timestamp answer = { .found = false, .leader_epoch = SGS_NO_PARTITION_LEADER_EPOCH };
+    finder_init(&self, segment);
+    sgs_status status = finder_start_at(&self, segment, start_position, err);
+    if (status == SGS_OK)
+        status = search_on(&self, segment, timestamp, starting_offset, &answer, err);
+    finder_deinit(&self);
+    if (status == SGS_OK)
+        *out = answer;
+    return status;
+}
+
+sgs_status sgs_log_segment_largest_timestamp_after(sgs_log_segment *segment, int32_t start_position,
+                                                   sgs_found_timestamp *out, sgs_error *err)
+{
+    finder self;
+    sgs_found_timestamp largest = {
+        .found = true,
+        .timestamp = SGS_NO_TIMESTAMP,
+        .offset = -1,
+        .leader_epoch = SGS_NO_PARTITION_LEADER_EPOCH,
+    };
+    finder_init(&self, segment);
+    sgs_status status = finder_start_at(&self, segment, start_position, err);
+    while (status == SGS_OK && self.found) {
+        if (self.header.max_timestamp > largest.timestamp) {
+            largest.timestamp = self.header.max_timestamp;
+            largest.offset = self.header.last_offset;
+            largest.leader_epoch = self.header.partition_leader_epoch;
+        }
+        status = finder_next(&self, err);
+    }
+    finder_deinit(&self);
+    if (status == SGS_OK)
+        *out = largest;
     return status;
 }
 

@@ -28,12 +28,12 @@ static sgs_status cut_log(sgs_log_segment *segment, int32_t position, sgs_error 
 /* [SEG-24.2, SEG-24.3] */
 static sgs_status truncate_indexes(sgs_log_segment *segment, int64_t offset, sgs_error *err)
 {
-    const sgs_status status = sgs_segment_load_indexes(segment, err);
-    if (status != SGS_OK)
-        return status;
-    sgs_offset_index_truncate_to(&segment->offset_index, offset);
-    sgs_time_index_truncate_to(&segment->time_index, offset);
-    return sgs_log_segment_prepare_for_appends(segment, err);
+    sgs_status status = sgs_segment_load_indexes(segment, err);
+    if (status == SGS_OK)
+        status = sgs_offset_index_truncate_to(&segment->offset_index, offset, err);
+    if (status == SGS_OK)
+        status = sgs_time_index_truncate_to(&segment->time_index, offset, err);
+    return status == SGS_OK ? sgs_log_segment_prepare_for_appends(segment, err) : status;
 }
 
 sgs_status sgs_log_segment_truncate_to(sgs_log_segment *segment, int64_t offset, int32_t *bytes_cut, sgs_error *err)
@@ -41,7 +41,7 @@ sgs_status sgs_log_segment_truncate_to(sgs_log_segment *segment, int64_t offset,
     sgs_segment_fetch batch;
     sgs_status status = sgs_segment_check_writable(segment, err);
     if (status == SGS_OK)
-        status = sgs_log_segment_translate_offset(segment, offset, -1, &batch, err);
+        status = sgs_log_segment_translate_offset(segment, offset, 0, -1, &batch, err);
     if (status != SGS_OK)
         return status;
     const int32_t size = sgs_log_segment_size(segment);

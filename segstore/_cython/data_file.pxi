@@ -87,19 +87,26 @@ cdef class DataFile(_Handle):
             PyBuffer_Release(&view)
 
     def truncate(self, int64_t size):
-        """Cut the file to *size* bytes, or make it so long with zeros."""
+        """Cut the file to *size* bytes; returns how many went. Of the same size, it is not touched [SEG-26]."""
         cdef const char *text = self.name
+        cdef sgs_file_info info
         cdef sgs_error err
         cdef sgs_status status
-        if size < 0:
-            raise IllegalArgumentError(f"no size: {size}", found=str(size), expected="0 or more")
         self.enter()
         try:
             with nogil:
-                status = environment.truncate(environment, self.fd, text, size, &err)
+                status = environment.file_info(environment, self.fd, text, &info, &err)
+                if status == SGS_OK and 0 <= size < info.size:
+                    status = environment.truncate(environment, self.fd, text, size, &err)
             check(status, &err, self.path)
         finally:
             self.leave()
+        if not 0 <= size <= info.size:
+            raise IllegalArgumentError(
+                f"a file of {info.size} bytes cannot be cut to {size}", file=f"{self.path}/{self.name.decode()}",
+                found=str(size), expected=f"0 to {info.size}",
+            )
+        return info.size - size
 
     def sync(self):
         """Data and size to stable storage."""

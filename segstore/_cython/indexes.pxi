@@ -1,4 +1,4 @@
-# indexes.pxi - index files by themselves, for tools and benchmarks (csrc/index/)
+# indexes.pxi - index files by themselves (csrc/index/)
 
 cdef list offset_index_entries(const sgs_offset_index *index, str directory):
     """All entries; copied without the GIL, since the mapping may have to be read from disk."""
@@ -43,58 +43,36 @@ cdef list time_index_entries(const sgs_time_index *index, str directory):
         sgs_buffer_deinit(&copied)
 
 
-cdef sgs_index_options read_only_options() noexcept:
-    cdef sgs_index_options options
-    memset(&options, 0, sizeof(options))
-    options.grow_in_steps = True
-    return options
-
-
 @cython.final
 @cython.no_gc_clear
-cdef class OffsetIndex(_Handle):
-    """An offset index file, read-only."""
+cdef class OffsetIndex(_Index):
+    """An offset index file: read-only, or writable with a maximum size."""
 
     cdef sgs_offset_index index
-    cdef Directory directory
-    cdef bytes name
-    cdef bint is_open
 
-    def __cinit__(self, Directory directory not None, str name, int64_t base_offset):
-        cdef sgs_index_options options = read_only_options()
-        cdef sgs_file_info info
-        cdef sgs_error err
-        cdef sgs_status status
-        cdef const char *text
-        self.name = encoded_name(name)
-        text = self.name
-        self.directory = directory
-        directory.enter()
-        try:
-            with nogil:
-                status = environment.file_info_at(environment, directory.fd, text, &info, &err)  # must be there
-                if status == SGS_OK:
-                    status = sgs_offset_index_open(
-                        &self.index, environment, directory.fd, text, base_offset, &options, &err
-                    )
-            check(status, &err, directory.path)
-            self.is_open = True
-            self.is_closed = False
-        finally:
-            directory.leave()
+    def __cinit__(self, Directory directory not None, str name not None, int64_t base_offset, *, max_size_bytes=None,
+                  bint kafka_profile=False):
+        self.base = &self.index.base
+        self.open(directory, name, base_offset, max_size_bytes, kafka_profile)
 
-    def __dealloc__(self):
-        self.release()
+    cdef sgs_status open_at(self, int fd, const char *name, int64_t base_offset, const sgs_index_options *options,
+                            sgs_error *err) noexcept nogil:
+        return sgs_offset_index_open(&self.index, environment, fd, name, base_offset, options, err)
 
-    cdef void release(self) noexcept:
-        cdef sgs_error err
-        if self.is_open:
-            self.is_open = False
-            sgs_abstract_index_close(&self.index.base, environment, PyBytes_AS_STRING(self.name), &err)
+    cdef void refresh(self) noexcept nogil:
+        sgs_offset_index_refresh(&self.index)
 
-    def __len__(self):
+    @property
+    def is_full(self):
+        """Whether there is no slot for another entry [IDX-4]."""
         self.require_open()
-        return sgs_abstract_index_entries(&self.index.base)
+        return bool(sgs_offset_index_is_full(&self.index))
+
+    @property
+    def last_offset(self):
+        """Offset of the last entry, the base offset without one [OFX-2]."""
+        self.require_open()
+        return self.index.last_offset
 
     def entry(self, uint32_t n):
         """Entry number *n* [IDX-5]."""
@@ -105,7 +83,7 @@ cdef class OffsetIndex(_Handle):
         try:
             with nogil:
                 status = sgs_offset_index_entry(&self.index, n, &found, &err)
-            check(status, &err, self.directory.path)
+            self.check(status, &err)
         finally:
             self.leave()
         return OffsetPosition(found.offset, found.position)
@@ -127,74 +105,125 @@ cdef class OffsetIndex(_Handle):
         try:
             with nogil:
                 status = sgs_offset_index_lookup(&self.index, target, &found, &err)
-            check(status, &err, self.directory.path)
+            self.check(status, &err)
         finally:
             self.leave()
         return OffsetPosition(found.offset, found.position)
+
+    def fetch_upper_bound_offset(self, int32_t position, int32_t fetch_size):
+        """An entry that lies behind a fetch of so many bytes from there, or None [OFX-6]."""
+        cdef sgs_offset_position start
+        cdef sgs_offset_position entry
+        cdef c_bool found = False
+        cdef sgs_error err
+        cdef sgs_status status
+        start.offset = self.base.base_offset
+        start.position = position
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_offset_index_fetch_upper_bound_offset(
+                    &self.index, start, fetch_size, &entry, &found, &err
+                )
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return OffsetPosition(entry.offset, entry.position) if found else None
 
     def sanity_check(self):
         """Raise CorruptIndexError when the file cannot be an index [OFX-7]."""
         cdef sgs_error err
         cdef sgs_status status
-        self.enter()
-        try:
-            with nogil:
-                status = sgs_offset_index_sanity_check(&self.index, &err)
-            check(status, &err, self.directory.path)
-        finally:
-            self.leave()
+        with self.mutex:
+            self.enter()
+            try:
+                with nogil:
+                    status = sgs_offset_index_sanity_check(&self.index, &err)
+                self.check(status, &err)
+            finally:
+                self.leave()
 
-    def close(self):
-        """Unmap and close; twice is harmless."""
-        if not self.is_closed:
-            self.mark_closed()
+    def append(self, int64_t offset, int32_t position):
+        """Append an entry whose offset is above the last one [OFX-4]."""
+        cdef sgs_error err
+        cdef sgs_status status
+        cdef const char *text
+        with self.mutex:
+            text = self.file_name
+            self.enter()
+            try:
+                with nogil:
+                    status = sgs_offset_index_append(
+                        &self.index, environment, text, offset, position, &err
+                    )
+                self.check(status, &err)
+            finally:
+                self.leave()
+
+    def truncate_to(self, int64_t offset):
+        """Drop the entries at or above *offset* [OFX-5]."""
+        cdef sgs_error err
+        cdef sgs_status status
+        with self.mutex:
+            self.enter()
+            try:
+                with nogil:
+                    status = sgs_offset_index_truncate_to(&self.index, offset, &err)
+                self.check(status, &err)
+            finally:
+                self.leave()
+
+    def resize(self, uint32_t size):
+        """Change the file's length; returns whether it was another [IDX-9]."""
+        cdef c_bool changed = False
+        cdef sgs_error err
+        cdef sgs_status status
+        cdef const char *text
+        with self.mutex:
+            text = self.file_name
+            self.enter()
+            try:
+                with nogil:
+                    status = sgs_abstract_index_resize(self.base, environment, text, size, &changed, &err)
+                self.check(status, &err)
+            finally:
+                self.leave()
+        return bool(changed)
 
 
 @cython.final
 @cython.no_gc_clear
-cdef class TimeIndex(_Handle):
-    """A time index file, read-only."""
+cdef class TimeIndex(_Index):
+    """A time index file: read-only, or writable with a maximum size."""
 
     cdef sgs_time_index index
-    cdef Directory directory
-    cdef bytes name
-    cdef bint is_open
 
-    def __cinit__(self, Directory directory not None, str name, int64_t base_offset):
-        cdef sgs_index_options options = read_only_options()
-        cdef sgs_file_info info
-        cdef sgs_error err
-        cdef sgs_status status
-        cdef const char *text
-        self.name = encoded_name(name)
-        text = self.name
-        self.directory = directory
-        directory.enter()
-        try:
-            with nogil:
-                status = environment.file_info_at(environment, directory.fd, text, &info, &err)  # must be there
-                if status == SGS_OK:
-                    status = sgs_time_index_open(
-                        &self.index, environment, directory.fd, text, base_offset, &options, &err
-                    )
-            check(status, &err, directory.path)
-            self.is_open = True
-            self.is_closed = False
-        finally:
-            directory.leave()
+    def __cinit__(self, Directory directory not None, str name not None, int64_t base_offset, *, max_size_bytes=None,
+                  bint kafka_profile=False):
+        self.base = &self.index.base
+        self.open(directory, name, base_offset, max_size_bytes, kafka_profile)
 
-    def __dealloc__(self):
-        self.release()
+    cdef sgs_status open_at(self, int fd, const char *name, int64_t base_offset, const sgs_index_options *options,
+                            sgs_error *err) noexcept nogil:
+        return sgs_time_index_open(&self.index, environment, fd, name, base_offset, options, err)
 
-    cdef void release(self) noexcept:
-        cdef sgs_error err
-        if self.is_open:
-            self.is_open = False
-            sgs_abstract_index_close(&self.index.base, environment, PyBytes_AS_STRING(self.name), &err)
+    cdef sgs_status trim(self, const char *name, sgs_error *err) noexcept nogil:
+        return sgs_time_index_trim(&self.index, environment, name, err)
 
-    def __len__(self):
+    cdef void refresh(self) noexcept nogil:
+        sgs_time_index_refresh(&self.index)
+
+    @property
+    def is_full(self):
+        """Whether there is no slot for another entry [TMX-4]."""
         self.require_open()
-        return sgs_abstract_index_entries(&self.index.base)
+        return bool(sgs_time_index_is_full(&self.index))
+
+    @property
+    def last_entry(self):
+        """The last entry, (-1, base offset) without one [TMX-2]."""
+        self.require_open()
+        return TimestampOffset(self.index.last_entry.timestamp, self.index.last_entry.offset)
 
     def entry(self, uint32_t n):
         """Entry number *n* [IDX-5]."""
@@ -205,7 +234,7 @@ cdef class TimeIndex(_Handle):
         try:
             with nogil:
                 status = sgs_time_index_entry(&self.index, n, &found, &err)
-            check(status, &err, self.directory.path)
+            self.check(status, &err)
         finally:
             self.leave()
         return TimestampOffset(found.timestamp, found.offset)
@@ -227,7 +256,7 @@ cdef class TimeIndex(_Handle):
         try:
             with nogil:
                 status = sgs_time_index_lookup(&self.index, timestamp, &found, &err)
-            check(status, &err, self.directory.path)
+            self.check(status, &err)
         finally:
             self.leave()
         return TimestampOffset(found.timestamp, found.offset)
@@ -236,15 +265,58 @@ cdef class TimeIndex(_Handle):
         """Raise CorruptIndexError when the file cannot be an index [TMX-8]."""
         cdef sgs_error err
         cdef sgs_status status
-        self.enter()
-        try:
-            with nogil:
-                status = sgs_time_index_sanity_check(&self.index, &err)
-            check(status, &err, self.directory.path)
-        finally:
-            self.leave()
+        with self.mutex:
+            self.enter()
+            try:
+                with nogil:
+                    status = sgs_time_index_sanity_check(&self.index, &err)
+                self.check(status, &err)
+            finally:
+                self.leave()
 
-    def close(self):
-        """Unmap and close; twice is harmless."""
-        if not self.is_closed:
-            self.mark_closed()
+    def maybe_append(self, int64_t timestamp, int64_t offset, *, bint skip_full_check=False):
+        """Append an entry if its timestamp is above the last one [TMX-5]."""
+        cdef sgs_error err
+        cdef sgs_status status
+        cdef const char *text
+        with self.mutex:
+            text = self.file_name
+            self.enter()
+            try:
+                with nogil:
+                    status = sgs_time_index_maybe_append(
+                        &self.index, environment, text, timestamp, offset, skip_full_check, &err
+                    )
+                self.check(status, &err)
+            finally:
+                self.leave()
+
+    def truncate_to(self, int64_t offset):
+        """Drop the entries at or above *offset* [TMX-7]."""
+        cdef sgs_error err
+        cdef sgs_status status
+        with self.mutex:
+            self.enter()
+            try:
+                with nogil:
+                    status = sgs_time_index_truncate_to(&self.index, offset, &err)
+                self.check(status, &err)
+            finally:
+                self.leave()
+
+    def resize(self, uint32_t size):
+        """Change the file's length; returns whether it was another [IDX-9]."""
+        cdef c_bool changed = False
+        cdef sgs_error err
+        cdef sgs_status status
+        cdef const char *text
+        with self.mutex:
+            text = self.file_name
+            self.enter()
+            try:
+                with nogil:
+                    status = sgs_time_index_resize(&self.index, environment, text, size, &changed, &err)
+                self.check(status, &err)
+            finally:
+                self.leave()
+        return bool(changed)

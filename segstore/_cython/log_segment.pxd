@@ -57,8 +57,8 @@ cdef extern from "segment/log_segment.h" nogil:
 
     sgs_status sgs_log_segment_read(sgs_log_segment *segment, const sgs_segment_read *request, sgs_buffer *out,
                                     sgs_segment_fetch *fetch, sgs_error *err)
-    sgs_status sgs_log_segment_translate_offset(sgs_log_segment *segment, int64_t offset, int64_t max_position,
-                                                sgs_segment_fetch *fetch, sgs_error *err)
+    sgs_status sgs_log_segment_translate_offset(sgs_log_segment *segment, int64_t offset, int32_t start_position,
+                                                int64_t max_position, sgs_segment_fetch *fetch, sgs_error *err)
     sgs_status sgs_log_segment_read_next_offset(sgs_log_segment *segment, int64_t *next_offset, c_bool *ends_clean,
                                                 sgs_error *err)
 
@@ -71,6 +71,11 @@ cdef extern from "segment/log_segment.h" nogil:
     sgs_status sgs_log_segment_find_offset_by_timestamp(sgs_log_segment *segment, int64_t timestamp,
                                                         int64_t starting_offset, int64_t max_position,
                                                         sgs_found_timestamp *out, sgs_error *err)
+    sgs_status sgs_log_segment_search_for_timestamp(sgs_log_segment *segment, int64_t timestamp,
+                                                    int32_t start_position, int64_t starting_offset,
+                                                    sgs_found_timestamp *out, sgs_error *err)
+    sgs_status sgs_log_segment_largest_timestamp_after(sgs_log_segment *segment, int32_t start_position,
+                                                       sgs_found_timestamp *out, sgs_error *err)
     sgs_status sgs_log_segment_find_max_timestamp(sgs_log_segment *segment, sgs_found_timestamp *out, sgs_error *err)
     sgs_status sgs_log_segment_scan(sgs_log_segment *segment, const sgs_scan_options *options, int64_t start_position,
                                     int64_t end_position, sgs_batch_table *table, sgs_scan_result *result,

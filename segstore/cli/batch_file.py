@@ -144,6 +144,8 @@ class BatchFile:
 
     def __init__(self, path: str) -> None:
         self.path = path
+        self._start = 0
+        self._owns_descriptor = True
         self._descriptor = open_for_reading(path)
         self.size_bytes = os.fstat(self._descriptor).st_size
         if self.size_bytes > MAX_FILE_BYTES:
@@ -167,10 +169,37 @@ class BatchFile:
         self.close()
 
     def close(self) -> None:
-        """Close the descriptor; twice is harmless."""
-        if self._descriptor >= 0:
+        """Close the descriptor; twice is harmless, and a slice has none of its own."""
+        if self._descriptor >= 0 and self._owns_descriptor:
             os.close(self._descriptor)
-            self._descriptor = -1
+        self._descriptor = -1
+
+    def slice(self, position: int, max_bytes: int) -> BatchFile:
+        """Return the part ``[position, position + max_bytes)``, cut where this one ends.
+
+        It reads as long as the file is open; positions of its batches are those in the file.
+
+        Raises
+        ------
+        IllegalArgumentError
+            A negative position or size; a position behind the end.
+
+        Source: [format.md 9.4]; Kafka ``FileRecords.slice``.
+        """
+        if position < 0 or max_bytes < 0 or position > self.size_bytes:
+            raise IllegalArgumentError(
+                "a slice begins behind the end of the file, or below 0",
+                file=self.path,
+                found=f"position {position}, {max_bytes} bytes",
+                expected=f"a position from 0 to {self.size_bytes}, and a size from 0 on",
+            )
+        part = object.__new__(BatchFile)
+        part.path = self.path
+        part._start = self._start + position
+        part._owns_descriptor = False
+        part._descriptor = self._descriptor
+        part.size_bytes = min(max_bytes, self.size_bytes - position)
+        return part
 
     def batches(self, position: int = 0, max_bytes: int = MAX_FILE_BYTES) -> Iterator[FileBatch]:
         """Yield the batches of the slice ``[position, position + max_bytes)``, whole ones only.
@@ -182,16 +211,11 @@ class BatchFile:
         UnsupportedFormatError
             A magic below 0.
         IllegalArgumentError
-            A position behind the end of the file.
+            No such slice.
         """
-        if position > self.size_bytes:
-            raise IllegalArgumentError(
-                "a slice begins behind the end of the file",
-                file=self.path,
-                found=f"position {position}",
-                expected=f"at most {self.size_bytes}",
-            )
-        end = min(self.size_bytes, position + max_bytes)
+        part = self.slice(position, max_bytes)
+        position = part._start  # noqa: SLF001 - of the same class
+        end = position + part.size_bytes
         window = b""
         window_start = position
         while (

@@ -142,9 +142,13 @@ class LeaderEpochFileCache:
         self._entries = remaining
         return True
 
+    def clear(self) -> None:
+        """Drop all entries from memory; the checkpoint stays [EPC-8]."""
+        self._entries = ()
+
     def clear_and_flush(self) -> None:
         """Drop all entries and write the checkpoint [EPC-8]."""
-        self._entries = ()
+        self.clear()
         self._is_dirty = True
         self.flush()
 

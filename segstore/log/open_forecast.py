@@ -189,10 +189,12 @@ class _ForecastSegment(Segment):
             self.cut_at, self.is_cut = scan.valid_bytes, True
         return headers, _core.Recovery(scan, before - self.size_bytes)
 
-    def translate_offset(self, offset: int, max_position: int = 2**63 - 1) -> Any:
+    def translate_offset(
+        self, offset: int, max_position: int = 2**63 - 1, *, start_position: int = 0
+    ) -> Any:
         """Look no further than the cut: what stands behind it would be gone."""
         if not self.is_cut:
-            return super().translate_offset(offset, max_position)
+            return super().translate_offset(offset, max_position, start_position=start_position)
         for headers, _ in self.scan_windows(check_crc=False, end_position=self.cut_at):
             at = int(np.searchsorted(headers["last_offset"], offset))
             if at < len(headers):

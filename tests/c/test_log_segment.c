@@ -702,7 +702,7 @@ static int64_t use_segment(segment_kit *kit, bool *failed)
         status = sgs_log_segment_flush(kit->segment, true, &kit->err);
     sgs_segment_fetch fetch;
     if (status == SGS_OK)
-        status = sgs_log_segment_translate_offset(kit->segment, 33, -1, &fetch, &kit->err);
+        status = sgs_log_segment_translate_offset(kit->segment, 33, 0, -1, &fetch, &kit->err);
     sgs_found_timestamp found;
     if (status == SGS_OK)
         status = sgs_log_segment_find_offset_by_timestamp(kit->segment, 40, 0, -1, &found, &kit->err);

@@ -196,11 +196,11 @@ TEST(the_upper_bound_of_the_first_position_is_the_second_entry)
     looks_up(&f, 56, 53, 100);
     looks_up(&f, 60, 60, 700);
     looks_up(&f, 1000000000, 60, 700);
-    sgs_offset_index_truncate_to(&f.index, 58);
+    EXPECT_OK(sgs_offset_index_truncate_to(&f.index, 58, &f.err), &f.err);
     EXPECT_EQ_I64(sgs_abstract_index_entries(&f.index.base), 2);
-    sgs_offset_index_truncate_to(&f.index, 57);
+    EXPECT_OK(sgs_offset_index_truncate_to(&f.index, 57, &f.err), &f.err);
     EXPECT_EQ_I64(sgs_abstract_index_entries(&f.index.base), 1);
-    sgs_offset_index_truncate_to(&f.index, 50);
+    EXPECT_OK(sgs_offset_index_truncate_to(&f.index, 50, &f.err), &f.err);
     EXPECT_EQ_I64(sgs_abstract_index_entries(&f.index.base), 0);
     close_fixture(&f);
 }
@@ -236,17 +236,17 @@ TEST(truncation_drops_entries_from_the_offset_on)
     open_fixture(&f, 0, 10 * 8, false);
     for (int i = 1; i < 10; ++i)
         EXPECT_OK(append(&f, i, i), &f.err);
-    sgs_offset_index_truncate_to(&f.index, 12);
+    EXPECT_OK(sgs_offset_index_truncate_to(&f.index, 12, &f.err), &f.err);
     looks_up(&f, 10, 9, 9);
     EXPECT_EQ_I64(f.index.last_offset, 9);
     EXPECT_OK(append(&f, 10, 10), &f.err);
-    sgs_offset_index_truncate_to(&f.index, 10);
+    EXPECT_OK(sgs_offset_index_truncate_to(&f.index, 10, &f.err), &f.err);
     EXPECT_EQ_I64(f.index.last_offset, 9);
     EXPECT_OK(append(&f, 10, 10), &f.err);
-    sgs_offset_index_truncate_to(&f.index, 9);
+    EXPECT_OK(sgs_offset_index_truncate_to(&f.index, 9, &f.err), &f.err);
     EXPECT_EQ_I64(f.index.last_offset, 8);
     EXPECT_OK(append(&f, 9, 9), &f.err);
-    sgs_offset_index_truncate_to(&f.index, 5);
+    EXPECT_OK(sgs_offset_index_truncate_to(&f.index, 5, &f.err), &f.err);
     EXPECT_EQ_I64(f.index.last_offset, 4);
     EXPECT_OK(append(&f, 5, 5), &f.err);
     sgs_abstract_index_keep(&f.index.base, 0);
@@ -362,7 +362,7 @@ TEST(impossible_entries_are_corrupt)
     REQUIRE_OK(reopen(&f, 0, options_of(800, false)), &f.err);
     EXPECT_EQ_I64(sgs_abstract_index_entries(&f.index.base), 5);
     EXPECT_STATUS(sgs_offset_index_lookup(&f.index, 10, &found, &f.err), SGS_CORRUPT_INDEX);
-    sgs_offset_index_truncate_to(&f.index, 10);
+    EXPECT_OK(sgs_offset_index_truncate_to(&f.index, 10, &f.err), &f.err);
     EXPECT_EQ_I64(sgs_abstract_index_entries(&f.index.base), 0); /* an entry too few only makes a scan longer */
     close_fixture(&f);
 }

@@ -147,12 +147,12 @@ TEST(translate_answers_as_read_without_the_bytes)
         EXPECT_OK(segment_kit_append(&kit, 3 * i, 2, i, 200), &kit.err);
     for (int offset = 0; offset < 599; ++offset) {
         const int batch = offset % 3 == 2 ? offset / 3 + 1 : offset / 3; /* a gap behind every batch */
-        EXPECT_OK(sgs_log_segment_translate_offset(kit.segment, offset, -1, &fetch, &kit.err), &kit.err);
+        EXPECT_OK(sgs_log_segment_translate_offset(kit.segment, offset, 0, -1, &fetch, &kit.err), &kit.err);
         EXPECT_TRUE(fetch.found && fetch.base_offset == 3 * batch && fetch.position == 200 * batch);
         EXPECT_EQ_I64(fetch.first_batch_size, 200);
         EXPECT_EQ_I64(fetch.size, 0);
     }
-    EXPECT_OK(sgs_log_segment_translate_offset(kit.segment, 599, -1, &fetch, &kit.err), &kit.err);
+    EXPECT_OK(sgs_log_segment_translate_offset(kit.segment, 599, 0, -1, &fetch, &kit.err), &kit.err);
     EXPECT_TRUE(!fetch.found && fetch.ends_clean);
     segment_kit_close(&kit);
 }
@@ -351,7 +351,7 @@ TEST(bytes_that_are_no_batch_end_the_log_or_are_an_error)
         EXPECT_OK(sgs_log_segment_read_next_offset(kit.segment, &next, &ends_clean, &kit.err), &kit.err);
         EXPECT_EQ_I64(next, whole);
         EXPECT_TRUE(!ends_clean);
-        EXPECT_STATUS(sgs_log_segment_translate_offset(kit.segment, 4, -1, &fetch, &kit.err), cases[i].at_end);
+        EXPECT_STATUS(sgs_log_segment_translate_offset(kit.segment, 4, 0, -1, &fetch, &kit.err), cases[i].at_end);
         if (cases[i].at_end == SGS_OK)
             EXPECT_TRUE(!fetch.found && !fetch.ends_clean && fetch.position == 100 * whole);
         else
@@ -383,8 +383,8 @@ TEST(kafka_looks_at_the_header_behind_the_batch)
         temporary_write(&kit.directory, "00000000000000000000.log", file, sizeof file);
         kit.context.kafka_profile = kafka == 1;
         REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
-        EXPECT_OK(sgs_log_segment_translate_offset(kit.segment, 0, -1, &fetch, &kit.err), &kit.err);
-        EXPECT_STATUS(sgs_log_segment_translate_offset(kit.segment, 3, -1, &fetch, &kit.err),
+        EXPECT_OK(sgs_log_segment_translate_offset(kit.segment, 0, 0, -1, &fetch, &kit.err), &kit.err);
+        EXPECT_STATUS(sgs_log_segment_translate_offset(kit.segment, 3, 0, -1, &fetch, &kit.err),
                       kafka == 1 ? SGS_CORRUPT_RECORD : SGS_OK);
         sgs_log_segment_close_quietly(kit.segment);
         kit.segment = NULL;
@@ -404,13 +404,13 @@ TEST(offsets_that_go_back_and_batches_above_the_limit_are_refused)
     segment_kit_batch(file + 200, 100, 12, 1, 0, 100);
     temporary_write(&kit.directory, "00000000000000000000.log", file, sizeof file);
     REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
-    EXPECT_STATUS(sgs_log_segment_translate_offset(kit.segment, 12, -1, &fetch, &kit.err), SGS_CORRUPT_RECORD);
+    EXPECT_STATUS(sgs_log_segment_translate_offset(kit.segment, 12, 0, -1, &fetch, &kit.err), SGS_CORRUPT_RECORD);
     EXPECT_EQ_I64(kit.err.position, 100);
     EXPECT_TEXT(kit.err.file, "00000000000000000000.log");
     kit.context.max_batch_bytes = 50;
-    EXPECT_STATUS(sgs_log_segment_translate_offset(kit.segment, 10, -1, &fetch, &kit.err), SGS_LIMIT_EXCEEDED);
+    EXPECT_STATUS(sgs_log_segment_translate_offset(kit.segment, 10, 0, -1, &fetch, &kit.err), SGS_LIMIT_EXCEEDED);
     kit.context.kafka_profile = true; /* Kafka looks at neither */
-    EXPECT_OK(sgs_log_segment_translate_offset(kit.segment, 12, -1, &fetch, &kit.err), &kit.err);
+    EXPECT_OK(sgs_log_segment_translate_offset(kit.segment, 12, 0, -1, &fetch, &kit.err), &kit.err);
     EXPECT_EQ_I64(fetch.base_offset, 12);
     sgs_log_segment_close_quietly(kit.segment);
     kit.segment = NULL;

@@ -101,10 +101,10 @@ TEST(truncation_is_by_offset)
     sgs_time_index_refresh(&f.index);
     EXPECT_EQ_I64(entries(&f), 0);
     fill(&f);
-    sgs_time_index_truncate_to(&f.index, 66);
+    EXPECT_OK(sgs_time_index_truncate_to(&f.index, 66, &f.err), &f.err);
     EXPECT_EQ_I64(entries(&f), 2);
     EXPECT_EQ_I64(f.index.last_entry.timestamp, 20);
-    sgs_time_index_truncate_to(&f.index, 55);
+    EXPECT_OK(sgs_time_index_truncate_to(&f.index, 55, &f.err), &f.err);
     EXPECT_EQ_I64(entries(&f), 0);
     EXPECT_EQ_I64(f.index.last_entry.timestamp, -1);
     close_fixture(&f);
@@ -117,7 +117,7 @@ TEST(equal_offsets_are_cut_where_the_bisection_meets_them)
     open_fixture(&f, false);
     for (int i = 0; i < 5; ++i)
         EXPECT_OK(append(&f, i, BASE + (i == 0 ? 1 : 5), false), &f.err);
-    sgs_time_index_truncate_to(&f.index, BASE + 5);
+    EXPECT_OK(sgs_time_index_truncate_to(&f.index, BASE + 5, &f.err), &f.err);
     EXPECT_EQ_I64(entries(&f), 2);
     close_fixture(&f);
 }
@@ -280,7 +280,7 @@ TEST(an_answer_above_the_next_entry_is_damage)
         else
             EXPECT_STATUS(sgs_time_index_lookup(&f.index, 15, &found, &f.err), SGS_CORRUPT_INDEX);
         looks_up(&f, 25, 20, 60);
-        sgs_time_index_truncate_to(&f.index, 0);
+        EXPECT_OK(sgs_time_index_truncate_to(&f.index, 0, &f.err), &f.err);
         looks_up(&f, 15, -1, BASE);
         close_fixture(&f);
     }

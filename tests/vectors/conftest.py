@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 TALLY = "vectors"
+LATER = "Kafka 4.4.0"
 
 
 @pytest.fixture
@@ -26,6 +27,7 @@ def vectors(request: pytest.FixtureRequest) -> Callable[[str], Cases]:
             pytest.skip(f"there is no {stem}.jsonl")
         cases = Cases(stem, read)
         request.node.user_properties.append((TALLY, cases.tally))
+        request.node.user_properties.append((LATER, (stem, cases.later)))
         return cases
 
     return load
@@ -34,20 +36,23 @@ def vectors(request: pytest.FixtureRequest) -> Callable[[str], Cases]:
 def pytest_terminal_summary(
     terminalreporter: pytest.TerminalReporter, config: pytest.Config
 ) -> None:
-    """Print ``file: n of n``, and the files that no module covers."""
-    tallies = [
-        found
+    """Print ``file: n of n``, what follows a later release, and the files that no module covers."""
+    properties = [
+        (key, found)
         for reports in terminalreporter.stats.values()
         for report in reports
         if getattr(report, "when", None) == "call"
         for key, found in getattr(report, "user_properties", ())
-        if key == TALLY
     ]
+    tallies = [found for key, found in properties if key == TALLY]
     if not tallies:
         return
     terminalreporter.section("what Kafka's own classes did")
     for stem, equal, compared in sorted(tallies):
         terminalreporter.write_line(f"{stem}: {equal} of {compared}")
+    for stem, later in (found for key, found in properties if key == LATER):
+        for row, ids in later.items():
+            terminalreporter.write_line(f"{stem}: as 4.4.0 ({row}): {', '.join(ids)}")
     modules = {path.stem.removeprefix("test_") for path in Path(__file__).parent.glob("test_*.py")}
     for stem in file_stems(vectors_folder(config)):
         if stem not in modules:

@@ -12,15 +12,25 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 OURS: dict[str, tuple[type[Exception], ...]] = {
+    "CorruptIndexException": (errors.CorruptIndexError,),
     "CorruptRecordException": (errors.CorruptRecordError,),
+    "IndexOffsetOverflowException": (errors.IndexOffsetOverflowError,),
+    "InvalidOffsetException": (errors.InvalidOffsetError,),
     "InvalidRecordException": (errors.InvalidRecordError,),
     "IllegalArgumentException": (errors.IllegalArgumentError, errors.UnsupportedFormatError),
     "IllegalStateException": (errors.IllegalStateError,),
-    "KafkaException": (errors.CodecError, errors.UnsupportedFormatError),
+    "KafkaStorageException": (errors.CorruptCheckpointError,),
+    "NumberFormatException": (errors.CorruptCheckpointError,),
+    "KafkaException": (
+        errors.CodecError,
+        errors.IllegalArgumentError,
+        errors.UnsupportedFormatError,
+    ),
     "UnsupportedVersionException": (errors.UnsupportedFormatError,),
 }
 
 CARELESS = {
+    "BufferOverflowException",
     "BufferUnderflowException",
     "IndexOutOfBoundsException",
     "NegativeArraySizeException",

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PACK_LIMIT_BYTES = 2 * 1024 * 1024
 LINES_OF_A_SORT = 3
 LEAST_LINES = 40
-"""Of each file, where its cases are all of one sort."""
+"""Of each file, where its cases are all of one sort and there are so many that are not long."""
 MAX_LINE_BYTES = 32 * 1024
 """A longer line comes only where its sort has no shorter one."""
 
@@ -54,21 +54,26 @@ def sorts_of(case: Case) -> set[str]:
     return {f"{case.get('kind')} {magic} {about}", *errors_of(case)}
 
 
+def line_bytes(case: Case) -> int:
+    """Size of a case in its file."""
+    return len(json.dumps(case))
+
+
 def choose(cases: list[Case]) -> list[Case]:
     """Some lines of each sort, the shortest first, in the order of the file."""
-    by_size = sorted(cases, key=lambda case: (len(json.dumps(case)), case["id"]))
+    by_size = sorted(cases, key=lambda case: (line_bytes(case), case["id"]))
     count: dict[str, int] = {}
     chosen: set[str] = set()
     for case in by_size:
         rare = [sort for sort in sorts_of(case) if count.get(sort, 0) < LINES_OF_A_SORT]
-        is_long = len(json.dumps(case)) > MAX_LINE_BYTES
+        is_long = line_bytes(case) > MAX_LINE_BYTES
         if not rare or (is_long and all(sort in count for sort in rare)):
             continue
         chosen.add(case["id"])
         for sort in sorts_of(case):
             count[sort] = count.get(sort, 0) + 1
     for case in by_size:
-        if len(chosen) < LEAST_LINES:
+        if len(chosen) < LEAST_LINES and line_bytes(case) <= MAX_LINE_BYTES:
             chosen.add(case["id"])
     return [case for case in cases if case["id"] in chosen]
 

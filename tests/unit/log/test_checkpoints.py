@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import json
 import uuid
 
@@ -11,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segstore import _core
-from segstore.errors import CorruptCheckpointError, IllegalArgumentError, SegstoreError
+from segstore.errors import CorruptCheckpointError, SegstoreError
 from segstore.log.checkpoints import (
     CleanShutdownMarker,
     LogState,
@@ -25,7 +24,6 @@ from segstore.log.checkpoints import (
     read_topic_id,
     write_offset,
 )
-from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.types import EpochEntry, TopicPartition
 
 ORDERS = TopicPartition("orders", 0)
@@ -245,47 +243,3 @@ def test_the_state_file_round_trips(latest_epoch):
 def test_a_state_file_that_says_nothing_usable_is_none(data):
     """[DUR-64] Derived, never guessed: without it fewer things are known."""
     assert LogState.parse(data) is None
-
-
-# ---- what Kafka's own classes did ----------------------------------------------------------------
-
-
-def read_like_kafka(vector):
-    """Return the answer in the vector's form, or the error."""
-    data = vector["content"].encode()
-    if vector["kind"] == "offset_checkpoint":
-        found = parse_offset_checkpoint(data)
-        return {f"{topic} {number}": offset for (topic, number), offset in found.items()}
-    if vector["kind"] == "leader_epoch_checkpoint":
-        entries = parse_leader_epoch_checkpoint(data)
-        LeaderEpochFileCache(None, entries)
-        return [list(entry) for entry in entries]
-    topic_id = base64.urlsafe_b64encode(parse_partition_metadata(data).bytes).rstrip(b"=").decode()
-    return {"topic_id": topic_id}
-
-
-def test_checkpoints_are_read_and_written_as_kafkas_classes_do(vectors):
-    """[format.md 15] Vectors of the classes of all three files."""
-    checked = 0
-    for vector in vectors("checkpoints"):
-        if vector["operation"] == "read":
-            expected = vector["result"]
-            try:
-                found = read_like_kafka(vector)
-            except (CorruptCheckpointError, IllegalArgumentError):
-                found = "error"
-            if "error" in expected:
-                assert found == "error", vector
-            elif isinstance(found, dict):
-                assert {key: expected[key] for key in found} == found, vector
-                assert set(expected) - set(found) <= {"version"}, vector
-            else:
-                assert found == expected, vector
-        elif vector["kind"] == "offset_checkpoint":
-            offsets = {TopicPartition(t, n): offset for t, n, offset in vector["entries"]}
-            assert format_offset_checkpoint(offsets).decode() == vector["content"]
-        elif vector["kind"] == "leader_epoch_checkpoint":
-            entries = [EpochEntry(*entry) for entry in vector["entries"]]
-            assert format_leader_epoch_checkpoint(entries).decode() == vector["content"]
-        checked += 1
-    assert checked > 300

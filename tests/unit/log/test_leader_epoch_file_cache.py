@@ -1,4 +1,4 @@
-"""Where leader epochs begin: the rules, and what Kafka's class answered [EPC-1..EPC-13]."""
+"""Where leader epochs begin: the rules [EPC-1..EPC-13]."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segstore import _core
-from segstore.errors import CorruptCheckpointError, IllegalArgumentError, SegstoreError
+from segstore.errors import CorruptCheckpointError, IllegalArgumentError
 from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
 
 CHECKPOINT = "leader-epoch-checkpoint"
@@ -128,60 +128,3 @@ def test_neighbours_and_exact_entries():
     assert [cache.previous_epoch(epoch) for epoch in (1, 2, 4, 9)] == [None, 1, 1, 4]
     assert [cache.epoch_entry(epoch) for epoch in (1, 2, 4)] == [(1, 5), None, (4, 9)]
     assert (cache.earliest_entry, cache.latest_entry) == ((1, 5), (4, 9))
-
-
-# ---- what Kafka's own class did ------------------------------------------------------------------
-
-
-APPLY = {
-    "assign": lambda cache, op: cache.assign(op["epoch"], op["start_offset"]),
-    "truncate_from_end": lambda cache, op: cache.truncate_from_end(op["end_offset"]),
-    "truncate_from_start": lambda cache, op: cache.truncate_from_start(op["start_offset"]),
-    "clear_and_flush": lambda cache, _: cache.clear_and_flush(),
-    "end_offset_for": lambda cache, op: cache.end_offset_for(op["epoch"], op["log_end_offset"]),
-    "epoch_for_offset": lambda cache, op: cache.epoch_for_offset(op["offset"]),
-    "previous_epoch": lambda cache, op: cache.previous_epoch(op["epoch"]),
-    "next_epoch": lambda cache, op: cache.next_epoch(op["epoch"]),
-    "latest_epoch": lambda cache, _: cache.latest_epoch,
-    "epoch_entries_in_range": lambda cache, op: cache.epoch_entries_in_range(
-        op["start_offset"], op["end_offset"]
-    ),
-}
-
-
-def apply(cache, op):
-    """One operation of a vector; returns its result in the vector's form."""
-    found = APPLY[op["op"]](cache, op)
-    if op["op"].startswith("truncate"):
-        cache.flush()  # Kafka's scheduler has run
-    if op["op"] == "epoch_entries_in_range":
-        return [list(entry) for entry in found]
-    return list(found) if isinstance(found, tuple) else found
-
-
-def test_the_cache_does_what_kafkas_class_does(vectors, tmp_path):
-    """[EPC-1..EPC-13] Entries and checkpoint after each operation."""
-    checked = 0
-    for vector in vectors("epoch_cache"):
-        (tmp_path / vector["id"]).mkdir()
-        directory = _core.Directory(str(tmp_path / vector["id"]))
-        cache = LeaderEpochFileCache(directory)
-        for op in vector["ops"]:
-            if op["op"] in {"clear", "reload"}:  # in memory only; and then from the file again
-                if op["op"] == "clear":
-                    cache = LeaderEpochFileCache(directory)
-                else:
-                    found = LeaderEpochFileCache.read(directory, writable=True)
-                    cache = found or LeaderEpochFileCache(directory)
-            else:
-                try:
-                    found = apply(cache, op)
-                    assert "result" not in op or found == op["result"], op
-                except SegstoreError:
-                    assert "error" in op, op
-            assert [list(entry) for entry in cache.entries] == op["entries"], op
-            if directory.exists(CHECKPOINT) or op["file"]:
-                assert directory.read_file(CHECKPOINT).decode() == op["file"], op
-            checked += 1
-        directory.close()
-    assert checked > 2000

@@ -1,0 +1,196 @@
+# segment_answers.pxi - what a segment says of itself, its indexes, and the file (csrc/segment/log_segment.h)
+
+cdef object timestamp_and_offset(const sgs_found_timestamp *found):
+    if not found.found:
+        return None
+    leader_epoch = found.leader_epoch if found.leader_epoch >= 0 else None
+    return FileTimestampAndOffset(found.timestamp, found.offset, leader_epoch)
+
+
+@cython.no_gc_clear
+cdef class _SegmentAnswers(_Handle):
+    """The part of `LogSegment` that asks and changes nothing."""
+
+    cdef sgs_log_segment *segment
+    cdef SegmentContext context
+    cdef readonly int64_t base_offset
+
+    cdef int check(self, sgs_status status, sgs_error *err) except -1:
+        return check(status, err, self.context.directory.path)
+
+    @property
+    def closed(self):
+        return bool(self.is_closed)
+
+    @property
+    def directory_path(self):
+        return self.context.directory.path
+
+    @property
+    def size_bytes(self):
+        self.require_open()
+        return sgs_log_segment_size(self.segment)
+
+    @property
+    def unflushed_records(self):
+        self.require_open()
+        return sgs_log_segment_unflushed_records(self.segment)
+
+    @property
+    def created_ms(self):
+        self.require_open()
+        return sgs_log_segment_created_ms(self.segment)
+
+    @property
+    def index_damaged(self):
+        """Whether a look-up met, and bypassed, an index entry that cannot be right [DUR-53]."""
+        self.require_open()
+        return bool(sgs_log_segment_index_damaged(self.segment))
+
+    def indexes_full(self):
+        """Whether an index has no room for another entry."""
+        cdef c_bool full = False
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_indexes_full(self.segment, &full, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return bool(full)
+
+    def first_batch_timestamp(self):
+        """Largest timestamp of the first batch, -1 when there is none."""
+        cdef int64_t timestamp = 0
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_first_batch_timestamp(self.segment, &timestamp, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return timestamp
+
+    def max_timestamp(self):
+        """Largest timestamp so far and its offset [SEG-3]."""
+        cdef sgs_timestamp_offset found
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_max_timestamp(self.segment, &found, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return TimestampOffset(found.timestamp, found.offset)
+
+    def modified_ms(self):
+        """Time of the .log's last modification."""
+        cdef int64_t modified_ms = 0
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_modified_ms(self.segment, &modified_ms, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return modified_ms
+
+    def offset_index_entries(self):
+        """All entries of the offset index, for inspection."""
+        cdef sgs_offset_index *index
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_offset_index(self.segment, &index, &err)
+            self.check(status, &err)
+            return offset_index_entries(index, self.context.directory.path)
+        finally:
+            self.leave()
+
+    def time_index_entries(self):
+        """All entries of the time index, for inspection."""
+        cdef sgs_time_index *index
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_time_index(self.segment, &index, &err)
+            self.check(status, &err)
+            return time_index_entries(index, self.context.directory.path)
+        finally:
+            self.leave()
+
+    def offset_index_lookup(self, int64_t target):
+        """The last entry at or below *target* [OFX-3]."""
+        cdef sgs_offset_index *index
+        cdef sgs_offset_position found
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_offset_index(self.segment, &index, &err)
+                if status == SGS_OK:
+                    status = sgs_offset_index_lookup(index, target, &found, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return OffsetPosition(found.offset, found.position)
+
+    def time_index_lookup(self, int64_t timestamp):
+        """The last entry at or below *timestamp* [TMX-3]."""
+        cdef sgs_time_index *index
+        cdef sgs_timestamp_offset found
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_time_index(self.segment, &index, &err)
+                if status == SGS_OK:
+                    status = sgs_time_index_lookup(index, timestamp, &found, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return TimestampOffset(found.timestamp, found.offset)
+
+    def search_for_timestamp(self, int64_t timestamp, int32_t start_position, int64_t starting_offset):
+        """As `find_offset_by_timestamp`, from the batch at *start_position* on, without a look-up [SEG-23]."""
+        cdef sgs_found_timestamp found
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_search_for_timestamp(
+                    self.segment, timestamp, start_position, starting_offset, &found, &err
+                )
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return timestamp_and_offset(&found)
+
+    def largest_timestamp_after(self, int32_t start_position):
+        """The largest timestamp from the batch at *start_position* on, (-1, -1) without one [SEG-24]."""
+        cdef sgs_found_timestamp found
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_largest_timestamp_after(self.segment, start_position, &found, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return timestamp_and_offset(&found)
