@@ -16,6 +16,11 @@ OURS: dict[str, tuple[type[Exception], ...]] = {
     "InvalidRecordException": (errors.InvalidRecordError,),
     "IllegalArgumentException": (errors.IllegalArgumentError, errors.UnsupportedFormatError),
     "IllegalStateException": (errors.IllegalStateError,),
+    "CorruptSnapshotException": (errors.CorruptSnapshotError,),
+    "InvalidProducerEpochException": (errors.InvalidProducerEpochError,),
+    "InvalidTxnStateException": (errors.InvalidTxnStateError,),
+    "OutOfOrderSequenceException": (errors.OutOfOrderSequenceError,),
+    "TransactionCoordinatorFencedException": (errors.TransactionCoordinatorFencedError,),
     "KafkaException": (errors.CodecError, errors.UnsupportedFormatError),
     "UnsupportedVersionException": (errors.UnsupportedFormatError,),
 }
