@@ -49,7 +49,7 @@ class ProducerStateManager:
         Shared with other logs; read at each use.
     max_transaction_timeout_ms : int
         Kafka's ``transaction.max.timeout.ms``, in ms.
-    as_kafka : bool
+    kafka_profile : bool
         Write snapshots in place, and read past bytes behind their end, as Kafka does [DUR-62].
     """
 
@@ -60,12 +60,12 @@ class ProducerStateManager:
         config: ProducerStateManagerConfig | None = None,
         *,
         max_transaction_timeout_ms: int = DEFAULT_MAX_TRANSACTION_TIMEOUT_MS,
-        as_kafka: bool = False,
+        kafka_profile: bool = False,
     ) -> None:
         self._partition = partition
         self._config = ProducerStateManagerConfig() if config is None else config
         self._max_transaction_timeout_ms = max_transaction_timeout_ms
-        self._snapshots = SnapshotFiles(directory, as_kafka=as_kafka)
+        self._snapshots = SnapshotFiles(directory, kafka_profile=kafka_profile)
         self._producers: dict[int, ProducerStateEntry] = {}
         self._verification_states: dict[int, VerificationStateEntry] = {}
         self._ongoing_transactions = TransactionsByOffset()

@@ -30,7 +30,7 @@ class SnapshotFiles:
     ----------
     directory : Directory
         The partition's.
-    as_kafka : bool
+    kafka_profile : bool
         Write in place, and read past bytes behind the last producer [DUR-62].
 
     Attributes
@@ -39,9 +39,9 @@ class SnapshotFiles:
         Snapshots that could not be loaded, and so were deleted.
     """
 
-    def __init__(self, directory: Directory, *, as_kafka: bool = False) -> None:
+    def __init__(self, directory: Directory, *, kafka_profile: bool = False) -> None:
         self._directory = directory
-        self._as_kafka = as_kafka
+        self._kafka_profile = kafka_profile
         self.refused: list[CorruptSnapshotError] = []
         self._offsets: list[int] = []
         self._files: dict[int, SnapshotFile] = {}
@@ -82,7 +82,7 @@ class SnapshotFiles:
         """Write the state below *offset*, and know the file; *sync* is that of `take_snapshot`."""
         file = SnapshotFile(self._directory, offset)
         data = format_snapshot(entries)
-        if self._as_kafka:
+        if self._kafka_profile:
             file.write_in_place(data, sync=sync)
         else:
             file.write(data, sync_directory=sync)
@@ -98,7 +98,7 @@ class SnapshotFiles:
         """
         while (file := self.latest) is not None:
             try:
-                return file.offset, file.read(exact_size=not self._as_kafka)
+                return file.offset, file.read(exact_size=not self._kafka_profile)
             except CorruptSnapshotError as error:
                 _log.warning("%s; the snapshot is deleted", error)
                 self.refused.append(error)

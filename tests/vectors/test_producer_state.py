@@ -50,7 +50,7 @@ class Script:
             self.directory,
             self.config,
             max_transaction_timeout_ms=self.max_transaction_timeout_ms,
-            as_kafka=True,
+            kafka_profile=True,
         )
 
     def append(self, op: Case) -> None:
