@@ -138,7 +138,7 @@ class ProducerStateManager:
         updated = append_info.to_entry()
         known = self._producers.get(producer_id)
         if known is None:
-            self._producers[producer_id] = updated.copy()
+            self._producers[producer_id] = updated
         else:
             known.update(updated)
         for transaction in append_info.started_transactions:

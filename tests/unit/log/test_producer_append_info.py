@@ -132,6 +132,22 @@ def test_a_verification_bounds_the_first_sequence():
     info(stored(last_seq=2), verification=verification).append(data(3, 100, epoch=5))
 
 
+def test_a_verification_of_version_2_asks_only_producers_without_batches_for_0():
+    """[PSM-13] Step 0."""
+    verification = VerificationStateEntry(NOW, 20, 5, supports_epoch_bump=True)
+    info(stored(), verification=verification).append(data(10, 100, epoch=5))
+    with pytest.raises(OutOfOrderSequenceError):
+        info(stored(last_seq=None), verification=verification).append(data(10, 100, epoch=6))
+
+
+def test_nothing_is_asked_of_a_producer_that_was_not_known():
+    """[PSM-13] Case 3: not even that the batches of its first append follow each other."""
+    appended = info()
+    appended.append(data(3, 100))
+    appended.append(data(77, 101))
+    assert appended.to_entry().last_seq == 77
+
+
 @pytest.mark.parametrize("origin", [CLIENT, COORDINATOR])
 def test_a_fenced_producer_is_refused(origin: AppendOrigin):
     """[PSM-12]"""

@@ -82,6 +82,8 @@ def test_a_later_log_start(producers):
     assert state.take_snapshot().offset == 10
     state.on_log_start_offset_incremented(12)
     assert state.take_snapshot().offset == 12
+    state.on_log_start_offset_incremented(11)
+    assert state.map_end_offset == 12
 
 
 def test_empty(producers):

@@ -144,7 +144,7 @@ def known(state: ProducerStateManager) -> tuple[object, ...]:
 
 
 def test_a_log_without_snapshots_is_read_from_its_start(log):
-    """[PSM-72, PSM-74] And two snapshots are left for the next time, with that of the end."""
+    """[PSM-70, PSM-72, PSM-74] And snapshots are left for the next time, of bases and end."""
     log.data(7, 3)
     log.data(-1, 2)
     log.roll(snapshot=False)
@@ -215,11 +215,11 @@ def test_a_later_log_start_hides_producers(log):
     assert set(state.active_producers) == {8, 9}
 
 
-def test_a_state_that_saw_everything_is_not_read_again(log):
-    """[PSM-73] wasEmpty: a log that never saw a producer."""
+def test_a_log_that_never_saw_a_producer_is_not_read_when_it_is_cut(log):
+    """[PSM-73] wasEmpty."""
     log.data(-1, 5)
     state = log.new_state()
-    state.update_map_end_offset(5)
+    state.update_map_end_offset(9)
     (log.path / f"{0:020}.log").write_bytes(b"\xff" * 200)
 
     rebuild_producer_state(

@@ -83,6 +83,20 @@ def test_a_marker_without_data_ends_a_verification(producers):
     assert verification_guard(producers.state, PRODUCER) is SENTINEL
 
 
+def test_data_of_the_transaction_ends_its_verification_in_every_version(producers):
+    """[PSM-35] Though its epoch is that of the entry."""
+    start(producers, supports_epoch_bump=True)
+    append(producers, data(0, 0, transactional=True))
+    assert verification_guard(producers.state, PRODUCER) is SENTINEL
+
+
+def test_the_lowest_sequence_that_waits_counts(producers):
+    """[PSM-30]"""
+    create = producers.state.maybe_create_verification_state_entry
+    seen = [create(PRODUCER, seq, 0, NOW).lowest_sequence for seq in (4, 6, 2, 3)]
+    assert seen == [4, 4, 2, 2]
+
+
 @pytest.mark.parametrize(
     ("supports_epoch_bump", "epoch", "stays"),
     [(True, 1, True), (True, 0, False), (False, 1, False)],
