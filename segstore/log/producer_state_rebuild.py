@@ -8,9 +8,11 @@ Source: [PSM-70..PSM-74, SEG-42].
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from segstore._core import iterate_raw_records
+from segstore.errors import DiskFullError, ResourceError
 from segstore.log.producer_batch import producer_batches
 from segstore.log.producer_updates import ProducerUpdates
 from segstore.types import AppendOrigin
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from segstore.log.segment import Segment
     from segstore.log.segments import Segments
     from segstore.log.transaction_index import TransactionIndex
+
+_log = logging.getLogger(__name__)
 
 
 def rebuild_producer_state(  # noqa: PLR0913 - what is read, and which part of it
@@ -60,7 +64,7 @@ def rebuild_producer_state(  # noqa: PLR0913 - what is read, and which part of i
     if state.latest_snapshot_offset is None and from_clean_shutdown:  # [PSM-71]
         for offset in (*bases, last_offset):
             state.update_map_end_offset(offset)
-            state.take_snapshot()
+            _take_snapshot(state)
         return
     was_empty = state.is_empty and state.map_end_offset >= last_offset  # [PSM-73]
     state.truncate_and_reload(log_start_offset, last_offset, now_ms)
@@ -69,11 +73,11 @@ def rebuild_producer_state(  # noqa: PLR0913 - what is read, and which part of i
             start = max(segment.base_offset, state.map_end_offset, log_start_offset)
             state.update_map_end_offset(start)
             if segment.base_offset in (*bases, last_offset):
-                state.take_snapshot()
+                _take_snapshot(state)
             is_last = segment is segments.floor_segment(last_offset)
             _load_producers(state, segment, codecs, start, last_offset if is_last else None)
     state.update_map_end_offset(last_offset)
-    state.take_snapshot()
+    _take_snapshot(state)
 
 
 def recover_producer_state(
@@ -120,6 +124,14 @@ def control_records(
     )
     if fetched is not None:
         yield from iterate_raw_records(fetched, codecs)
+
+
+def _take_snapshot(state: ProducerStateManager) -> None:
+    """Write a snapshot if the disk has room: never a gate for opening a log [DUR-22]."""
+    try:
+        state.take_snapshot()
+    except (DiskFullError, ResourceError) as error:
+        _log.warning("no producer snapshot at offset %d: %s", state.map_end_offset, error)
 
 
 def _load_producers(

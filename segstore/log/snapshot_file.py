@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import DataFile
-from segstore.errors import CorruptSnapshotError, LimitExceededError
+from segstore.errors import CorruptSnapshotError, LimitExceededError, SegstoreError
 from segstore.log.partition_directory import DELETED_FILE_SUFFIX, file_name
 from segstore.log.producer_snapshot import MAX_SNAPSHOT_BYTES, parse_snapshot
 
@@ -84,11 +85,16 @@ class SnapshotFile:
             self._directory.write_file_atomically(self.name, data)
             return
         temporary = self.name + TEMPORARY_SUFFIX
-        with DataFile(self._directory, temporary, create=True) as file:
-            file.truncate(0)  # what a crash left
-            file.write(0, data)
-            file.sync()
-        self._directory.rename(temporary, self.name)
+        try:
+            with DataFile(self._directory, temporary, create=True) as file:
+                file.truncate(0)  # what a crash left
+                file.write(0, data)
+                file.sync()
+            self._directory.rename(temporary, self.name)
+        except SegstoreError:
+            with suppress(SegstoreError):  # the next open removes it else
+                self._directory.unlink(temporary, missing_ok=True)
+            raise
 
     def write_in_place(self, data: bytes, *, sync: bool) -> None:
         """Write as Kafka does [PSM-51]: for the profile that gives Kafka's outcome [DUR-62]."""

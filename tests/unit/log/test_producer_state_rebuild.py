@@ -18,7 +18,7 @@ from segstore._core import (
     iterate_raw_records,
     scan_batches,
 )
-from segstore.errors import CorruptRecordError
+from segstore.errors import CorruptRecordError, DiskFullError
 from segstore.log.producer_batch import producer_batches
 from segstore.log.producer_state_manager import ProducerStateManager
 from segstore.log.producer_state_rebuild import rebuild_producer_state, recover_producer_state
@@ -248,6 +248,25 @@ def test_damage_on_the_way_is_an_error(log):
     with pytest.raises(CorruptRecordError) as refused:
         log.rebuilt()
     assert refused.value.file == str(path)
+
+
+def test_a_full_disk_is_no_gate(small_disk, caplog):
+    """[DUR-22, DUR-30] The state is there without its snapshots; they come when there is room."""
+    log = Log(small_disk.path)
+    log.data(7, 3)
+    small_disk.fill()
+
+    state = log.rebuilt()
+
+    assert known(state) == known(log.live)
+    assert "no producer snapshot at offset 3" in caplog.text
+    for sync in (False, True):
+        with pytest.raises(DiskFullError):
+            state.take_snapshot(sync=sync)
+    assert not list(small_disk.path.glob("*.snapshot*"))
+    small_disk.free()
+    assert state.take_snapshot().offset == 3
+    log.close()
 
 
 def test_a_marker_whose_record_was_cleaned_away_says_nothing(log):
