@@ -27,6 +27,7 @@ __all__ = [
     "CorruptIndexError",
     "CorruptLogError",
     "CorruptRecordError",
+    "CorruptSnapshotError",
     "DiskFullError",
     "ForkedHandleError",
     "FsyncFailedError",
@@ -37,9 +38,11 @@ __all__ = [
     "InternalError",
     "InvalidEpochError",
     "InvalidOffsetError",
+    "InvalidProducerEpochError",
     "InvalidRecordError",
     "InvalidTimestampError",
     "InvalidTopicError",
+    "InvalidTxnStateError",
     "LimitExceededError",
     "LogLockedError",
     "LogNotFoundError",
@@ -50,12 +53,14 @@ __all__ = [
     "NotALogError",
     "OffsetOutOfRangeError",
     "OffsetsOutOfOrderError",
+    "OutOfOrderSequenceError",
     "ReadIOError",
     "RecordBatchTooLargeError",
     "RecordTooLargeError",
     "RecordTypeError",
     "ResourceError",
     "SegstoreError",
+    "TransactionCoordinatorFencedError",
     "UnexpectedAppendOffsetError",
     "UnknownTopicOrPartitionError",
     "UnsupportedFormatError",
@@ -186,6 +191,13 @@ class CorruptCheckpointError(SegstoreError, ValueError):
     """A checkpoint or another small text file beside a log cannot be read [DUR-21, DUR-97]."""
 
 
+class CorruptSnapshotError(SegstoreError, ValueError):
+    """A producer snapshot is damaged (Kafka ``CorruptSnapshotException``); it can be done without.
+
+    Source: [DUR-22, PSM-54].
+    """
+
+
 class CorruptLogError(SegstoreError, ValueError):
     """Data that was acknowledged is damaged or missing [DUR-51, DUR-54]."""
 
@@ -259,6 +271,22 @@ class UnexpectedAppendOffsetError(SegstoreError, ValueError):
 
 class InvalidEpochError(SegstoreError, ValueError):
     """The leader epoch is older than the newest of the log [DUR-64]."""
+
+
+class OutOfOrderSequenceError(SegstoreError, ValueError):
+    """A producer's batches come with a gap (Kafka ``OutOfOrderSequenceException``) [PSM-13]."""
+
+
+class InvalidProducerEpochError(SegstoreError, ValueError):
+    """A newer producer of the same id is known (Kafka ``InvalidProducerEpochException``)."""
+
+
+class InvalidTxnStateError(SegstoreError, ValueError):
+    """No batch of that kind fits the transaction (Kafka ``InvalidTxnStateException``)."""
+
+
+class TransactionCoordinatorFencedError(SegstoreError, ValueError):
+    """A newer coordinator is known (Kafka ``TransactionCoordinatorFencedException``)."""
 
 
 class InvalidTopicError(SegstoreError, ValueError):

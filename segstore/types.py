@@ -7,6 +7,9 @@ from typing import NamedTuple
 
 NO_TIMESTAMP = -1
 NO_PARTITION_LEADER_EPOCH = -1
+NO_PRODUCER_ID = -1
+NO_PRODUCER_EPOCH = -1
+NO_SEQUENCE = -1
 
 
 class TimestampType(IntEnum):

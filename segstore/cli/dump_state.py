@@ -9,35 +9,27 @@ from typing import TYPE_CHECKING
 
 from segstore.cli.batch_file import open_for_reading
 from segstore.cli.output import say, write
-from segstore.errors import UnsupportedFormatError
+from segstore.errors import CorruptSnapshotError, UnsupportedFormatError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-SNAPSHOT_HEADER = struct.Struct(">hIi")
-SNAPSHOT_ENTRY = struct.Struct(">qhiqiqiq")
-SNAPSHOT_VERSION = 1
-SNAPSHOT_CRC_START = 6
-MAX_SNAPSHOT_BYTES = 64 * 1024 * 1024
-
-MAX_SEQUENCE = 2**31 - 1
+    from segstore.log.producer_state_entry import ProducerStateEntry
 
 TRANSACTION_ENTRY = struct.Struct(">hqqqq")
 TRANSACTIONS_READ = 4096
 
 
-class CorruptSnapshotError(Exception):
-    """A snapshot that Kafka would delete; its text is what Kafka says."""
-
-
 def dump_producer_snapshot(path: str) -> None:
     """Print the producers of the snapshot at *path*; a corrupt one is named on stderr."""
+    from segstore.log.producer_snapshot import MAX_SNAPSHOT_BYTES
+
     with os.fdopen(open_for_reading(path), "rb") as file:
         data = file.read(MAX_SNAPSHOT_BYTES + 1)
     try:
         lines = producer_lines(data)
     except CorruptSnapshotError as corrupt:
-        say(str(corrupt))
+        say(corrupt.message)
         return
     write("".join(lines).encode())
 
@@ -50,52 +42,24 @@ def producer_lines(data: bytes) -> list[str]:
     CorruptSnapshotError
         Version, size or CRC are wrong [format.md 14].
     """
-    from segstore._core import crc32c
+    from segstore.log.producer_snapshot import parse_snapshot
 
-    if len(data) > MAX_SNAPSHOT_BYTES:
-        raise CorruptSnapshotError(f"Snapshot is larger than {MAX_SNAPSHOT_BYTES} bytes")
-    if len(data) < SNAPSHOT_HEADER.size:
-        raise CorruptSnapshotError(
-            f"Snapshot failed schema validation: {len(data)} bytes are too few"
-        )
-    version, crc, count = SNAPSHOT_HEADER.unpack_from(data)
-    if version != SNAPSHOT_VERSION:
-        raise CorruptSnapshotError(f"Snapshot contained an unknown file version {version}")
-    if not 0 <= count <= (len(data) - SNAPSHOT_HEADER.size) // SNAPSHOT_ENTRY.size:
-        raise CorruptSnapshotError(
-            f"Snapshot failed schema validation: {count} entries in {len(data)} bytes"
-        )
-    computed = crc32c(memoryview(data)[SNAPSHOT_CRC_START:])
-    if computed != crc:
-        raise CorruptSnapshotError(
-            "Snapshot is corrupt (CRC is no longer valid). "
-            f"Stored crc: {crc}. Computed crc: {computed}"
-        )
-    entries = memoryview(data)[SNAPSHOT_HEADER.size :][: count * SNAPSHOT_ENTRY.size]
-    return [_producer_line(*entry) for entry in SNAPSHOT_ENTRY.iter_unpack(entries)]
+    return [_producer_line(entry) for entry in parse_snapshot(data, exact_size=False)]
 
 
-def _producer_line(  # noqa: PLR0913 - the fields of an entry, in the order of the file
-    producer_id: int,
-    producer_epoch: int,
-    last_sequence: int,
-    last_offset: int,
-    offset_delta: int,
-    timestamp: int,
-    coordinator_epoch: int,
-    first_offset: int,
-) -> str:
-    transaction = "OptionalLong.empty" if first_offset < 0 else f"OptionalLong[{first_offset}]"
+def _producer_line(entry: ProducerStateEntry) -> str:
+    first_offset = entry.current_txn_first_offset
+    transaction = "OptionalLong.empty" if first_offset is None else f"OptionalLong[{first_offset}]"
     line = (
-        f"producerId: {producer_id} producerEpoch: {producer_epoch} "
-        f"coordinatorEpoch: {coordinator_epoch} currentTxnFirstOffset: {transaction} "
-        f"lastTimestamp: {timestamp}"
+        f"producerId: {entry.producer_id} producerEpoch: {entry.producer_epoch} "
+        f"coordinatorEpoch: {entry.coordinator_epoch} currentTxnFirstOffset: {transaction} "
+        f"lastTimestamp: {entry.last_timestamp}"
     )
-    if last_offset >= 0:  # a cached batch; sequences wrap from 2^31-1 to 0
-        first_sequence = (last_sequence - offset_delta) & MAX_SEQUENCE
+    for batch in entry.batch_metadata:  # a snapshot holds one at most
         line += (
-            f" firstSequence: {first_sequence} lastSequence: {last_sequence} "
-            f"lastOffset: {last_offset} offsetDelta: {offset_delta} timestamp: {timestamp}"
+            f" firstSequence: {batch.first_seq} lastSequence: {batch.last_seq} "
+            f"lastOffset: {batch.last_offset} offsetDelta: {batch.offset_delta} "
+            f"timestamp: {batch.timestamp}"
         )
     return f"{line}\n"
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from segstore.cli.dump_state import TRANSACTION_ENTRY, CorruptSnapshotError, producer_lines
+from segstore.cli.dump_state import TRANSACTION_ENTRY, producer_lines
 from segstore.cli.finding import Finding
-from segstore.errors import CorruptCheckpointError, SegstoreError
+from segstore.errors import CorruptCheckpointError, CorruptSnapshotError, SegstoreError
 from segstore.log import checkpoints
 from segstore.log.partition_directory import parse_directory_name, segment_files
 
@@ -228,7 +228,7 @@ def _check_snapshot(name: str, data: bytes, findings: list[Finding]) -> None:
         findings.append(
             Finding(
                 file=name,
-                what=str(error),
+                what=error.message,
                 meaning="what it says about producers is not used; no record is concerned",
                 advice=LEFT_TO_A_BROKER,
                 repaired=False,

@@ -234,7 +234,9 @@ class LocalLog(LogTail):
         for segment in (first, *segments.higher_segments(first.base_offset)):
             index = TransactionIndex(self.directory, segment.base_offset)
             try:
-                found = index.collect_aborted_transactions(log_start_offset, upper_bound_offset)
+                found = index.collect_aborted_transactions(
+                    log_start_offset, upper_bound_offset, check=True
+                )
             except LogNotFoundError:
                 continue  # deleted since it was opened
             aborted += found.aborted

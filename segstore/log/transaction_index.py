@@ -203,7 +203,7 @@ class TransactionIndex:
         return list(self._entries())
 
     def collect_aborted_transactions(
-        self, fetch_offset: int, upper_bound_offset: int
+        self, fetch_offset: int, upper_bound_offset: int, *, check: bool = False
     ) -> TransactionIndexSearchResult:
         """Return the entries that overlap ``[fetch_offset, upper_bound_offset)`` [TXX-4].
 
@@ -211,14 +211,16 @@ class TransactionIndex:
         ----------
         fetch_offset, upper_bound_offset : int
             Absolute.
+        check : bool
+            Believe no entry that cannot be this segment's; Kafka does.
 
         Raises
         ------
         CorruptIndexError, UnsupportedFormatError
-            As `sanity_check`, for the entries that were looked at.
+            As `sanity_check`, for the entries that were looked at; the first one with *check*.
         """
         aborted = []
-        for entry in self._checked_entries():
+        for entry in self._checked_entries() if check else self._entries():
             if entry.last_offset >= fetch_offset and entry.first_offset < upper_bound_offset:
                 aborted.append(entry)
             if entry.last_stable_offset >= upper_bound_offset:

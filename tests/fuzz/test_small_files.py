@@ -17,10 +17,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segstore._core import Directory, crc32c
-from segstore.cli.dump_state import CorruptSnapshotError, producer_lines, transaction_lines
+from segstore.cli.dump_state import producer_lines, transaction_lines
 from segstore.errors import (
     CorruptCheckpointError,
     CorruptIndexError,
+    CorruptSnapshotError,
     IllegalArgumentError,
     InvalidRecordError,
     InvalidTopicError,
@@ -35,7 +36,7 @@ from segstore.log.partition_directory import (
     parse_directory_name,
     parse_file_name,
 )
-from segstore.log.producer_snapshot import open_transactions
+from segstore.log.producer_snapshot import format_snapshot, open_transactions, parse_snapshot
 from segstore.log.transaction_index import TransactionIndex, truncate_transaction_index
 from segstore.records.control_record import (
     ControlRecordType,
@@ -115,17 +116,46 @@ def test_snapshots_are_read(entries: list[tuple[int, ...]]):
 
     assert open_transactions(data) == {entry[0]: entry[-1] for entry in entries if entry[-1] >= 0}
     assert len(producer_lines(data)) == len(entries)
+    for entry, (pid, epoch, seq, offset, delta, timestamp, coordinator, first) in zip(
+        parse_snapshot(data), entries, strict=True
+    ):
+        assert (entry.producer_id, entry.producer_epoch) == (pid, epoch)
+        assert (entry.last_timestamp, entry.coordinator_epoch) == (timestamp, coordinator)
+        assert entry.current_txn_first_offset == (first if first >= 0 else None)
+        batches = [(seq, offset, delta, timestamp)] if offset >= 0 else []
+        assert list(entry.batch_metadata) == batches
+
+
+@given(st.lists(producers, max_size=5, unique_by=lambda entry: entry[0]))
+def test_snapshots_survive_a_round_trip(entries: list[tuple[int, ...]]):
+    """[PSM-53] Sorted by producer, and what is written of what was read is the same bytes."""
+    read = parse_snapshot(snapshot(entries))
+
+    written = format_snapshot(read)
+
+    assert parse_snapshot(written) == sorted(read, key=lambda entry: entry.producer_id)
+    assert format_snapshot(parse_snapshot(written)) == written
+    assert len(written) == len(snapshot(entries))
 
 
 @given(anything_like(st.lists(producers, max_size=4).map(snapshot)), st.booleans())
 def test_hostile_snapshots(data: bytes, is_sealed):
-    """[DUR-97] The reader of logs and the one of ``dump`` believe the same files."""
+    """[PSM-54, DUR-97] Readers of logs and ``dump`` believe the same files; ours want the size."""
     if is_sealed and len(data) >= 6:
         data = data[:2] + struct.pack(">I", crc32c(data[6:])) + data[6:]
     found = open_transactions(data)
     lines, error = outcome(lambda: producer_lines(data), CorruptSnapshotError)
+    entries, refusal = outcome(lambda: parse_snapshot(data, "a.snapshot"), CorruptSnapshotError)
+    if refusal is None:
+        assert len(entries) == len(lines)
+        assert len(data) == 10 + SNAPSHOT_ENTRY.size * len(entries)
+    else:
+        assert (refusal.file, len(str(refusal)) < MAX_MESSAGE) == ("a.snapshot", True)
+        assert 0 <= refusal.position <= len(data)
+        assert refusal.found != refusal.expected
     if error is not None:
         assert found is None
+        assert refusal is not None
         assert len(str(error)) < MAX_MESSAGE
         return
     assert found is not None

@@ -21,6 +21,11 @@ OURS: dict[str, tuple[type[Exception], ...]] = {
     "IllegalStateException": (errors.IllegalStateError,),
     "KafkaStorageException": (errors.CorruptCheckpointError,),
     "NumberFormatException": (errors.CorruptCheckpointError,),
+    "CorruptSnapshotException": (errors.CorruptSnapshotError,),
+    "InvalidProducerEpochException": (errors.InvalidProducerEpochError,),
+    "InvalidTxnStateException": (errors.InvalidTxnStateError,),
+    "OutOfOrderSequenceException": (errors.OutOfOrderSequenceError,),
+    "TransactionCoordinatorFencedException": (errors.TransactionCoordinatorFencedError,),
     "KafkaException": (
         errors.CodecError,
         errors.IllegalArgumentError,

@@ -1,0 +1,19 @@
+"""Settings of all producer states of a process (Kafka ``ProducerStateManagerConfig``) [PSM-36]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(slots=True)
+class ProducerStateManagerConfig:
+    """Shared by all logs, and may change while they are open: each use reads the current value."""
+
+    producer_id_expiration_ms: int = 24 * 3600 * 1000
+    """How long a producer is remembered after its last batch: ``producer.id.expiration.ms``."""
+    transaction_verification_enabled: bool = False
+    """Whether a transaction's first batch needs a guard.
+
+    Kafka's ``transaction.partition.verification.enable``, with a broker's default of true; here it
+    takes somebody who asks a coordinator.
+    """
