@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, field, fields
+from typing import Any
+
+from segstore.log.open_forecast import OpenForecast
+from segstore.log.recovery_report import RecoveryReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,3 +31,28 @@ class Finding:
         if self.offset is not None:
             where += f", offset {self.offset}"
         return f"{where}: {self.what}\n    means: {self.meaning}\n    to do: {self.advice}"
+
+
+@dataclass(slots=True)
+class PartitionCheck:
+    """What the check of one partition saw."""
+
+    path: str
+    segments: int = 0
+    batches: int = 0
+    records: int = 0
+    size_bytes: int = 0
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+    recovery_point: int = 0
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    forecast: OpenForecast = field(default_factory=lambda: OpenForecast(report=RecoveryReport()))
+    """What an open for writing would do, told by the loader itself."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, for JSON."""
+        values = {known.name: getattr(self, known.name) for known in fields(self)}
+        values["findings"] = [asdict(finding) for finding in self.findings]
+        values["forecast"] = self.forecast.to_dict()
+        return values

@@ -7,17 +7,16 @@ taken [DUR-71], so of a log that somebody is writing the end may look torn for a
 from __future__ import annotations
 
 import os
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from segstore.cli.finding import Finding
+from segstore.cli.finding import Finding, PartitionCheck
 from segstore.cli.index_check import check_indexes
 from segstore.cli.records_check import check_records
 from segstore.cli.state_check import OPEN_REBUILDS, check_state_files, read_state
 from segstore.errors import CorruptLogError, SegstoreError
 from segstore.log.open_forecast import OpenForecast, forecast_open
 from segstore.log.partition_directory import file_name, segment_base_offsets, segment_files
-from segstore.log.recovery_report import RecoveryReport
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -34,31 +33,6 @@ LEFT_AS_IT_IS = (
     "an open for writing does not read this far and leaves it; reads of these records fail, "
     "others work"
 )
-
-
-@dataclass(slots=True)
-class PartitionCheck:
-    """What the check of one partition saw."""
-
-    path: str
-    segments: int = 0
-    batches: int = 0
-    records: int = 0
-    size_bytes: int = 0
-    log_start_offset: int = 0
-    log_end_offset: int = 0
-    recovery_point: int = 0
-    findings: list[Finding] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
-    forecast: OpenForecast = field(default_factory=lambda: OpenForecast(report=RecoveryReport()))
-    """What an open for writing would do, told by the loader itself."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, for JSON."""
-        values = {known.name: getattr(self, known.name) for known in fields(self)}
-        values["findings"] = [asdict(finding) for finding in self.findings]
-        values["forecast"] = self.forecast.to_dict()
-        return values
 
 
 def check_partition(

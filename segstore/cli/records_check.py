@@ -11,7 +11,7 @@ from segstore.log.partition_directory import file_name
 
 if TYPE_CHECKING:
     from segstore._core import BatchHeaders, Directory
-    from segstore.cli.partition_check import PartitionCheck
+    from segstore.cli.finding import PartitionCheck
 
 
 def check_records(

@@ -13,7 +13,7 @@ from segstore.errors import CorruptLogError, NotALogError
 if TYPE_CHECKING:
     import argparse
 
-    from segstore.cli.partition_check import PartitionCheck
+    from segstore.cli.finding import PartitionCheck
     from segstore.log.recovery_report import RecoveryReport
 
 
