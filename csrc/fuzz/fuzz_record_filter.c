@@ -73,6 +73,15 @@ static bool same(sgs_bytes a, sgs_bytes b)
     return a.size == b.size && (a.size <= 0 || memcmp(a.data, b.data, (size_t)a.size) == 0);
 }
 
+/* An old wrapper that the broker stamped may hold messages of magic 0, which have no time for readers; written again, all of
+ * its records have the broker's, as from Kafka's builder [format.md 11]. */
+static int64_t time_behind(const cursor *input, const sgs_record *kept)
+{
+    const sgs_batch_header *const row = &input->rows[input->index];
+    const bool is_stamped = row->magic == 1 && (row->attributes & SGS_ATTRIBUTE_LOG_APPEND_TIME) != 0;
+    return is_stamped ? row->max_timestamp : kept->timestamp;
+}
+
 static void check_records(const sgs_record_filter *filter, cursor *input, cursor *output, const chooser *by)
 {
     int64_t count = 0;
@@ -81,7 +90,8 @@ static void check_records(const sgs_record_filter *filter, cursor *input, cursor
         FUZZ_CHECK(cursor_next(output, by, false, &left) == has_kept);
         if (!has_kept)
             break;
-        FUZZ_CHECK(left.offset == kept.offset && left.timestamp == kept.timestamp && left.sequence == kept.sequence);
+        FUZZ_CHECK(left.offset == kept.offset && left.sequence == kept.sequence);
+        FUZZ_CHECK(left.timestamp == time_behind(input, &kept));
         FUZZ_CHECK(same(left.key, kept.key) && same(left.value, kept.value));
         FUZZ_CHECK(left.headers_count == kept.headers_count);
         const sgs_batch_header *const batch = &output->reader.batch;
