@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import pytest
 
 from segstore._core import Directory
 
 from .segment_inputs import Segment, context_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 @pytest.fixture
@@ -21,3 +28,20 @@ def segment(directory):
     opened = Segment(context_of(directory), 0, create=True)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def descriptors_below(tmp_path) -> Callable[[], int]:
+    """Count this process's descriptors below the test's own folder.
+
+    All of the process would count what a collector closes of another test, at any moment.
+    """
+
+    def count() -> int:
+        found = 0
+        for descriptor in Path("/proc/self/fd").iterdir():
+            with suppress(FileNotFoundError):  # the one that listed them
+                found += tmp_path in descriptor.readlink().parents
+        return found
+
+    return count
