@@ -11,6 +11,15 @@ NO_PRODUCER_ID = -1
 NO_PRODUCER_EPOCH = -1
 NO_SEQUENCE = -1
 
+# A batch of the current format, and the bits of its attributes [format.md 4.1].
+CURRENT_MAGIC = 2
+BATCH_HEADER_BYTES = 61
+CODEC_MASK = 0x07
+LOG_APPEND_TIME_FLAG = 0x08
+TRANSACTIONAL_FLAG = 0x10
+CONTROL_FLAG = 0x20
+DELETE_HORIZON_FLAG = 0x40
+
 
 class TimestampType(IntEnum):
     """What a record's timestamp means; values as in Spark's ``timestampType`` column."""

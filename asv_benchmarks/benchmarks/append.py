@@ -12,8 +12,6 @@ import segstore
 from .common import PROFILE, LogBesideFile, ScratchDirectory, speed_ratio
 from .datasets import FIRST_TIMESTAMP, batches, key_values, records_in_log
 
-NO_SYNC = {"durability": "none", "segment_ms": None}
-
 
 class LeaderAppendOfPrebuiltBatches(LogBesideFile):
     """Leader append with full validation (CRC, every record walked), one batch a call.
@@ -55,7 +53,7 @@ class AppendOfTuples(ScratchDirectory):
     def setup(self, value_bytes: int) -> None:
         self.make_scratch()
         self.records = key_values(value_bytes, records_in_log(value_bytes) // 4)
-        self.log = segstore.open(self.path / "bench-0", **NO_SYNC)
+        self.log = segstore.open(self.path / "bench-0", durability="none", segment_ms=None)
 
     def track_speed_against_aiokafka_encoding(self, value_bytes: int) -> float:
         return speed_ratio(

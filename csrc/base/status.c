@@ -1,6 +1,7 @@
 /* status.c - filling in errors. */
 #include "base/status.h"
 
+#include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -46,6 +47,13 @@ sgs_status sgs_fail_at(sgs_error *err, sgs_status status, int64_t position, cons
     /* the sentence does not name the position: who prints the error puts it in front, as `position` */
     (void)snprintf(err->message, sizeof err->message, "expected %s, found %s", err->expected, err->found);
     return status;
+}
+
+sgs_status sgs_fail_too_large(sgs_error *err, sgs_status status, uint64_t bytes, uint64_t limit)
+{
+    char expected[SGS_ERROR_VALUE_BYTES];
+    (void)snprintf(expected, sizeof expected, "at most %" PRIu64 " bytes", limit);
+    return sgs_fail_at(err, status, -1, expected, "%" PRIu64 " bytes", bytes);
 }
 
 sgs_status sgs_say(sgs_error *err, const char *format, ...)

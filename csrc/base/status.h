@@ -76,6 +76,9 @@ sgs_status sgs_fail(sgs_error *err, sgs_status status, const char *format, ...) 
 sgs_status sgs_fail_at(sgs_error *err, sgs_status status, int64_t position, const char *expected,
                        const char *found_format, ...) SGS_PRINTF(5, 6);
 
+/** Fill `err` for something of more bytes than it may have; sgs_say gives it a better sentence. */
+sgs_status sgs_fail_too_large(sgs_error *err, sgs_status status, uint64_t bytes, uint64_t limit);
+
 /** Put another sentence into `err`, which somebody further down has filled; all else stays. @return err->status */
 sgs_status sgs_say(sgs_error *err, const char *format, ...) SGS_PRINTF(2, 3);
 

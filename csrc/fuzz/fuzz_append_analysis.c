@@ -100,8 +100,5 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsigned seed)
 {
-    size = LLVMFuzzerMutate(data, size, max_size);
-    if (seed % 4 != 0 && size > PARAMETERS_BYTES)
-        fuzz_mend_run(data + PARAMETERS_BYTES, size - PARAMETERS_BYTES);
-    return size;
+    return fuzz_mutate_run(data, size, max_size, seed, PARAMETERS_BYTES);
 }

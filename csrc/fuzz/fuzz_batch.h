@@ -37,4 +37,14 @@ static inline void fuzz_mend_run(uint8_t *data, size_t size)
     }
 }
 
+/* A mutation of parameters and, behind them, a run of batches whose lengths and checksums are mostly right. */
+static inline size_t fuzz_mutate_run(uint8_t *data, size_t size, size_t max_size, unsigned seed,
+                                     size_t parameters_bytes)
+{
+    size = LLVMFuzzerMutate(data, size, max_size);
+    if (seed % 4 != 0 && size > parameters_bytes)
+        fuzz_mend_run(data + parameters_bytes, size - parameters_bytes);
+    return size;
+}
+
 #endif

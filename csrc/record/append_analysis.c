@@ -2,7 +2,6 @@
 #include "record/append_analysis.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 static bool keeps_offsets(const sgs_append_rules *rules)
 {
@@ -17,9 +16,7 @@ static sgs_status refuse(sgs_append_analysis *analysis, sgs_append_refusal refus
 
 static sgs_status fail_for_size(const sgs_append_rules *rules, size_t index, int32_t size_bytes, sgs_error *err)
 {
-    char limit[SGS_ERROR_VALUE_BYTES];
-    (void)snprintf(limit, sizeof limit, "at most %" PRId32 " bytes", rules->max_message_bytes);
-    (void)sgs_fail_at(err, SGS_LIMIT_EXCEEDED, -1, limit, "%" PRId32 " bytes", size_bytes);
+    (void)sgs_fail_too_large(err, SGS_LIMIT_EXCEEDED, (uint64_t)size_bytes, (uint64_t)rules->max_message_bytes);
     return sgs_say(err, "batch %zu: %" PRId32 " bytes are more than max.message.bytes, %" PRId32, index, size_bytes,
                    rules->max_message_bytes);
 }

@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "record/control_record.h"
@@ -248,9 +247,7 @@ static sgs_status check_record_size(const sgs_batch_builder *builder, sgs_error 
     const size_t limit = builder->codecs->max_record_bytes;
     if (builder->section.size <= limit)
         return SGS_OK;
-    char expected[SGS_ERROR_VALUE_BYTES];
-    (void)snprintf(expected, sizeof expected, "at most %zu bytes", limit);
-    (void)sgs_fail_at(err, SGS_LIMIT_EXCEEDED, -1, expected, "%zu bytes", builder->section.size);
+    (void)sgs_fail_too_large(err, SGS_LIMIT_EXCEEDED, builder->section.size, limit);
     return sgs_say(err, "a record to be compressed has %zu bytes, more than max_record_bytes = %zu",
                    builder->section.size, limit);
 }

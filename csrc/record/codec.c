@@ -3,7 +3,6 @@
 
 #include <limits.h>
 #include <stdbool.h>
-#include <stdio.h>
 
 #include "record/xerial_stream.h"
 
@@ -31,11 +30,9 @@ static const sgs_codec_provider *find_provider(const sgs_codec_table *codecs, in
 /* What is written must be readable again, with the same settings [DUR-92]. */
 static sgs_status check_limit(const sgs_codec_table *codecs, size_t size, sgs_error *err)
 {
-    char limit[SGS_ERROR_VALUE_BYTES];
     if (size <= codecs->max_decompressed_batch_bytes)
         return SGS_OK;
-    (void)snprintf(limit, sizeof limit, "at most %zu bytes", codecs->max_decompressed_batch_bytes);
-    (void)sgs_fail_at(err, SGS_LIMIT_EXCEEDED, -1, limit, "%zu bytes", size);
+    (void)sgs_fail_too_large(err, SGS_LIMIT_EXCEEDED, size, codecs->max_decompressed_batch_bytes);
     return sgs_say(err, "a batch to be compressed has %zu bytes, more than max_decompressed_batch_bytes = %zu", size,
                    codecs->max_decompressed_batch_bytes);
 }

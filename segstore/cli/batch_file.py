@@ -19,7 +19,13 @@ from segstore.errors import (
     LogPermissionError,
     UnsupportedFormatError,
 )
-from segstore.types import Codec
+from segstore.types import (
+    BATCH_HEADER_BYTES,
+    CODEC_MASK,
+    CONTROL_FLAG,
+    LOG_APPEND_TIME_FLAG,
+    Codec,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -30,7 +36,6 @@ MAX_FILE_BYTES = 2**31 - 1
 
 LOG_OVERHEAD = 12
 PREFIX_BYTES = 17
-HEADER_BYTES = 61
 SMALLEST_LENGTH = 14
 FIRST_MAGIC_OF_BATCHES = 2
 CRC_START = 21
@@ -38,17 +43,13 @@ LEGACY_CRC_START = 16
 LEGACY_HEADER_BYTES = 26
 LEGACY_TIMED_HEADER_BYTES = 34
 LEGACY_ATTRIBUTES = 0x0F
+SMALLEST_BYTES = (LEGACY_HEADER_BYTES, LEGACY_TIMED_HEADER_BYTES, BATCH_HEADER_BYTES)
+"""By magic."""
 
 _PREFIX = struct.Struct(">qiib")
 _LEGACY_HEADER = struct.Struct(">qiIbb")
 _TIMESTAMP = struct.Struct(">q")
 _HEADER = struct.Struct(">qiibIhiqqqhii")
-
-CODEC_MASK = 0x07
-LOG_APPEND_TIME_FLAG = 0x08
-TRANSACTIONAL_FLAG = 0x10
-CONTROL_FLAG = 0x20
-DELETE_HORIZON_FLAG = 0x40
 
 
 class FileBatch(NamedTuple):
@@ -222,7 +223,7 @@ class BatchFile:
             position < end - PREFIX_BYTES
         ):  # Kafka wants a byte more than the prefix [format.md 9.1]
             at = position - window_start
-            if len(window) - at < HEADER_BYTES:
+            if len(window) - at < BATCH_HEADER_BYTES:
                 window, window_start, at = (
                     self._read(position, min(WINDOW_BYTES, end - position)),
                     position,
@@ -261,7 +262,9 @@ class BatchFile:
                 found=f"magic {magic}",
                 expected="magic 0, 1 or 2",
             )
-        smallest = (LEGACY_HEADER_BYTES, LEGACY_TIMED_HEADER_BYTES, HEADER_BYTES)[min(magic, 2)]
+        smallest = (LEGACY_HEADER_BYTES, LEGACY_TIMED_HEADER_BYTES, BATCH_HEADER_BYTES)[
+            min(magic, 2)
+        ]
         if size < smallest:
             raise CorruptRecordError(
                 f"Record batch is corrupted (the size {size} is smaller than the minimum "

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from segstore.cli.output import Progress, count_of, human_bytes, human_time, print_table, write_line
 from segstore.cli.partition_paths import add_partition_arguments, selected_partitions
+from segstore.types import CODEC_MASK, CONTROL_FLAG, TRANSACTIONAL_FLAG
 
 if TYPE_CHECKING:
     import argparse
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from segstore.cli.finding import Finding
     from segstore.records.records_count import RecordsCounts
 
-CODEC_MASK = 0x07
-TRANSACTIONAL_FLAG = 0x10
-CONTROL_FLAG = 0x20
 
 COLUMNS = ("BASE OFFSET", "LAST", "BATCHES", "RECORDS", "BYTES", "LATEST", "INDEX", "TIMEINDEX")
 

@@ -6,12 +6,11 @@ import operator
 import os
 from typing import Any, Final
 
-from segstore.config import MAX_LONG, MIN_LONG
+from segstore.config import MAX_INT, MAX_LONG, MIN_LONG
 from segstore.errors import ArgumentTypeError, IllegalArgumentError
 from segstore.types import Isolation
 
 MIN_INT: Final = -(2**31)
-MAX_INT: Final = 2**31 - 1
 
 
 def integer(name: str, value: object) -> int:

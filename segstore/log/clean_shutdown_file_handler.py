@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
-from segstore.config import MAX_LONG
+from segstore.config import MAX_LONG, MIN_LONG
 from segstore.errors import SegstoreError
 from segstore.log.checkpoints import CLEAN_SHUTDOWN_MARKER, MAX_MARKER_BYTES
 
@@ -50,7 +50,7 @@ class CleanShutdownFileHandler:
             return None
         except (ValueError, TypeError, KeyError, RecursionError):  # older brokers left it empty
             return None
-        return epoch if type(epoch) is int and -MAX_LONG - 1 <= epoch <= MAX_LONG else None
+        return epoch if type(epoch) is int and MIN_LONG <= epoch <= MAX_LONG else None
 
     @property
     def exists(self) -> bool:

@@ -21,8 +21,9 @@ from segstore.errors import (
     SegstoreError,
     UnsupportedFormatError,
 )
-from segstore.log.partition_directory import file_name, segment_files
+from segstore.log.partition_directory import file_name
 from segstore.log.producer_snapshot import open_transactions
+from segstore.log.snapshot_files import snapshot_offsets
 from segstore.log.transaction_walk import TransactionWalk, Walked
 from segstore.types import LogOffsetMetadata
 
@@ -233,12 +234,9 @@ def _newest_snapshot(directory: Directory, low: int, high: int) -> tuple[int, di
 
     Of offsets from *low* to *high*; -1 without one.
     """
-    offsets = sorted(
-        file.offset
-        for file in segment_files(directory.names())
-        if file.kind == "snapshot" and not file.suffix and low <= file.offset <= high
-    )
-    for offset in reversed(offsets):
+    for offset in reversed(snapshot_offsets(directory)):
+        if not low <= offset <= high:
+            continue
         try:
             found = open_transactions(directory.read_file(file_name(offset, "snapshot")))
         except (LogNotFoundError, LimitExceededError):

@@ -15,11 +15,10 @@ from segstore.errors import (
 )
 from segstore.log.checkpoints import LogState
 from segstore.log.log_tail import LogTail
+from segstore.log.snapshot_files import remove_snapshots_above, remove_snapshots_at
 from segstore.log.transaction_index import (
     AbortedTransaction,
     TransactionIndex,
-    remove_snapshots_above,
-    remove_snapshots_at,
     truncate_transaction_index,
 )
 from segstore.types import LogOffsetMetadata
@@ -27,11 +26,8 @@ from segstore.types import LogOffsetMetadata
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from segstore._core import Directory, FetchedBytes, SegmentContext
-    from segstore.config import LogConfig
-    from segstore.log.background import BackgroundWorker
+    from segstore._core import Directory, FetchedBytes
     from segstore.log.segment import Segment
-    from segstore.log.segments import Segments
 
 NO_BYTES_VISIBLE: Final = -1
 
@@ -53,21 +49,6 @@ class LocalLog(LogTail):
     cuts_done : int
         How many truncations have come to their end; for `check_not_cut`.
     """
-
-    def __init__(  # noqa: PLR0913 - what a log consists of
-        self,
-        directory: Directory,
-        context: SegmentContext,
-        config: LogConfig,
-        segments: Segments,
-        log_end: LogOffsetMetadata,
-        background: BackgroundWorker,
-    ) -> None:
-        super().__init__(directory, context, config, segments, log_end, background)
-        self.generation = 0
-        self.cuts_done = 0
-        self._cuts: list[int] = []
-        self.may_have_gaps = False
 
     # ---- read ------------------------------------------------------------------------------------
 

@@ -187,6 +187,8 @@ class LogLoader:
             return found
         if own is not None and own.log_start_offset == found.log_start_offset:
             return found
+        if found.log_start_offset <= segments[-1].base_offset:
+            return found  # wherever the log ends; to look costs a read
         try:
             end, ends_clean = segments[-1].read_next_offset()
         except SegstoreError:

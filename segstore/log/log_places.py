@@ -33,6 +33,7 @@ from segstore.log.checkpoints import (
     read_offset,
     write_offset,
 )
+from segstore.log.clean_shutdown_file_handler import CleanShutdownFileHandler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -144,9 +145,8 @@ class LogPlaces:
     def remove_clean_markers(self) -> None:
         """Before the first write: the stop is unclean until `mark_clean` [DUR-24]."""
         for directory in (self.directory, self.parent):
-            if directory is not None and directory.exists(CLEAN_SHUTDOWN_MARKER):
-                directory.unlink(CLEAN_SHUTDOWN_MARKER, missing_ok=True)
-                directory.sync()
+            if directory is not None:
+                CleanShutdownFileHandler(directory).delete()
 
     def write_log_start(self, offset: int) -> None:
         """Bring the log start to stable storage in the partition's own checkpoint [DUR-19].

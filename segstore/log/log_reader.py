@@ -18,6 +18,7 @@ from segstore.log.arguments import flag, integer, isolation_of, natural, seconds
 from segstore.log.committed_view import current_view
 from segstore.log.local_log import out_of_range
 from segstore.log.log_scan import LogScan, check_range
+from segstore.log.partition_directory import LOG_FILE_SUFFIX, file_name
 from segstore.log.timestamp_lookup import fetch_offset, find_offset_by_timestamp
 from segstore.records.fetch_data_info import FetchDataInfo
 from segstore.types import Isolation, LogOffsetMetadata
@@ -195,12 +196,12 @@ class LogReader:
             codecs=self._codecs,
             topic=topic,
             partition=partition,
-            file=self._file_of(metadata),
+            file=None if fetched is None else self._file_of(metadata),
         )
 
-    def _file_of(self, metadata: LogOffsetMetadata) -> str | None:
-        segment = self._local_log.segments.floor_segment(metadata.segment_base_offset)
-        return None if segment is None else segment.path
+    def _file_of(self, metadata: LogOffsetMetadata) -> str:
+        name = file_name(metadata.segment_base_offset, LOG_FILE_SUFFIX)
+        return f"{self._local_log.directory.path}/{name}"
 
     def scan(  # noqa: PLR0913 - the parts of a query
         self,

@@ -62,6 +62,10 @@ class LogTail:
         self.segments = segments
         self.log_end = log_end
         self.names_version = 1
+        self.generation = 0
+        self.cuts_done = 0
+        self.may_have_gaps = False
+        self._cuts: list[int] = []
         self._context = context
         self._background = background
         self._awaiting_deletion: dict[int, Segment] = {}

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from segstore._core import increment_sequence
-from segstore.types import NO_SEQUENCE
+from segstore.types import CONTROL_FLAG, NO_SEQUENCE, TRANSACTIONAL_FLAG
 
 if TYPE_CHECKING:
     from segstore._core import BatchHeaders
-
-TRANSACTIONAL: Final = 0x10
-CONTROL: Final = 0x20
 
 
 class ProducerBatch(NamedTuple):
@@ -40,12 +37,12 @@ class ProducerBatch(NamedTuple):
     @property
     def is_transactional(self) -> bool:
         """Whether the batch belongs to a transaction."""
-        return bool(self.attributes & TRANSACTIONAL)
+        return bool(self.attributes & TRANSACTIONAL_FLAG)
 
     @property
     def is_control(self) -> bool:
         """Whether the batch is a marker and not data."""
-        return bool(self.attributes & CONTROL)
+        return bool(self.attributes & CONTROL_FLAG)
 
 
 def producer_batches(headers: BatchHeaders) -> list[ProducerBatch]:

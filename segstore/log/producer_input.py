@@ -22,7 +22,8 @@ from segstore.errors import (
 )
 from segstore.records.compression import compression_level
 from segstore.records.memory_records import MemoryRecords
-from segstore.types import AppendOrigin, Codec
+from segstore.records.record_builder import codec_of
+from segstore.types import CONTROL_FLAG, CURRENT_MAGIC, TRANSACTIONAL_FLAG, AppendOrigin
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from segstore.config import LogConfig
 
 CODEC_OF_SOURCE = -1
-CONTROL_OR_TRANSACTIONAL = 0x30
 
 
 class ProducerInput:
@@ -66,10 +66,11 @@ class ProducerInput:
         )
         self.validator_of_own = validator(records_are_trusted=True)
         self.validator_of_checked = validator(records_are_checked=True)
-        codec, level = CODEC_OF_SOURCE, 0
+        codec: int = CODEC_OF_SOURCE
+        level = 0
         if config.compression_type != "producer":
-            codec = _codec_named(config.compression_type)
-            level = compression_level(Codec(codec), config)
+            codec = codec_of(config)
+            level = compression_level(codec, config)
         self._validator = validator(target_codec=codec, level=level)
         self._request_validator = validator(target_codec=codec, level=level, one_request=True)
 
@@ -112,7 +113,7 @@ class ProducerInput:
         """Check batches whose offsets are kept; those from a newer epoch on are left out."""
         data, headers = _analyzed(batches, AppendOrigin.REPLICATION, leader_epoch=leader_epoch)
         if len(headers):
-            if (headers["magic"] < 2).any():  # noqa: PLR2004 - the current format
+            if (headers["magic"] < CURRENT_MAGIC).any():
                 raise UnsupportedFormatError("a follower takes no batches of magic 0 and 1")
             _check_plain(headers)
             if (headers["base_offset"][1:] <= headers["last_offset"][:-1]).any():
@@ -156,7 +157,11 @@ def _analyzed(
             expected="bytes, MemoryRecords or EncodedBatches; append() takes records",
         ) from None
     headers, analysis = _core.analyze_append(data, origin=origin, **rules)
-    if data and not _core.scan_batches(data, check_crc=False, max_batches=1)[1].valid_bytes:
+    if (
+        data
+        and not len(headers)  # else there is one; of a follower's, all may be of a newer epoch
+        and not _core.scan_batches(data, check_crc=False, max_batches=1)[1].valid_bytes
+    ):
         raise CorruptRecordError(
             "there is no complete batch, nothing was appended",
             position=0,
@@ -168,7 +173,7 @@ def _analyzed(
 
 
 def _check_plain(headers: BatchHeaders) -> None:
-    flags = headers["attributes"] & CONTROL_OR_TRANSACTIONAL
+    flags = headers["attributes"] & (CONTROL_FLAG | TRANSACTIONAL_FLAG)
     special = (headers["producer_id"] >= 0) | ((headers["magic"] > 1) & (flags != 0))
     if special.any():
         raise UnsupportedFormatError(
@@ -177,7 +182,3 @@ def _check_plain(headers: BatchHeaders) -> None:
             found=f"producer id {int(headers['producer_id'][special.argmax()])}",
             expected="batches without a producer id",
         )
-
-
-def _codec_named(kind: str) -> Codec:
-    return Codec.NONE if kind == "uncompressed" else Codec[kind.upper()]

@@ -10,17 +10,47 @@ from bisect import insort
 from typing import TYPE_CHECKING
 
 from segstore.errors import CorruptSnapshotError, LogNotFoundError
-from segstore.log.partition_directory import segment_files
+from segstore.log.partition_directory import file_name, segment_files
 from segstore.log.producer_snapshot import format_snapshot
 from segstore.log.snapshot_file import SNAPSHOT_FILE_SUFFIX, SnapshotFile
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Callable, Collection, Iterable
 
     from segstore._core import Directory
     from segstore.log.producer_state_entry import ProducerStateEntry
 
 _log = logging.getLogger(__name__)
+
+
+def snapshot_offsets(directory: Directory) -> list[int]:
+    """List the offsets of a partition's snapshots, ascending; other names do not count."""
+    return sorted(
+        file.offset
+        for file in segment_files(directory.names())
+        if file.kind == SNAPSHOT_FILE_SUFFIX and not file.suffix
+    )
+
+
+def remove_snapshots_above(directory: Directory, offset: int) -> list[str]:
+    """Remove the snapshots that describe offsets above *offset*; returns their names."""
+    return _remove(directory, lambda snapshot_offset: snapshot_offset > offset)
+
+
+def remove_snapshots_at(directory: Directory, offsets: set[int]) -> list[str]:
+    """Remove the snapshots of exactly *offsets*, the bases of removed segments."""
+    return _remove(directory, offsets.__contains__)
+
+
+def _remove(directory: Directory, goes: Callable[[int], bool]) -> list[str]:
+    names = [
+        file_name(offset, SNAPSHOT_FILE_SUFFIX)
+        for offset in snapshot_offsets(directory)
+        if goes(offset)
+    ]
+    for name in names:
+        directory.unlink(name, missing_ok=True)
+    return names
 
 
 class SnapshotFiles:
@@ -49,13 +79,8 @@ class SnapshotFiles:
 
     def reload(self) -> None:
         """List the directory again; names that are not ours do not count [PSM-50, DUR-98]."""
-        offsets = {
-            file.offset
-            for file in segment_files(self._directory.names())
-            if file.kind == SNAPSHOT_FILE_SUFFIX and not file.suffix
-        }
-        self._offsets = sorted(offsets)
-        self._files = {offset: SnapshotFile(self._directory, offset) for offset in offsets}
+        self._offsets = snapshot_offsets(self._directory)
+        self._files = {offset: SnapshotFile(self._directory, offset) for offset in self._offsets}
 
     @property
     def offsets(self) -> tuple[int, ...]:

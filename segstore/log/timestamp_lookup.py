@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from segstore.errors import SegstoreError
-from segstore.types import FileTimestampAndOffset, SpecialTimestamp
+from segstore.types import NO_TIMESTAMP, FileTimestampAndOffset, SpecialTimestamp
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.local_log import LocalLog
 
-NO_TIMESTAMP: Final = -1
 UNKNOWN_OFFSET: Final = -1
 
 

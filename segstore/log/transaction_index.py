@@ -18,10 +18,10 @@ from segstore.errors import (
     IllegalArgumentError,
     UnsupportedFormatError,
 )
-from segstore.log.partition_directory import file_name, segment_files
+from segstore.log.partition_directory import file_name
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from segstore._core import Directory
 
@@ -291,24 +291,3 @@ def truncate_transaction_index(directory: Directory, base_offset: int, offset: i
     if went:
         index.flush()
     return went
-
-
-def remove_snapshots_above(directory: Directory, offset: int) -> list[str]:
-    """Remove the producer snapshots that describe offsets above *offset*; returns their names."""
-    return _remove(directory, lambda snapshot_offset: snapshot_offset > offset)
-
-
-def remove_snapshots_at(directory: Directory, offsets: set[int]) -> list[str]:
-    """Remove the producer snapshots of exactly *offsets*, the bases of removed segments."""
-    return _remove(directory, lambda snapshot_offset: snapshot_offset in offsets)
-
-
-def _remove(directory: Directory, goes: Callable[[int], bool]) -> list[str]:
-    names = [
-        file.name
-        for file in segment_files(directory.names())
-        if file.kind == "snapshot" and not file.suffix and goes(file.offset)
-    ]
-    for name in names:
-        directory.unlink(name, missing_ok=True)
-    return names

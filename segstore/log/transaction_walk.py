@@ -17,6 +17,7 @@ import numpy as np
 from segstore._core import iterate_raw_records, scan_batches
 from segstore.errors import CorruptLogError, SegstoreError
 from segstore.records.control_record import ControlRecordType, parse_control_key
+from segstore.types import BATCH_HEADER_BYTES, CONTROL_FLAG, CURRENT_MAGIC, TRANSACTIONAL_FLAG
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -29,14 +30,11 @@ if TYPE_CHECKING:
     from segstore.log.segments import Segments
     from segstore.types import LogOffsetMetadata
 
-TRANSACTIONAL_ATTRIBUTE: Final = 0x10
-CONTROL_ATTRIBUTE: Final = 0x20
 RUN_BYTES: Final = 1024 * 1024
 """Of batches whose bytes are read at once; a larger batch is a run by itself."""
 ENDING_ROWS: Final = 16
 """How many headers at the end of what was walked tell whether it is still the same."""
 _MARKER_BYTES: Final = 1024
-_HEADER_BYTES: Final = 61
 _LENGTH: Final = struct.Struct(">qi")
 _MAGIC_POSITION: Final = 16
 
@@ -207,7 +205,7 @@ class TransactionWalk:
 
     def _take(self, segment: Segment, headers: BatchHeaders, end: int) -> int:
         """Follow the transactions of *headers*; returns how many of them are good."""
-        wanted = (headers["attributes"] & (TRANSACTIONAL_ATTRIBUTE | CONTROL_ATTRIBUTE)) != 0
+        wanted = (headers["attributes"] & (TRANSACTIONAL_FLAG | CONTROL_FLAG)) != 0
         wanted &= headers["magic"] > 1
         wanted &= headers["base_offset"] >= self._known.next_offset
         for first, behind in _runs(headers, np.flatnonzero(wanted)):
@@ -241,9 +239,9 @@ class TransactionWalk:
         )
         for number, row in enumerate(zip(*rows, strict=True)):
             attributes, producer_id, offset, position, size = row
-            if not attributes & TRANSACTIONAL_ATTRIBUTE:
+            if not attributes & TRANSACTIONAL_FLAG:
                 continue
-            if not attributes & CONTROL_ATTRIBUTE:
+            if not attributes & CONTROL_FLAG:
                 self._under_way.setdefault(producer_id, offset)
                 continue
             try:
@@ -275,15 +273,15 @@ class TransactionWalk:
         try:
             name = segment.name
             data = bytearray(self._local_log.directory.read_range(name, self._position, size))
-            if len(data) < _HEADER_BYTES:
+            if len(data) < BATCH_HEADER_BYTES:
                 return
             offset, length = _LENGTH.unpack_from(data)
-            data[_MAGIC_POSITION] = 2
+            data[_MAGIC_POSITION] = CURRENT_MAGIC
             batch = data[: max(_LENGTH.size + length, 0)]
             headers, _ = scan_batches(batch, check_crc=True)
             if len(headers) == 1 and offset == self._next_offset:
                 attributes = int(headers["attributes"][0])
-                if attributes & TRANSACTIONAL_ATTRIBUTE and attributes & CONTROL_ATTRIBUTE:
+                if attributes & TRANSACTIONAL_FLAG and attributes & CONTROL_FLAG:
                     kind = self._kind_of_marker(batch)
                     self._end_transaction(int(headers["producer_id"][0]), offset, kind)
         except SegstoreError:

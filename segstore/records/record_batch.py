@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING
 from segstore._core import base_offset_of, check_batch, iterate_raw_records, iterate_records
 from segstore.errors import CorruptRecordError
 from segstore.records.compression import codec_table
-from segstore.types import Codec, TimestampType
+from segstore.types import (
+    CODEC_MASK,
+    CONTROL_FLAG,
+    CURRENT_MAGIC,
+    DELETE_HORIZON_FLAG,
+    LOG_APPEND_TIME_FLAG,
+    TRANSACTIONAL_FLAG,
+    Codec,
+    TimestampType,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,13 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RecordBatch"]
 
-CODEC_MASK = 0x07
-LOG_APPEND_TIME = 0x08
-TRANSACTIONAL = 0x10
-CONTROL = 0x20
-DELETE_HORIZON = 0x40
 MAX_SEQUENCE = 2**31 - 1
-CURRENT_MAGIC = 2
 
 
 class RecordBatch:
@@ -124,7 +127,7 @@ class RecordBatch:
         """What the timestamps mean."""
         if self.magic == 0:
             return TimestampType.NO_TIMESTAMP_TYPE
-        return TimestampType(1 if self.attributes & LOG_APPEND_TIME else 0)
+        return TimestampType(1 if self.attributes & LOG_APPEND_TIME_FLAG else 0)
 
     @property
     def max_timestamp(self) -> int:
@@ -139,18 +142,18 @@ class RecordBatch:
     @property
     def delete_horizon_ms(self) -> int | None:
         """When compaction may drop the tombstones, where it has set a time."""
-        is_set = self.magic > 1 and self.attributes & DELETE_HORIZON
+        is_set = self.magic > 1 and self.attributes & DELETE_HORIZON_FLAG
         return self.base_timestamp if is_set else None
 
     @property
     def is_transactional(self) -> bool:
         """Whether the batch belongs to a transaction."""
-        return self.magic > 1 and bool(self.attributes & TRANSACTIONAL)
+        return self.magic > 1 and bool(self.attributes & TRANSACTIONAL_FLAG)
 
     @property
     def is_control(self) -> bool:
         """Whether the records are markers and not data."""
-        return self.magic > 1 and bool(self.attributes & CONTROL)
+        return self.magic > 1 and bool(self.attributes & CONTROL_FLAG)
 
     @property
     def producer_id(self) -> int:

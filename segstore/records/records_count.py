@@ -8,6 +8,7 @@ import numpy as np
 
 from segstore._core import iterate_records
 from segstore.errors import CodecError, CorruptRecordError, InvalidRecordError, SegstoreError
+from segstore.types import BATCH_HEADER_BYTES, CURRENT_MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -19,8 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = ["RecordsCounts", "count_records"]
 
-CURRENT_MAGIC: Final = 2
-HEADER_BYTES: Final = 61
 LEAST_RECORD_BYTES: Final = 7  # length, attributes, two deltas, key, value, headers [format.md 5]
 
 
@@ -78,6 +77,6 @@ def count_records(
 def _is_doubtful(headers: BatchHeaders, counts: NDArray[Any]) -> NDArray[np.bool_]:
     """Whether batches are too small for their records, were these not compressed."""
     offsets_count = headers["last_offset"] - headers["base_offset"] + 1
-    room = headers["size_bytes"].astype(np.int64) - HEADER_BYTES
+    room = headers["size_bytes"].astype(np.int64) - BATCH_HEADER_BYTES
     doubtful: NDArray[np.bool_] = (counts > offsets_count) | (counts * LEAST_RECORD_BYTES > room)
     return doubtful

@@ -2,52 +2,12 @@
 #include <errno.h>
 #include <pthread.h>
 
-#include "index/offset_index.h"
 #include "index/time_index.h"
-#include "memory_env.h"
-#include "temporary.h"
-#include "test.h"
-
-static const char NAME[] = "00000000000000000000.index";
-
-typedef struct fixture {
-    temporary directory;
-    memory_env memory;
-    sgs_offset_index index;
-    sgs_error err;
-} fixture;
+#include "index_kit.h"
 
 static const sgs_index_options IN_STEPS = { .max_size_bytes = 10485760, .writable = true, .grow_in_steps = true };
-static const sgs_index_options KAFKA = { .max_size_bytes = 10485760, .writable = true };
 static const sgs_index_options HEAP = { .max_size_bytes = 8000, .writable = true, .grow_in_steps = true, .heap = true };
 static const sgs_index_options READ_ONLY = { .max_size_bytes = 10485760, .grow_in_steps = true };
-
-static sgs_status reopen(fixture *f, sgs_index_options options)
-{
-    return sgs_offset_index_open(&f->index, &f->memory.env, f->directory.fd, NAME, 0, &options, &f->err);
-}
-
-static void open_fixture(fixture *f, sgs_index_options options)
-{
-    f->directory = temporary_open();
-    memory_env_init(&f->memory, sgs_env_posix());
-    EXPECT_OK(reopen(f, options), &f->err);
-}
-
-static void close_fixture(fixture *f)
-{
-    sgs_abstract_index_close_handler(&f->index.base, &f->memory.env, NAME);
-    EXPECT_TRUE(memory_env_is_balanced(&f->memory));
-    temporary_close(&f->directory);
-}
-
-static sgs_status append(fixture *f, int64_t offset)
-{
-    return sgs_offset_index_append(&f->index, &f->memory.env, NAME, offset, (int32_t)offset * 4096, &f->err);
-}
-
-static int64_t file_size(const fixture *f) { return temporary_read(&f->directory, NAME, NULL, 0); }
-static uint32_t entries(const fixture *f) { return sgs_abstract_index_entries(&f->index.base); }
 
 /* Table T-1 [IDX-1, IDX-3], Kafka's whole size at once and ours in steps */
 TEST(preallocated_sizes_are_those_of_table_t1)

@@ -2,43 +2,8 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "index/offset_index.h"
 #include "index/time_index.h"
-#include "memory_env.h"
-#include "temporary.h"
-#include "test.h"
-
-static const char NAME[] = "00000000000000000000.index";
-static const sgs_index_options KAFKA = { .max_size_bytes = 10485760, .writable = true };
-
-typedef struct fixture {
-    temporary directory;
-    memory_env memory;
-    sgs_offset_index index;
-    sgs_error err;
-} fixture;
-
-static void open_fixture(fixture *f)
-{
-    f->directory = temporary_open();
-    memory_env_init(&f->memory, sgs_env_posix());
-    EXPECT_OK(sgs_offset_index_open(&f->index, &f->memory.env, f->directory.fd, NAME, 0, &KAFKA, &f->err), &f->err);
-}
-
-static void close_fixture(fixture *f)
-{
-    sgs_abstract_index_close_handler(&f->index.base, &f->memory.env, NAME);
-    EXPECT_TRUE(memory_env_is_balanced(&f->memory));
-    temporary_close(&f->directory);
-}
-
-static sgs_status append(fixture *f, int64_t offset)
-{
-    return sgs_offset_index_append(&f->index, &f->memory.env, NAME, offset, (int32_t)offset * 4096, &f->err);
-}
-
-static int64_t file_size(const fixture *f) { return temporary_read(&f->directory, NAME, NULL, 0); }
-static uint32_t entries(const fixture *f) { return sgs_abstract_index_entries(&f->index.base); }
+#include "index_kit.h"
 
 /* [IDX-9, OFX-4] what Kafka does then: entries that are cut off cannot be read, and the next one goes to the first slot. A
  * mapping has no end that Java would notice: reading on would be the end of the process. */
@@ -47,7 +12,7 @@ TEST(a_resize_below_the_used_bytes_cuts_a_kafka_index)
     sgs_offset_position found;
     bool changed, is_found;
     fixture f;
-    open_fixture(&f);
+    open_fixture(&f, KAFKA);
     for (int64_t offset = 1; offset <= 10; ++offset)
         EXPECT_OK(append(&f, offset), &f.err);
     EXPECT_STATUS(sgs_abstract_index_resize(&f.index.base, &f.memory.env, NAME, 16, &changed, &f.err),
@@ -82,7 +47,7 @@ TEST(a_kafka_time_index_reads_its_last_entry_after_a_resize)
     sgs_time_index times;
     bool changed;
     fixture f;
-    open_fixture(&f);
+    open_fixture(&f, KAFKA);
     const sgs_env *env = &f.memory.env;
     EXPECT_OK(sgs_time_index_open(&times, env, f.directory.fd, "t", 5, &KAFKA, &f.err), &f.err);
     for (int64_t offset = 6; offset <= 15; ++offset)
@@ -131,7 +96,7 @@ TEST(look_ups_beside_a_cut_stay_inside_the_file)
     enum { ROUNDS = 60 };
     fixture f;
     bool changed;
-    open_fixture(&f);
+    open_fixture(&f, KAFKA);
     race self = { .f = &f };
     pthread_t reader;
     for (int64_t offset = 1; offset <= 10000; ++offset)

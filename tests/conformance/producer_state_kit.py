@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from segstore._core import Directory, RawRecord
-from segstore.log.producer_batch import CONTROL, TRANSACTIONAL, ProducerBatch
+from segstore.log.producer_batch import ProducerBatch
 from segstore.log.producer_state_manager import ProducerStateManager
 from segstore.log.producer_state_manager_config import ProducerStateManagerConfig
 from segstore.records.control_record import ControlRecordType
-from segstore.types import AppendOrigin, LogOffsetMetadata
+from segstore.types import CONTROL_FLAG, TRANSACTIONAL_FLAG, AppendOrigin, LogOffsetMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -40,7 +40,7 @@ def data(  # noqa: PLR0913 - the header of a batch
     transactional: bool = False,
 ) -> ProducerBatch:
     """A batch of *count* records."""
-    attributes = TRANSACTIONAL if transactional else 0
+    attributes = TRANSACTIONAL_FLAG if transactional else 0
     last = offset + count - 1
     return ProducerBatch(0, offset, last, timestamp, pid, 100, seq, attributes, epoch)
 
@@ -111,7 +111,7 @@ class Producers:
         """A coordinator's marker, appended and taken in."""
         state = state or self.state
         info = state.prepare_update(pid, origin)
-        attributes = TRANSACTIONAL | CONTROL
+        attributes = TRANSACTIONAL_FLAG | CONTROL_FLAG
         batch = ProducerBatch(0, offset, offset, timestamp, pid, 78, -1, attributes, epoch)
         record = marker(kind, coordinator_epoch, offset, timestamp)
         completed = info.append(batch, None, transaction_version, [record])

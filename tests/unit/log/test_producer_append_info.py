@@ -15,11 +15,10 @@ from segstore.errors import (
     TransactionCoordinatorFencedError,
 )
 from segstore.log.producer_append_info import ProducerAppendInfo
-from segstore.log.producer_batch import CONTROL, TRANSACTIONAL
 from segstore.log.producer_state_entry import BatchMetadata, ProducerStateEntry
 from segstore.log.txn_metadata import CompletedTxn
 from segstore.log.verification_state_entry import VerificationStateEntry
-from segstore.types import AppendOrigin, LogOffsetMetadata
+from segstore.types import CONTROL_FLAG, TRANSACTIONAL_FLAG, AppendOrigin, LogOffsetMetadata
 from tests.conformance.producer_state_kit import ABORT, COMMIT, NOW, PRODUCER, data, marker
 
 CLIENT, COORDINATOR, REPLICATION = (
@@ -54,7 +53,7 @@ def end(
     record: RawRecord | None = None,
 ) -> CompletedTxn | None:
     """A COMMIT at offset 100."""
-    batch = data(-1, 100, epoch=epoch)._replace(attributes=TRANSACTIONAL | CONTROL)
+    batch = data(-1, 100, epoch=epoch)._replace(attributes=TRANSACTIONAL_FLAG | CONTROL_FLAG)
     first = record or marker(COMMIT, coordinator_epoch, 100, NOW + 1)
     return appended.append(batch, None, version, [first])
 
@@ -201,7 +200,7 @@ def test_control_records_that_are_no_marker(key, value, refusal: type[Exception]
 def test_only_the_first_record_of_a_control_batch_counts():
     """[PSM-16, PSM-17] Its timestamp is that of the entry; without one nothing happens."""
     entry = stored(current_txn_first_offset=90)
-    batch = data(-1, 100, epoch=5)._replace(attributes=TRANSACTIONAL | CONTROL)
+    batch = data(-1, 100, epoch=5)._replace(attributes=TRANSACTIONAL_FLAG | CONTROL_FLAG)
     appended = info(entry, COORDINATOR)
     assert appended.append(batch, None, 0, ()) is None
     assert appended.to_entry().current_txn_first_offset == 90

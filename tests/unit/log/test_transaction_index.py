@@ -11,11 +11,10 @@ import pytest
 
 from segstore._core import Directory
 from segstore.errors import LogNotFoundError, UnsupportedFormatError
+from segstore.log.snapshot_files import remove_snapshots_above, remove_snapshots_at
 from segstore.log.transaction_index import (
     AbortedTransaction,
     TransactionIndex,
-    remove_snapshots_above,
-    remove_snapshots_at,
     truncate_transaction_index,
 )
 

@@ -12,7 +12,6 @@ from segstore.log.active_producers import (
     last_records_of_active_producers,
     last_sequences_of_active_producers,
 )
-from segstore.log.producer_batch import CONTROL, TRANSACTIONAL
 from segstore.log.producer_updates import ProducerUpdates
 from segstore.log.transaction_verification import (
     check_verified,
@@ -21,7 +20,7 @@ from segstore.log.transaction_verification import (
     verification_guard,
 )
 from segstore.log.verification_state_entry import VerificationGuard
-from segstore.types import AppendOrigin
+from segstore.types import CONTROL_FLAG, TRANSACTIONAL_FLAG, AppendOrigin
 from tests.conformance.producer_state_kit import COMMIT, NOW, PRODUCER, data, marker, producers
 
 __all__ = ["producers"]
@@ -42,7 +41,7 @@ def append(kit, batch, records=(), version: int = 0) -> None:
 
 
 def commit_of(epoch: int):
-    batch = data(-1, 50, epoch=epoch)._replace(attributes=TRANSACTIONAL | CONTROL)
+    batch = data(-1, 50, epoch=epoch)._replace(attributes=TRANSACTIONAL_FLAG | CONTROL_FLAG)
     return batch, [marker(COMMIT, 0, 50, NOW)]
 
 
