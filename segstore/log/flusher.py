@@ -215,6 +215,7 @@ class Flusher:
         with self.poisoned_by(FsyncFailedError):
             for segment in log.segments.values(self.durable.message_offset, offset):
                 segment.flush(indexes=segment is not log.segments.active_segment)
+                log.sync_transaction_index(segment.base_offset)
             self._sync_names(log.names_version)
         if self.failure is not None:
             raise self._failed()
@@ -222,6 +223,7 @@ class Flusher:
     def _sync_segment(self, segment: Segment, *, indexes: bool) -> None:
         try:
             segment.flush(indexes=indexes)
+            self._local_log.sync_transaction_index(segment.base_offset)
         except (ClosedError, IllegalStateError, LogNotFoundError):
             if segment in self._local_log.segments.as_tuple:
                 raise  # else it was deleted meanwhile: nothing of it needs to be durable

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from segstore.config import LogConfig
     from segstore.log.background import Scheduler
     from segstore.log.segments import Segments
+    from segstore.log.transaction_index import TransactionIndex
 
 _log = logging.getLogger(__name__)
 
@@ -69,6 +70,8 @@ class LogTail:
         self._context = context
         self._background = background
         self._awaiting_deletion: dict[int, Segment] = {}
+        self._transaction_index: TransactionIndex | None = None
+        self.unsynced_transaction_indexes: set[int] = set()
         self._active = segments.active_segment
         self._max_segment_ms = self._draw_max_segment_ms()
         self._rolling_to: int | None = None

@@ -51,6 +51,8 @@ class FetchDataInfo:
         Records at and above it are not shown: the isolation's bound when the bytes were read.
     aborted : AbortedTransactions or None
         Their records are not shown, though the bytes hold them.
+    aborted_below : int
+        An offset behind the bytes: what is aborted from there on is of no interest.
     codecs, topic, partition, check_crcs
         How records are decoded, and what they say of where they are from.
     file : str or None
@@ -59,6 +61,7 @@ class FetchDataInfo:
 
     __slots__ = (
         "_aborted",
+        "_aborted_below",
         "_check_crcs",
         "_codecs",
         "_headers",
@@ -81,6 +84,7 @@ class FetchDataInfo:
         first_entry_incomplete: bool = False,
         end_offset: int = MAX_LONG,
         aborted: AbortedTransactions | None = None,
+        aborted_below: int = MAX_LONG,
         codecs: CodecTable | None = None,
         topic: str = "",
         partition: int = -1,
@@ -95,6 +99,7 @@ class FetchDataInfo:
         self.first_entry_incomplete = first_entry_incomplete
         self.end_offset = end_offset
         self._aborted = aborted
+        self._aborted_below = aborted_below
         self._codecs = codec_table() if codecs is None else codecs
         self._topic = topic
         self._partition = partition
@@ -111,6 +116,17 @@ class FetchDataInfo:
     def size_bytes(self) -> int:
         """Bytes read, those of a cut batch at the end included."""
         return self._records.nbytes
+
+    @property
+    def aborted_transactions(self) -> list[tuple[int, int]] | None:
+        """Producer id and first offset of the aborted transactions in the bytes, by their ends.
+
+        None unless the fetch was ``read_committed`` (Kafka ``FetchDataInfo.abortedTransactions``).
+        Source: [LOC-9].
+        """
+        if self._aborted is None:
+            return None
+        return self._aborted.between(self.start_offset, self._aborted_below)
 
     @property
     def headers(self) -> BatchHeaders:
