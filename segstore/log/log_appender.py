@@ -105,7 +105,7 @@ class LogAppender(TimestampReader):
             goes in several steps; those before the failed one stay, and the message names them.
         """
         self._require_writable()
-        now_ms = _core.wall_clock_ms()
+        now_ms = self._directory.wall_clock_ms()
         default_timestamp = (
             now_ms if timestamp is None else arguments.integer("timestamp", timestamp)
         )
@@ -161,7 +161,7 @@ class LogAppender(TimestampReader):
         self._require_writable()
         if leader_epoch is not None:
             leader_epoch = arguments.leader_epoch(leader_epoch)
-        now_ms = _core.wall_clock_ms()
+        now_ms = self._directory.wall_clock_ms()
         data, headers = self._input.analyse(batches, now_ms)
         size = len(memoryview(data))
         if size > self.config.roll_bytes:
@@ -220,7 +220,9 @@ class LogAppender(TimestampReader):
                     int(headers["partition_leader_epoch"][row]), int(headers["base_offset"][row])
                 )
             max_timestamp = int(headers["max_timestamp"].max())
-            self._write_rows(data, headers, size, max_timestamp, _core.wall_clock_ms(), first)
+            self._write_rows(
+                data, headers, size, max_timestamp, self._directory.wall_clock_ms(), first
+            )
             end, generation = self._local_log.log_end.message_offset, self._local_log.generation
         if self._syncs_on_append:
             self._flusher.sync_if_due(end, generation)
