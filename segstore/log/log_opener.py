@@ -144,11 +144,14 @@ def open_partition(
     config, read_only = options.config, options.read_only
     if not read_only:
         require_codec(codec_of(config))
-    directory, topic_partition = open_partition_directory(full_path, read_only=read_only)
+    environment = surroundings.environment
+    directory, topic_partition = open_partition_directory(
+        full_path, read_only=read_only, environment=environment
+    )
     parent = None
     lock = None
     try:
-        parent = open_parent_directory(full_path)
+        parent = open_parent_directory(full_path, environment)
         if not read_only:
             check_file_system(directory, allowed=options.allow_network_fs)
             lock = PartitionLock.acquire(

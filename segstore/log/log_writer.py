@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
-import segstore._core as _core
 from segstore.config import MAX_INT
 from segstore.errors import (
     FsyncFailedError,
@@ -65,9 +64,8 @@ class LogWriter(TimestampReader):
             file=self.path,
         ) from cause
 
-    @staticmethod
-    def _now_ms() -> int:
-        return _core.wall_clock_ms()
+    def _now_ms(self) -> int:
+        return self._directory.wall_clock_ms()
 
     def _begin_change(self) -> None:
         """Bring in order what an interrupted call has left; every change begins with this."""

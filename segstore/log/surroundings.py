@@ -9,6 +9,7 @@ from segstore.log.background import BackgroundWorker
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from segstore._core import Environment
     from segstore.log.background import Scheduler
     from segstore.log.log_places import FoundState
 
@@ -24,6 +25,8 @@ class Surroundings(NamedTuple):
         The caller has removed its clean marker: it was there, and this log was not open since.
     found : FoundState or None
         Log start, recovery point and clean marker; None = what the files say.
+    environment : Environment or None
+        Files and clocks; None = the system's.
     background : callable
         Called with a name and what must live as long as tasks run; gives the log's scheduler.
     """
@@ -31,6 +34,7 @@ class Surroundings(NamedTuple):
     parent_is_locked: bool = False
     parent_was_clean: bool = False
     found: FoundState | None = None
+    environment: Environment | None = None
     background: Callable[[str, object], Scheduler] = BackgroundWorker
 
 
