@@ -103,6 +103,8 @@ class Directory:
     @property
     def identity(self) -> tuple[int, int]:
         """(st_dev, st_ino)."""
+    def note_renamed(self, path: str) -> None:
+        """Messages name *path* from now on; the directory stays the same."""
     def is_network_file_system(self) -> bool: ...
     def names(self) -> list[str]:
         """All names, sorted; at most 1,000,000 [DUR-98].

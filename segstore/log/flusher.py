@@ -293,6 +293,12 @@ class Flusher:
             if self.durable.message_offset > offset:
                 self.durable = LogOffsetMetadata(offset)
 
+    def raise_recovery_point(self, offset: int) -> None:
+        """The log begins at *offset* now: nothing below needs to be recovered [UNI-3].
+
+        In memory only; the checkpoint counts from the log start anyway.
+        """
+
     def _write_recovery_point(self, offset: int) -> None:
         if offset != self.recovery_point:
             self._require_not_ended()

@@ -16,7 +16,6 @@ from segstore.errors import (
 )
 from segstore.log.checkpoints import LogState
 from segstore.log.log_tail import LogTail
-from segstore.log.snapshot_files import remove_snapshots_above, remove_snapshots_at
 from segstore.log.transaction_index import (
     AbortedTransaction,
     TransactionIndex,
@@ -197,7 +196,7 @@ class LocalLog(LogTail):
         self._is_cutting = False
         self.cuts_done = len(self._cuts)
         truncate_transaction_index(self.directory, last.base_offset, offset)
-        remove_snapshots_above(self.directory, offset)
+        self._transaction_index = None
         return removed
 
     def collect_aborted_transactions(
@@ -272,7 +271,7 @@ class LocalLog(LogTail):
         self._publish(self.segments.without(removed).with_segment(created), created, offset)
         self._is_cutting = False
         self.cuts_done = len(self._cuts)
-        remove_snapshots_above(self.directory, -1)
+        self._transaction_index = None
         return removed
 
     def _note_cut(self, offset: int) -> None:
@@ -312,7 +311,6 @@ class LocalLog(LogTail):
         self.segments = self.segments.without(segments)
         self._take_out(segments)
         self.directory.sync()
-        remove_snapshots_at(self.directory, {segment.base_offset for segment in segments})
 
     def _take_out(self, segments: Iterable[Segment]) -> None:
         """Rename to ``.deleted`` in the order given; unlink later [LOC-20]."""
@@ -323,8 +321,10 @@ class LocalLog(LogTail):
 
     # ---- close -----------------------------------------------------------------------------------
 
-    def close(self) -> None:
+    def close(self, *, unlink: bool = True) -> None:
         """Close all segments and remove what awaited that; the first error is raised at the end.
+
+        Without *unlink* files stay that were to be removed; the next open does it.
 
         Source: [MAP-8].
         """
@@ -334,8 +334,9 @@ class LocalLog(LogTail):
                 segment.close()
             except SegstoreError as error:
                 first_error = first_error or error
-        for segment in list(self._awaiting_deletion.values()):
-            self._unlink(segment)
+        if unlink:
+            for task in list(self._awaiting_deletion.values()):
+                task()
         if first_error is not None:
             raise first_error
 

@@ -165,7 +165,6 @@ class LogAppender(LogWriter):
         now_ms = self._now_ms()
         data, headers, _ = self._input.analyse(batches, now_ms, origin)
         size = len(memoryview(data))
-        self._flush_topic_id()
         has_producers = len(headers) > 0 and int(headers["producer_id"].max()) >= 0
         if has_producers and len(headers) > 1 and origin is AppendOrigin.CLIENT:
             raise InvalidRecordError(  # one of them may be here already, and the others not
@@ -220,7 +219,6 @@ class LogAppender(LogWriter):
         data, headers, analysis = self._input.analyse_with_offsets(
             batches, leader_epoch, request.origin
         )
-        self._flush_topic_id()
         if not len(headers):
             return self._nothing_appended()
         size = len(memoryview(data))
@@ -327,6 +325,7 @@ class LogAppender(LogWriter):
         if self._has_window:
             self._flusher.check_window()
         self._begin_change()
+        self._flush_topic_id()
 
     def _duplicate(self, batch: BatchMetadata, generation: int) -> LogAppendInfo:
         """Answer for a batch that was appended before, as it was answered then [APP-14].

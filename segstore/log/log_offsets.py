@@ -126,6 +126,19 @@ class LogOffsets:
         self._publish(metadata)
         return old
 
+    def cut_to_log_end(self, *, always: bool = False) -> None:
+        """Come down to the log end after a truncation below the high watermark [TRU-3, TRU-4].
+
+        A log without replicas, whose high watermark is the log end, looks for its transactions
+        again in any case.
+        """
+        if self.replicated:
+            log_end = self._local_log.log_end
+            if always or self._high_watermark.message_offset >= log_end.message_offset:
+                self.update_high_watermark(log_end)
+        else:
+            self.update_first_unstable_offset()
+
     def follow_log_end(self) -> None:
         """Take over the log end's place where the high watermark is there, or beyond [HW-7]."""
         log_end = self._local_log.log_end

@@ -5,6 +5,7 @@ Under the append lock, all of it. A record is acknowledged by what calls this, b
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
@@ -24,6 +25,8 @@ from segstore.log.producer_state_rebuild import rebuild_producer_state
 from segstore.log.profile import Profile
 from segstore.log.timestamp_reader import TimestampReader
 from segstore.types import CURRENT_MAGIC, LogAppendInfo
+
+_log = logging.getLogger(__name__)
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -46,7 +49,7 @@ class LogWriter(TimestampReader):
     _flusher: Flusher
     _producers: ProducerStateManager
     _state: LogState | None
-    _topic_id_file: PartitionMetadataFile | None
+    _partition_metadata: PartitionMetadataFile
 
     # ---- before ----------------------------------------------------------------------------------
 
@@ -97,6 +100,12 @@ class LogWriter(TimestampReader):
 
     def _nothing_appended(self) -> LogAppendInfo:
         return LogAppendInfo(-1, -1, -1, -1, self.log_start_offset, 0, 0, self.durable_offset)
+
+    def _flush_topic_id(self) -> None:
+        """Write a recorded topic id down before the first batch [APP-3, UNI-5, DUR-23]."""
+        if self._partition_metadata.is_dirty:
+            with self._flusher.poisoned_by(FsyncFailedError):
+                self._partition_metadata.maybe_flush()
 
     # ---- epochs ----------------------------------------------------------------------------------
 
@@ -207,12 +216,19 @@ class LogWriter(TimestampReader):
         except SegstoreError:
             if self.profile is Profile.KAFKA:
                 raise
-            self._note_lost_snapshot(active.base_offset)  # never a gate [DUR-22, DUR-41]
+            _log.warning(  # never a gate [DUR-22, DUR-41]
+                "%s: no producer snapshot at %d", self.path, active.base_offset, exc_info=True
+            )
         self._offsets.follow_log_end()
         self._flusher.segment_was_sealed(sealed)
 
-    def _note_lost_snapshot(self, offset: int) -> None:
-        raise NotImplementedError
+    def _roll(self, expected_next_offset: int | None = None) -> Segment:
+        """Begin a new segment [LOC-11, ROL-1]."""
+        local_log = self._local_log
+        sealed = local_log.segments.active_segment
+        created = local_log.roll(expected_next_offset, may_leave_gap=self.profile is Profile.KAFKA)
+        self._after_roll(sealed)
+        return created
 
 
 def base_of_new_segment(first_offset: int, last_offset: int) -> int:
