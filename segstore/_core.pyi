@@ -26,6 +26,26 @@ def process_id() -> int: ...
 def wall_clock_ms() -> int: ...
 def monotonic_ns() -> int: ...
 
+class Environment:
+    """Files, locks and clocks [DUR-10]; `Environment()` is this system's.
+
+    What is made from a `Directory` uses the directory's environment and keeps it alive.
+    """
+
+    def __new__(cls) -> Self: ...
+    @staticmethod
+    def with_wall_clock(wall_clock_ms: int) -> Environment:
+        """The system's, with a wall clock that stands still until it is set.
+
+        Times at which files were modified stay those of the system.
+        """
+    @property
+    def wall_clock_ms(self) -> int:
+        """Milliseconds since 1970; setting the system's own clock is an IllegalStateError."""
+    @wall_clock_ms.setter
+    def wall_clock_ms(self, value: int) -> None: ...
+    def monotonic_ns(self) -> int: ...
+
 # ---- _cython/varints.pxi -------------------------------------------------------------------------
 
 def read_uvarint(data: Buffer) -> tuple[int, int]:
@@ -61,7 +81,9 @@ class Directory:
     Every name below it goes through its descriptor [DUR-10, DUR-99].
     """
 
-    def __new__(cls, path: str, *, create: bool = False) -> Directory:
+    def __new__(
+        cls, path: str, environment: Environment | None = None, *, create: bool = False
+    ) -> Directory:
         """``create`` makes the last component when missing (0750), syncs its parent [DUR-11].
 
         Raises LogNotFoundError, NotALogError (not a directory), LogPermissionError,
@@ -69,6 +91,11 @@ class Directory:
         """
     @property
     def path(self) -> str: ...
+    @property
+    def environment(self) -> Environment: ...
+    def wall_clock_ms(self) -> int:
+        """Milliseconds since 1970, by the clock of the environment."""
+    def monotonic_ns(self) -> int: ...
     @property
     def created(self) -> bool: ...
     @property

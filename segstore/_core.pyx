@@ -46,6 +46,7 @@ from segstore._cython.codec cimport *
 from segstore._cython.columns cimport *
 from segstore._cython.crc32c cimport *
 from segstore._cython.env cimport *
+from segstore._cython.env_manual_clock cimport *
 from segstore._cython.legacy_builder cimport *
 from segstore._cython.legacy_message cimport *
 from segstore._cython.log_segment cimport *
@@ -97,7 +98,9 @@ cdef sgs_memory memory = sgs_env_memory(environment)
 include "_cython/status.pxi"
 include "_cython/handle.pxi"
 include "_cython/primitives.pxi"
+include "_cython/environment.pxi"
 include "_cython/varints.pxi"
+include "_cython/file_lock.pxi"
 include "_cython/directory.pxi"
 include "_cython/data_file.pxi"
 include "_cython/codecs.pxi"

@@ -9,7 +9,9 @@ import pytest
 
 import segstore
 from segstore import _core
-from segstore._core import BatchOptions, encode_records
+from segstore._core import BatchOptions, Environment, encode_records
+from segstore.log.log_opener import open_options, open_partition
+from segstore.log.surroundings import Surroundings
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
@@ -22,13 +24,20 @@ TIME = 1_700_000_000_000
 
 
 @pytest.fixture
-def new_log(tmp_path: Path) -> Iterator[Callable[..., UnifiedLog]]:
-    """Open ``<tmp_path>/topic-0``, or another path; what is open is closed at the end."""
+def new_log(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[..., UnifiedLog]]:
+    """Open ``<tmp_path>/topic-0``, or another path; what is open is closed at the end.
+
+    A test that has the `clock` too has logs that go by it.
+    """
+    environment = None
+    if "clock" in request.fixturenames:
+        environment = request.getfixturevalue("clock").environment
     opened: list[UnifiedLog] = []
 
     def open_log(path: Path | None = None, **settings: object) -> UnifiedLog:
-        chosen = {"durability": "none", "segment_ms": None, **settings}
-        opened.append(segstore.open(path or tmp_path / "topic-0", **chosen))
+        options = open_options(**{"durability": "none", "segment_ms": None, **settings})
+        surroundings = Surroundings(environment=environment)
+        opened.append(open_partition(path or tmp_path / "topic-0", options, surroundings))
         return opened[-1]
 
     yield open_log
@@ -38,21 +47,23 @@ def new_log(tmp_path: Path) -> Iterator[Callable[..., UnifiedLog]]:
 
 
 class Clock:
-    """The wall clock of appends, in ms; the files keep the real one."""
+    """The wall clock of logs, in ms; times at which files were modified are real."""
 
     def __init__(self) -> None:
-        self.now = _core.wall_clock_ms()
+        self.environment = Environment.with_wall_clock(_core.wall_clock_ms())
+
+    @property
+    def now(self) -> int:
+        return self.environment.wall_clock_ms
 
     def sleep(self, milliseconds: int) -> None:
-        self.now += milliseconds
+        self.environment.wall_clock_ms += milliseconds
 
 
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> Clock:
-    """A clock that moves when the test says so."""
-    mock = Clock()
-    monkeypatch.setattr(_core, "wall_clock_ms", lambda: mock.now)
-    return mock
+def clock() -> Clock:
+    """A clock that moves when the test says so; `new_log` opens logs that go by it."""
+    return Clock()
 
 
 def batch(

@@ -1,9 +1,12 @@
 # data_file.pxi - a file of a directory, open for reading and changing (csrc/io/env.h)
 
 @cython.final
+@cython.no_gc_clear
 cdef class DataFile(_Handle):
     """A regular file, opened by its name in a directory; changes are on stable storage after `sync`."""
 
+    cdef Environment environment
+    cdef const sgs_env *env  # of environment
     cdef int fd
     cdef bytes name
     cdef str path
@@ -13,6 +16,8 @@ cdef class DataFile(_Handle):
         cdef sgs_error err
         cdef sgs_status status
         cdef const char *text
+        self.environment = directory.environment
+        self.env = directory.env
         self.fd = -1
         self.name = encoded_name(name)
         self.path = directory.path
@@ -20,7 +25,7 @@ cdef class DataFile(_Handle):
         directory.enter()
         try:
             with nogil:
-                status = environment.open_file(environment, directory.fd, text, mode, &self.fd, &err)
+                status = self.env.open_file(self.env, directory.fd, text, mode, &self.fd, &err)
             check(status, &err, self.path)
         finally:
             directory.leave()
@@ -32,7 +37,7 @@ cdef class DataFile(_Handle):
     cdef void release(self) noexcept:
         cdef sgs_error err
         if self.fd >= 0:
-            environment.close(environment, self.fd, "", &err)
+            self.env.close(self.env, self.fd, "", &err)
             self.fd = -1
 
     def __enter__(self):
@@ -51,7 +56,7 @@ cdef class DataFile(_Handle):
         self.enter()
         try:
             with nogil:
-                status = environment.file_info(environment, self.fd, text, &info, &err)
+                status = self.env.file_info(self.env, self.fd, text, &info, &err)
             check(status, &err, self.path)
         finally:
             self.leave()
@@ -75,11 +80,11 @@ cdef class DataFile(_Handle):
                 piece.data = <const uint8_t *>view.buf
                 piece.size = <size_t>view.len
                 with nogil:
-                    status = environment.file_info(environment, self.fd, text, &info, &err)
+                    status = self.env.file_info(self.env, self.fd, text, &info, &err)
                     if status == SGS_OK and piece.size > 0:
-                        status = environment.write_at(environment, self.fd, text, &piece, 1, position, &written, &err)
+                        status = self.env.write_at(self.env, self.fd, text, &piece, 1, position, &written, &err)
                         if status != SGS_OK and position + written > info.size:
-                            environment.truncate(environment, self.fd, text, info.size, &second)
+                            self.env.truncate(self.env, self.fd, text, info.size, &second)
                 check(status, &err, self.path)
             finally:
                 self.leave()
@@ -95,9 +100,9 @@ cdef class DataFile(_Handle):
         self.enter()
         try:
             with nogil:
-                status = environment.file_info(environment, self.fd, text, &info, &err)
+                status = self.env.file_info(self.env, self.fd, text, &info, &err)
                 if status == SGS_OK and 0 <= size < info.size:
-                    status = environment.truncate(environment, self.fd, text, size, &err)
+                    status = self.env.truncate(self.env, self.fd, text, size, &err)
             check(status, &err, self.path)
         finally:
             self.leave()
@@ -116,7 +121,7 @@ cdef class DataFile(_Handle):
         self.enter()
         try:
             with nogil:
-                status = environment.sync_file(environment, self.fd, text, &err)
+                status = self.env.sync_file(self.env, self.fd, text, &err)
             check(status, &err, self.path)
         finally:
             self.leave()

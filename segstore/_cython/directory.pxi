@@ -1,4 +1,4 @@
-# directory.pxi - a directory held open, its files by name, and locks (csrc/io/env.h)
+# directory.pxi - a directory held open, and its files by name (csrc/io/env.h)
 
 class FileInfo(NamedTuple):
     size: int
@@ -38,25 +38,25 @@ cdef object file_info_of(const sgs_file_info *info):
     return FileInfo(info.size, info.modified_ms, bool(info.is_directory), bool(info.is_regular))
 
 
-cdef sgs_status write_whole_file(int directory_fd, const char *name, const void *data, size_t size,
-                                 sgs_error *err) noexcept nogil:
+cdef sgs_status write_whole_file(const sgs_env *env, int directory_fd, const char *name, const void *data,
+                                 size_t size, sgs_error *err) noexcept nogil:
     """Make *name* hold exactly *data*, on stable storage."""
     cdef sgs_slice piece
     cdef sgs_error second
     cdef int64_t written = 0
     cdef int fd = -1
     cdef sgs_status closed
-    cdef sgs_status status = environment.open_file(environment, directory_fd, name, SGS_OPEN_WRITE_OR_CREATE, &fd, err)
+    cdef sgs_status status = env.open_file(env, directory_fd, name, SGS_OPEN_WRITE_OR_CREATE, &fd, err)
     if status != SGS_OK:
         return status
     piece.data = <const uint8_t *>data
     piece.size = size
-    status = environment.truncate(environment, fd, name, 0, err)
+    status = env.truncate(env, fd, name, 0, err)
     if status == SGS_OK and size > 0:
-        status = environment.write_at(environment, fd, name, &piece, 1, 0, &written, err)
+        status = env.write_at(env, fd, name, &piece, 1, 0, &written, err)
     if status == SGS_OK:
-        status = environment.sync_file(environment, fd, name, err)
-    closed = environment.close(environment, fd, name, &second)
+        status = env.sync_file(env, fd, name, err)
+    closed = env.close(env, fd, name, &second)
     if status == SGS_OK and closed != SGS_OK:
         err[0] = second
         status = closed
@@ -64,20 +64,25 @@ cdef sgs_status write_whole_file(int directory_fd, const char *name, const void 
 
 
 @cython.final
+@cython.no_gc_clear  # its environment outlives its descriptor
 cdef class Directory(_Handle):
     """A directory, opened once and held [DUR-10, DUR-99]."""
 
+    cdef readonly Environment environment
+    cdef const sgs_env *env  # of environment
     cdef int fd
     cdef readonly str path
     cdef readonly bint created
 
-    def __cinit__(self, path, *, bint create=False):
+    def __cinit__(self, path, Environment environment=None, *, bint create=False):
         cdef bytes encoded = os.fsencode(path)
         cdef bytes parent = os.path.dirname(encoded.rstrip(b"/")) or (b"/" if encoded.startswith(b"/") else b".")
         cdef const char *name = encoded
         cdef const char *parent_name = parent
         cdef sgs_error err
         cdef sgs_status status
+        self.environment = system_environment if environment is None else environment
+        self.env = self.environment.env
         self.fd = -1
         self.path = os.fsdecode(path)
         if not encoded or b"\0" in encoded:
@@ -85,7 +90,7 @@ cdef class Directory(_Handle):
                 f"{self.path!r} is not a path", found=repr(self.path), expected="a path without NUL"
             )
         with nogil:
-            status = environment.open_directory(environment, SGS_CWD, name, &self.fd, &err)
+            status = self.env.open_directory(self.env, SGS_CWD, name, &self.fd, &err)
             if status == SGS_NOT_FOUND and create:
                 status = self.make(name, parent_name, &err)
         check(status, &err, self.path)
@@ -98,23 +103,23 @@ cdef class Directory(_Handle):
         """Make the last component and sync its parent, so that a crash does not lose it [DUR-11]."""
         cdef int parent_fd = -1
         cdef sgs_error second
-        cdef sgs_status status = environment.make_directory(environment, SGS_CWD, name, err)
+        cdef sgs_status status = self.env.make_directory(self.env, SGS_CWD, name, err)
         if status == SGS_OK:
             self.created = True
-            status = environment.open_directory(environment, SGS_CWD, parent_name, &parent_fd, err)
+            status = self.env.open_directory(self.env, SGS_CWD, parent_name, &parent_fd, err)
             if status == SGS_OK:
-                status = environment.sync_directory(environment, parent_fd, err)
-                environment.close(environment, parent_fd, parent_name, &second)
+                status = self.env.sync_directory(self.env, parent_fd, err)
+                self.env.close(self.env, parent_fd, parent_name, &second)
         elif status == SGS_ALREADY_EXISTS:  # another process made it in between
             status = SGS_OK
         if status == SGS_OK:
-            status = environment.open_directory(environment, SGS_CWD, name, &self.fd, err)
+            status = self.env.open_directory(self.env, SGS_CWD, name, &self.fd, err)
         return status
 
     cdef void release(self) noexcept:
         cdef sgs_error err
         if self.fd >= 0:
-            environment.close(environment, self.fd, ".", &err)
+            self.env.close(self.env, self.fd, ".", &err)
             self.fd = -1
 
     @property
@@ -129,11 +134,19 @@ cdef class Directory(_Handle):
         self.enter()
         try:
             with nogil:
-                status = environment.file_info(environment, self.fd, ".", &info, &err)
+                status = self.env.file_info(self.env, self.fd, ".", &info, &err)
             check(status, &err, self.path)
         finally:
             self.leave()
         return (info.device, info.inode)
+
+    def wall_clock_ms(self):
+        """Milliseconds since 1970, by the clock of the environment."""
+        return self.env.wall_clock_ms(self.env)
+
+    def monotonic_ns(self):
+        """Nanoseconds of a clock of the environment that never goes back."""
+        return self.env.monotonic_ns(self.env)
 
     def is_network_file_system(self):
         """Whether the directory is on NFS, CIFS, FUSE or the like [DUR-72]."""
@@ -143,7 +156,7 @@ cdef class Directory(_Handle):
         self.enter()
         try:
             with nogil:
-                status = environment.is_network_file_system(environment, self.fd, &is_network, &err)
+                status = self.env.is_network_file_system(self.env, self.fd, &is_network, &err)
             check(status, &err, self.path)
         finally:
             self.leave()
@@ -159,7 +172,7 @@ cdef class Directory(_Handle):
         names.count = 0
         try:
             with nogil:
-                status = environment.list_directory(environment, self.fd, &collect_name, &names, &err)
+                status = self.env.list_directory(self.env, self.fd, &collect_name, &names, &err)
             check(status, &err, self.path)
             text = PyBytes_FromStringAndSize(<const char *>names.text.data, <Py_ssize_t>names.text.size)
         finally:
@@ -177,7 +190,7 @@ cdef class Directory(_Handle):
         self.enter()
         try:
             with nogil:
-                status = environment.file_info_at(environment, self.fd, text, &info, &err)
+                status = self.env.file_info_at(self.env, self.fd, text, &info, &err)
             check(status, &err, self.path)
         finally:
             self.leave()
@@ -193,7 +206,7 @@ cdef class Directory(_Handle):
         self.enter()
         try:
             with nogil:
-                status = environment.file_info_at(environment, self.fd, text, &info, &err)
+                status = self.env.file_info_at(self.env, self.fd, text, &info, &err)
             if status == SGS_NOT_FOUND:
                 return False
             check(status, &err, self.path)
@@ -214,9 +227,9 @@ cdef class Directory(_Handle):
         self.enter()
         try:
             with nogil:
-                status = environment.open_file(environment, self.fd, text, SGS_OPEN_READ, &fd, &err)
+                status = self.env.open_file(self.env, self.fd, text, SGS_OPEN_READ, &fd, &err)
                 if status == SGS_OK:
-                    status = environment.file_info(environment, fd, text, &info, &err)
+                    status = self.env.file_info(self.env, fd, text, &info, &err)
             check(status, &err, self.path)
             if info.size > max_bytes:
                 raise LimitExceededError(
@@ -228,11 +241,11 @@ cdef class Directory(_Handle):
             content = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>info.size)
             target = PyBytes_AS_STRING(content)
             with nogil:
-                status = environment.read_at(environment, fd, text, target, <size_t>info.size, 0, &got, &err)
+                status = self.env.read_at(self.env, fd, text, target, <size_t>info.size, 0, &got, &err)
             check(status, &err, self.path)
         finally:
             if fd >= 0:
-                environment.close(environment, fd, text, &second)
+                self.env.close(self.env, fd, text, &second)
             self.leave()
         return content if got == <size_t>info.size else content[:got]
 
@@ -250,16 +263,16 @@ cdef class Directory(_Handle):
         self.enter()
         try:
             with nogil:
-                status = environment.open_file(environment, self.fd, text, SGS_OPEN_READ, &fd, &err)
+                status = self.env.open_file(self.env, self.fd, text, SGS_OPEN_READ, &fd, &err)
             check(status, &err, self.path)
             content = PyBytes_FromStringAndSize(NULL, <Py_ssize_t>size)
             target = PyBytes_AS_STRING(content)
             with nogil:
-                status = environment.read_at(environment, fd, text, target, <size_t>size, position, &got, &err)
+                status = self.env.read_at(self.env, fd, text, target, <size_t>size, position, &got, &err)
             check(status, &err, self.path)
         finally:
             if fd >= 0:
-                environment.close(environment, fd, text, &second)
+                self.env.close(self.env, fd, text, &second)
             self.leave()
         return content if got == <size_t>size else content[:got]
 
@@ -277,13 +290,13 @@ cdef class Directory(_Handle):
             self.enter()
             try:
                 with nogil:
-                    status = write_whole_file(self.fd, beside, view.buf, <size_t>view.len, &err)
+                    status = write_whole_file(self.env, self.fd, beside, view.buf, <size_t>view.len, &err)
                     if status == SGS_OK:
-                        status = environment.rename(environment, self.fd, beside, text, &err)
+                        status = self.env.rename(self.env, self.fd, beside, text, &err)
                     if status == SGS_OK:
-                        status = environment.sync_directory(environment, self.fd, &err)
+                        status = self.env.sync_directory(self.env, self.fd, &err)
                     else:
-                        environment.unlink(environment, self.fd, beside, &second)
+                        self.env.unlink(self.env, self.fd, beside, &second)
                 check(status, &err, self.path)
             finally:
                 self.leave()
@@ -302,9 +315,9 @@ cdef class Directory(_Handle):
             self.enter()
             try:
                 with nogil:
-                    status = write_whole_file(self.fd, text, view.buf, <size_t>view.len, &err)
+                    status = write_whole_file(self.env, self.fd, text, view.buf, <size_t>view.len, &err)
                     if status == SGS_OK:
-                        status = environment.sync_directory(environment, self.fd, &err)
+                        status = self.env.sync_directory(self.env, self.fd, &err)
                 check(status, &err, self.path)
             finally:
                 self.leave()
@@ -322,7 +335,7 @@ cdef class Directory(_Handle):
         self.enter()
         try:
             with nogil:
-                status = environment.rename(environment, self.fd, old_text, new_text, &err)
+                status = self.env.rename(self.env, self.fd, old_text, new_text, &err)
             check(status, &err, self.path)
         finally:
             self.leave()
@@ -336,7 +349,7 @@ cdef class Directory(_Handle):
         self.enter()
         try:
             with nogil:
-                status = environment.unlink(environment, self.fd, text, &err)
+                status = self.env.unlink(self.env, self.fd, text, &err)
             if not (missing_ok and status == SGS_NOT_FOUND):
                 check(status, &err, self.path)
         finally:
@@ -349,7 +362,7 @@ cdef class Directory(_Handle):
         self.enter()
         try:
             with nogil:
-                status = environment.sync_directory(environment, self.fd, &err)
+                status = self.env.sync_directory(self.env, self.fd, &err)
             check(status, &err, self.path)
         finally:
             self.leave()
@@ -363,7 +376,7 @@ cdef class Directory(_Handle):
         self.enter()
         try:
             with nogil:
-                status = environment.make_directory(environment, self.fd, text, &err)
+                status = self.env.make_directory(self.env, self.fd, text, &err)
             check(status, &err, self.path)
         finally:
             self.leave()
@@ -377,14 +390,14 @@ cdef class Directory(_Handle):
         self.enter()
         try:
             with nogil:
-                status = environment.remove_directory(environment, self.fd, text, &err)
+                status = self.env.remove_directory(self.env, self.fd, text, &err)
             check(status, &err, self.path)
         finally:
             self.leave()
 
     def lock(self, str name, *, bint exclusive):
         """Lock the file, at once or not at all [DUR-65]."""
-        cdef FileLock lock = FileLock.__new__(FileLock)
+        cdef FileLock lock = FileLock.__new__(FileLock, self.environment)
         cdef sgs_error err
         cdef sgs_status status
         cdef const char *text
@@ -395,9 +408,9 @@ cdef class Directory(_Handle):
         self.enter()
         try:
             with nogil:
-                status = environment.open_file(environment, self.fd, text, mode, &lock.fd, &err)
+                status = self.env.open_file(self.env, self.fd, text, mode, &lock.fd, &err)
                 if status == SGS_OK:
-                    status = environment.lock(environment, lock.fd, text, kind, &err)
+                    status = self.env.lock(self.env, lock.fd, text, kind, &err)
             check(status, &err, self.path)  # a lock object that holds nothing only closes its descriptor
             lock.is_held = True
         finally:
@@ -410,42 +423,3 @@ cdef class Directory(_Handle):
             self.require_open()
         if not self.is_closed:
             self.mark_closed()
-
-
-@cython.final
-cdef class FileLock:
-    """A lock on a whole file, held by this process until it is released [DUR-65, DUR-66]."""
-
-    cdef int fd
-    cdef int64_t process
-    cdef bytes name
-    cdef bint is_held
-
-    def __cinit__(self):
-        self.fd = -1
-        self.process = current_process
-
-    def __dealloc__(self):
-        self.drop()
-
-    cdef void drop(self) noexcept:
-        """Unlock in the process that locked; a forked child shares the lock and may only close its descriptor."""
-        cdef sgs_error err
-        cdef int fd = self.fd
-        self.fd = -1
-        if fd < 0:
-            return
-        if self.is_held and self.process == current_process:
-            environment.unlock(environment, fd, "", &err)
-        self.is_held = False
-        environment.close(environment, fd, "", &err)
-
-    def release(self):
-        """Unlock, then close; twice is harmless."""
-        if self.process != current_process:
-            raise ForkedHandleError(f"the lock belongs to process {self.process}", found=f"process {current_process}")
-        self.drop()
-
-    @property
-    def held(self):
-        return bool(self.is_held) and self.process == current_process

@@ -8,6 +8,8 @@ cdef class _Index(_Handle):
     """An index file by itself (Kafka ``AbstractIndex``); a segment has its own. Changes take turns [IDX-17]."""
 
     cdef sgs_abstract_index *base  # of the subclass
+    cdef Environment environment
+    cdef const sgs_env *env  # of environment
     cdef Directory directory
     cdef bytes file_name
     cdef uint32_t max_size_bytes
@@ -28,12 +30,14 @@ cdef class _Index(_Handle):
         self.mutex = RLock()
         self.file_name = encoded_name(name)
         self.directory = directory
+        self.environment = directory.environment
+        self.env = directory.env
         text = self.file_name
         directory.enter()
         try:
             with nogil:
                 if not options.writable:  # it must be there
-                    status = environment.file_info_at(environment, directory.fd, text, &info, &err)
+                    status = self.env.file_info_at(self.env, directory.fd, text, &info, &err)
                 if status == SGS_OK:
                     status = self.open_at(directory.fd, text, base_offset, &options, &err)
             check(status, &err, directory.path)
@@ -47,7 +51,7 @@ cdef class _Index(_Handle):
         return sgs_fail(err, SGS_ILLEGAL_STATE, "neither an offset nor a time index")
 
     cdef sgs_status trim(self, const char *name, sgs_error *err) noexcept nogil:
-        return sgs_abstract_index_trim(self.base, environment, name, err)
+        return sgs_abstract_index_trim(self.base, self.env, name, err)
 
     cdef void refresh(self) noexcept nogil:
         """Read the last entry again."""
@@ -57,7 +61,7 @@ cdef class _Index(_Handle):
 
     cdef void release(self) noexcept:
         if self.base != NULL:
-            sgs_abstract_index_close_handler(self.base, environment, PyBytes_AS_STRING(self.file_name))
+            sgs_abstract_index_close_handler(self.base, self.env, PyBytes_AS_STRING(self.file_name))
 
     cdef int check(self, sgs_status status, sgs_error *err) except -1:
         return check(status, err, self.directory.path)
@@ -140,7 +144,7 @@ cdef class _Index(_Handle):
             self.enter()
             try:
                 with nogil:
-                    status = sgs_abstract_index_reset(self.base, environment, text, self.max_size_bytes, &err)
+                    status = sgs_abstract_index_reset(self.base, self.env, text, self.max_size_bytes, &err)
                     self.refresh()
                 self.check(status, &err)
             finally:
@@ -158,7 +162,7 @@ cdef class _Index(_Handle):
             self.enter()
             try:
                 with nogil:
-                    status = sgs_abstract_index_flush(self.base, environment, text, &err)
+                    status = sgs_abstract_index_flush(self.base, self.env, text, &err)
                 self.check(status, &err)
             finally:
                 self.leave()

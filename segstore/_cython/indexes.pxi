@@ -57,7 +57,7 @@ cdef class OffsetIndex(_Index):
 
     cdef sgs_status open_at(self, int fd, const char *name, int64_t base_offset, const sgs_index_options *options,
                             sgs_error *err) noexcept nogil:
-        return sgs_offset_index_open(&self.index, environment, fd, name, base_offset, options, err)
+        return sgs_offset_index_open(&self.index, self.env, fd, name, base_offset, options, err)
 
     cdef void refresh(self) noexcept nogil:
         sgs_offset_index_refresh(&self.index)
@@ -154,7 +154,7 @@ cdef class OffsetIndex(_Index):
             try:
                 with nogil:
                     status = sgs_offset_index_append(
-                        &self.index, environment, text, offset, position, &err
+                        &self.index, self.env, text, offset, position, &err
                     )
                 self.check(status, &err)
             finally:
@@ -184,7 +184,7 @@ cdef class OffsetIndex(_Index):
             self.enter()
             try:
                 with nogil:
-                    status = sgs_abstract_index_resize(self.base, environment, text, size, &changed, &err)
+                    status = sgs_abstract_index_resize(self.base, self.env, text, size, &changed, &err)
                 self.check(status, &err)
             finally:
                 self.leave()
@@ -205,10 +205,10 @@ cdef class TimeIndex(_Index):
 
     cdef sgs_status open_at(self, int fd, const char *name, int64_t base_offset, const sgs_index_options *options,
                             sgs_error *err) noexcept nogil:
-        return sgs_time_index_open(&self.index, environment, fd, name, base_offset, options, err)
+        return sgs_time_index_open(&self.index, self.env, fd, name, base_offset, options, err)
 
     cdef sgs_status trim(self, const char *name, sgs_error *err) noexcept nogil:
-        return sgs_time_index_trim(&self.index, environment, name, err)
+        return sgs_time_index_trim(&self.index, self.env, name, err)
 
     cdef void refresh(self) noexcept nogil:
         sgs_time_index_refresh(&self.index)
@@ -285,7 +285,7 @@ cdef class TimeIndex(_Index):
             try:
                 with nogil:
                     status = sgs_time_index_maybe_append(
-                        &self.index, environment, text, timestamp, offset, skip_full_check, &err
+                        &self.index, self.env, text, timestamp, offset, skip_full_check, &err
                     )
                 self.check(status, &err)
             finally:
@@ -315,7 +315,7 @@ cdef class TimeIndex(_Index):
             self.enter()
             try:
                 with nogil:
-                    status = sgs_time_index_resize(&self.index, environment, text, size, &changed, &err)
+                    status = sgs_time_index_resize(&self.index, self.env, text, size, &changed, &err)
                 self.check(status, &err)
             finally:
                 self.leave()

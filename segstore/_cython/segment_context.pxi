@@ -19,7 +19,7 @@ cdef class SegmentContext:
         self.directory = directory
         self.codecs = codecs
         memset(&self.context, 0, sizeof(self.context))
-        self.context.env = environment
+        self.context.env = directory.env
         self.context.directory_fd = directory.fd
         self.context.writable = writable
         self.context.kafka_profile = kafka_profile

@@ -9,7 +9,7 @@ import logging
 import queue
 import threading
 import weakref
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import segstore._core as _core
 
@@ -19,6 +19,25 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _NS = 1_000_000_000
 _LONGEST_WAIT_SECONDS = 3600.0  # a platform's clocks have less room than a float
+
+
+class Scheduler(Protocol):
+    """Runs what a log does later; `BackgroundWorker` says what each method promises."""
+
+    def submit(self, task: Callable[[], None], delay_seconds: float = 0.0) -> None:
+        """Run *task* once, not before *delay_seconds* from now."""
+
+    def repeat(self, method: Callable[[], None], seconds: float) -> None:
+        """Call *method* every *seconds*."""
+
+    def wait_until_idle(self, timeout: float = 10.0) -> bool:
+        """Wait until all tasks that are due have ended."""
+
+    def close(self) -> None:
+        """Drop the tasks that did not begin and wait for the one that runs."""
+
+    def drop(self) -> None:
+        """Drop the tasks that did not begin; wait for nothing."""
 
 
 class _Task(NamedTuple):

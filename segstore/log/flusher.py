@@ -28,7 +28,7 @@ from segstore.types import LogOffsetMetadata
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from segstore.log.background import BackgroundWorker
+    from segstore.log.background import Scheduler
     from segstore.log.durability import Durability
     from segstore.log.local_log import LocalLog
     from segstore.log.segment import Segment
@@ -59,7 +59,7 @@ class Flusher:
         local_log: LocalLog,
         append_lock: threading.Lock,
         durability: Durability,
-        background: BackgroundWorker,
+        background: Scheduler,
         topic_partition: TopicPartition,
         recovery_point: int,
     ) -> None:

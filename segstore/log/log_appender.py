@@ -19,7 +19,7 @@ from segstore.errors import (
 from segstore.log import arguments
 from segstore.log.checkpoints import LogState
 from segstore.log.log_loader import write_state
-from segstore.log.log_reader import LogReader
+from segstore.log.timestamp_reader import TimestampReader
 from segstore.records.record_builder import build_batches
 from segstore.types import LogAppendInfo
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from segstore.records.memory_records import MemoryRecords
 
 
-class LogAppender(LogReader):
+class LogAppender(TimestampReader):
     """What appends to a log; `UnifiedLog` adds everything else.
 
     One thread at a time, under the append lock; syncs happen outside it.
@@ -105,7 +105,7 @@ class LogAppender(LogReader):
             goes in several steps; those before the failed one stay, and the message names them.
         """
         self._require_writable()
-        now_ms = _core.wall_clock_ms()
+        now_ms = self._directory.wall_clock_ms()
         default_timestamp = (
             now_ms if timestamp is None else arguments.integer("timestamp", timestamp)
         )
@@ -161,7 +161,7 @@ class LogAppender(LogReader):
         self._require_writable()
         if leader_epoch is not None:
             leader_epoch = arguments.leader_epoch(leader_epoch)
-        now_ms = _core.wall_clock_ms()
+        now_ms = self._directory.wall_clock_ms()
         data, headers = self._input.analyse(batches, now_ms)
         size = len(memoryview(data))
         if size > self.config.roll_bytes:
@@ -220,7 +220,9 @@ class LogAppender(LogReader):
                     int(headers["partition_leader_epoch"][row]), int(headers["base_offset"][row])
                 )
             max_timestamp = int(headers["max_timestamp"].max())
-            self._write_rows(data, headers, size, max_timestamp, _core.wall_clock_ms(), first)
+            self._write_rows(
+                data, headers, size, max_timestamp, self._directory.wall_clock_ms(), first
+            )
             end, generation = self._local_log.log_end.message_offset, self._local_log.generation
         if self._syncs_on_append:
             self._flusher.sync_if_due(end, generation)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import segstore._core as _core
 from segstore.config import LogConfig
@@ -18,8 +18,10 @@ from segstore.log.partition_path import (
     open_parent_directory,
     open_partition_directory,
 )
+from segstore.log.profile import Profile
 from segstore.log.read_only_loader import ReadOnlyLoader
 from segstore.log.recovery_report import RecoveryReport
+from segstore.log.surroundings import ALONE, Surroundings
 from segstore.log.unified_log import UnifiedLog
 from segstore.records.compression import codec_table, require_codec
 from segstore.records.record_builder import codec_of
@@ -27,8 +29,6 @@ from segstore.records.record_builder import codec_of
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable
-
-RECOVERIES = ("safe",)
 
 
 def open(  # noqa: PLR0913 - the front door
@@ -40,8 +40,6 @@ def open(  # noqa: PLR0913 - the front door
     config: LogConfig | None = None,
     progress: Callable[[str, int, int], None] | None = None,
     allow_network_fs: bool = False,
-    parent_is_locked: bool = False,
-    parent_was_clean: bool = False,
     **settings: Any,
 ) -> UnifiedLog:
     """Open the log of one partition, and make it when it is not there.
@@ -65,10 +63,6 @@ def open(  # noqa: PLR0913 - the front door
         Called with a phase, the work done and the work to do, while an unclean log is recovered.
     allow_network_fs : bool
         Write on NFS, CIFS or FUSE, where locks and syncs may not hold what they promise [DUR-72].
-    parent_is_locked : bool
-        For who holds the ``.lock`` of the directory above.
-    parent_was_clean : bool
-        For who has removed its clean marker: it was there, and this log has not been open since.
     **settings
         Fields of `LogConfig`: ``segment_bytes=64 * 1024 * 1024``.
 
@@ -92,48 +86,95 @@ def open(  # noqa: PLR0913 - the front door
     IllegalArgumentError
         A setting that does not exist, or is out of range.
     """
-    began = _core.monotonic_ns()
-    full_path = absolute_path(path_text("path", path))
+    options = open_options(
+        durability=durability,
+        recovery=recovery,
+        read_only=read_only,
+        config=config,
+        progress=progress,
+        allow_network_fs=allow_network_fs,
+        **settings,
+    )
+    return open_partition(path, options)
+
+
+class OpenOptions(NamedTuple):
+    """The arguments of `open`, checked; what they mean is said there."""
+
+    durability: Durability = Durability(sync=True)
+    profile: Profile = Profile.SAFE
+    read_only: bool = False
+    config: LogConfig = LogConfig()
+    progress: Callable[[str, int, int], None] | None = None
+    allow_network_fs: bool = False
+
+
+def open_options(  # noqa: PLR0913 - those of `open`
+    *,
+    durability: str = "sync",
+    recovery: str = "safe",
+    read_only: bool = False,
+    config: LogConfig | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+    allow_network_fs: bool = False,
+    **settings: Any,
+) -> OpenOptions:
+    """Check the arguments of `open`; for one log or for many."""
+    if config is not None:
+        instance("config", config, LogConfig, "a LogConfig (single settings are keywords)")
     flag("read_only", read_only)
     flag("allow_network_fs", allow_network_fs)
     callback("progress", progress)
-    if config is not None:
-        instance("config", config, LogConfig, "a LogConfig (single settings are keywords)")
-    if recovery not in RECOVERIES:
-        raise IllegalArgumentError(
-            f"recovery {recovery!r} does not exist yet: use 'safe'",
-            found=repr(recovery),
-            expected="'safe'",
-        )
-    mode = Durability.parse(durability)
-    log_config = (config or LogConfig()).with_changes(**settings)
+    return OpenOptions(
+        durability=Durability.parse(durability),
+        profile=_profile(recovery),
+        read_only=read_only,
+        config=(config or LogConfig()).with_changes(**settings),
+        progress=progress,
+        allow_network_fs=allow_network_fs,
+    )
+
+
+def open_partition(
+    path: str | os.PathLike[str], options: OpenOptions, surroundings: Surroundings = ALONE
+) -> UnifiedLog:
+    """Do what `open` does, for who opens a log on behalf of others."""
+    began = _core.monotonic_ns()
+    full_path = absolute_path(path_text("path", path))
+    config, read_only = options.config, options.read_only
     if not read_only:
-        require_codec(codec_of(log_config))
-    directory, topic_partition = open_partition_directory(full_path, read_only=read_only)
+        require_codec(codec_of(config))
+    environment = surroundings.environment
+    directory, topic_partition = open_partition_directory(
+        full_path, read_only=read_only, environment=environment
+    )
     parent = None
     lock = None
     try:
-        parent = open_parent_directory(full_path)
+        parent = open_parent_directory(full_path, environment)
         if not read_only:
-            check_file_system(directory, allowed=allow_network_fs)
-            lock = PartitionLock.acquire(directory, parent, parent_is_locked=parent_is_locked)
-        report = RecoveryReport(mode=recovery)
-        codecs = codec_table(log_config.max_decompressed_batch_bytes, log_config.max_record_bytes)
+            check_file_system(directory, allowed=options.allow_network_fs)
+            lock = PartitionLock.acquire(
+                directory, parent, parent_is_locked=surroundings.parent_is_locked
+            )
+        report = RecoveryReport(mode=options.profile.value)
+        codecs = codec_table(config.max_decompressed_batch_bytes, config.max_record_bytes)
         context = _core.SegmentContext(
             directory,
             codecs,
             writable=not read_only,
             heap_indexes=read_only,
-            preallocate=log_config.preallocate,
-            index_interval_bytes=log_config.index_interval_bytes,
-            max_index_bytes=log_config.segment_index_bytes,
-            segment_bytes=log_config.roll_bytes,
+            preallocate=config.preallocate,
+            index_interval_bytes=config.index_interval_bytes,
+            max_index_bytes=config.segment_index_bytes,
+            segment_bytes=config.roll_bytes,
         )
-        places = LogPlaces(directory, parent, topic_partition, parent_was_clean=parent_was_clean)
+        places = LogPlaces(
+            directory, parent, topic_partition, parent_was_clean=surroundings.parent_was_clean
+        )
         loader = ReadOnlyLoader if read_only else LogLoader
-        loaded = loader(directory, places, context, report, progress).load()
-        mode = mode.with_flush_settings(log_config)
-        log = UnifiedLog(places, loaded, context, codecs, log_config, mode, report, lock)
+        loaded = loader(directory, places, context, report, options.progress).load()
+        log = UnifiedLog(places, loaded, context, codecs, options, report, lock, surroundings)
         report.seconds = (_core.monotonic_ns() - began) / 1e9
     except BaseException:
         if lock is not None:
@@ -143,3 +184,13 @@ def open(  # noqa: PLR0913 - the front door
             parent.close()
         raise
     return log
+
+
+def _profile(recovery: str) -> Profile:
+    if recovery != Profile.SAFE:
+        raise IllegalArgumentError(
+            f"recovery {recovery!r} does not exist yet: use 'safe'",
+            found=repr(recovery),
+            expected="'safe'",
+        )
+    return Profile.SAFE

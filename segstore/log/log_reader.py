@@ -1,6 +1,6 @@
-"""The reading side of a log: fetches, scans, look-ups by timestamp, following the tail.
+"""The reading side of a log: fetches, scans, following the tail.
 
-Source: [RD-*, TS-*].
+Source: [RD-*].
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from segstore.log.committed_view import current_view
 from segstore.log.local_log import out_of_range
 from segstore.log.log_scan import LogScan, check_range
 from segstore.log.partition_directory import LOG_FILE_SUFFIX, file_name
-from segstore.log.timestamp_lookup import fetch_offset, find_offset_by_timestamp
 from segstore.records.fetch_data_info import FetchDataInfo
 from segstore.types import Isolation, LogOffsetMetadata
 
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
     from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.local_log import LocalLog
     from segstore.log.segment import Segment
-    from segstore.types import FileTimestampAndOffset, TopicPartition
+    from segstore.types import TopicPartition
 
 
 class LogReader:
@@ -354,45 +353,3 @@ class LogReader:
     def refresh(self) -> int:
         """Look for what another process wrote since; returns the log end."""
         raise NotImplementedError
-
-    # ---- timestamps ------------------------------------------------------------------------------
-
-    def offset_for_timestamp(self, timestamp: int) -> int | None:
-        """Return the offset of the first record with that timestamp or a later one.
-
-        None without one.
-
-        Parameters
-        ----------
-        timestamp : int
-            In ms; negative ones have no special meaning here.
-        """
-        self._require_open()
-        found = find_offset_by_timestamp(
-            self._local_log, self._log_start_offset, integer("timestamp", timestamp)
-        )
-        return None if found is None else found.offset
-
-    def fetch_offset_by_timestamp(
-        self, timestamp: int, isolation: Isolation | str = Isolation.LOG_END
-    ) -> FileTimestampAndOffset:
-        """Answer as a broker answers ListOffsets [TS-1].
-
-        Parameters
-        ----------
-        timestamp : int
-            In ms, or one of `SpecialTimestamp`: latest, earliest, max, and so on.
-        isolation : Isolation or str
-            Nothing at or behind its end is found; it is the latest offset.
-
-        Returns
-        -------
-        FileTimestampAndOffset
-            ``offset`` -1 when nothing was found.
-
-        Source: [TS-1..TS-4, TS-6]; Kafka ``UnifiedLog.fetchOffsetByTimestamp``.
-        """
-        self._require_open()
-        timestamp = integer("timestamp", timestamp)
-        bound, log_start = self._bound(isolation)[0].message_offset, self._log_start_offset
-        return fetch_offset(self._local_log, self._epochs, log_start, bound, timestamp)

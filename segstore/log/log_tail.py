@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from segstore._core import BatchHeaders, Directory, SegmentContext
     from segstore.config import LogConfig
-    from segstore.log.background import BackgroundWorker
+    from segstore.log.background import Scheduler
     from segstore.log.segments import Segments
 
 _log = logging.getLogger(__name__)
@@ -55,7 +55,7 @@ class LogTail:
         config: LogConfig,
         segments: Segments,
         log_end: LogOffsetMetadata,
-        background: BackgroundWorker,
+        background: Scheduler,
     ) -> None:
         self.directory = directory
         self.config = config

@@ -56,19 +56,19 @@ def absolute_path(path: str | os.PathLike[str]) -> str:
 
 
 def open_partition_directory(
-    path: str, *, read_only: bool
+    path: str, *, read_only: bool, environment: _core.Environment | None = None
 ) -> tuple[_core.Directory, TopicPartition]:
     """Open the partition's directory, or make it; say what is wrong with it otherwise."""
     name = os.path.basename(path)  # noqa: PTH119 - the path as it was given
     try:
-        directory = _core.Directory(path)
+        directory = _core.Directory(path, environment)
     except LogNotFoundError as error:
         if read_only:
             raise LogNotFoundError(
-                f"there is no such directory{_hint_beside(path)}", file=path
+                f"there is no such directory{_hint_beside(path, environment)}", file=path
             ) from error
         topic_partition = _parse_name(name, path)
-        return _make_directory(path), topic_partition
+        return _make_directory(path, environment), topic_partition
     except NotALogError as error:
         raise NotALogError(
             "this is a file: give the directory <topic>-<partition> that holds the .log files",
@@ -129,10 +129,10 @@ def _check_is_live(name: str, path: str) -> None:
         )
 
 
-def _hint_beside(path: str) -> str:
+def _hint_beside(path: str, environment: _core.Environment | None) -> str:
     """Name what is beside a path that does not exist."""
     try:
-        parent = _core.Directory(_above(path))
+        parent = _core.Directory(_above(path), environment)
     except (LogNotFoundError, NotALogError, LogPermissionError):
         return ", nor the one above it"
     try:
@@ -151,19 +151,21 @@ def _above(path: str) -> str:
     return os.path.dirname(path)  # noqa: PTH120 - as the name: links are not resolved
 
 
-def _make_directory(path: str) -> _core.Directory:
+def _make_directory(path: str, environment: _core.Environment | None) -> _core.Directory:
     """Make the directory and those above it, each on stable storage before the next [DUR-11]."""
     try:
-        return _core.Directory(path, create=True)
+        return _core.Directory(path, environment, create=True)
     except LogNotFoundError:
-        _make_directory(_above(path)).close()
-        return _core.Directory(path, create=True)
+        _make_directory(_above(path), environment).close()
+        return _core.Directory(path, environment, create=True)
 
 
-def open_parent_directory(path: str) -> _core.Directory | None:
+def open_parent_directory(
+    path: str, environment: _core.Environment | None = None
+) -> _core.Directory | None:
     """Open the directory above, where that is permitted."""
     try:
-        return _core.Directory(_above(path))
+        return _core.Directory(_above(path), environment)
     except LogPermissionError:
         return None
 

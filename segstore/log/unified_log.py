@@ -15,7 +15,6 @@ import segstore._core as _core
 from segstore.config import MAX_LONG
 from segstore.errors import DiskFullError, FsyncFailedError
 from segstore.log.arguments import callback
-from segstore.log.background import BackgroundWorker
 from segstore.log.checkpoints import CleanShutdownMarker
 from segstore.log.flusher import Flusher
 from segstore.log.local_log import LocalLog
@@ -33,13 +32,14 @@ if TYPE_CHECKING:
 
     from segstore._core import CodecTable, Directory, SegmentContext
     from segstore.config import LogConfig
-    from segstore.log.durability import Durability
     from segstore.log.loaded_log import LoadedLog
+    from segstore.log.log_opener import OpenOptions
     from segstore.log.log_places import LogPlaces
     from segstore.log.log_verifier import VerifyReport
     from segstore.log.partition_lock import PartitionLock
     from segstore.log.recovery_report import RecoveryReport
     from segstore.log.segment import Segment
+    from segstore.log.surroundings import Surroundings
     from segstore.types import LogOffsetMetadata
 
 _log = logging.getLogger(__name__)
@@ -68,11 +68,13 @@ class UnifiedLog(LogTruncator):
         loaded: LoadedLog,
         context: SegmentContext,
         codecs: CodecTable,
-        config: LogConfig,
-        durability: Durability,
+        options: OpenOptions,
         report: RecoveryReport,
         lock: PartitionLock | None,
+        surroundings: Surroundings,
     ) -> None:
+        config = options.config
+        durability = options.durability.with_flush_settings(config)
         self.topic_partition = places.topic_partition
         self.path: str = places.directory.path
         self.config = config
@@ -86,7 +88,7 @@ class UnifiedLog(LogTruncator):
         self._codecs = codecs
         self._lock = lock
         self._append_lock = threading.Lock()
-        self._background = BackgroundWorker(f"segstore-{self.topic_partition}", keeps=lock)
+        self._background = surroundings.background(f"segstore-{self.topic_partition}", lock)
         self._epochs = loaded.epochs
         self._state = loaded.state
         self._log_start_offset = loaded.log_start_offset

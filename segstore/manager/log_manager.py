@@ -23,7 +23,7 @@ from segstore.errors import (
     LogReadOnlyError,
     UnknownTopicOrPartitionError,
 )
-from segstore.log.arguments import flag, integer, path_text
+from segstore.log.arguments import integer, path_text
 from segstore.log.checkpoints import (
     LOCK,
     LOG_START_OFFSET_CHECKPOINT,
@@ -31,9 +31,10 @@ from segstore.log.checkpoints import (
     format_offset_checkpoint,
 )
 from segstore.log.clean_shutdown_file_handler import NO_BROKER_EPOCH, CleanShutdownFileHandler
-from segstore.log.log_opener import open as open_log
+from segstore.log.log_opener import open_options, open_partition
 from segstore.log.partition_directory import check_topic, directory_name
 from segstore.log.partition_lock import hint_at_read_only
+from segstore.log.surroundings import Surroundings
 from segstore.manager.partition_directories import (
     list_topic_partitions,
     refuse_partition_directory,
@@ -98,7 +99,7 @@ class LogManager:
         self, path: str | os.PathLike[str], *, read_only: bool = False, **settings: Any
     ) -> None:
         self._read_only = read_only
-        self._settings = settings
+        self._options = open_options(read_only=read_only, **settings)
         self._mutex = threading.RLock()
         self._process_id = _core.process_id()
         self._logs: dict[TopicPartition, UnifiedLog] = {}
@@ -108,7 +109,6 @@ class LogManager:
         self._was_clean = False
         self._last_broker_epoch: int | None = None
         self._closed = False
-        flag("read_only", read_only)
         full_path = os.path.abspath(path_text("path", path))  # noqa: PTH100 - links stay as they are
         self._directory = Directory(full_path) if read_only else make_log_directory(full_path)
         try:
@@ -216,13 +216,10 @@ class LogManager:
         path = os.path.join(self.path, name)  # noqa: PTH118 - the directory's own spelling
         was_clean = self._was_clean and topic_partition not in self._touched
         self._touched.add(topic_partition)  # from here on only its own marker says that it is clean
-        return open_log(
-            path,
-            read_only=self._read_only,
-            parent_is_locked=self._lock is not None,
-            parent_was_clean=was_clean,
-            **self._settings,
+        surroundings = Surroundings(
+            parent_is_locked=self._lock is not None, parent_was_clean=was_clean
         )
+        return open_partition(path, self._options, surroundings)
 
     # ---- append ----------------------------------------------------------------------------------
 

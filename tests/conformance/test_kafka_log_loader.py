@@ -8,7 +8,8 @@ import pytest
 
 import segstore
 from segstore import _core
-from segstore.log.log_opener import open as open_log
+from segstore.log.log_opener import OpenOptions, open_partition
+from segstore.log.surroundings import Surroundings
 from segstore.records.compression import codec_table
 from tests.unit.log.damaged_logs import LogDirectory, append_bytes
 
@@ -145,7 +146,8 @@ def test_clean_shutdown_file(directory):
     (directory.path / MARKER).unlink()
     directory.set_recovery_point(0)
 
-    with open_log(directory.path, segment_ms=None, parent_was_clean=True) as log:
+    surroundings = Surroundings(parent_was_clean=True)
+    with open_partition(directory.path, OpenOptions(), surroundings) as log:
         assert log.report.clean
         assert log.report.scanned_bytes == 0
         assert log.log_end_offset == 100

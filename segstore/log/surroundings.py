@@ -1,0 +1,42 @@
+"""What a log stands in besides its directory: who runs its background work, who owns its parent."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from segstore.log.background import BackgroundWorker
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segstore._core import Environment
+    from segstore.log.background import Scheduler
+    from segstore.log.log_places import FoundState
+
+
+class Surroundings(NamedTuple):
+    """For who opens logs on behalf of others, and for tests that hold the clock.
+
+    Attributes
+    ----------
+    parent_is_locked : bool
+        The caller holds the ``.lock`` of the directory above.
+    parent_was_clean : bool
+        The caller has removed its clean marker: it was there, and this log was not open since.
+    found : FoundState or None
+        Log start, recovery point and clean marker; None = what the files say.
+    environment : Environment or None
+        Files and clocks; None = the system's.
+    background : callable
+        Called with a name and what must live as long as tasks run; gives the log's scheduler.
+    """
+
+    parent_is_locked: bool = False
+    parent_was_clean: bool = False
+    found: FoundState | None = None
+    environment: Environment | None = None
+    background: Callable[[str, object], Scheduler] = BackgroundWorker
+
+
+ALONE = Surroundings()
+"""A log that is opened by itself."""

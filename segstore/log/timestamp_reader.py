@@ -1,0 +1,60 @@
+"""Look-ups by timestamp, for users of a log.
+
+Source: [TS-*].
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segstore.log.arguments import integer
+from segstore.log.log_reader import LogReader
+from segstore.log.timestamp_lookup import fetch_offset, find_offset_by_timestamp
+from segstore.types import Isolation
+
+if TYPE_CHECKING:
+    from segstore.types import FileTimestampAndOffset
+
+
+class TimestampReader(LogReader):
+    """What finds offsets by the time of their records."""
+
+    def offset_for_timestamp(self, timestamp: int) -> int | None:
+        """Return the offset of the first record with that timestamp or a later one.
+
+        None without one.
+
+        Parameters
+        ----------
+        timestamp : int
+            In ms; negative ones have no special meaning here.
+        """
+        self._require_open()
+        found = find_offset_by_timestamp(
+            self._local_log, self._log_start_offset, integer("timestamp", timestamp)
+        )
+        return None if found is None else found.offset
+
+    def fetch_offset_by_timestamp(
+        self, timestamp: int, isolation: Isolation | str = Isolation.LOG_END
+    ) -> FileTimestampAndOffset:
+        """Answer as a broker answers ListOffsets [TS-1].
+
+        Parameters
+        ----------
+        timestamp : int
+            In ms, or one of `SpecialTimestamp`: latest, earliest, max, and so on.
+        isolation : Isolation or str
+            Nothing at or behind its end is found; it is the latest offset.
+
+        Returns
+        -------
+        FileTimestampAndOffset
+            ``offset`` -1 when nothing was found.
+
+        Source: [TS-1..TS-4, TS-6]; Kafka ``UnifiedLog.fetchOffsetByTimestamp``.
+        """
+        self._require_open()
+        timestamp = integer("timestamp", timestamp)
+        bound, log_start = self._bound(isolation)[0].message_offset, self._log_start_offset
+        return fetch_offset(self._local_log, self._epochs, log_start, bound, timestamp)
