@@ -161,7 +161,7 @@ def test_batches_appended_together_are_indexed_one_by_one(directory, tmp_path, k
 
 def test_a_full_index_stops_and_the_appends_go_on(directory):
     """[SEG-10, SEG-27 port] No batch lies in the file that nobody was told of."""
-    segment = Segment(context_of(directory, kafka_profile=False, max_index_bytes=36), 0, create=True)
+    segment = Segment(context_of(directory, max_index_bytes=36), 0, create=True)
     for start in range(0, 30, 3):
         append(segment, 3, start=start, timestamp=TIME + start)
 
