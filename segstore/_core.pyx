@@ -47,6 +47,7 @@ from segstore._cython.columns cimport *
 from segstore._cython.crc32c cimport *
 from segstore._cython.env cimport *
 from segstore._cython.env_manual_clock cimport *
+from segstore._cython.file_records cimport *
 from segstore._cython.legacy_builder cimport *
 from segstore._cython.legacy_message cimport *
 from segstore._cython.log_segment cimport *
@@ -119,6 +120,7 @@ include "_cython/arrow.pxi"
 include "_cython/columns.pxi"
 include "_cython/segment_context.pxi"
 include "_cython/segment_answers.pxi"
+include "_cython/segment_recovery.pxi"
 include "_cython/segment.pxi"
 include "_cython/open_segments.pxi"
 include "_cython/index_file.pxi"

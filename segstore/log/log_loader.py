@@ -73,6 +73,7 @@ class LogLoader:
         self._context = context
         self._report = report
         self._progress = progress
+        self._recovered: list[int] = []
 
     def load(self) -> LoadedLog:
         """Bring the directory in order and return the log, all of it on stable storage.
@@ -142,6 +143,7 @@ class LogLoader:
             log_end_offset,
             epochs,
             state,
+            recovered=frozenset(self._recovered) & {one.base_offset for one in segments},
         )
 
     def _open_segments(self, names: Iterable[str]) -> list[Segment]:
@@ -256,6 +258,7 @@ class LogLoader:
         recovery = LogRecovery(self._directory, self._report, quarantine, state, self._progress)
         recovered = recovery.recover(segments, found)
         segments[:] = recovered.segments
+        self._recovered += recovered.base_offsets
         note_epochs(epochs, recovered.epochs)
         return recovered.next_offset
 

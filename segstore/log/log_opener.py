@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import uuid
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import segstore._core as _core
@@ -12,6 +13,7 @@ from segstore.log.arguments import callback, flag, instance, path_text
 from segstore.log.checkpoints import read_topic_id
 from segstore.log.durability import Durability
 from segstore.log.holdings import Holdings
+from segstore.log.kafka_log_loader import KafkaLogLoader
 from segstore.log.log_loader import LogLoader
 from segstore.log.log_places import LogPlaces
 from segstore.log.partition_lock import PartitionLock
@@ -22,7 +24,10 @@ from segstore.log.partition_path import (
     open_partition_directory,
 )
 from segstore.log.producer_state_manager import ProducerStateManager
-from segstore.log.producer_state_rebuild import rebuild_producer_state
+from segstore.log.producer_state_rebuild import (
+    rebuild_producer_state,
+    rebuild_transaction_indexes,
+)
 from segstore.log.profile import Profile
 from segstore.log.read_only_loader import ReadOnlyLoader
 from segstore.log.recovery_report import RecoveryReport
@@ -36,7 +41,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segstore.log.loaded_log import LoadedLog
-    from segstore.types import TopicPartition
 
 
 def open(  # noqa: PLR0913 - the front door
@@ -226,12 +230,23 @@ def open_partition(
             home=home,
             found=surroundings.found,
         )
-        loader = ReadOnlyLoader if read_only else LogLoader
-        loaded = loader(directory, places, context, report, options.progress).load()
-        if not read_only and loaded.producer_state is None:
-            loaded = loaded._replace(
-                producer_state=load_producers(directory, topic_partition, loaded, codecs, report)
-            )
+        arguments = (directory, places, context, report, options.progress)
+        new_producers = partial(
+            ProducerStateManager, str(topic_partition), directory, kafka_profile=is_kafka
+        )
+        if read_only:
+            loaded = ReadOnlyLoader(*arguments).load()
+        elif is_kafka:
+            loaded = KafkaLogLoader(
+                *arguments,
+                codecs=codecs,
+                new_producer_state=new_producers,
+                now_ms=directory.wall_clock_ms(),
+            ).load()
+        else:
+            loaded = LogLoader(*arguments).load()
+            producers = load_producers(loaded, new_producers(), codecs, directory, report)
+            loaded = loaded._replace(producer_state=producers)
         loaded = loaded._replace(topic_id=_topic_id(directory, options, report))
         log = UnifiedLog(places, loaded, context, codecs, options, report, holdings, surroundings)
         report.seconds = (_core.monotonic_ns() - began) / 1e9
@@ -242,14 +257,27 @@ def open_partition(
 
 
 def load_producers(
-    directory: _core.Directory,
-    topic_partition: TopicPartition,
     loaded: LoadedLog,
+    producers: ProducerStateManager,
     codecs: _core.CodecTable,
+    directory: _core.Directory,
     report: RecoveryReport,
 ) -> ProducerStateManager:
-    """Bring the producer state to the log end [LDR-9]."""
-    producers = ProducerStateManager(str(topic_partition), directory)
+    """Bring the producer state to the log end, and make the transaction indexes anew on the way.
+
+    Those of the segments that were recovered [LDR-9, LDR-16, DUR-52].
+    """
+    recovered = [one for one in loaded.segments if one.base_offset in loaded.recovered]
+    if recovered:
+        rebuild_transaction_indexes(
+            producers,
+            loaded.segments,
+            recovered,
+            codecs,
+            directory,
+            log_start_offset=loaded.log_start_offset,
+            now_ms=directory.wall_clock_ms(),
+        )
     producers.remove_stray_snapshots(loaded.segments.base_offsets)
     rebuild_producer_state(
         producers,

@@ -90,9 +90,9 @@ class LogReader:
     def last_stable_offset(self) -> int:
         """Where committed data ends: at an open transaction, or the high watermark [LSO-2]."""
         self._require_open()
-        if self.read_only:
-            return self._committed_view().last_stable_offset
-        return self._offsets.last_stable_offset
+        if self._offsets.replicated:
+            return self._offsets.last_stable_offset
+        return self._committed_view().last_stable_offset
 
     def segments(self) -> tuple[Segment, ...]:
         """Return the segments, ascending; the last is the active one."""
@@ -128,7 +128,7 @@ class LogReader:
         return metadata
 
     def _committed_range(self) -> VisibleRange:
-        if self.read_only:
+        if not self._offsets.replicated:  # what the files say, and no more than that
             view = self._committed_view()
             return VisibleRange(view.bound, view.aborted_from, view.damage)
         bound = self._offsets.last_stable_offset_metadata
@@ -222,7 +222,11 @@ class LogReader:
             first_entry_incomplete=fetched is not None and fetched.first_entry_incomplete,
             end_offset=bound.message_offset,
             aborted=aborted,
-            aborted_below=0 if aborted is None else self._upper_bound(metadata, fetched),
+            aborted_below=0
+            if aborted is None
+            else self._local_log.upper_bound_of_fetch(
+                metadata, 0 if fetched is None else fetched.size_bytes
+            ),
             codecs=self._codecs,
             topic=topic,
             partition=partition,

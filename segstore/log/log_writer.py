@@ -23,7 +23,7 @@ from segstore.log.log_loader import write_state
 from segstore.log.producer_analysis import analyze_producers
 from segstore.log.producer_state_rebuild import rebuild_producer_state
 from segstore.log.profile import Profile
-from segstore.log.timestamp_reader import TimestampReader
+from segstore.log.slice_reader import SliceReader
 from segstore.types import CURRENT_MAGIC, LogAppendInfo
 
 _log = logging.getLogger(__name__)
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from segstore.log.segment import Segment
 
 
-class LogWriter(TimestampReader):
+class LogWriter(SliceReader):
     """The part of a log that writes; what decides about it is above."""
 
     path: str

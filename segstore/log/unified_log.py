@@ -26,6 +26,7 @@ from segstore.log.log_removal import LogRemoval
 from segstore.log.partition_metadata_file import PartitionMetadataFile, inconsistent_topic_id
 from segstore.log.producer_input import ProducerInput
 from segstore.log.profile import Profile
+from segstore.log.segment import Segment
 from segstore.records.compression import compression_level, require_codec
 from segstore.records.record_builder import codec_of
 from segstore.types import Codec
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from segstore.log.log_places import LogPlaces
     from segstore.log.log_verifier import VerifyReport
     from segstore.log.recovery_report import RecoveryReport
-    from segstore.log.segment import Segment
     from segstore.log.surroundings import Surroundings
     from segstore.types import LogOffsetMetadata
 
@@ -136,6 +136,9 @@ class UnifiedLog(LogRemoval):
         self._topic_id = loaded.topic_id
         if options.topic_id is not None:
             self._take_topic_id(options.topic_id)
+        for one in loaded.awaiting_deletion:
+            unlink = one.delete_files if isinstance(one, Segment) else one.delete_if_exists
+            self._local_log.unlink_later(unlink)
         if self.profile is Profile.KAFKA:
             self._background.repeat(
                 self._expire_producers, PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS / 1000
