@@ -13,6 +13,7 @@ from segstore._core import EncodedBatches, LogValidator, ValidatorMetrics
 from segstore.config import MAX_INT
 from segstore.errors import (
     CorruptRecordError,
+    IllegalArgumentError,
     InvalidEpochError,
     RecordTooLargeError,
     RecordTypeError,
@@ -189,6 +190,10 @@ def check_epochs_ascend(headers: BatchHeaders, latest: int | None) -> None:
     epochs = headers["partition_leader_epoch"][headers["magic"] >= CURRENT_MAGIC]
     if not len(epochs):
         return
+    if (epochs < 0).any():
+        raise IllegalArgumentError(
+            "a batch has no leader epoch", found=str(int(epochs.min())), expected="0 or more"
+        )
     lowest = epochs[0] if latest is None else latest
     if epochs[0] < lowest or (epochs[1:] < epochs[:-1]).any():
         raise InvalidEpochError(
