@@ -60,6 +60,9 @@ sgs_status sgs_sim_fail_call(sgs_sim_call call, int os_error, const char *name, 
     case SGS_SIM_close:
         status = SGS_CLOSE_FAILED;
         break;
+    case SGS_SIM_send_file:
+        status = SGS_SEND_FAILED;
+        break;
     case SGS_SIM_lock:
         if (os_error == EAGAIN)
             status = SGS_LOCKED;
@@ -277,6 +280,20 @@ static int64_t sim_process_id(const sgs_env *env)
     return base->process_id(base);
 }
 
+static sgs_status sim_send_file(const sgs_env *env, int fd, const char *name, int64_t position, size_t size,
+                                int destination, sgs_transfer *transfer, sgs_error *err)
+{
+    (void)fd;
+    (void)position;
+    (void)size;
+    (void)destination; /* of the system: nothing from here gets there */
+    *transfer = (sgs_transfer){ .sent = 0 };
+    const sgs_status status = sgs_sim_enter(sgs_sim_of(env), SGS_SIM_send_file, name, err);
+    if (status != SGS_OK)
+        return status;
+    return sgs_sim_leave(sgs_sim_of(env), sgs_sim_fail_call(SGS_SIM_send_file, EBADF, name, err), name, err);
+}
+
 static sgs_status sim_is_network_file_system(const sgs_env *env, int fd, bool *is_network, sgs_error *err)
 {
     (void)fd;
@@ -305,6 +322,7 @@ static const sgs_env table = {
     .file_info = sim_file_info,
     .read_at = sgs_sim_read_at,
     .write_at = sgs_sim_write_at,
+    .send_file = sim_send_file,
     .truncate = sgs_sim_truncate,
     .allocate_space = sgs_sim_allocate_space,
     .sync_data = sgs_sim_sync_data,

@@ -224,6 +224,16 @@ TEST(a_planned_failure_changes_nothing)
     end();
 }
 
+TEST(nothing_is_sent_from_it)
+{
+    begin();
+    sgs_transfer transfer;
+    EXPECT_STATUS(env->send_file(env, open_as("file", SGS_OPEN_CREATE), "file", 0, 10, 1, &transfer, &err),
+                  SGS_SEND_FAILED);
+    EXPECT_EQ_U64(transfer.sent, 0);
+    end();
+}
+
 TEST(without_power_every_call_fails)
 {
     begin();

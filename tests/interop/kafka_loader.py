@@ -1,0 +1,59 @@
+"""Kafka's own ``UnifiedLog`` as a process that opens directories and tells what it found."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING, Any, Self
+
+from tests.interop.kafka_classes import JAVA_SOURCES, java_command
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+
+class KafkaLoader:
+    """The process; one directory in, one answer out. Every log is closed cleanly again."""
+
+    def __enter__(self) -> Self:
+        self._process = subprocess.Popen(
+            java_command(str(JAVA_SOURCES / "LoadWithKafka.java")),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._process.communicate(timeout=30)
+
+    def load(
+        self,
+        directory: Path,
+        *,
+        clean: bool,
+        log_start_offset: int,
+        recovery_point: int,
+        config: dict[str, str],
+    ) -> dict[str, Any]:
+        """Have Kafka open and close a partition; a broker gives it what the checkpoints say."""
+        request = {
+            "directory": str(directory),
+            "clean": clean,
+            "log_start_offset": log_start_offset,
+            "recovery_point": recovery_point,
+            "config": config,
+        }
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(request).encode() + b"\n")
+        self._process.stdin.flush()
+        answer: dict[str, Any] = json.loads(self._process.stdout.readline())
+        assert "error" not in answer, answer["error"]
+        return answer
