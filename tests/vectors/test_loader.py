@@ -6,18 +6,17 @@ import base64
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from segstore._core import Directory, SegmentContext
-from segstore.errors import SegstoreError, UnsupportedFormatError
-from segstore.log.kafka_log_loader import KafkaLogLoader
-from segstore.log.log_places import FoundState, LogPlaces
+from segstore._core import Directory
+from segstore.errors import SegstoreError
 from segstore.log.partition_metadata_file import PartitionMetadataFile, inconsistent_topic_id
-from segstore.log.producer_state_manager import ProducerStateManager
-from segstore.log.producer_state_manager_config import ProducerStateManagerConfig
-from segstore.log.recovery_report import RecoveryReport
-from segstore.records.compression import codec_table
-from segstore.types import TopicPartition
+from tests.directory_files import check_files, expected_files, files_of, write_files
+from tests.kafka_loading import (
+    Settings,
+    close_quietly,
+    is_of_later_release,
+    load_as_kafka,
+)
 from tests.vectors.kafka_errors import expected_classes
-from tests.vectors.partition_files import check_files, expected_files, files_of, write_files
 from tests.vectors.producer_description import describe_producers
 
 if TYPE_CHECKING:
@@ -31,52 +30,26 @@ if TYPE_CHECKING:
 VERSION_ROW = "transaction index version"
 
 
-class _Found(LogPlaces):
-    """Checkpoints and marker as a case gives them."""
-
-    def __init__(self, directory: Directory, case: Case) -> None:
-        super().__init__(directory, None, TopicPartition("topic", 0))
-        self._found = FoundState(
-            case["log_start_offset"], case["recovery_point"], case["clean_shutdown"], None
-        )
-
-    def read(self) -> FoundState:
-        return self._found
-
-
 def load(case: Case, folder: Path) -> LoadedLog:
     """Load as Kafka's ``UnifiedLog.create`` does, the topic's id included."""
     config = case["config"]
     settings = config["log_config"]
-    directory = Directory(str(folder))
-    context = SegmentContext(
-        directory,
-        codec_table(),
-        writable=True,
-        kafka_profile=True,
-        preallocate=settings.get("preallocate") == "true",
-        index_interval_bytes=int(settings["index.interval.bytes"]),
-        max_index_bytes=int(settings["segment.index.bytes"]),
-        segment_bytes=int(settings["internal.segment.bytes"]),
-    )
-    producers = ProducerStateManagerConfig(
-        config["producer_id_expiration_ms"], config["transaction_verification"]
-    )
-
-    def new_producer_state() -> ProducerStateManager:
-        return ProducerStateManager("topic-0", directory, producers, kafka_profile=True)
-
-    loaded = KafkaLogLoader(
-        directory,
-        _Found(directory, case),
-        context,
-        RecoveryReport(mode="kafka"),
-        codecs=codec_table(),
-        new_producer_state=new_producer_state,
+    loaded = load_as_kafka(
+        folder,
+        clean=case["clean_shutdown"],
+        log_start_offset=case["log_start_offset"],
+        recovery_point=case["recovery_point"],
+        settings=Settings(
+            index_interval_bytes=int(settings["index.interval.bytes"]),
+            segment_index_bytes=int(settings["segment.index.bytes"]),
+            segment_bytes=int(settings["internal.segment.bytes"]),
+            preallocate=settings.get("preallocate") == "true",
+            producer_id_expiration_ms=config["producer_id_expiration_ms"],
+        ),
         now_ms=case["time_at_open"],
-    ).load()
+    )
     try:
-        note_topic_id(PartitionMetadataFile(directory), config["topic_id"])
+        note_topic_id(PartitionMetadataFile(Directory(str(folder))), config["topic_id"])
     except SegstoreError:
         close_quietly(loaded)
         raise
@@ -94,11 +67,6 @@ def note_topic_id(file: PartitionMetadataFile, text: str | None) -> None:
     elif topic_id is not None:
         file.record(topic_id)
         file.maybe_flush()
-
-
-def close_quietly(loaded: LoadedLog) -> None:
-    for segment in loaded.segments:
-        segment.close_quietly()
 
 
 def describe_segment(segment: Segment) -> dict[str, Any]:
@@ -135,11 +103,6 @@ def describe(loaded: LoadedLog) -> dict[str, Any]:
     }
 
 
-def is_bad_transaction_index(error: SegstoreError) -> bool:
-    """[T-25] What 4.3.1 still believes."""
-    return isinstance(error, UnsupportedFormatError) and str(error.file).endswith(".txnindex")
-
-
 def check(case: Case, folder: Path) -> bool:
     """Compare one case; False when we follow 4.4.0 in it."""
     write_files(folder, case["input_files"])
@@ -147,7 +110,7 @@ def check(case: Case, folder: Path) -> bool:
     try:
         loaded = load(case, folder)
     except SegstoreError as error:
-        if "error" not in case and is_bad_transaction_index(error):
+        if "error" not in case and is_of_later_release(error):
             return False
         if "error" not in case or not isinstance(error, expected_classes(case["error"])):
             raise
