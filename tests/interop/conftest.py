@@ -57,9 +57,7 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("dumped_partition", partitions, ids=str)
 
 
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print how many were equal, and name the others with the reason."""
     equal: Counter[str] = Counter()
     compared: Counter[str] = Counter()
