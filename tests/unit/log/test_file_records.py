@@ -134,7 +134,7 @@ def test_positions_that_are_none(log, position):
 
 
 def test_a_truncation_is_noticed_where_it_matters(log):
-    """[DUR-77] by place: what was cut behind the slice is none of its business."""
+    """[DUR-77, CON-6] by place: what was cut behind the slice is none of its business."""
     kept, cut, inside = log.slice(0, 1 << 20), log.slice(54, 1 << 20), log.slice(27, 2000)
     before = bytes(kept.read().records)
     log.truncate_to(31)
@@ -203,6 +203,19 @@ def test_checksums_are_checked_when_asked_for(log, tmp_path):
     with pytest.raises(CorruptRecordError) as caught:
         log.slice(0, 3000, check_crcs=True)
     assert (caught.value.file, caught.value.position) == (str(tmp_path / "topic-0" / LOG), size)
+
+
+def test_an_error_in_a_slice_names_its_place(log, tmp_path):
+    """Of the file, not of the bytes that were read."""
+    size = log.read(0, 1).size_bytes
+    path = tmp_path / "topic-0" / LOG
+    with path.open("r+b") as file:
+        file.seek(3 * size - 1)
+        file.write(b"x")
+    part = log.slice(0, 5000).slice(size, 3 * size)
+    with pytest.raises(CorruptRecordError) as caught:
+        list(part)
+    assert (caught.value.file, caught.value.position) == (str(path), 2 * size)
 
 
 def test_headers_on_the_way_are_checked_always(log, tmp_path):
