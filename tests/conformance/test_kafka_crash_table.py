@@ -256,11 +256,11 @@ def test_a_log_start_above_the_end_begins_the_log_anew(folder: Path, clean):
 
     assert sizes(folder) == segment(4, b"") | {
         f"0.{kind}.deleted": size
-        for kind, size in {"log": len(batches(0)), **_indexes(clean)}.items()
+        for kind, size in {"log": len(batches(0)), **_indexes(clean=clean)}.items()
     }
 
 
-def _indexes(clean: bool) -> dict[str, int]:
+def _indexes(*, clean: bool) -> dict[str, int]:
     """Of one batch: a recovery has written the last time entry."""
     return {"index": 0, "timeindex": 0 if clean else 12}
 
