@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from segstore._core import Record
     from segstore.config import LogConfig
     from segstore.errors import *  # noqa: F403
+    from segstore.log.file_records import FileRecords
     from segstore.log.log_opener import open
     from segstore.log.recovery_report import RecoveryReport
     from segstore.log.unified_log import UnifiedLog
@@ -29,6 +30,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Codec": "segstore.types",
     "FetchDataInfo": "segstore.records.fetch_data_info",
+    "FileRecords": "segstore.log.file_records",
     "Isolation": "segstore.types",
     "LogConfig": "segstore.config",
     "LogManager": "segstore.manager.log_manager",
@@ -47,6 +49,7 @@ _HOMES = {
 __all__ = [
     "Codec",
     "FetchDataInfo",
+    "FileRecords",
     "Isolation",
     "LogConfig",
     "LogManager",

@@ -768,6 +768,13 @@ class FetchedBytes:
     @property
     def first_entry_incomplete(self) -> bool: ...
 
+class SegmentSlice(NamedTuple):
+    segment: LogSegment
+    base_offset: int
+    position: int
+    size_bytes: int
+    first_entry_incomplete: bool
+
 class Recovery(NamedTuple):
     scan: ScanResult
     truncated_bytes: int
@@ -803,6 +810,17 @@ class LogSegment:
         CorruptLogError when the batches end below *max_position* and nothing was found [DUR-79].
         With *start_position*, where a batch begins, the index is not asked.
         """
+    def slice(
+        self, start_offset: int, max_size: int, max_position: int, min_one_message: bool
+    ) -> SegmentSlice | None:
+        """As read, with the bytes left in the file."""
+    def write_to(self, destination: int, position: int, size: int) -> tuple[int, bool]:
+        """One step of sending bytes to a descriptor: how many it took, whether it would block.
+
+        (0, False): a signal came. LogTruncatedError: the bytes are gone; SendError.
+        """
+    def read_into(self, buffer: Buffer, position: int) -> None:
+        """Fill a writable buffer; LogTruncatedError when the bytes are gone."""
     def translate_offset(
         self, offset: int, max_position: int = 9223372036854775807, *, start_position: int = 0
     ) -> FetchedBytes | None:

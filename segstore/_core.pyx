@@ -47,6 +47,7 @@ from segstore._cython.columns cimport *
 from segstore._cython.crc32c cimport *
 from segstore._cython.env cimport *
 from segstore._cython.env_manual_clock cimport *
+from segstore._cython.file_records cimport *
 from segstore._cython.legacy_builder cimport *
 from segstore._cython.legacy_message cimport *
 from segstore._cython.log_segment cimport *

@@ -16,56 +16,20 @@ if TYPE_CHECKING:
     from typing import Self
 
 __all__ = [
-    "STATUS_ERRORS",
-    "AlreadyExistsError",
-    "ArgumentTypeError",
-    "CloseError",
-    "ClosedError",
-    "CodecError",
-    "CodecMissingError",
-    "CorruptCheckpointError",
-    "CorruptIndexError",
-    "CorruptLogError",
-    "CorruptRecordError",
-    "CorruptSnapshotError",
-    "DiskFullError",
-    "ForkedHandleError",
-    "FsyncFailedError",
-    "IllegalArgumentError",
-    "IllegalStateError",
-    "InconsistentTopicIdError",
-    "IndexOffsetOverflowError",
-    "InternalError",
-    "InvalidEpochError",
-    "InvalidOffsetError",
-    "InvalidProducerEpochError",
-    "InvalidRecordError",
-    "InvalidTimestampError",
-    "InvalidTopicError",
-    "InvalidTxnStateError",
-    "LimitExceededError",
-    "LogLockedError",
-    "LogNotFoundError",
-    "LogPermissionError",
-    "LogReadOnlyError",
-    "LogSegmentOffsetOverflowError",
-    "LogTruncatedError",
-    "NotALogError",
-    "OffsetOutOfRangeError",
-    "OffsetsOutOfOrderError",
-    "OutOfOrderSequenceError",
-    "ReadIOError",
-    "RecordBatchTooLargeError",
-    "RecordTooLargeError",
-    "RecordTypeError",
-    "ResourceError",
-    "SegstoreError",
-    "TransactionCoordinatorFencedError",
-    "UnexpectedAppendOffsetError",
-    "UnknownTopicOrPartitionError",
-    "UnsupportedFormatError",
-    "WriteError",
-]
+    "STATUS_ERRORS", "AlreadyExistsError", "ArgumentTypeError", "CloseError", "ClosedError",
+    "CodecError", "CodecMissingError", "CorruptCheckpointError", "CorruptIndexError",
+    "CorruptLogError", "CorruptRecordError", "CorruptSnapshotError", "DiskFullError",
+    "ForkedHandleError", "FsyncFailedError", "IllegalArgumentError", "IllegalStateError",
+    "InconsistentTopicIdError", "IndexOffsetOverflowError", "InternalError", "InvalidEpochError",
+    "InvalidOffsetError", "InvalidProducerEpochError", "InvalidRecordError",
+    "InvalidTimestampError", "InvalidTopicError", "InvalidTxnStateError", "LimitExceededError",
+    "LogLockedError", "LogNotFoundError", "LogPermissionError", "LogReadOnlyError",
+    "LogSegmentOffsetOverflowError", "LogTruncatedError", "NotALogError", "OffsetOutOfRangeError",
+    "OffsetsOutOfOrderError", "OutOfOrderSequenceError", "ReadIOError", "RecordBatchTooLargeError",
+    "RecordTooLargeError", "RecordTypeError", "ResourceError", "SegstoreError", "SendError",
+    "TransactionCoordinatorFencedError", "UnexpectedAppendOffsetError",
+    "UnknownTopicOrPartitionError", "UnsupportedFormatError", "WriteError",
+]  # fmt: skip
 
 
 class SegstoreError(Exception):
@@ -360,6 +324,10 @@ class CloseError(SegstoreError, OSError):
     """A close failed; the descriptor is gone, the clean marker is not written [DUR-34]."""
 
 
+class SendError(SegstoreError, ConnectionError):
+    """What records were sent to takes no more: its peer has gone; ``os_error`` says how."""
+
+
 class InternalError(SegstoreError, RuntimeError):
     """An invariant of segstore is broken: please report it [DUR-44]."""
 
@@ -390,6 +358,8 @@ STATUS_ERRORS: dict[str, type[SegstoreError]] = {
     "WRITE_IO": WriteError,
     "FSYNC_FAILED": FsyncFailedError,
     "CLOSE_FAILED": CloseError,
+    "SEND_FAILED": SendError,
+    "LOG_TRUNCATED": LogTruncatedError,
     "CALLBACK": InternalError,
     "INTERNAL": InternalError,
 }

@@ -41,7 +41,9 @@
     X(WRITE_IO, "a write failed")                                                                                \
     X(FSYNC_FAILED, "a sync failed")                                                                             \
     X(CLOSE_FAILED, "a close failed")                                                                            \
-    X(CALLBACK, "a callback failed") /* the exception is pending in the caller's language */                     \
+    X(SEND_FAILED, "the destination takes no more")                                                              \
+    X(LOG_TRUNCATED, "the log became shorter") /* [DUR-77] */                                                    \
+    X(CALLBACK, "a callback failed")           /* the exception is pending in the caller's language */           \
     X(INTERNAL, "an invariant of segstore is broken")
 
 #define SGS_STATUS_ENUM(name, text) SGS_##name,

@@ -4,8 +4,8 @@
  * real one; a simulated disk can stand in its place, so that a crash at any instant, any failing call and a full disk can
  * be tested. No other object file imports a libc I/O symbol (tests/tidy checks it).
  *
- * Files are named relative to a directory descriptor that was opened once and is held. All functions retry EINTR, loop on
- * short reads and writes [DUR-37], and translate errno into a status [DUR-30..DUR-40] with the file name in `err`.
+ * Files are named relative to a directory descriptor that was opened once and is held. All functions but send_file retry
+ * EINTR and loop on short reads and writes [DUR-37]; all translate errno into a status [DUR-30..DUR-40] with the file name in `err`.
  * THREADS  an env is immutable; its functions may be called from any thread. */
 #ifndef SGS_IO_ENV_H
 #define SGS_IO_ENV_H
@@ -37,6 +37,13 @@ typedef struct sgs_file_info {
     uint64_t device, inode;
     bool is_directory, is_regular;
 } sgs_file_info;
+
+/* What one step of send_file came to. */
+typedef struct sgs_transfer {
+    size_t sent;      /* bytes that the destination took */
+    bool would_block; /* it does not wait, and takes no more for now */
+    bool interrupted; /* by a signal: the caller has a look at it, and may go on */
+} sgs_transfer;
 
 typedef enum sgs_lock_kind { SGS_LOCK_SHARED, SGS_LOCK_EXCLUSIVE } sgs_lock_kind;
 
@@ -75,6 +82,12 @@ struct sgs_env {
     /* write all slices, one pwritev where the system takes them at once; on failure `*written` says how far it got */
     sgs_status (*write_at)(const sgs_env *env, int fd, const char *name, const sgs_slice *slices, size_t count,
                            int64_t position, int64_t *written, sgs_error *err);
+    /* One step of handing bytes [position, position + size) to the descriptor of a socket, a pipe or another file, without
+     * taking them through this process where the system can: as many as the destination takes at once. Not even EINTR is
+     * retried: a peer may keep it waiting for ever. Nothing sent and no flag set: the file has nothing at `position`.
+     * @return SGS_SEND_FAILED when the destination takes nothing any more, SGS_READ_IO for the file */
+    sgs_status (*send_file)(const sgs_env *env, int fd, const char *name, int64_t position, size_t size,
+                            int destination, sgs_transfer *transfer, sgs_error *err);
     sgs_status (*truncate)(const sgs_env *env, int fd, const char *name, int64_t size, sgs_error *err);
     /* give disk blocks to [0, size) and make the file at least that long */
     sgs_status (*allocate_space)(const sgs_env *env, int fd, const char *name, int64_t size, sgs_error *err);

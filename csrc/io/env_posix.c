@@ -1,5 +1,5 @@
-/* env_posix.c - the real environment. No other file calls the operating system [DUR-10]; env_posix_directory.c is its
- * second half.
+/* env_posix.c - the real environment. No other file calls the operating system [DUR-10]; env_posix_directory.c and
+ * env_posix_send.c are parts of it.
  *
  * Written for Linux: open-file-description locks, fallocate, O_NOATIME and file-system magic numbers. Another system is
  * another file beside this one.
@@ -372,6 +372,7 @@ static const sgs_env posix_env = {
     .file_info = posix_file_info,
     .read_at = posix_read_at,
     .write_at = posix_write_at,
+    .send_file = sgs_posix_send_file,
     .truncate = posix_truncate,
     .allocate_space = posix_allocate_space,
     .sync_data = posix_sync_data,

@@ -56,4 +56,8 @@ sgs_status sgs_posix_file_info_at(const sgs_env *env, int directory_fd, const ch
 sgs_status sgs_posix_rename(const sgs_env *env, int directory_fd, const char *from, const char *to, sgs_error *err);
 sgs_status sgs_posix_unlink(const sgs_env *env, int directory_fd, const char *name, sgs_error *err);
 
+/* env_posix_send.c: out of a file, into what is no file of ours */
+sgs_status sgs_posix_send_file(const sgs_env *env, int fd, const char *name, int64_t position, size_t size,
+                               int destination, sgs_transfer *transfer, sgs_error *err);
+
 #endif

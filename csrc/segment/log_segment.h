@@ -84,7 +84,7 @@ typedef struct sgs_segment_fetch {
     bool found;          /* false: nothing at or above start_offset here, try the next segment */
     int64_t base_offset; /* of the first batch returned (KAFKA-17803) */
     int32_t position;    /* of that batch; not found: where the batches end */
-    int32_t size;        /* bytes appended to `out` */
+    int32_t size;        /* bytes from there on: appended to `out`, or left in the file */
     int32_t first_batch_size;
     bool first_entry_incomplete;
     bool ends_clean; /* not found: false when bytes that are no batch follow the last one */
@@ -96,7 +96,10 @@ typedef struct sgs_segment_fetch {
  *          a reason to try the next segment [DUR-79] (not in the conformance profile: Kafka goes on) */
 sgs_status sgs_log_segment_read(sgs_log_segment *segment, const sgs_segment_read *request, sgs_buffer *out,
                                 sgs_segment_fetch *fetch, sgs_error *err);
-/** [SEG-18] as read, without the bytes.
+/** [SEG-19] as read, without the bytes: `fetch->size` says how many file_records.h may send or read. */
+sgs_status sgs_log_segment_slice(sgs_log_segment *segment, const sgs_segment_read *request, sgs_segment_fetch *fetch,
+                                 sgs_error *err);
+/** [SEG-18] where the batch with `offset` is.
  *  @param start_position  as in sgs_segment_read: Kafka's FileRecords.searchForOffsetFromPosition */
 sgs_status sgs_log_segment_translate_offset(sgs_log_segment *segment, int64_t offset, int32_t start_position,
                                             int64_t max_position, sgs_segment_fetch *fetch, sgs_error *err);

@@ -127,15 +127,16 @@ static int64_t visible_bytes(const sgs_segment_read *request, const sgs_batch_he
     return bound - header->position < adjusted ? bound - header->position : adjusted;
 }
 
-static sgs_status read_into(sgs_log_segment *segment, const sgs_segment_read *request, sgs_buffer *out,
-                            sgs_segment_fetch *fetch, sgs_error *err)
+/* `out` is the walk's window too; with `takes_bytes` they are in it afterwards. */
+static sgs_status find_slice(sgs_log_segment *segment, const sgs_segment_read *request, bool takes_bytes,
+                             sgs_buffer *out, sgs_segment_fetch *fetch, sgs_error *err)
 {
     const bool no_bytes = request->max_position < 0 || (request->max_size == 0 && !request->min_one_message);
     sgs_segment_walk walk;
     sgs_batch_header header;
     bool found;
     sgs_status status = find_batch(&walk, segment, request->start_offset, request->start_position,
-                                   no_bytes ? 0 : (size_t)request->max_size, out, &header, &found, err);
+                                   no_bytes || !takes_bytes ? 0 : (size_t)request->max_size, out, &header, &found, err);
     if (status != SGS_OK)
         return status;
     if (!found)
@@ -148,7 +149,8 @@ static sgs_status read_into(sgs_log_segment *segment, const sgs_segment_read *re
         if (request->max_position < header.position)
             return fail_bound(segment, request->max_position, header.position, err);
         const int64_t size = visible_bytes(request, &header, walk.end);
-        status = sgs_segment_walk_take(&walk, header.position, (size_t)size, err);
+        if (takes_bytes)
+            status = sgs_segment_walk_take(&walk, header.position, (size_t)size, err);
         if (status != SGS_OK)
             return status;
         described.size = (int32_t)size;
@@ -158,16 +160,32 @@ static sgs_status read_into(sgs_log_segment *segment, const sgs_segment_read *re
     return SGS_OK;
 }
 
+static sgs_status check_max_size(const sgs_log_segment *segment, const sgs_segment_read *request, sgs_error *err)
+{
+    if (request->max_size >= 0)
+        return SGS_OK;
+    sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "a maximum size of %" PRId32 " is negative", request->max_size);
+    return sgs_segment_fail_in_log(segment, err);
+}
+
 sgs_status sgs_log_segment_read(sgs_log_segment *segment, const sgs_segment_read *request, sgs_buffer *out,
                                 sgs_segment_fetch *fetch, sgs_error *err)
 {
     const size_t before = out->size;
-    if (request->max_size < 0) {
-        sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "a maximum size of %" PRId32 " is negative", request->max_size);
-        return sgs_segment_fail_in_log(segment, err);
-    }
-    const sgs_status status = read_into(segment, request, out, fetch, err);
+    SGS_TRY(check_max_size(segment, request, err));
+    const sgs_status status = find_slice(segment, request, true, out, fetch, err);
     out->size = before + (status == SGS_OK ? (size_t)fetch->size : 0);
+    return status;
+}
+
+sgs_status sgs_log_segment_slice(sgs_log_segment *segment, const sgs_segment_read *request, sgs_segment_fetch *fetch,
+                                 sgs_error *err)
+{
+    sgs_buffer window;
+    SGS_TRY(check_max_size(segment, request, err));
+    sgs_buffer_init(&window, sgs_env_memory(segment->context->env));
+    const sgs_status status = find_slice(segment, request, false, &window, fetch, err);
+    sgs_buffer_deinit(&window);
     return status;
 }
 

@@ -25,6 +25,11 @@ cdef extern from "io/env.h" nogil:
         bint is_directory
         bint is_regular
 
+    ctypedef struct sgs_transfer:
+        size_t sent
+        c_bool would_block
+        c_bool interrupted
+
     ctypedef enum sgs_lock_kind:
         SGS_LOCK_SHARED
         SGS_LOCK_EXCLUSIVE

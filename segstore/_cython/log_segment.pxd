@@ -57,6 +57,8 @@ cdef extern from "segment/log_segment.h" nogil:
 
     sgs_status sgs_log_segment_read(sgs_log_segment *segment, const sgs_segment_read *request, sgs_buffer *out,
                                     sgs_segment_fetch *fetch, sgs_error *err)
+    sgs_status sgs_log_segment_slice(sgs_log_segment *segment, const sgs_segment_read *request,
+                                     sgs_segment_fetch *fetch, sgs_error *err)
     sgs_status sgs_log_segment_translate_offset(sgs_log_segment *segment, int64_t offset, int32_t start_position,
                                                 int64_t max_position, sgs_segment_fetch *fetch, sgs_error *err)
     sgs_status sgs_log_segment_read_next_offset(sgs_log_segment *segment, int64_t *next_offset, c_bool *ends_clean,

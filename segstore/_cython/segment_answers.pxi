@@ -7,6 +7,14 @@ cdef object timestamp_and_offset(const sgs_found_timestamp *found):
     return FileTimestampAndOffset(found.timestamp, found.offset, leader_epoch)
 
 
+class SegmentSlice(NamedTuple):
+    segment: object
+    base_offset: int
+    position: int
+    size_bytes: int
+    first_entry_incomplete: bool
+
+
 @cython.no_gc_clear
 cdef class _SegmentAnswers(_Handle):
     """The part of `LogSegment` that asks and changes nothing."""
@@ -194,3 +202,57 @@ cdef class _SegmentAnswers(_Handle):
         finally:
             self.leave()
         return timestamp_and_offset(&found)
+
+    def slice(self, int64_t start_offset, int32_t max_size, int64_t max_position, bint min_one_message):
+        """As `read`, with the bytes left in the file; None [SEG-19]."""
+        cdef sgs_segment_read request
+        cdef sgs_segment_fetch fetch
+        cdef sgs_error err
+        cdef sgs_status status
+        request.start_offset = start_offset
+        request.max_size = max_size
+        request.max_position = max_position
+        request.min_one_message = min_one_message
+        request.start_position = 0
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_slice(self.segment, &request, &fetch, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        if not fetch.found:
+            return None
+        return SegmentSlice(self, fetch.base_offset, fetch.position, fetch.size, bool(fetch.first_entry_incomplete))
+
+    def write_to(self, int destination, int64_t position, int64_t size):
+        """One step of sending bytes to a descriptor: (how many it took, whether it takes no more for now)."""
+        cdef sgs_transfer transfer
+        cdef sgs_error err
+        cdef sgs_status status
+        if size <= 0:
+            return 0, False
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_file_records_write_to(
+                    self.segment, position, <size_t>size, destination, &transfer, &err
+                )
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return transfer.sent, bool(transfer.would_block)
+
+    def read_into(self, unsigned char[::1] buffer not None, int64_t position):
+        """Fill *buffer* with the bytes from *position* on."""
+        cdef uint8_t *start = &buffer[0] if buffer.shape[0] > 0 else NULL
+        cdef size_t size = <size_t>buffer.shape[0]
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_file_records_read_into(self.segment, position, start, size, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from segstore.config import MAX_INT
 from segstore.errors import (
@@ -15,6 +15,7 @@ from segstore.errors import (
 )
 from segstore.log.checkpoints import LogState
 from segstore.log.log_tail import LogTail
+from segstore.log.segment import Segment
 from segstore.log.snapshot_files import remove_snapshots_above, remove_snapshots_at
 from segstore.log.transaction_index import (
     AbortedTransaction,
@@ -24,10 +25,9 @@ from segstore.log.transaction_index import (
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
-    from segstore._core import Directory, FetchedBytes
-    from segstore.log.segment import Segment
+    from segstore._core import Directory, FetchedBytes, SegmentSlice
 
 NO_BYTES_VISIBLE: Final = -1
 
@@ -53,7 +53,13 @@ class LocalLog(LogTail):
     # ---- read ------------------------------------------------------------------------------------
 
     def fetch(
-        self, start_offset: int, max_length: int, bound: LogOffsetMetadata, *, min_one_message: bool
+        self,
+        start_offset: int,
+        max_length: int,
+        bound: LogOffsetMetadata,
+        *,
+        min_one_message: bool,
+        take: Callable[..., Any] = Segment.read,
     ) -> tuple[LogOffsetMetadata, FetchedBytes | None]:
         """Return bytes of one segment from the batch that holds *start_offset* on [LOC-6].
 
@@ -67,6 +73,8 @@ class LocalLog(LogTail):
             Where visible data ends, with its place.
         min_one_message : bool
             See *max_length*.
+        take : callable
+            ``Segment.read``; `slice` gives another one.
 
         Returns
         -------
@@ -94,7 +102,7 @@ class LocalLog(LogTail):
             return self.fetch(start_offset, 1, end, min_one_message=False)[0], None
         while segment is not None:
             max_position = self.max_position(segment, bound)
-            fetched = segment.read(start_offset, max_length, max_position, min_one_message)
+            fetched = take(segment, start_offset, max_length, max_position, min_one_message)
             if fetched is not None:
                 base = segment.base_offset
                 return LogOffsetMetadata(fetched.base_offset, base, fetched.position), fetched
@@ -102,6 +110,15 @@ class LocalLog(LogTail):
             self.check_no_gap(segment, following)
             segment = following
         return self.log_end, None
+
+    def slice(
+        self, start_offset: int, max_length: int, bound: LogOffsetMetadata, *, min_one_message: bool
+    ) -> tuple[LogOffsetMetadata, SegmentSlice | None]:
+        """As `fetch`, with the bytes left where they are."""
+        found = self.fetch(
+            start_offset, max_length, bound, min_one_message=min_one_message, take=Segment.slice
+        )
+        return cast("tuple[LogOffsetMetadata, SegmentSlice | None]", found)
 
     def check_no_gap(self, segment: Segment, following: Segment | None) -> None:
         """Never step silently over records that are missing between two segments [DUR-79].
@@ -183,7 +200,8 @@ class LocalLog(LogTail):
         position = last.size_bytes if cut is None else cut.position
         max_segment_ms = self._draw_max_segment_ms()
         log_end = LogOffsetMetadata(offset, last.base_offset, position)
-        self._note_cut(offset if cut is None else min(offset, cut.base_offset))
+        first_cut = offset if cut is None else min(offset, cut.base_offset)
+        self._note_cut(LogOffsetMetadata(first_cut, last.base_offset, position))
         self._is_cutting = True
         self._active = last
         self._max_segment_ms = max_segment_ms
@@ -228,7 +246,8 @@ class LocalLog(LogTail):
     def truncate_fully_and_start_at(self, offset: int) -> list[Segment]:
         """Take out everything and begin an empty log at *offset* [LOC-15, DUR-18]."""
         removed = list(self.segments)
-        self._note_cut(removed[0].base_offset)
+        first_offset = removed[0].base_offset
+        self._note_cut(LogOffsetMetadata(first_offset, first_offset, 0))
         self._is_cutting = True
         self._take_out(reversed(removed))
         self.directory.sync()
@@ -240,9 +259,9 @@ class LocalLog(LogTail):
         remove_snapshots_above(self.directory, -1)
         return removed
 
-    def _note_cut(self, offset: int) -> None:
+    def _note_cut(self, place: LogOffsetMetadata) -> None:
         """Tell readers, before anything goes, what may not be the same any more [DUR-77]."""
-        self._cuts.append(offset)
+        self._cuts.append(place)
         self.generation += 1
 
     def check_not_cut(self, cuts_done: int, next_offset: int) -> None:
@@ -261,13 +280,21 @@ class LocalLog(LogTail):
         LogTruncatedError
             They, or others in their place, are not those that a reader asked for.
         """
-        cut = min(self._cuts[cuts_done:], default=next_offset)
-        if cut < next_offset:
-            raise LogTruncatedError(
-                f"the log was truncated to {cut} while it was read up to {next_offset}",
-                found=f"a truncation to {cut}",
-                expected=f"records up to {next_offset - 1}",
-            )
+        cuts = self._cuts[cuts_done:]
+        if cuts and (cut := min(cuts).message_offset) < next_offset:
+            raise _truncated(cut, f"up to {next_offset}")
+
+    def check_place_not_cut(
+        self, cuts_done: int, segment_base_offset: int, end_position: int
+    ) -> None:
+        """Raise when bytes below *end_position* of that segment were cut [DUR-77].
+
+        As `check_not_cut`, for who knows where his records end and not at which offset.
+        """
+        for cut in self._cuts[cuts_done:]:
+            place = cut.segment_base_offset, cut.relative_position_in_segment
+            if place < (segment_base_offset, end_position):
+                raise _truncated(cut.message_offset, f"in the segment {segment_base_offset}")
 
     def delete_segments(self, segments: list[Segment]) -> None:
         """Take out *segments*, the oldest ones; their files go after ``file.delete.delay.ms``.
@@ -308,6 +335,14 @@ class LocalLog(LogTail):
         """Let go of all files and write nothing [SEG-52]."""
         for segment in self.segments:
             segment.close_quietly()
+
+
+def _truncated(cut: int, where: str) -> LogTruncatedError:
+    return LogTruncatedError(
+        f"the log was truncated to {cut} while it was read {where}",
+        found=f"a truncation to {cut}",
+        expected=f"records {where}",
+    )
 
 
 def out_of_range(offset: int, first: int, last: int, directory: Directory) -> OffsetOutOfRangeError:

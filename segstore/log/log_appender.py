@@ -19,7 +19,7 @@ from segstore.errors import (
 from segstore.log import arguments
 from segstore.log.checkpoints import LogState
 from segstore.log.log_loader import write_state
-from segstore.log.timestamp_reader import TimestampReader
+from segstore.log.slice_reader import SliceReader
 from segstore.records.record_builder import build_batches
 from segstore.types import LogAppendInfo
 
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from segstore.records.memory_records import MemoryRecords
 
 
-class LogAppender(TimestampReader):
+class LogAppender(SliceReader):
     """What appends to a log; `UnifiedLog` adds everything else.
 
     One thread at a time, under the append lock; syncs happen outside it.

@@ -65,7 +65,7 @@ class LogTail:
         self.generation = 0
         self.cuts_done = 0
         self.may_have_gaps = False
-        self._cuts: list[int] = []
+        self._cuts: list[LogOffsetMetadata] = []
         self._context = context
         self._background = background
         self._awaiting_deletion: dict[int, Segment] = {}

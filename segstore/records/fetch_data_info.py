@@ -16,6 +16,7 @@ from segstore.records.columns import (
 )
 from segstore.records.compression import codec_table
 from segstore.records.memory_records import batches_of
+from segstore.records.transferable_channel import TransferableRecords
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
     from segstore._core import AbortedTransactions, BatchHeaders, CodecTable, Record
     from segstore.records.record_batch import RecordBatch
+    from segstore.records.transferable_channel import TransferableChannel
     from segstore.types import LogOffsetMetadata
 
 __all__ = ["FetchDataInfo"]
@@ -31,7 +33,7 @@ __all__ = ["FetchDataInfo"]
 Piece = TypeVar("Piece")
 
 
-class FetchDataInfo:
+class FetchDataInfo(TransferableRecords):
     """The answer to one read; owns its bytes and outlives the log.
 
     The bytes begin with the batch that holds the requested offset, so they may hold records below
@@ -111,6 +113,10 @@ class FetchDataInfo:
     def size_bytes(self) -> int:
         """Bytes read, those of a cut batch at the end included."""
         return self._records.nbytes
+
+    def transfer_to(self, channel: TransferableChannel, position: int, count: int) -> int:
+        """Send up to *count* bytes from *position* on in one step; 0 = none is taken for now."""
+        return channel.write(self._records[position : position + count])
 
     @property
     def headers(self) -> BatchHeaders:

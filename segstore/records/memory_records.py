@@ -8,6 +8,7 @@ from segstore._core import iterate_records, scan_batches
 from segstore.errors import ArgumentTypeError, IllegalArgumentError
 from segstore.records.compression import codec_table
 from segstore.records.record_batch import RecordBatch
+from segstore.records.transferable_channel import TransferableRecords
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from segstore._core import BatchHeaders, CodecTable, Record
+    from segstore.records.transferable_channel import TransferableChannel
 
 __all__ = ["MemoryRecords", "batches_of"]
 
@@ -34,7 +36,7 @@ def batches_of(
         yield RecordBatch(header, data[start:end], codecs, topic=topic, partition=partition)
 
 
-class MemoryRecords:
+class MemoryRecords(TransferableRecords):
     """Whole batches in a buffer, checked once.
 
     Parameters
@@ -82,6 +84,10 @@ class MemoryRecords:
     def size_bytes(self) -> int:
         """Bytes of the whole batches."""
         return self._data.nbytes
+
+    def transfer_to(self, channel: TransferableChannel, position: int, count: int) -> int:
+        """Send up to *count* bytes from *position* on in one step; 0 = none is taken for now."""
+        return channel.write(self._data[position : position + count])
 
     def batches(self) -> Iterator[RecordBatch]:
         """Yield the batches."""

@@ -36,6 +36,9 @@ static sgs_status fail(const memory_env *memory, memory_env_call call, const cha
     case MEMORY_ENV_close:
         status = SGS_CLOSE_FAILED;
         break;
+    case MEMORY_ENV_send_file:
+        status = SGS_SEND_FAILED;
+        break;
     case MEMORY_ENV_lock:
         status = os_error == EAGAIN ? SGS_LOCKED : sgs_os_error_status(os_error, SGS_WRITE_IO);
         break;
@@ -206,6 +209,14 @@ static sgs_status memory_write_at(const sgs_env *env, int fd, const char *name, 
             return sgs_fail_os(err, SGS_DISK_FULL, ENOSPC, "write the file", name);
     }
     return SGS_OK;
+}
+
+static sgs_status memory_send_file(const sgs_env *env, int fd, const char *name, int64_t position, size_t size,
+                                   int destination, sgs_transfer *transfer, sgs_error *err)
+{
+    *transfer = (sgs_transfer){ .sent = 0 };
+    FAIL_HERE(send_file, name);
+    return of(env)->base->send_file(of(env)->base, fd, name, position, size, destination, transfer, err);
 }
 
 static sgs_status memory_truncate(const sgs_env *env, int fd, const char *name, int64_t size, sgs_error *err)

@@ -1,0 +1,117 @@
+"""Fetches whose bytes stay in the file, to be sent without a copy.
+
+Source: [RD-1, RD-6, SEG-19..SEG-21, DUR-79].
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from segstore.config import MAX_INT
+from segstore.errors import SegstoreError
+from segstore.log.arguments import flag, integer, natural
+from segstore.log.file_records import FileRecords
+from segstore.log.local_log import out_of_range
+from segstore.log.timestamp_reader import TimestampReader
+from segstore.records.fetch_data_info import FetchDataInfo
+from segstore.types import Isolation
+
+if TYPE_CHECKING:
+    from segstore._core import SegmentSlice
+
+
+class SliceReader(TimestampReader):
+    """What finds records and leaves them where they are."""
+
+    def slice(
+        self,
+        offset: int,
+        max_bytes: int,
+        isolation: Isolation | str = Isolation.LOG_END,
+        *,
+        min_one_message: bool = True,
+        check_crcs: bool = False,
+    ) -> FileRecords:
+        """Find what `read` would return and leave it in the file, to be sent as it is.
+
+        Parameters
+        ----------
+        offset, max_bytes, isolation, min_one_message
+            As in `read`, with Kafka's semantics of one fetch from one segment.
+        check_crcs : bool
+            Check all whole batches, their CRC too, before anything can go out; else only the
+            headers on the way to the first batch are looked at, as in a fetch [DUR-79].
+
+        Returns
+        -------
+        FileRecords
+            ``write_to`` sends it to a socket, pipe or file without a copy through this process.
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            *offset* is below the log start or above the log end.
+        CorruptRecordError
+            With *check_crcs*: a batch is damaged.
+
+        Source: Kafka ``UnifiedLog.read``, ``FileRecords.slice``.
+        """
+        self._require_open()
+        offset, max_bytes = integer("offset", offset), natural("max_bytes", max_bytes)
+        flag("min_one_message", min_one_message)
+        flag("check_crcs", check_crcs)
+        local_log = self._local_log
+        cuts_done = local_log.cuts_done
+        bound, view = self._bound(isolation)
+        if offset < self._log_start_offset:
+            end = self.log_end_offset
+            raise out_of_range(offset, self._log_start_offset, end, local_log.directory)
+        try:
+            metadata, found = local_log.slice(
+                offset, min(max_bytes, MAX_INT), bound, min_one_message=min_one_message
+            )
+            if found is not None and check_crcs:
+                _check_batches(found)
+        except SegstoreError:
+            local_log.check_not_cut(cuts_done, bound.message_offset)
+            raise
+        if view is not None and view.damage is not None and offset >= bound.message_offset:
+            raise view.damage.error()
+        topic, partition = self.topic_partition
+        describe = partial(
+            FetchDataInfo,
+            fetch_offset_metadata=metadata,
+            start_offset=offset,
+            first_entry_incomplete=found is not None and found.first_entry_incomplete,
+            end_offset=bound.message_offset,
+            aborted=None if view is None else view.aborted_from(offset),
+            codecs=self._codecs,
+            topic=topic,
+            partition=partition,
+            file=None if found is None else self._file_of(metadata),
+        )
+        return FileRecords(
+            None if found is None else found.segment,
+            metadata.relative_position_in_segment,
+            0 if found is None else found.size_bytes,
+            check_not_cut=partial(
+                local_log.check_place_not_cut, cuts_done, metadata.segment_base_offset
+            ),
+            describe=describe,
+            fetch_offset_metadata=metadata,
+            first_entry_incomplete=found is not None and found.first_entry_incomplete,
+        )
+
+
+def _check_batches(found: SegmentSlice) -> None:
+    """Check the whole batches, which end where the slice does or are followed by part of one."""
+    _, result = found.segment.scan(
+        start_position=found.position,
+        end_position=found.position + found.size_bytes,
+        check_order=True,
+        expected_offset=found.base_offset,
+        table=False,
+    )
+    if result.why is not None:
+        raise result.why
