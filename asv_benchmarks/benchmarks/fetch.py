@@ -84,3 +84,27 @@ class ManySegments(Comparison):
     def teardown(self, *parameters: object) -> None:
         self.log.close()
         super().teardown(*parameters)
+
+
+class Slice(ManySegments):
+    """``log.slice`` at a random offset: where the records are, nothing read of them yet.
+
+    Against Kafka's ``UnifiedLog.read``, which gives the same.
+    """
+
+    warm_up_rounds = 4
+
+    def setup(self) -> None:
+        self.make_log()
+
+    def ours(self) -> Cost:
+        return cost_of(self._slice)
+
+    def theirs(self) -> Cost:
+        return kafka_log().cost("read", PROFILE.lookups, 1024 * 1024)
+
+    def _slice(self) -> float:
+        chooser, find, end = random.Random(SEED), self.log.slice, self.log.log_end_offset
+        for _ in range(PROFILE.lookups):
+            find(chooser.randrange(end), 1024 * 1024)
+        return PROFILE.lookups
