@@ -779,6 +779,11 @@ class Recovery(NamedTuple):
     scan: ScanResult
     truncated_bytes: int
 
+class RecoveredBatches(NamedTuple):
+    taken: int
+    last_indexed_position: int
+    error: SegstoreError | None
+
 @disjoint_base
 class LogSegment:
     """csrc/segment/log_segment.h; log/segment.py subclasses it with empty ``__slots__``.
@@ -865,6 +870,13 @@ class LogSegment:
         previous_epoch: int = -1,
         table: bool = True,
     ) -> tuple[BatchHeaders, Recovery]: ...
+    def begin_recovery(self) -> None:
+        """Kafka's recovery, step by step; `recover` does it in one."""
+    def recover_batches(
+        self, headers: BatchHeaders, last_indexed_position: int
+    ) -> RecoveredBatches: ...
+    def end_recovery(self, valid_bytes: int) -> int:
+        """Returns the bytes cut."""
     def rewrite(self, position: int) -> None: ...
     def truncate_to(self, offset: int) -> int: ...
     def on_become_inactive(self) -> None: ...

@@ -66,7 +66,8 @@ sgs_status sgs_time_index_lookup(const sgs_time_index *index, int64_t timestamp,
         sgs_abstract_index_search(&index->base, entries, timestamp, SGS_INDEX_KEY, SGS_LARGEST_LOWER_BOUND, &slot, err);
     if (status == SGS_OK && slot >= 0) {
         found = entry_at(index, (uint32_t)slot);
-        if (found.offset < index->base.base_offset) /* no checksum: an impossible entry is all that shows [DUR-53] */
+        if (index->base.grow_in_steps && found.offset < index->base.base_offset) /* no checksum: an impossible entry is
+                                                                                  * all that shows [DUR-53] */
             status = sgs_fail_at(err, SGS_CORRUPT_INDEX, slot * SGS_TIME_INDEX_ENTRY_BYTES,
                                  "an offset at or above the base offset", "%" PRId64 " in entry %" PRId64, found.offset,
                                  slot);

@@ -18,8 +18,10 @@ typedef struct sgs_segment_context {
     const sgs_env *env;
     int directory_fd;
     bool writable;
-    bool kafka_profile; /* [DUR-62] indexes at full size at once, Kafka's limits when scanning */
-    bool heap_indexes;  /* [DUR-27] */
+    /* [DUR-62] no Port note of the specification: indexes at full size at once and believed as they are found, a full one or
+     * offsets that do not increase fail, order is not checked, damage behind the last batch fails the look for the end */
+    bool kafka_profile;
+    bool heap_indexes; /* [DUR-27] */
     bool preallocate;
     uint32_t index_interval_bytes; /* index.interval.bytes */
     uint32_t max_index_bytes;      /* segment.index.bytes */
@@ -59,6 +61,7 @@ sgs_status sgs_log_segment_open(const sgs_segment_context *context, int64_t base
  *  sum of size_bytes must equal the slices' bytes. Index entries stop silently when an index is full or stale (SEG-27 port).
  *  Unflushed records are counted. On a failed write the file is cut back to its old end [DUR-32]; when that fails
  *  too, *poisoned is true and the segment refuses further appends.
+ *  With kafka_profile offsets may go back, and an index that refuses an entry fails the append, whose bytes stay [SEG-10].
  *  @return SGS_OK; before anything is written: SGS_SEGMENT_OFFSET_OVERFLOW, SGS_INVALID_OFFSET (offsets that do not
  *          increase, from the last one of the segment on), SGS_CORRUPT_LOG (the segment ends in bytes that are no batch),
  *          SGS_ILLEGAL_ARGUMENT (size above 2^31 - 1), SGS_ILLEGAL_STATE (sealed, read-only, poisoned), and what loading
@@ -146,6 +149,18 @@ typedef struct sgs_recovery {
  *  A full index stops taking entries (SEG-41 port). With cut false and bad bytes found nothing on disk is changed. */
 sgs_status sgs_log_segment_recover(sgs_log_segment *segment, const sgs_scan_options *options, bool cut,
                                    sgs_batch_table *table, sgs_recovery *recovery, sgs_error *err);
+/** [SEG-40.1] Kafka's recovery in its own steps [DUR-62]: empty both indexes, at their full size. */
+sgs_status sgs_log_segment_begin_recovery(sgs_log_segment *segment, sgs_error *err);
+/** [SEG-40.2, SEG-41] Take the next good batches, in file order, into the indexes.
+ *  @param last_indexed_position  of the last batch that got an entry, 0 at first; written in every case
+ *  @param taken  how many of the rows were taken; written in every case
+ *  @return SGS_SEGMENT_OFFSET_OVERFLOW; SGS_INVALID_OFFSET for offsets that do not increase; SGS_ILLEGAL_ARGUMENT for an
+ *          index that is full; SGS_ILLEGAL_STATE */
+sgs_status sgs_log_segment_recover_batches(sgs_log_segment *segment, const sgs_batch_header *rows, size_t rows_count,
+                                           int64_t *last_indexed_position, size_t *taken, sgs_error *err);
+/** [SEG-40.3] Cut the .log behind the last batch taken; final time entry; trim both indexes. */
+sgs_status sgs_log_segment_end_recovery(sgs_log_segment *segment, int32_t valid_bytes, int32_t *truncated_bytes,
+                                        sgs_error *err);
 /** [DUR-36] Write bytes [position, size) again in place and fsync, since a clean page may not be on disk. */
 sgs_status sgs_log_segment_rewrite(sgs_log_segment *segment, int64_t position, sgs_error *err);
 

@@ -128,6 +128,11 @@ sgs_status sgs_index_builder_write(const sgs_index_builder *builder, sgs_log_seg
 /** Scan the segment and make both indexes anew: for stale or damaged ones [DUR-25]. */
 sgs_status sgs_segment_rebuild_indexes(sgs_log_segment *segment, sgs_error *err);
 
+/* ---- recovery.c ---- */
+
+/** Cut the .log behind the last good batch, and sync it [DUR-17]. */
+sgs_status sgs_segment_cut_tail(sgs_log_segment *segment, int32_t valid_bytes, sgs_error *err);
+
 /* ---- segment_scan.c ---- */
 
 /* Called with the rows of each window. */

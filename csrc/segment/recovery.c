@@ -7,7 +7,7 @@
 
 #include "segment/log_segment_internal.h"
 
-static sgs_status cut_tail(sgs_log_segment *segment, int32_t valid_bytes, sgs_error *err)
+sgs_status sgs_segment_cut_tail(sgs_log_segment *segment, int32_t valid_bytes, sgs_error *err)
 {
     const sgs_env *env = segment->context->env;
     char name[SGS_SEGMENT_NAME_BYTES];
@@ -20,6 +20,9 @@ static sgs_status cut_tail(sgs_log_segment *segment, int32_t valid_bytes, sgs_er
     if (status != SGS_OK)
         return status;
     atomic_store_explicit(&segment->size, valid_bytes, memory_order_release);
+    segment->next_offset = valid_bytes == 0 ? segment->base_offset : -1;
+    if (valid_bytes == 0)
+        atomic_store_explicit(&segment->first_batch_timestamp, INT64_MIN, memory_order_relaxed);
     status = env->sync_file(env, fd, name, err);
     if (status != SGS_OK)
         atomic_store_explicit(&segment->poisoned, true, memory_order_relaxed); /* [DUR-35] */
@@ -32,13 +35,10 @@ static sgs_status write_results(sgs_log_segment *segment, const sgs_index_builde
     const int32_t size = sgs_log_segment_size(segment);
     const int32_t valid_bytes = (int32_t)recovery->scan.valid_bytes;
     if (valid_bytes < size) {
-        const sgs_status status = cut_tail(segment, valid_bytes, err);
+        const sgs_status status = sgs_segment_cut_tail(segment, valid_bytes, err);
         if (status != SGS_OK)
             return status;
         recovery->truncated_bytes = size - valid_bytes;
-        segment->next_offset = valid_bytes == 0 ? segment->base_offset : -1;
-        if (valid_bytes == 0)
-            atomic_store_explicit(&segment->first_batch_timestamp, INT64_MIN, memory_order_relaxed);
     }
     sgs_error ignored; /* derived files never decide whether data is kept [DUR-8, DUR-57]; seal or close tries again */
     recovery->indexes_written = sgs_index_builder_write(builder, segment, &ignored) == SGS_OK;

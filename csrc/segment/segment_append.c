@@ -1,7 +1,8 @@
 /* segment_append.c - write whole batches at the end [SEG-5, DUR-12].
  *
  * ORDER  refuse what cannot be; write all bytes with one pwritev; publish the size; then the index entries [CON-4]. An index
- *        that is full or cannot grow takes no more entries and fails nothing (SEG-27 port, DUR-25). */
+ *        that is full or cannot grow takes no more entries and fails nothing (SEG-27 port, DUR-25). For Kafka it fails the
+ *        append, with the bytes in the file, and so does an entry that does not increase [SEG-10, DUR-62]. */
 #include <inttypes.h>
 
 #include "segment/log_segment_internal.h"
@@ -33,12 +34,12 @@ static sgs_status know_next_offset(sgs_log_segment *segment, sgs_error *err)
 {
     int64_t next_offset;
     bool ends_clean;
-    if (segment->next_offset >= 0)
+    if (segment->next_offset >= 0 || segment->context->kafka_profile)
         return SGS_OK;
     const sgs_status status = sgs_log_segment_read_next_offset(segment, &next_offset, &ends_clean, err);
     if (status != SGS_OK)
         return status;
-    if (!ends_clean && !segment->context->kafka_profile)
+    if (!ends_clean)
         return sgs_fail(err, SGS_CORRUPT_LOG, "bytes that are no batch lie behind offset %" PRId64, next_offset - 1);
     segment->next_offset = next_offset;
     return SGS_OK;
@@ -49,8 +50,9 @@ static sgs_status know_next_offset(sgs_log_segment *segment, sgs_error *err)
 static sgs_status check_offsets(const sgs_log_segment *segment, const sgs_batch_header *rows, size_t rows_count,
                                 sgs_error *err)
 {
+    const bool kafka_profile = segment->context->kafka_profile; /* looks at the last batch, for its offset to fit */
     int64_t previous = segment->next_offset - 1;
-    for (size_t i = 0; i < rows_count; ++i) {
+    for (size_t i = kafka_profile && rows_count > 0 ? rows_count - 1 : 0; i < rows_count; ++i) {
         int32_t relative_offset;
         const int64_t base_offset = rows[i].base_offset;
         const int64_t last_offset = rows[i].last_offset;
@@ -58,7 +60,7 @@ static sgs_status check_offsets(const sgs_log_segment *segment, const sgs_batch_
             return sgs_fail(err, SGS_SEGMENT_OFFSET_OVERFLOW,
                             "offset %" PRId64 " does not fit a segment with base offset %" PRId64, last_offset,
                             segment->base_offset);
-        if (last_offset <= previous || (base_offset <= previous && !segment->context->kafka_profile))
+        if (!kafka_profile && (last_offset <= previous || base_offset <= previous))
             return sgs_fail(err, SGS_INVALID_OFFSET, "offsets %" PRId64 " to %" PRId64 " come after %" PRId64,
                             base_offset, last_offset, previous);
         previous = last_offset;
@@ -109,35 +111,38 @@ static bool takes_entries(const sgs_log_segment *segment)
            !sgs_offset_index_is_full(&segment->offset_index) && !sgs_time_index_is_full(&segment->time_index);
 }
 
-static void add_entries(sgs_log_segment *segment, int64_t last_offset, int32_t position,
-                        sgs_timestamp_offset max_timestamp)
+static sgs_status add_entries(sgs_log_segment *segment, int64_t last_offset, int32_t position,
+                              sgs_timestamp_offset max_timestamp, sgs_error *err)
 {
     const sgs_env *env = segment->context->env;
     char name[SGS_SEGMENT_NAME_BYTES];
-    sgs_error
-        why; /* the index marks itself as stale when it cannot grow; anything else means that it is not what it was */
     sgs_segment_name(segment, SGS_FILE_INDEX, name);
-    sgs_status status = sgs_offset_index_append(&segment->offset_index, env, name, last_offset, position, &why);
-    if (status == SGS_OK) {
-        sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
-        status = sgs_time_index_maybe_append(&segment->time_index, env, name, max_timestamp.timestamp,
-                                             max_timestamp.offset, false, &why);
-    }
+    const sgs_status status = sgs_offset_index_append(&segment->offset_index, env, name, last_offset, position, err);
     if (status != SGS_OK)
-        sgs_segment_note_damage(segment);
+        return status;
+    sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
+    return sgs_time_index_maybe_append(&segment->time_index, env, name, max_timestamp.timestamp, max_timestamp.offset,
+                                       false, err);
 }
 
 /* [SEG-5.5] one decision a batch: the entry is made before the batch's own bytes are counted */
-static void index_batches(sgs_log_segment *segment, const sgs_batch_header *rows, size_t rows_count, int32_t position,
-                          sgs_timestamp_offset max_timestamp)
+static sgs_status index_batches(sgs_log_segment *segment, const sgs_batch_header *rows, size_t rows_count,
+                                int32_t position, sgs_timestamp_offset max_timestamp, sgs_error *err)
 {
+    const bool kafka_profile = segment->context->kafka_profile;
     const uint32_t interval = segment->context->index_interval_bytes;
     sgs_timestamp_offset running = max_timestamp;
+    sgs_status status = SGS_OK;
     for (size_t i = 0; i < rows_count; ++i) {
         if (rows[i].max_timestamp > running.timestamp)
             running = (sgs_timestamp_offset){ .timestamp = rows[i].max_timestamp, .offset = rows[i].last_offset };
-        if (segment->bytes_since_last_index_entry > interval && takes_entries(segment)) {
-            add_entries(segment, rows[i].last_offset, position, running);
+        if (segment->bytes_since_last_index_entry > interval && (kafka_profile || takes_entries(segment))) {
+            status = add_entries(segment, rows[i].last_offset, position, running, err);
+            if (status != SGS_OK && kafka_profile)
+                break;
+            if (status != SGS_OK) /* one that cannot grow is stale; anything else means that it is not what it was */
+                sgs_segment_note_damage(segment);
+            status = SGS_OK;
             segment->bytes_since_last_index_entry = 0;
         }
         position += rows[i].size_bytes;
@@ -145,6 +150,7 @@ static void index_batches(sgs_log_segment *segment, const sgs_batch_header *rows
     }
     if (running.timestamp > max_timestamp.timestamp)
         sgs_segment_set_max_timestamp(segment, running);
+    return status;
 }
 
 static int64_t count_records(const sgs_batch_header *rows, size_t rows_count)
@@ -189,6 +195,5 @@ sgs_status sgs_log_segment_append(sgs_log_segment *segment, const sgs_slice *sli
     segment->next_offset = rows[rows_count - 1].last_offset + 1;
     atomic_store_explicit(&segment->size, position + (int32_t)bytes, memory_order_release);
     atomic_fetch_add_explicit(&segment->unflushed_records, count_records(rows, rows_count), memory_order_relaxed);
-    index_batches(segment, rows, rows_count, position, max_timestamp);
-    return SGS_OK;
+    return index_batches(segment, rows, rows_count, position, max_timestamp, err);
 }

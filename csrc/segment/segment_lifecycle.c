@@ -6,10 +6,17 @@
 
 /* ---- active or not ---- */
 
+/* A maximum that was lowered below what is used: Kafka cuts and fails, here the index just is full [IDX-9]. */
+static uint32_t full_size(const sgs_log_segment *segment, const sgs_abstract_index *index)
+{
+    const uint32_t wanted = segment->context->max_index_bytes;
+    const uint32_t used = sgs_abstract_index_entries(index) * index->entry_size;
+    return wanted > used || segment->context->kafka_profile ? wanted : used;
+}
+
 sgs_status sgs_log_segment_prepare_for_appends(sgs_log_segment *segment, sgs_error *err)
 {
     const sgs_segment_context *context = segment->context;
-    const uint32_t wanted = context->max_index_bytes;
     char name[SGS_SEGMENT_NAME_BYTES];
     bool changed;
     sgs_status status = sgs_segment_check_writable(segment, err);
@@ -17,19 +24,14 @@ sgs_status sgs_log_segment_prepare_for_appends(sgs_log_segment *segment, sgs_err
         status = sgs_segment_load_indexes(segment, err);
     if (status != SGS_OK)
         return status;
-    /* A maximum that was lowered below what is used: Kafka fails, here the index just is full [IDX-9]. */
     sgs_abstract_index *offsets = &segment->offset_index.base;
-    const uint32_t offsets_used = sgs_abstract_index_entries(offsets) * SGS_OFFSET_INDEX_ENTRY_BYTES;
     sgs_segment_name(segment, SGS_FILE_INDEX, name);
-    status = sgs_abstract_index_resize(offsets, context->env, name, wanted > offsets_used ? wanted : offsets_used,
-                                       &changed, err);
+    status = sgs_abstract_index_resize(offsets, context->env, name, full_size(segment, offsets), &changed, err);
     if (status != SGS_OK)
         return status;
     sgs_abstract_index *times = &segment->time_index.base;
-    const uint32_t times_used = sgs_abstract_index_entries(times) * SGS_TIME_INDEX_ENTRY_BYTES;
     sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
-    status =
-        sgs_abstract_index_resize(times, context->env, name, wanted > times_used ? wanted : times_used, &changed, err);
+    status = sgs_abstract_index_resize(times, context->env, name, full_size(segment, times), &changed, err);
     if (status == SGS_OK)
         segment->sealed = false;
     return status;

@@ -43,7 +43,8 @@ sgs_status sgs_segment_walk_from(sgs_segment_walk *walk, sgs_log_segment *segmen
     sgs_status status = index_floor(segment, offset, &entry, err);
     if (status != SGS_OK)
         return status;
-    sgs_segment_walk_start(walk, segment, window, entry.position, read_bytes);
+    const int32_t position = entry.position > 0 ? entry.position : 0; /* Kafka believes an entry, but for that */
+    sgs_segment_walk_start(walk, segment, window, position, read_bytes);
     if (entry.position > 0 && !segment->context->kafka_profile) {
         /* The entry names the last offset of the batch at its position, or of a set that begins there [DUR-53]. */
         *found = false;
@@ -206,6 +207,19 @@ sgs_status sgs_log_segment_translate_offset(sgs_log_segment *segment, int64_t of
     return status;
 }
 
+/* Where the last batches begin. Kafka reads from the batch with the greatest offset of the index on: one that claims more
+ * than there is finds none, and the segment seems empty [LDR-29]. */
+static sgs_status find_last_batches(sgs_segment_walk *walk, sgs_log_segment *segment, sgs_buffer *window,
+                                    sgs_batch_header *header, bool *found, sgs_error *err)
+{
+    /* a look-up of the greatest offset answers the last entry */
+    if (!segment->context->kafka_profile)
+        return sgs_segment_walk_from(walk, segment, INT64_MAX, window, margin(segment), header, found, err);
+    sgs_offset_index *index;
+    const sgs_status status = sgs_log_segment_offset_index(segment, &index, err);
+    return status == SGS_OK ? find_batch(walk, segment, index->last_offset, 0, 0, window, header, found, err) : status;
+}
+
 sgs_status sgs_log_segment_read_next_offset(sgs_log_segment *segment, int64_t *next_offset, bool *ends_clean,
                                             sgs_error *err)
 {
@@ -215,9 +229,7 @@ sgs_status sgs_log_segment_read_next_offset(sgs_log_segment *segment, int64_t *n
     bool found;
     int64_t next = segment->base_offset;
     sgs_buffer_init(&window, sgs_env_memory(segment->context->env));
-    /* a look-up of the greatest offset answers the last entry */
-    sgs_status status =
-        sgs_segment_walk_from(&walk, segment, INT64_MAX, &window, margin(segment), &header, &found, err);
+    sgs_status status = find_last_batches(&walk, segment, &window, &header, &found, err);
     while (status == SGS_OK && found) {
         next = header.last_offset == INT64_MAX ? INT64_MAX : header.last_offset + 1;
         status = sgs_segment_walk_next(&walk, &header, &found, err);

@@ -57,9 +57,12 @@ sgs_status sgs_log_segment_truncate_to(sgs_log_segment *segment, int64_t offset,
     }
     segment->bytes_since_last_index_entry = 0;
     sgs_error why;
-    if (truncate_indexes(segment, offset, &why) !=
-        SGS_OK) { /* the records are cut: that is what was asked for [DUR-8] */
-        sgs_segment_note_damage(segment);
+    if (truncate_indexes(segment, offset, &why) != SGS_OK) {
+        if (segment->context->kafka_profile) {
+            *err = why;
+            return why.status;
+        }
+        sgs_segment_note_damage(segment); /* the records are cut: that is what was asked for [DUR-8] */
         segment->sealed = false;
     }
     if (atomic_load_explicit(&segment->has_max_timestamp, memory_order_relaxed)) {

@@ -89,6 +89,12 @@ cdef extern from "segment/log_segment.h" nogil:
 
     sgs_status sgs_log_segment_recover(sgs_log_segment *segment, const sgs_scan_options *options, bint cut,
                                        sgs_batch_table *table, sgs_recovery *recovery, sgs_error *err)
+    sgs_status sgs_log_segment_begin_recovery(sgs_log_segment *segment, sgs_error *err)
+    sgs_status sgs_log_segment_recover_batches(sgs_log_segment *segment, const sgs_batch_header *rows,
+                                               size_t rows_count, int64_t *last_indexed_position, size_t *taken,
+                                               sgs_error *err)
+    sgs_status sgs_log_segment_end_recovery(sgs_log_segment *segment, int32_t valid_bytes, int32_t *truncated_bytes,
+                                            sgs_error *err)
     sgs_status sgs_log_segment_rewrite(sgs_log_segment *segment, int64_t position, sgs_error *err)
     sgs_status sgs_log_segment_truncate_to(sgs_log_segment *segment, int64_t offset, int32_t *bytes_cut,
                                            sgs_error *err)

@@ -3,11 +3,6 @@
 cdef tuple SUFFIXES = ("", ".deleted", ".cleaned", ".swap")  # in the order of sgs_segment_suffix
 
 
-class Recovery(NamedTuple):
-    scan: ScanResult
-    truncated_bytes: int
-
-
 cdef sgs_segment_suffix suffix_of(str suffix) except *:
     if suffix not in SUFFIXES:
         raise IllegalArgumentError(f"no suffix {suffix!r}", found=repr(suffix), expected=", ".join(map(repr, SUFFIXES)))
@@ -15,7 +10,7 @@ cdef sgs_segment_suffix suffix_of(str suffix) except *:
 
 
 @cython.no_gc_clear
-cdef class LogSegment(_SegmentAnswers):
+cdef class LogSegment(_SegmentRecovery):
     """One segment of a partition; the log floor has a subclass of it."""
 
     cdef bint is_poisoned
@@ -168,89 +163,6 @@ cdef class LogSegment(_SegmentAnswers):
         finally:
             self.leave()
         return timestamp_and_offset(&found)
-
-    cdef void start_options(self, sgs_scan_options *options, bint check_order, bint contiguous, bint check_epochs,
-                            int64_t expected_offset, int64_t next_base_offset, int32_t previous_epoch) noexcept:
-        """What a scan of this segment has in common with every other, and what is checked of the order."""
-        sgs_scan_options_default(options, SGS_SCAN_FILE)
-        options.kafka_limits = self.context.context.kafka_profile
-        options.max_batch_bytes = self.context.context.max_batch_bytes
-        options.segment_base_offset = self.base_offset
-        options.check_order = check_order
-        options.contiguous = contiguous
-        options.check_epochs = check_epochs
-        options.expected_offset = expected_offset
-        options.next_segment_base_offset = next_base_offset
-        options.previous_epoch = previous_epoch
-
-    def scan(self, *, int64_t start_position=0, int64_t end_position=-1, bint check_crc=True, bint check_order=False,
-             bint contiguous=False, bint check_epochs=False, int64_t expected_offset=0,
-             int64_t next_segment_base_offset=INT64_MAX, int32_t previous_epoch=-1, bint table=True,
-             uint32_t max_batches=0xFFFFFFFF):
-        """Check batches through a bounded window; changes nothing."""
-        cdef sgs_scan_options options
-        cdef sgs_batch_table rows
-        cdef sgs_scan_result result
-        cdef sgs_error err
-        cdef sgs_status status
-        self.start_options(&options, check_order, contiguous, check_epochs, expected_offset, next_segment_base_offset,
-                           previous_epoch)
-        options.check_crc = check_crc
-        options.max_batches = max_batches
-        sgs_batch_table_init(&rows, memory)
-        try:
-            self.enter()
-            try:
-                with nogil:
-                    status = sgs_log_segment_scan(
-                        self.segment, &options, start_position, end_position, &rows if table else NULL, &result, &err
-                    )
-                self.check(status, &err)
-            finally:
-                self.leave()
-            headers = array_of_rows(sgs_batch_table_rows(&rows), sgs_batch_table_count(&rows))
-        finally:
-            sgs_batch_table_deinit(&rows)
-        return headers, scan_result_of(&result, self.context.directory.path)
-
-    def recover(self, *, bint cut=True, bint check_order=True, bint contiguous=False, bint check_epochs=False,
-                int64_t expected_offset=0, int64_t next_segment_base_offset=INT64_MAX, int32_t previous_epoch=-1,
-                bint table=True):
-        """Check every batch, rebuild both indexes, cut what is no batch [SEG-40]; rows only with *table*."""
-        cdef sgs_scan_options options
-        cdef sgs_batch_table rows
-        cdef sgs_batch_table *wanted = &rows if table else NULL
-        cdef sgs_recovery recovery
-        cdef sgs_error err
-        cdef sgs_status status
-        self.start_options(&options, check_order, contiguous, check_epochs, expected_offset, next_segment_base_offset,
-                           previous_epoch)
-        sgs_batch_table_init(&rows, memory)
-        try:
-            self.enter()
-            try:
-                with nogil:
-                    status = sgs_log_segment_recover(self.segment, &options, cut, wanted, &recovery, &err)
-                self.check(status, &err)
-            finally:
-                self.leave()
-            headers = array_of_rows(sgs_batch_table_rows(&rows), sgs_batch_table_count(&rows))
-        finally:
-            sgs_batch_table_deinit(&rows)
-        scan = scan_result_of(&recovery.scan, self.context.directory.path)
-        return headers, Recovery(scan, recovery.truncated_bytes)
-
-    def rewrite(self, int64_t position):
-        """Write the bytes from *position* on again in place, and sync [DUR-36]."""
-        cdef sgs_error err
-        cdef sgs_status status
-        self.enter()
-        try:
-            with nogil:
-                status = sgs_log_segment_rewrite(self.segment, position, &err)
-            self.check(status, &err)
-        finally:
-            self.leave()
 
     def truncate_to(self, int64_t offset):
         """Drop the batch that holds *offset* and all behind it; returns the bytes cut [SEG-24]."""

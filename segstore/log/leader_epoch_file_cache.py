@@ -152,9 +152,9 @@ class LeaderEpochFileCache:
         self._is_dirty = True
         self.flush()
 
-    def flush(self) -> None:
-        """Write the checkpoint when it is behind [EPC-12]."""
-        if self._is_dirty and self._directory is not None:
+    def flush(self, *, force: bool = False) -> None:
+        """Write the checkpoint when it is behind, or in every case with *force* [EPC-7, EPC-12]."""
+        if (self._is_dirty or force) and self._directory is not None:
             data = format_leader_epoch_checkpoint(self._entries)
             self._directory.write_file_atomically(LEADER_EPOCH_CHECKPOINT, data)
         self._is_dirty = False

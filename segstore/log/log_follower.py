@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segstore._core import SegmentContext
+    from segstore.log.loaded_log import LoadedLog
     from segstore.log.local_log import LocalLog
-    from segstore.log.log_loader import LoadedLog
     from segstore.log.log_places import LogPlaces
 
 _NEWEST_COUNT: Final = 16

@@ -6,7 +6,7 @@ Source: [LDR-*, DUR-50..DUR-58].
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from segstore.errors import (
     CorruptCheckpointError,
@@ -27,6 +27,7 @@ from segstore.log.checkpoints import (
 from segstore.log.epoch_changes import epoch_changes, fits, latest_epoch, note_epochs
 from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.leftovers import Leftovers
+from segstore.log.loaded_log import LoadedLog
 from segstore.log.log_recovery import LogRecovery, floor_index
 from segstore.log.partition_directory import INDEX_ENTRY_BYTES, file_name, segment_base_offsets
 from segstore.log.quarantine import Quarantine
@@ -40,20 +41,6 @@ if TYPE_CHECKING:
     from segstore._core import Directory, ScanResult, SegmentContext
     from segstore.log.log_places import FoundState, LogPlaces
     from segstore.log.recovery_report import RecoveryReport
-
-
-class LoadedLog(NamedTuple):
-    """What `LogLoader` hands to the log (Kafka ``LoadedLogOffsets`` and what belongs to it)."""
-
-    segments: Segments
-    log_start_offset: int
-    log_end: LogOffsetMetadata
-    recovery_point: int
-    epochs: LeaderEpochFileCache
-    state: LogState | None
-    """None for a reader."""
-    may_have_gaps: bool = False
-    """Nothing says where the log is contiguous."""
 
 
 class LogLoader:

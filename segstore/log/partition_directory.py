@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from segstore.errors import InvalidTopicError, NotALogError
+from segstore.errors import IllegalArgumentError, InvalidTopicError, NotALogError
 from segstore.log.arguments import integer
 from segstore.types import TopicPartition
 
@@ -35,6 +35,7 @@ _DIRECTORY_SUFFIXES: Final = (
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 _UNIQUE_ID_DIRECTORY = re.compile(r"(\S+)-(\S+)\.(\S+)-(?:delete|stray|future)", re.ASCII)
+_OFFSET = re.compile(r"\+?[0-9]{1,40}", re.ASCII)
 _SEGMENT_FILE = re.compile(
     r"([0-9]{20})\.(log|index|timeindex|txnindex|snapshot)(\.deleted|\.cleaned|\.swap)?", re.ASCII
 )
@@ -162,3 +163,23 @@ def segment_base_offsets(names: Iterable[str]) -> list[int]:
         for file in segment_files(names)
         if file.kind == LOG_FILE_SUFFIX and not file.suffix
     )
+
+
+def offset_from_file_name(name: str) -> int:
+    """Return the number before the first dot of *name* (Kafka ``offsetFromFileName``).
+
+    Raises
+    ------
+    IllegalArgumentError
+        There is none that an offset can be (Kafka ``NumberFormatException``) [LDR-2, LDR-11].
+    """
+    digits = name.partition(".")[0]
+    offset = int(digits) if _OFFSET.fullmatch(digits) else None
+    if offset is None or not 0 <= offset <= MAX_OFFSET:
+        raise IllegalArgumentError(
+            f"the file name {name!r} does not begin with an offset",
+            file=name,
+            found=repr(digits),
+            expected="a number from 0 to 2^63 - 1",
+        )
+    return offset

@@ -17,7 +17,8 @@ from segstore.errors import (
 )
 from segstore.log.epoch_changes import epoch_changes, fits, latest_epoch, note_epochs
 from segstore.log.leftovers import Leftovers
-from segstore.log.log_loader import LoadedLog, LogLoader
+from segstore.log.loaded_log import LoadedLog
+from segstore.log.log_loader import LogLoader
 from segstore.log.log_recovery import floor_index
 from segstore.log.segments import Segments
 from segstore.types import LogOffsetMetadata

@@ -12,7 +12,7 @@ from segstore.log.partition_directory import file_name
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from segstore._core import BatchHeaders, ScanResult
+    from segstore._core import BatchHeaders, Directory, ScanResult, SegmentContext
     from segstore.config import LogConfig
 
 WINDOW_BATCHES: Final = 131_072
@@ -127,6 +127,19 @@ class Segment(LogSegment):
         What a damaged time index says does not count [DUR-8, DUR-53].
         """
         return self.max_timestamp().timestamp
+
+
+def open_named_segment(
+    directory: Directory, context: SegmentContext, base_offset: int, suffix: str = ""
+) -> Segment:
+    """Open a segment whose ``.log`` was seen, perhaps under another spelling of the number.
+
+    Kafka makes the file that it means, when it is not there [SEG-2].
+    """
+    name = f"{file_name(base_offset, 'log')}{suffix}"
+    if not directory.exists(name):
+        directory.create_file(name)
+    return Segment(context, base_offset, suffix=suffix)
 
 
 def roll_jitter_ms(config: LogConfig) -> int:

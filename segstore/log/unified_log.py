@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from segstore._core import CodecTable, Directory, SegmentContext
     from segstore.config import LogConfig
-    from segstore.log.log_loader import LoadedLog
+    from segstore.log.loaded_log import LoadedLog
     from segstore.log.log_opener import OpenOptions
     from segstore.log.log_places import LogPlaces
     from segstore.log.log_verifier import VerifyReport

@@ -5,7 +5,12 @@ from __future__ import annotations
 import pytest
 
 from segstore._core import scan_batches
-from segstore.errors import ClosedError, LogNotFoundError
+from segstore.errors import (
+    ClosedError,
+    IllegalArgumentError,
+    InvalidOffsetError,
+    LogNotFoundError,
+)
 
 from .core_inputs import TIME
 from .segment_inputs import LOG, Segment, append, context_of
@@ -154,11 +159,9 @@ def test_batches_appended_together_are_indexed_one_by_one(directory, tmp_path, k
     alone.close()
 
 
-@BOTH
-def test_a_full_index_stops_and_the_appends_go_on(directory, kafka_profile):
+def test_a_full_index_stops_and_the_appends_go_on(directory):
     """[SEG-10, SEG-27 port] No batch lies in the file that nobody was told of."""
-    context = context_of(directory, kafka_profile=kafka_profile, max_index_bytes=36)
-    segment = Segment(context, 0, create=True)
+    segment = Segment(context_of(directory, max_index_bytes=36), 0, create=True)
     for start in range(0, 30, 3):
         append(segment, 3, start=start, timestamp=TIME + start)
 
@@ -166,6 +169,33 @@ def test_a_full_index_stops_and_the_appends_go_on(directory, kafka_profile):
     assert len(segment.offset_index_entries()) == len(segment.time_index_entries()) == 2
     assert segment.read_next_offset() == (30, True)
     segment.close()
+
+
+def test_a_full_index_fails_kafkas_append_with_the_bytes_in_the_file(directory):
+    """[SEG-10, SEG-27] A roll comes first, unless one append fills the index."""
+    segment = Segment(context_of(directory, kafka_profile=True, max_index_bytes=36), 0, create=True)
+    for start in range(0, 9, 3):
+        append(segment, 3, start=start, timestamp=TIME + start)
+    size = segment.size_bytes
+
+    with pytest.raises(IllegalArgumentError, match="full"):
+        append(segment, 3, start=9, timestamp=TIME + 9)
+
+    assert segment.size_bytes > size
+    segment.close_quietly()
+
+
+def test_kafka_appends_offsets_that_go_back_until_an_index_notices(directory):
+    """[SEG-5, SEG-10] The order is looked at by who calls."""
+    segment = Segment(context_of(directory, kafka_profile=True), 0, create=True)
+    append(segment, 3, start=10)
+    append(segment, 3, start=5)
+
+    with pytest.raises(InvalidOffsetError):
+        append(segment, 3, start=4)
+
+    assert [int(base) for base in segment.scan()[0]["base_offset"]] == [10, 5, 4]
+    segment.close_quietly()
 
 
 @pytest.mark.parametrize("prepared", [True, False])

@@ -1,0 +1,32 @@
+"""What a loader hands to the log that it has loaded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from segstore.log.checkpoints import LogState
+    from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
+    from segstore.log.producer_state_manager import ProducerStateManager
+    from segstore.log.segment import Segment
+    from segstore.log.segments import Segments
+    from segstore.log.snapshot_file import SnapshotFile
+    from segstore.types import LogOffsetMetadata
+
+
+class LoadedLog(NamedTuple):
+    """A loaded log (Kafka ``LoadedLogOffsets``, and what belongs to it)."""
+
+    segments: Segments
+    log_start_offset: int
+    log_end: LogOffsetMetadata
+    recovery_point: int
+    epochs: LeaderEpochFileCache
+    state: LogState | None
+    """None for a reader."""
+    may_have_gaps: bool = False
+    """Nothing says where the log is contiguous."""
+    producer_state: ProducerStateManager | None = None
+    """None for a reader, who computes what it needs of it."""
+    awaiting_deletion: tuple[Segment | SnapshotFile, ...] = ()
+    """Renamed to ``.deleted``; the files go after ``file.delete.delay.ms`` [LOC-20, PSM-57]."""
