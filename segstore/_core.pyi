@@ -26,6 +26,7 @@ def process_id() -> int: ...
 def wall_clock_ms() -> int: ...
 def monotonic_ns() -> int: ...
 
+@disjoint_base
 class Environment:
     """Files, locks and clocks [DUR-10]; `Environment()` is this system's.
 
@@ -45,6 +46,58 @@ class Environment:
     @wall_clock_ms.setter
     def wall_clock_ms(self, value: int) -> None: ...
     def monotonic_ns(self) -> int: ...
+
+DISK_CALLS: tuple[str, ...]
+"""The calls of an environment that can fail: csrc/io/env.h."""
+
+class DiskEvent(NamedTuple):
+    """An effect on a simulated disk, for messages."""
+
+    call: str
+    name: str
+    to: str
+    position: int
+    """Of a write; the new size for truncate and allocate_space."""
+    bytes_count: int
+
+@final
+class SimulatedDisk(Environment):
+    """A disk in memory whose power can be cut after any effect, for tests (csrc/io/env_sim.h).
+
+    Its root is ``/``. Both clocks stand still until the wall clock is set.
+    """
+
+    def __new__(cls) -> Self: ...
+    @property
+    def effects(self) -> int:
+        """How many calls have changed or synced something."""
+    @property
+    def is_off(self) -> bool: ...
+    def calls(self, call: str | None = None) -> int:
+        """How many calls of one kind, or of any, there were, failed ones included."""
+    def event(self, number: int) -> DiskEvent:
+        """What effect *number*, 1 to `effects`, was."""
+    def cut_power_after(self, effects: int | None) -> None:
+        """Let every effect beyond so many, and then every call, fail; None = never."""
+    def fail(self, call: str | None, nth: int, os_error: int, *, for_ever: bool = False) -> None:
+        """Let the *nth* call from now on fail as *os_error* says; ``call=None``: of any kind.
+
+        ``nth=0`` takes it back.
+        """
+    def crash_image(
+        self,
+        effects: int | None = None,
+        *,
+        fate: str = "seed",
+        seed: int = 0,
+        ignored: Sequence[int] = (),
+    ) -> SimulatedDisk:
+        """Return the disk that the next process finds after a crash behind so many effects.
+
+        What was synced is there. *fate* of the rest: ``lost``, ``kept``, ``seed`` (each block, size
+        and name by itself), or ``killed``: the process died and the power stayed, so all is there
+        and still not synced. *ignored*: numbers of syncs that did nothing [DUR-110].
+        """
 
 # ---- _cython/varints.pxi -------------------------------------------------------------------------
 

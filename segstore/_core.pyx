@@ -32,6 +32,7 @@ from libc.stdint cimport (
     int64_t,
     uint8_t,
     uint32_t,
+    uint64_t,
 )
 from libc.string cimport memcpy, memset, strlen
 
@@ -47,6 +48,7 @@ from segstore._cython.columns cimport *
 from segstore._cython.crc32c cimport *
 from segstore._cython.env cimport *
 from segstore._cython.env_manual_clock cimport *
+from segstore._cython.env_sim cimport *
 from segstore._cython.file_records cimport *
 from segstore._cython.legacy_builder cimport *
 from segstore._cython.legacy_message cimport *
@@ -100,6 +102,7 @@ include "_cython/status.pxi"
 include "_cython/handle.pxi"
 include "_cython/primitives.pxi"
 include "_cython/environment.pxi"
+include "_cython/simulated_disk.pxi"
 include "_cython/varints.pxi"
 include "_cython/file_lock.pxi"
 include "_cython/directory.pxi"

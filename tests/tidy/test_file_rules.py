@@ -23,6 +23,10 @@ LONG_FILES = {
 
 # A .c of the core without a test of its own stem: the test that reaches it through its callers.
 TESTED_BY = {
+    "csrc/io/env_sim_control.c": "tests/c/test_env_sim.c",
+    "csrc/io/env_sim_directory.c": "tests/c/test_env_sim.c",
+    "csrc/io/env_sim_file.c": "tests/c/test_env_sim.c",
+    "csrc/io/env_sim_log.c": "tests/c/test_env_sim.c",
     "csrc/record/append_writer.c": "tests/c/test_log_validator_rebuild.c",
     "csrc/record/binary_column.c": "tests/c/test_columns.c",
     "csrc/record/codec.c": "tests/c/test_xerial_stream.c",

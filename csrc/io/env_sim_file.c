@@ -1,0 +1,182 @@
+/* env_sim_file.c - files of the simulated disk: their bytes, sizes, syncs and mappings. */
+#include <errno.h>
+#include <string.h>
+
+#include "io/env_sim_state.h"
+
+/* The file behind a descriptor that a call of this kind may use; with the disk taken. */
+static sgs_status file_of(const sgs_sim_disk *disk, int fd, sgs_sim_call call, bool writes, const char *name,
+                          uint32_t *node, sgs_error *err)
+{
+    const sgs_sim_descriptor *descriptor = sgs_sim_descriptor_of(disk, fd, call, name, err);
+    if (descriptor == NULL)
+        return err->status;
+    if (sgs_sim_node_at(disk, descriptor->node)->is_directory)
+        return sgs_sim_fail_call(call, EISDIR, name, err);
+    if (writes && !descriptor->is_writable)
+        return sgs_sim_fail_call(call, EBADF, name, err);
+    *node = descriptor->node;
+    return SGS_OK;
+}
+
+static sgs_status do_named(sgs_sim_disk *disk, sgs_sim_effect effect, const char *name, sgs_error *err)
+{
+    const sgs_status status = sgs_sim_keep_bytes(disk, name, strlen(name) + 1, &effect.name_at, err);
+    return status == SGS_OK ? sgs_sim_do(disk, effect, err) : status;
+}
+
+sgs_status sgs_sim_read_at(const sgs_env *env, int fd, const char *name, void *data, size_t size, int64_t position,
+                           size_t *got, sgs_error *err)
+{
+    sgs_sim_disk *disk = sgs_sim_of(env);
+    uint32_t node = 0;
+    sgs_status status = sgs_sim_enter(disk, SGS_SIM_read_at, name, err);
+    if (status != SGS_OK)
+        return status;
+    status = file_of(disk, fd, SGS_SIM_read_at, false, name, &node, err);
+    if (status == SGS_OK) {
+        const sgs_sim_node *file = sgs_sim_node_at(disk, node);
+        const int64_t left = file->size > position ? file->size - position : 0;
+        *got = left < (int64_t)size ? (size_t)left : size;
+        if (*got > 0)
+            memcpy(data, file->data + position, *got);
+    }
+    return sgs_sim_leave(disk, status, name, err);
+}
+
+static sgs_status keep_slices(sgs_sim_disk *disk, const sgs_slice *slices, size_t count, sgs_sim_effect *effect,
+                              sgs_error *err)
+{
+    sgs_status status = SGS_OK;
+    effect->bytes_at = disk->bytes.size;
+    for (size_t i = 0; status == SGS_OK && i < count; ++i) {
+        status = sgs_buffer_append(&disk->bytes, slices[i].data, slices[i].size, err);
+        effect->bytes_count += slices[i].size;
+    }
+    return status;
+}
+
+sgs_status sgs_sim_write_at(const sgs_env *env, int fd, const char *name, const sgs_slice *slices, size_t count,
+                            int64_t position, int64_t *written, sgs_error *err)
+{
+    sgs_sim_disk *disk = sgs_sim_of(env);
+    sgs_sim_effect effect = { .kind = SGS_SIM_WRITE, .call = SGS_SIM_write_at, .position = position };
+    *written = 0;
+    sgs_status status = sgs_sim_enter_effect(disk, SGS_SIM_write_at, name, err);
+    if (status != SGS_OK)
+        return status;
+    status = file_of(disk, fd, SGS_SIM_write_at, true, name, &effect.node, err);
+    if (status == SGS_OK)
+        status = keep_slices(disk, slices, count, &effect, err);
+    if (status == SGS_OK)
+        status = do_named(disk, effect, name, err);
+    if (status == SGS_OK)
+        *written = (int64_t)effect.bytes_count;
+    return sgs_sim_leave(disk, status, name, err);
+}
+
+sgs_status sgs_sim_truncate(const sgs_env *env, int fd, const char *name, int64_t size, sgs_error *err)
+{
+    sgs_sim_disk *disk = sgs_sim_of(env);
+    sgs_sim_effect effect = { .kind = SGS_SIM_RESIZE, .call = SGS_SIM_truncate, .position = size };
+    sgs_status status = sgs_sim_enter_effect(disk, SGS_SIM_truncate, name, err);
+    if (status != SGS_OK)
+        return status;
+    status = file_of(disk, fd, SGS_SIM_truncate, true, name, &effect.node, err);
+    if (status == SGS_OK && size < 0)
+        status = sgs_sim_fail_call(SGS_SIM_truncate, EINVAL, name, err);
+    if (status == SGS_OK)
+        status = do_named(disk, effect, name, err);
+    return sgs_sim_leave(disk, status, name, err);
+}
+
+sgs_status sgs_sim_allocate_space(const sgs_env *env, int fd, const char *name, int64_t size, sgs_error *err)
+{
+    sgs_sim_disk *disk = sgs_sim_of(env);
+    sgs_sim_effect effect = { .kind = SGS_SIM_RESIZE, .call = SGS_SIM_allocate_space, .position = size };
+    sgs_status status = sgs_sim_enter_effect(disk, SGS_SIM_allocate_space, name, err);
+    if (status != SGS_OK)
+        return status;
+    status = file_of(disk, fd, SGS_SIM_allocate_space, true, name, &effect.node, err);
+    if (status == SGS_OK) {
+        if (size <= sgs_sim_node_at(disk, effect.node)->size)
+            effect.kind = SGS_SIM_NOTHING;
+        status = do_named(disk, effect, name, err);
+    }
+    return sgs_sim_leave(disk, status, name, err);
+}
+
+/* ---- syncs ---- */
+
+static sgs_status sync_descriptor(const sgs_env *env, int fd, sgs_sim_call call, const char *name, sgs_error *err)
+{
+    sgs_sim_disk *disk = sgs_sim_of(env);
+    sgs_sim_effect effect = { .kind = SGS_SIM_SYNC, .call = call };
+    sgs_status status = sgs_sim_enter_effect(disk, call, name, err);
+    if (status != SGS_OK)
+        return status;
+    const sgs_sim_descriptor *descriptor = sgs_sim_descriptor_of(disk, fd, call, name, err);
+    if (descriptor == NULL) {
+        status = SGS_FSYNC_FAILED;
+    } else {
+        effect.node = descriptor->node;
+        status = do_named(disk, effect, name, err);
+    }
+    return sgs_sim_leave(disk, status, name, err);
+}
+
+sgs_status sgs_sim_sync_directory(const sgs_env *env, int fd, sgs_error *err)
+{
+    return sync_descriptor(env, fd, SGS_SIM_sync_directory, ".", err);
+}
+
+sgs_status sgs_sim_sync_data(const sgs_env *env, int fd, const char *name, sgs_error *err)
+{
+    return sync_descriptor(env, fd, SGS_SIM_sync_data, name,
+                           err); /* with the size: the bytes are not found without it */
+}
+
+sgs_status sgs_sim_sync_file(const sgs_env *env, int fd, const char *name, sgs_error *err)
+{
+    return sync_descriptor(env, fd, SGS_SIM_sync_file, name, err);
+}
+
+/* ---- mappings: the memory of the file itself ---- */
+
+sgs_status sgs_sim_map(const sgs_env *env, int fd, const char *name, size_t size, bool writable, void **address,
+                       sgs_error *err)
+{
+    sgs_sim_disk *disk = sgs_sim_of(env);
+    uint32_t node = 0;
+    sgs_status status = sgs_sim_enter(disk, SGS_SIM_map, name, err);
+    if (status != SGS_OK)
+        return status;
+    status = file_of(disk, fd, SGS_SIM_map, writable, name, &node, err);
+    if (status == SGS_OK && size > INT32_MAX)
+        status = sgs_sim_fail_call(SGS_SIM_map, ENOMEM, name, err);
+    if (status == SGS_OK)
+        status = sgs_sim_pin(disk, node, (int64_t)size, writable, err);
+    if (status == SGS_OK)
+        *address = sgs_sim_node_at(disk, node)->data;
+    return sgs_sim_leave(disk, status, name, err);
+}
+
+void sgs_sim_unmap(const sgs_env *env, void *address, size_t size)
+{
+    (void)env; /* the file's memory stays where it is; what was stored is noticed before the next effect */
+    (void)address;
+    (void)size;
+}
+
+sgs_status sgs_sim_sync_mapping(const sgs_env *env, void *address, size_t size, const char *name, sgs_error *err)
+{
+    (void)address;
+    (void)size;
+    sgs_sim_disk *disk = sgs_sim_of(env);
+    const sgs_sim_effect effect = { .kind = SGS_SIM_NOTHING, .call = SGS_SIM_sync_mapping };
+    sgs_status status = sgs_sim_enter_effect(disk, SGS_SIM_sync_mapping, name, err);
+    if (status != SGS_OK)
+        return status;
+    status = do_named(disk, effect, name, err);
+    return sgs_sim_leave(disk, status, name, err);
+}
