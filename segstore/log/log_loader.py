@@ -29,14 +29,19 @@ from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.leftovers import Leftovers
 from segstore.log.loaded_log import LoadedLog
 from segstore.log.log_recovery import LogRecovery, floor_index
-from segstore.log.partition_directory import INDEX_ENTRY_BYTES, file_name, segment_base_offsets
+from segstore.log.partition_directory import (
+    INDEX_ENTRY_BYTES,
+    LOG_FILE_SUFFIX,
+    base_offsets_of,
+    stems_by_extension,
+)
 from segstore.log.quarantine import Quarantine
 from segstore.log.segment import Segment
 from segstore.log.segments import Segments
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable
+    from collections.abc import Callable, Iterator, Mapping
 
     from segstore._core import Directory, ScanResult, SegmentContext
     from segstore.log.log_places import FoundState, LogPlaces
@@ -87,9 +92,9 @@ class LogLoader:
         self._places.remove_clean_markers()
         quarantine = Quarantine(self._directory, self._report)
         leftovers = Leftovers(self._directory, self._context, self._report)
-        names = set(leftovers.clear(quarantine))
-        self._report.created = not segment_base_offsets(names)
-        segments = self._open_segments(names)
+        stems = stems_by_extension(leftovers.clear(quarantine))
+        self._report.created = not stems[LOG_FILE_SUFFIX]
+        segments = self._open_segments(base_offsets_of(stems[LOG_FILE_SUFFIX]))
         believed = self._with_possible_log_start(found, segments)
         if believed is not found:
             self._places.write_log_start(believed.log_start_offset)
@@ -106,10 +111,10 @@ class LogLoader:
         elif (clean_end := self._clean_end(found, segments, is_as_marked=is_as_marked)) is not None:
             log_end_offset = clean_end
         else:
-            self._check_lost_indexes(segments, names, found)
+            self._check_lost_indexes(segments, stems, found)
             log_end_offset = self._recover(segments, found, epochs, known, quarantine)
-        leftovers.remove_indexes_without_log()
-        self._rebuild_lost_indexes(segments, names)
+        leftovers.remove_indexes_without_log(stems if self._report.clean else None)
+        self._rebuild_lost_indexes(segments, stems)
         if not segments or log_end_offset < found.log_start_offset:
             if not self._report.clean:
                 self._report.warnings.append(
@@ -144,9 +149,9 @@ class LogLoader:
             state,
         )
 
-    def _open_segments(self, names: Iterable[str]) -> list[Segment]:
+    def _open_segments(self, base_offsets: list[int]) -> list[Segment]:
         """Open all segments, in order."""
-        return [Segment(self._context, base) for base in segment_base_offsets(names)]
+        return [Segment(self._context, base) for base in base_offsets]
 
     def _check_never_had_records(self, found: FoundState, epochs: LeaderEpochFileCache) -> None:
         """Raise when a directory without a ``.log`` is one that lost them all [DUR-51].
@@ -274,42 +279,52 @@ class LogLoader:
         segments[:] = [Segment(self._context, offset, create=True)]
         self._directory.sync()
 
-    def _rebuild_lost_indexes(self, segments: list[Segment], names: Container[str]) -> None:
+    def _rebuild_lost_indexes(self, segments: list[Segment], stems: Mapping[str, set[str]]) -> None:
         """Make anew what may be lost at any time [DUR-8]; Kafka does so for ``.index`` only.
 
-        Source: [LDR-15, DUR-97]. Recovery has rebuilt those that it went through.
+        Source: [LDR-15, DUR-97]. Recovery has rebuilt those that it went through. Of a log that was
+        closed cleanly the names are enough [DUR-51]: an index that cannot be is met when it is
+        first used, and made anew when the segment is sealed or closed [DUR-53].
         """
         rebuilt = set(self._report.rebuilt)
-        for segment in segments:
-            lost = [name for name in self._lost_indexes(segment, names) if name not in rebuilt]
-            if not lost:
+        lost_by_segment = self._lost_indexes(segments, stems, check_sizes=not self._report.clean)
+        for segment, lost in lost_by_segment:
+            if rebuilt.issuperset(lost):
                 continue
             base = segment.base_offset
             _, recovery = segment.recover(cut=False, expected_offset=base, table=False)
             _check_whole(segment, recovery.scan)
             if segment is not segments[-1]:
                 segment.flush(indexes=True)
-            self._report.rebuilt += lost
+            self._report.rebuilt += [name for name in lost if name not in rebuilt]
 
     def _check_lost_indexes(
-        self, segments: list[Segment], names: Container[str], found: FoundState
+        self, segments: list[Segment], stems: Mapping[str, set[str]], found: FoundState
     ) -> None:
         """Raise, before recovery changes anything, what would keep indexes from being made anew."""
-        for segment in segments[: floor_index(segments, found.safe_below)]:
-            if self._lost_indexes(segment, names):
-                base = segment.base_offset
-                _, scan = segment.scan(check_order=True, expected_offset=base, table=False)
-                _check_whole(segment, scan)
+        synced = segments[: floor_index(segments, found.safe_below)]
+        for segment, _ in self._lost_indexes(synced, stems, check_sizes=True):
+            base = segment.base_offset
+            _, scan = segment.scan(check_order=True, expected_offset=base, table=False)
+            _check_whole(segment, scan)
 
-    def _lost_indexes(self, segment: Segment, names: Container[str]) -> list[str]:
-        if segment.size_bytes == 0:
-            return []
-        return [
-            name
-            for kind, entry_bytes in INDEX_ENTRY_BYTES.items()
-            if (name := file_name(segment.base_offset, kind)) not in names
-            or self._directory.info(name).size % entry_bytes
-        ]
+    def _lost_indexes(
+        self, segments: list[Segment], stems: Mapping[str, set[str]], *, check_sizes: bool
+    ) -> Iterator[tuple[Segment, list[str]]]:
+        """Yield the segments that lack an index, with its name."""
+        whole = set.intersection(*(stems[kind] for kind in INDEX_ENTRY_BYTES))
+        for segment in segments:
+            stem = f"{segment.base_offset:020d}"
+            if (stem in whole and not check_sizes) or segment.size_bytes == 0:
+                continue
+            lost = [
+                f"{stem}.{kind}"
+                for kind, entry_bytes in INDEX_ENTRY_BYTES.items()
+                if stem not in stems[kind]
+                or self._directory.info(f"{stem}.{kind}").size % entry_bytes
+            ]
+            if lost:
+                yield segment, lost
 
     def _read_state(
         self, found: FoundState, epochs: LeaderEpochFileCache, *, is_as_marked: bool
