@@ -29,8 +29,9 @@ from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.leftovers import Leftovers
 from segstore.log.loaded_log import LoadedLog
 from segstore.log.log_recovery import LogRecovery, floor_index
+from segstore.log.lost_indexes import LostIndexes
+from segstore.log.overflow_split import OverflowedSegmentError, split_overflowed_segment
 from segstore.log.partition_directory import (
-    INDEX_ENTRY_BYTES,
     LOG_FILE_SUFFIX,
     base_offsets_of,
     stems_by_extension,
@@ -38,12 +39,13 @@ from segstore.log.partition_directory import (
 from segstore.log.quarantine import Quarantine
 from segstore.log.segment import Segment
 from segstore.log.segments import Segments
+from segstore.log.snapshot_files import remove_snapshots_at
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
+    from collections.abc import Callable
 
-    from segstore._core import Directory, ScanResult, SegmentContext
+    from segstore._core import Directory, SegmentContext
     from segstore.log.log_places import FoundState, LogPlaces
     from segstore.log.recovery_report import RecoveryReport
 
@@ -93,6 +95,7 @@ class LogLoader:
         quarantine = Quarantine(self._directory, self._report)
         leftovers = Leftovers(self._directory, self._context, self._report)
         stems = stems_by_extension(leftovers.clear(quarantine))
+        lost_indexes = LostIndexes(self._directory, self._report, stems)
         self._report.created = not stems[LOG_FILE_SUFFIX]
         segments = self._open_segments(base_offsets_of(stems[LOG_FILE_SUFFIX]))
         believed = self._with_possible_log_start(found, segments)
@@ -111,10 +114,11 @@ class LogLoader:
         elif (clean_end := self._clean_end(found, segments, is_as_marked=is_as_marked)) is not None:
             log_end_offset = clean_end
         else:
-            self._check_lost_indexes(segments, stems, found)
+            lost_indexes.check(segments[: floor_index(segments, found.safe_below)])
             log_end_offset = self._recover(segments, found, epochs, known, quarantine)
         leftovers.remove_indexes_without_log(stems if self._report.clean else None)
-        self._rebuild_lost_indexes(segments, stems)
+        for overflowed in lost_indexes.rebuild(segments):
+            self._split(overflowed, segments)
         if not segments or log_end_offset < found.log_start_offset:
             if not self._report.clean:
                 self._report.warnings.append(
@@ -258,11 +262,32 @@ class LogLoader:
         state: LogState | None,
         quarantine: Quarantine,
     ) -> int:
-        recovery = LogRecovery(self._directory, self._report, quarantine, state, self._progress)
-        recovered = recovery.recover(segments, found)
+        recovered = None
+        while recovered is None:
+            recovery = LogRecovery(self._directory, self._report, quarantine, state, self._progress)
+            try:
+                recovered = recovery.recover(segments, found)
+            except OverflowedSegmentError as overflow:
+                self._split(overflow.segment, segments)
         segments[:] = recovered.segments
         note_epochs(epochs, recovered.epochs)
         return recovered.next_offset
+
+    def _split(self, overflowed: Segment, segments: list[Segment]) -> None:
+        """Put several segments in the place of one whose offsets do not fit it [LDR-30, DUR-20]."""
+        split = split_overflowed_segment(
+            overflowed, Segments(segments), self._directory, self._context
+        )
+        for old in split.taken_out:
+            old.delete_files()
+            old.close_quietly()
+        self._report.removed += remove_snapshots_at(self._directory, set(split.vanished))
+        more = len(split.segments) - len(segments) + 1
+        self._report.warnings.append(
+            f"{overflowed.name} held offsets that do not fit its base offset: it was split into"
+            f" {more} segments"
+        )
+        segments[:] = split.segments
 
     def _start_anew(self, segments: list[Segment], offset: int, quarantine: Quarantine) -> None:
         """All records lie below the log start, or there are none: one empty segment.
@@ -278,53 +303,6 @@ class LogLoader:
         self._directory.sync()
         segments[:] = [Segment(self._context, offset, create=True)]
         self._directory.sync()
-
-    def _rebuild_lost_indexes(self, segments: list[Segment], stems: Mapping[str, set[str]]) -> None:
-        """Make anew what may be lost at any time [DUR-8]; Kafka does so for ``.index`` only.
-
-        Source: [LDR-15, DUR-97]. Recovery has rebuilt those that it went through. Of a log that was
-        closed cleanly the names are enough [DUR-51]: an index that cannot be is met when it is
-        first used, and made anew when the segment is sealed or closed [DUR-53].
-        """
-        rebuilt = set(self._report.rebuilt)
-        lost_by_segment = self._lost_indexes(segments, stems, check_sizes=not self._report.clean)
-        for segment, lost in lost_by_segment:
-            if rebuilt.issuperset(lost):
-                continue
-            base = segment.base_offset
-            _, recovery = segment.recover(cut=False, expected_offset=base, table=False)
-            _check_whole(segment, recovery.scan)
-            if segment is not segments[-1]:
-                segment.flush(indexes=True)
-            self._report.rebuilt += [name for name in lost if name not in rebuilt]
-
-    def _check_lost_indexes(
-        self, segments: list[Segment], stems: Mapping[str, set[str]], found: FoundState
-    ) -> None:
-        """Raise, before recovery changes anything, what would keep indexes from being made anew."""
-        synced = segments[: floor_index(segments, found.safe_below)]
-        for segment, _ in self._lost_indexes(synced, stems, check_sizes=True):
-            base = segment.base_offset
-            _, scan = segment.scan(check_order=True, expected_offset=base, table=False)
-            _check_whole(segment, scan)
-
-    def _lost_indexes(
-        self, segments: list[Segment], stems: Mapping[str, set[str]], *, check_sizes: bool
-    ) -> Iterator[tuple[Segment, list[str]]]:
-        """Yield the segments that lack an index, with its name."""
-        whole = set.intersection(*(stems[kind] for kind in INDEX_ENTRY_BYTES))
-        for segment in segments:
-            stem = f"{segment.base_offset:020d}"
-            if (stem in whole and not check_sizes) or segment.size_bytes == 0:
-                continue
-            lost = [
-                f"{stem}.{kind}"
-                for kind, entry_bytes in INDEX_ENTRY_BYTES.items()
-                if stem not in stems[kind]
-                or self._directory.info(f"{stem}.{kind}").size % entry_bytes
-            ]
-            if lost:
-                yield segment, lost
 
     def _read_state(
         self, found: FoundState, epochs: LeaderEpochFileCache, *, is_as_marked: bool
@@ -384,15 +362,6 @@ class LogLoader:
         report.log_end_offset = log_end_offset
         report.recovery_point = log_end_offset if report.clean else found.recovery_point or 0
         report.segments = len(segments)
-
-
-def _check_whole(segment: Segment, scan: ScanResult) -> None:
-    if scan.stop != "complete":
-        raise CorruptLogError(
-            f"cannot be indexed: {scan.why or 'it ends in an incomplete batch'}",
-            file=segment.name,
-            position=scan.valid_bytes,
-        ) from scan.why
 
 
 def write_state(directory: Directory, state: LogState) -> None:
