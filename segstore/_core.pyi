@@ -159,7 +159,7 @@ class Directory:
     def note_renamed(self, path: str) -> None:
         """Messages name *path* from now on; the directory stays the same."""
     def is_network_file_system(self) -> bool: ...
-    def names(self) -> list[str]:
+    def names(self, *, ordered: bool = True) -> list[str]:
         """All names, sorted; at most 1,000,000 [DUR-98].
 
         Names that are no UTF-8 come with surrogate escapes.
