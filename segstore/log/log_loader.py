@@ -122,8 +122,8 @@ class LogLoader:
                 epochs.clear_and_flush()
         active = segments[-1]
         active.prepare_for_appends()
+        epochs.truncate_from_start(found.log_start_offset)  # may move an entry to the log end
         epochs.truncate_from_end(log_end_offset)
-        epochs.truncate_from_start(found.log_start_offset)
         epochs.flush()
         state = LogState(
             min(log_end_offset, log_end_offset if known is None else known.contiguous_from),
