@@ -20,8 +20,16 @@ if TYPE_CHECKING:
     from segstore.log.recovery_report import RecoveryReport
     from segstore.log.unified_log import UnifiedLog
     from segstore.manager.log_manager import LogManager, open_dir
+    from segstore.records.error_mapping import ErrorCode
     from segstore.records.fetch_data_info import FetchDataInfo
     from segstore.records.memory_records import MemoryRecords
+    from segstore.records.message_set_reader import MessageSetReader
+    from segstore.records.message_set_receive import (
+        MessageSet,
+        MessageSetReceive,
+        MultiMessageSetReceive,
+    )
+    from segstore.records.message_set_send import MessageSetSend, MultiMessageSetSend
     from segstore.records.partitioner import partition_for_key
     from segstore.types import Codec, Isolation, SpecialTimestamp, TimestampType, TopicPartition
 
@@ -29,12 +37,19 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Codec": "segstore.types",
+    "ErrorCode": "segstore.records.error_mapping",
     "FetchDataInfo": "segstore.records.fetch_data_info",
     "FileRecords": "segstore.log.file_records",
     "Isolation": "segstore.types",
     "LogConfig": "segstore.config",
     "LogManager": "segstore.manager.log_manager",
     "MemoryRecords": "segstore.records.memory_records",
+    "MessageSet": "segstore.records.message_set_receive",
+    "MessageSetReader": "segstore.records.message_set_reader",
+    "MessageSetReceive": "segstore.records.message_set_receive",
+    "MessageSetSend": "segstore.records.message_set_send",
+    "MultiMessageSetReceive": "segstore.records.message_set_receive",
+    "MultiMessageSetSend": "segstore.records.message_set_send",
     "Record": "segstore._core",
     "RecoveryReport": "segstore.log.recovery_report",
     "SpecialTimestamp": "segstore.types",
@@ -48,12 +63,19 @@ _HOMES = {
 
 __all__ = [
     "Codec",
+    "ErrorCode",
     "FetchDataInfo",
     "FileRecords",
     "Isolation",
     "LogConfig",
     "LogManager",
     "MemoryRecords",
+    "MessageSet",
+    "MessageSetReader",
+    "MessageSetReceive",
+    "MessageSetSend",
+    "MultiMessageSetReceive",
+    "MultiMessageSetSend",
     "Record",
     "RecoveryReport",
     "SpecialTimestamp",

@@ -25,10 +25,11 @@ __all__ = [
     "InvalidTimestampError", "InvalidTopicError", "InvalidTxnStateError", "LimitExceededError",
     "LogLockedError", "LogNotFoundError", "LogPermissionError", "LogReadOnlyError",
     "LogSegmentOffsetOverflowError", "LogTruncatedError", "NotALogError", "OffsetOutOfRangeError",
-    "OffsetsOutOfOrderError", "OutOfOrderSequenceError", "ReadIOError", "RecordBatchTooLargeError",
-    "RecordTooLargeError", "RecordTypeError", "ResourceError", "SegstoreError", "SendError",
-    "TransactionCoordinatorFencedError", "UnexpectedAppendOffsetError",
-    "UnknownTopicOrPartitionError", "UnsupportedFormatError", "WriteError",
+    "OffsetsOutOfOrderError", "OutOfOrderSequenceError", "ReadIOError", "ReceiveError",
+    "RecordBatchTooLargeError", "RecordTooLargeError", "RecordTypeError", "ResourceError",
+    "SegstoreError", "SendError", "TransactionCoordinatorFencedError",
+    "UnexpectedAppendOffsetError", "UnknownServerError", "UnknownTopicOrPartitionError",
+    "UnsupportedFormatError", "WriteError",
 ]  # fmt: skip
 
 
@@ -326,6 +327,14 @@ class CloseError(SegstoreError, OSError):
 
 class SendError(SegstoreError, ConnectionError):
     """What records were sent to takes no more: its peer has gone; ``os_error`` says how."""
+
+
+class ReceiveError(SegstoreError, ConnectionError):
+    """What was being received ended in its middle."""
+
+
+class UnknownServerError(SegstoreError, RuntimeError):
+    """A peer reports an error that has no other class (Kafka ``UnknownServerException``)."""
 
 
 class InternalError(SegstoreError, RuntimeError):

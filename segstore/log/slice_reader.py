@@ -5,8 +5,7 @@ Source: [RD-1, RD-6, SEG-19..SEG-21, DUR-79].
 
 from __future__ import annotations
 
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from segstore.config import MAX_INT
 from segstore.errors import SegstoreError
@@ -15,6 +14,8 @@ from segstore.log.file_records import FileRecords
 from segstore.log.local_log import out_of_range
 from segstore.log.timestamp_reader import TimestampReader
 from segstore.records.fetch_data_info import FetchDataInfo
+from segstore.records.message_set_reader import MAX_CHUNK_BYTES, MessageSetReader
+from segstore.records.message_set_receive import FETCH_MAX_BYTES
 from segstore.types import Isolation
 
 if TYPE_CHECKING:
@@ -78,29 +79,61 @@ class SliceReader(TimestampReader):
             raise
         if view is not None and view.damage is not None and offset >= bound.message_offset:
             raise view.damage.error()
-        topic, partition = self.topic_partition
-        describe = partial(
-            FetchDataInfo,
-            fetch_offset_metadata=metadata,
-            start_offset=offset,
-            first_entry_incomplete=found is not None and found.first_entry_incomplete,
-            end_offset=bound.message_offset,
-            aborted=None if view is None else view.aborted_from(offset),
-            codecs=self._codecs,
-            topic=topic,
-            partition=partition,
-            file=None if found is None else self._file_of(metadata),
-        )
+        is_incomplete = found is not None and found.first_entry_incomplete
+
+        def check_not_cut(end_position: int) -> None:
+            local_log.check_place_not_cut(cuts_done, metadata.segment_base_offset, end_position)
+
+        def describe(data: bytearray) -> FetchDataInfo:
+            topic, partition = self.topic_partition
+            return FetchDataInfo(
+                data,
+                metadata,
+                start_offset=offset,
+                first_entry_incomplete=is_incomplete,
+                end_offset=bound.message_offset,
+                aborted=None if view is None else view.aborted_from(offset),
+                codecs=self._codecs,
+                topic=topic,
+                partition=partition,
+                file=None if found is None else self._file_of(metadata),
+            )
+
         return FileRecords(
             None if found is None else found.segment,
             metadata.relative_position_in_segment,
             0 if found is None else found.size_bytes,
-            check_not_cut=partial(
-                local_log.check_place_not_cut, cuts_done, metadata.segment_base_offset
-            ),
+            check_not_cut=check_not_cut,
             describe=describe,
             fetch_offset_metadata=metadata,
-            first_entry_incomplete=found is not None and found.first_entry_incomplete,
+            first_entry_incomplete=is_incomplete,
+        )
+
+    def message_set_reader(
+        self,
+        *,
+        max_chunk_bytes: int = MAX_CHUNK_BYTES,
+        max_buffer_bytes: int = FETCH_MAX_BYTES,
+        isolation: Isolation | str = Isolation.LOG_END,
+    ) -> MessageSetReader:
+        """Return what reads this log by offset and max chunk, as Kafka's design pages say.
+
+        Parameters
+        ----------
+        max_chunk_bytes : int
+            Size of a chunk; for a batch above it the read is tried again with twice the size.
+        max_buffer_bytes : int
+            Where that ends: a larger batch is a `LimitExceededError`.
+        isolation : Isolation or str
+            As in `read`.
+        """
+
+        def fetch(offset: int, max_bytes: int) -> FetchDataInfo:
+            fetched = self.read(offset, max_bytes, isolation, min_one_message=False)
+            return cast("FetchDataInfo", fetched)
+
+        return MessageSetReader(
+            fetch, max_chunk_bytes=max_chunk_bytes, max_buffer_bytes=max_buffer_bytes
         )
 
 

@@ -63,12 +63,12 @@ class TransferableChannel(ABC):
         IllegalArgumentError
             It is closed.
         """
-        if isinstance(destination, TransferableChannel):
-            return destination
         if type(destination) is int:
             return _DescriptorChannel(destination, None)
         if _is_a("socket", "socket", destination):
             return _channel_to_socket(destination)
+        if isinstance(destination, TransferableChannel):
+            return destination
         if isinstance(destination, io.BufferedWriter | io.BufferedRandom | io.FileIO):
             _not_closed(destination.flush)
         elif hasattr(destination, "write") and not isinstance(destination, io.TextIOBase):
@@ -128,9 +128,9 @@ class TransferableRecords(ABC):
         Source: Kafka ``FileRecords.writeTo``, ``MemoryRecords.writeTo``.
         """
         size = self.size_bytes
-        start = _within("position", position, size)
+        start = integer_within("position", position, 0, size)
         left = size - start
-        count = left if length is None else min(_within("length", length, MAX_INT), left)
+        count = left if length is None else min(integer_within("length", length, 0, MAX_INT), left)
         channel = TransferableChannel.of(destination)
         sent = 0
         while sent < count:
@@ -228,7 +228,8 @@ def _not_closed(method: Callable[[], Any]) -> Any:
         ) from error
 
 
-def _within(name: str, value: object, limit: int) -> int:
+def integer_within(name: str, value: object, low: int, high: int) -> int:
+    """Return *value*, an integer from *low* to *high*."""
     try:
         number = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
@@ -236,10 +237,10 @@ def _within(name: str, value: object, limit: int) -> int:
         raise ArgumentTypeError(
             f"{name} must be an integer, not {kind}", found=kind, expected="an integer"
         ) from None
-    if not 0 <= number <= limit:
+    if not low <= number <= high:
         raise IllegalArgumentError(
-            f"{name} {number} is not between 0 and {limit}",
+            f"{name} {number} is not between {low} and {high}",
             found=str(number),
-            expected=f"0 to {limit}",
+            expected=f"{low} to {high}",
         )
     return number

@@ -1,0 +1,175 @@
+"""Fetch results on their way out, in the framing of Kafka's design pages.
+
+::
+
+    MessageSetSend (fetch result)         MultiMessageSetSend (multiFetch result)
+    total length     : 4 bytes            total length     : 4 bytes
+    error code       : 2 bytes            error code       : 2 bytes
+    message 1        : x bytes            messageSetSend 1
+    ...                                   ...
+    message n        : x bytes            messageSetSend n
+
+Numbers are big-endian and signed; a total length counts what follows it, the error code included.
+The messages are batches as they are in the log. There is no place for a list of aborted
+transactions: whom they matter to reads batches by itself.
+
+Source: Kafka's documentation, "Implementation: Log, Reads"; Kafka 0.7 ``MessageSetSend``.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from typing import TYPE_CHECKING, Any, Final
+
+from segstore.config import MAX_INT
+from segstore.errors import IllegalArgumentError
+from segstore.records.error_mapping import ErrorCode, code_for
+from segstore.records.transferable_channel import TransferableChannel
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Self
+
+    from segstore.records.transferable_channel import TransferableRecords
+
+__all__ = ["MessageSetSend", "MultiMessageSetSend"]
+
+HEADER: Final = struct.Struct(">ih")
+"""Total length, error code."""
+LENGTH_BYTES: Final = 4
+ERROR_CODE_BYTES: Final = 2
+
+
+class _Send:
+    """A header, and what remembers how much of everything has gone out (Kafka 0.7 ``Send``)."""
+
+    __slots__ = ("_header", "_sent", "size_bytes")
+
+    def __init__(self, content_bytes: int, error_code: int) -> None:
+        total_length = ERROR_CODE_BYTES + content_bytes
+        if total_length > MAX_INT:
+            raise IllegalArgumentError(
+                f"{content_bytes} bytes do not fit a length of 32 bits",
+                found=str(content_bytes),
+                expected=f"at most {MAX_INT - ERROR_CODE_BYTES}",
+            )
+        self._header = HEADER.pack(total_length, error_code)
+        self._sent = 0
+        self.size_bytes: Final[int] = HEADER.size + content_bytes
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything has gone out."""
+        return self._sent == self.size_bytes
+
+    def write_to(self, destination: Any) -> int:
+        """Send what the destination takes; returns how many bytes it took.
+
+        A blocking one takes everything. Call it again for one that does not wait, until `complete`.
+
+        Parameters
+        ----------
+        destination : socket, file, int or object with ``write``
+            As in ``FileRecords.write_to``.
+
+        Raises
+        ------
+        SendError, TimeoutError, LogTruncatedError
+            As there. The peer waits for the rest that was announced: close the connection.
+
+        Source: Kafka 0.7 ``Send.writeTo``.
+        """
+        channel = TransferableChannel.of(destination)
+        before = self._sent
+        while not self.complete:
+            taken = self.transfer_to(channel, self._sent)
+            if taken == 0:
+                break
+            self._sent += taken
+        return self._sent - before
+
+    def transfer_to(self, channel: TransferableChannel, position: int) -> int:
+        """Send from *position* on in one step, whatever has gone out; 0 = no room for now."""
+        if position < HEADER.size:
+            return channel.write(memoryview(self._header)[position:])
+        return self._send_content(channel, position - HEADER.size)
+
+    def _send_content(self, channel: TransferableChannel, position: int) -> int:
+        """Send what is behind the header, from *position* on."""
+        raise NotImplementedError
+
+    def __bytes__(self) -> bytes:
+        """Return all of it, sent already or not."""
+        sink = io.BytesIO()
+        channel = TransferableChannel.of(sink)
+        while sink.tell() < self.size_bytes:
+            self.transfer_to(channel, sink.tell())
+        return sink.getvalue()
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self._sent} of {self.size_bytes} bytes sent)"
+
+
+class MessageSetSend(_Send):
+    """The result of one fetch, or the error in its place.
+
+    Parameters
+    ----------
+    messages : FileRecords, FetchDataInfo, MemoryRecords or None
+        What was found: `FileRecords` goes out without a copy.
+    error_code : int
+        See `ErrorCode`; with an error there are no messages.
+
+    Attributes
+    ----------
+    size_bytes : int
+        Of the whole result, header included (Kafka ``sendSize``).
+    """
+
+    __slots__ = ("_messages",)
+
+    def __init__(
+        self, messages: TransferableRecords | None = None, error_code: int = ErrorCode.NONE
+    ) -> None:
+        super().__init__(0 if messages is None else messages.size_bytes, error_code)
+        self._messages = messages
+
+    @classmethod
+    def of_error(cls, error: BaseException) -> Self:
+        """Return the result that tells of *error* by its code."""
+        return cls(error_code=code_for(error))
+
+    def _send_content(self, channel: TransferableChannel, position: int) -> int:
+        messages = self._messages
+        if messages is None:
+            return 0
+        return messages.transfer_to(channel, position, messages.size_bytes - position)
+
+
+class MultiMessageSetSend(_Send):
+    """The results of several fetches, one behind the other.
+
+    Parameters
+    ----------
+    sets : iterable of MessageSetSend
+        In the order in which they were asked for; each has its own error code.
+
+    Attributes
+    ----------
+    size_bytes : int
+        Of all of them, headers included.
+    """
+
+    __slots__ = ("_sets",)
+
+    def __init__(self, sets: Iterable[MessageSetSend]) -> None:
+        self._sets = tuple(sets)
+        super().__init__(sum(each.size_bytes for each in self._sets), ErrorCode.NONE)
+
+    def _send_content(self, channel: TransferableChannel, position: int) -> int:
+        for each in self._sets:
+            if position < each.size_bytes:
+                return each.transfer_to(channel, position)
+            position -= each.size_bytes
+        return 0
