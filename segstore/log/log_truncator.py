@@ -80,11 +80,15 @@ class LogTruncator(LogAppender):
 
     def _truncate_fully(self, offset: int) -> None:
         self._local_log.settle()
+        goes_back = offset < self._log_start_offset
         with self._flusher.poisoned_by(FsyncFailedError):  # nothing was changed yet [DUR-30]
             self._flusher.lower_recovery_point(min(offset, self._log_start_offset))
-            self._places.write_log_start(offset)
+            if not goes_back:
+                self._places.write_log_start(offset)
         with self._flusher.poisoned_by(BaseException):  # memory and disk may be apart [DUR-38]
             self._local_log.truncate_fully_and_start_at(offset)
+            if goes_back:  # not before the files are gone: deleted records would come back [DUR-5]
+                self._places.write_log_start(offset)
             self._log_start_offset = offset
             self._epochs.clear_and_flush()
             state = self._state

@@ -1,4 +1,4 @@
-"""What a log may be after a crash: an oracle of its own, which calls nothing of the engine [DUR-115].
+"""What a log may be after a crash: an oracle that calls nothing of the engine [DUR-115].
 
 A state says what was promised when an operation returned. A crash in the midst of an operation may
 leave the log as before, as after, or on the way: `during` lists the ways.
@@ -73,7 +73,9 @@ def data_end(batches: tuple[Batch, ...], log_start: int) -> int:
     return max(log_start, batches[-1].last_offset + 1) if batches else log_start
 
 
-def after(state: State, operation: Operation, appended: Batch | None = None) -> State:
+def after(  # noqa: PLR0911 - one for each kind
+    state: State, operation: Operation, appended: Batch | None = None
+) -> State:
     """Return the state when *operation* has returned."""
     offset = operation.argument
     if operation.kind == "append":
@@ -110,9 +112,10 @@ def during(state: State, operation: Operation | None, appended: Batch | None = N
     going = state._replace(durable=min(state.durable, offset))
     if operation.kind == "truncate_to" and offset > state.log_start:
         return [going, ended]
-    # the whole log goes [DUR-18]: a prefix of it, which may begin at the new start, or the empty log
+    # The whole log goes [DUR-18]: what is left is a prefix, which may begin at the new start
+    # already, or the empty log. What was deleted before does not come back on the way [DUR-5].
     nothing = state._replace(durable=0)
-    return [nothing, nothing._replace(log_start=offset), ended]
+    return [nothing, nothing._replace(log_start=max(offset, state.log_start)), ended]
 
 
 class Found(NamedTuple):
@@ -134,7 +137,7 @@ def is_possible(found: Found, state: State) -> bool:
         if visible(kept, state.log_start) != found.batches:
             continue
         end = data_end(kept, state.log_start)
-        highest = max(end, state.log_end) if not lost else end
-        if end <= found.log_end <= highest:
+        highest = lost[0].base_offset if lost else state.log_end  # a truncation may leave a hole
+        if end <= found.log_end <= max(end, highest):
             return True
     return False

@@ -135,7 +135,10 @@ def batches_in(content: bytes) -> Iterator[tuple[int, bytes]]:
 
 def header_of(content: bytes) -> tuple[int, int, int]:
     """Base offset, last offset and leader epoch of a batch."""
-    base_offset, epoch = struct.unpack_from(">q", content)[0], struct.unpack_from(">i", content, 12)[0]
+    base_offset, epoch = (
+        struct.unpack_from(">q", content)[0],
+        struct.unpack_from(">i", content, 12)[0],
+    )
     return base_offset, base_offset + struct.unpack_from(">i", content, 23)[0], epoch
 
 
@@ -160,6 +163,8 @@ class ScriptRunner:
     def do(self, operation: Operation) -> None:
         """Run one operation and note what it promised."""
         begin, before = self.disk.effects, self._state
+        if operation.kind == "delete_records":
+            operation = operation._replace(argument=min(operation.argument, before.log_end))
         appended = None
         if operation.kind == "append":
             appended = self._append(operation.argument)
@@ -180,7 +185,9 @@ class ScriptRunner:
 
     def _append(self, records_count: int) -> Batch:
         """Append one batch; some raise the leader epoch."""
-        values = [self._random.randbytes(self._random.randrange(1, 60)) for _ in range(records_count)]
+        values = [
+            self._random.randbytes(self._random.randrange(1, 60)) for _ in range(records_count)
+        ]
         timestamps = []
         for _ in values:
             self._timestamp += self._random.choice((0, 1, 10))
@@ -219,8 +226,8 @@ def run_script(
 ) -> Run:
     """Run *operations* behind *prelude* batches, flushed."""
     runner = ScriptRunner(settings, seed)
-    for _ in range(prelude):
-        runner.do(Operation("append", 1 + runner.state.log_end % 3))
+    for number in range(prelude):
+        runner.do(Operation("append", 1 + number % 3))
     if prelude:
         runner.do(Operation("flush"))
     for operation in operations:
