@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import IntEnum, StrEnum
 from typing import NamedTuple
 
+from segstore.errors import IllegalArgumentError
+
 NO_TIMESTAMP = -1
 NO_PARTITION_LEADER_EPOCH = -1
 NO_PRODUCER_ID = -1
@@ -156,6 +158,22 @@ class LogOffsetMetadata(NamedTuple):
         if self.message_offset_only or that.message_offset_only:
             return False
         return self.segment_base_offset == that.segment_base_offset
+
+    def position_diff(self, that: LogOffsetMetadata) -> int:
+        """Return how many bytes lie from *that* to this; both in one segment [HW-8].
+
+        Raises
+        ------
+        IllegalArgumentError
+            They are not, or a place is unknown.
+        """
+        if not self.on_same_segment(that):
+            raise IllegalArgumentError(
+                f"bytes are counted between two places of one segment, not from {that} to {self}",
+                found=f"segments {that.segment_base_offset} and {self.segment_base_offset}",
+                expected="two places of one segment",
+            )
+        return self.relative_position_in_segment - that.relative_position_in_segment
 
 
 class LogAppendInfo(NamedTuple):

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/bytes.h"
+#include "fuzz/fuzz_input.h"
 #include "record/record_batch.h"
 
 /* Give `data` the length, magic and CRC of one batch. A negative length is what a size below 61 makes: nothing is

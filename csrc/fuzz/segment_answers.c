@@ -6,6 +6,7 @@
 
 #include "fuzz/fuzz_input.h"
 #include "record_kit.h"
+#include "segment/file_records.h"
 
 static void check_refusal(const segment_question *question, sgs_status status, const sgs_error *err)
 {
@@ -53,6 +54,28 @@ static void check_exactly(const segment_question *question, const sgs_segment_fe
                (!request->min_one_message && request->max_size > 0 && request->max_size < batch->size));
 }
 
+/* A slice answers as the read did, and what it left in the file is what the read returned. */
+static void check_slice(const segment_question *question, const sgs_segment_read *request, sgs_status expected,
+                        const sgs_segment_fetch *read, const sgs_buffer *out)
+{
+    sgs_segment_fetch slice;
+    sgs_error err;
+    sgs_buffer bytes;
+    const sgs_status status = sgs_log_segment_slice(question->segment, request, &slice, &err);
+    FUZZ_CHECK(status == expected);
+    if (status != SGS_OK)
+        return;
+    FUZZ_CHECK(slice.found == read->found && slice.position == read->position && slice.size == read->size);
+    FUZZ_CHECK(slice.base_offset == read->base_offset && slice.first_entry_incomplete == read->first_entry_incomplete);
+    if (slice.size == 0)
+        return;
+    sgs_buffer_init(&bytes, kit_memory());
+    FUZZ_CHECK(sgs_buffer_reserve(&bytes, out->size, &err) == SGS_OK);
+    FUZZ_CHECK(sgs_file_records_read_into(question->segment, slice.position, bytes.data, out->size, &err) == SGS_OK);
+    FUZZ_CHECK(memcmp(bytes.data, out->data, out->size) == 0);
+    sgs_buffer_deinit(&bytes);
+}
+
 void segment_answers_check_read(const segment_question *question, int64_t offset)
 {
     const sgs_segment_read request = {
@@ -73,6 +96,7 @@ void segment_answers_check_read(const segment_question *question, int64_t offset
         check_fetch(question, &fetch, &out, offset);
     if (question->exactly)
         check_exactly(question, &fetch, &request);
+    check_slice(question, &request, status, &fetch, &out);
     sgs_buffer_deinit(&out);
 }
 

@@ -29,16 +29,19 @@ from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.leftovers import Leftovers
 from segstore.log.loaded_log import LoadedLog
 from segstore.log.log_recovery import LogRecovery, floor_index
-from segstore.log.partition_directory import INDEX_ENTRY_BYTES, file_name, segment_base_offsets
+from segstore.log.lost_indexes import LostIndexes
+from segstore.log.overflow_split import OverflowedSegmentError, split_overflowed_segment
+from segstore.log.partition_directory import segment_base_offsets
 from segstore.log.quarantine import Quarantine
 from segstore.log.segment import Segment
 from segstore.log.segments import Segments
+from segstore.log.snapshot_files import remove_snapshots_at
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Iterable
+    from collections.abc import Callable, Iterable
 
-    from segstore._core import Directory, ScanResult, SegmentContext
+    from segstore._core import Directory, SegmentContext
     from segstore.log.log_places import FoundState, LogPlaces
     from segstore.log.recovery_report import RecoveryReport
 
@@ -88,6 +91,7 @@ class LogLoader:
         quarantine = Quarantine(self._directory, self._report)
         leftovers = Leftovers(self._directory, self._context, self._report)
         names = set(leftovers.clear(quarantine))
+        lost_indexes = LostIndexes(self._directory, self._report, names)
         self._report.created = not segment_base_offsets(names)
         segments = self._open_segments(names)
         believed = self._with_possible_log_start(found, segments)
@@ -106,10 +110,11 @@ class LogLoader:
         elif (clean_end := self._clean_end(found, segments, is_as_marked=is_as_marked)) is not None:
             log_end_offset = clean_end
         else:
-            self._check_lost_indexes(segments, names, found)
+            lost_indexes.check(segments[: floor_index(segments, found.safe_below)])
             log_end_offset = self._recover(segments, found, epochs, known, quarantine)
         leftovers.remove_indexes_without_log()
-        self._rebuild_lost_indexes(segments, names)
+        for overflowed in lost_indexes.rebuild(segments):
+            self._split(overflowed, segments)
         if not segments or log_end_offset < found.log_start_offset:
             if not self._report.clean:
                 self._report.warnings.append(
@@ -253,11 +258,32 @@ class LogLoader:
         state: LogState | None,
         quarantine: Quarantine,
     ) -> int:
-        recovery = LogRecovery(self._directory, self._report, quarantine, state, self._progress)
-        recovered = recovery.recover(segments, found)
+        recovered = None
+        while recovered is None:
+            recovery = LogRecovery(self._directory, self._report, quarantine, state, self._progress)
+            try:
+                recovered = recovery.recover(segments, found)
+            except OverflowedSegmentError as overflow:
+                self._split(overflow.segment, segments)
         segments[:] = recovered.segments
         note_epochs(epochs, recovered.epochs)
         return recovered.next_offset
+
+    def _split(self, overflowed: Segment, segments: list[Segment]) -> None:
+        """Put several segments in the place of one whose offsets do not fit it [LDR-30, DUR-20]."""
+        split = split_overflowed_segment(
+            overflowed, Segments(segments), self._directory, self._context
+        )
+        for old in split.taken_out:
+            old.delete_files()
+            old.close_quietly()
+        self._report.removed += remove_snapshots_at(self._directory, set(split.vanished))
+        more = len(split.segments) - len(segments) + 1
+        self._report.warnings.append(
+            f"{overflowed.name} held offsets that do not fit its base offset: it was split into"
+            f" {more} segments"
+        )
+        segments[:] = split.segments
 
     def _start_anew(self, segments: list[Segment], offset: int, quarantine: Quarantine) -> None:
         """All records lie below the log start, or there are none: one empty segment.
@@ -273,43 +299,6 @@ class LogLoader:
         self._directory.sync()
         segments[:] = [Segment(self._context, offset, create=True)]
         self._directory.sync()
-
-    def _rebuild_lost_indexes(self, segments: list[Segment], names: Container[str]) -> None:
-        """Make anew what may be lost at any time [DUR-8]; Kafka does so for ``.index`` only.
-
-        Source: [LDR-15, DUR-97]. Recovery has rebuilt those that it went through.
-        """
-        rebuilt = set(self._report.rebuilt)
-        for segment in segments:
-            lost = [name for name in self._lost_indexes(segment, names) if name not in rebuilt]
-            if not lost:
-                continue
-            base = segment.base_offset
-            _, recovery = segment.recover(cut=False, expected_offset=base, table=False)
-            _check_whole(segment, recovery.scan)
-            if segment is not segments[-1]:
-                segment.flush(indexes=True)
-            self._report.rebuilt += lost
-
-    def _check_lost_indexes(
-        self, segments: list[Segment], names: Container[str], found: FoundState
-    ) -> None:
-        """Raise, before recovery changes anything, what would keep indexes from being made anew."""
-        for segment in segments[: floor_index(segments, found.safe_below)]:
-            if self._lost_indexes(segment, names):
-                base = segment.base_offset
-                _, scan = segment.scan(check_order=True, expected_offset=base, table=False)
-                _check_whole(segment, scan)
-
-    def _lost_indexes(self, segment: Segment, names: Container[str]) -> list[str]:
-        if segment.size_bytes == 0:
-            return []
-        return [
-            name
-            for kind, entry_bytes in INDEX_ENTRY_BYTES.items()
-            if (name := file_name(segment.base_offset, kind)) not in names
-            or self._directory.info(name).size % entry_bytes
-        ]
 
     def _read_state(
         self, found: FoundState, epochs: LeaderEpochFileCache, *, is_as_marked: bool
@@ -369,15 +358,6 @@ class LogLoader:
         report.log_end_offset = log_end_offset
         report.recovery_point = log_end_offset if report.clean else found.recovery_point or 0
         report.segments = len(segments)
-
-
-def _check_whole(segment: Segment, scan: ScanResult) -> None:
-    if scan.stop != "complete":
-        raise CorruptLogError(
-            f"cannot be indexed: {scan.why or 'it ends in an incomplete batch'}",
-            file=segment.name,
-            position=scan.valid_bytes,
-        ) from scan.why
 
 
 def write_state(directory: Directory, state: LogState) -> None:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.errors import CorruptLogError, CorruptRecordError, SegstoreError
 from segstore.log.epoch_changes import epoch_changes
+from segstore.log.overflow_split import OverflowedSegmentError, is_overflowed
 from segstore.log.partition_directory import INDEX_ENTRY_BYTES, file_name
 
 if TYPE_CHECKING:
@@ -117,6 +118,8 @@ class LogRecovery:
         ------
         CorruptLogError
             Data below the recovery point is damaged or missing; nothing was changed.
+        OverflowedSegmentError
+            Nothing was changed; a segment is to be split first [LDR-30].
         """
         first = floor_index(segments, found.safe_below)
         to_repair = self._check_sealed(segments[: first + 1])
@@ -276,6 +279,8 @@ class LogRecovery:
 
     def _check_is_tail(self, segment: Segment, scan: ScanResult, found: FoundState) -> None:
         """Raise unless what ends the log is at or above the recovery point [DUR-51, DUR-63]."""
+        if is_overflowed(segment, scan):
+            raise OverflowedSegmentError(segment)
         why = scan.why
         if why is None:
             why = CorruptRecordError("an incomplete batch", position=scan.valid_bytes)

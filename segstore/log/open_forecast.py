@@ -101,6 +101,8 @@ def forecast_open(
         loader = _ForecastLoader(overlay, places, context, report, progress)
         segments = loader.opened
         loader.load()
+    except _SplitNeededError:
+        pass  # the report says so
     except SegstoreError as raised:
         error = raised
     finally:
@@ -114,6 +116,10 @@ def forecast_open(
     if error is not None:
         return OpenForecast(report=report, error=error)
     return OpenForecast(report=report, cuts=cuts, reindexed=reindexed)
+
+
+class _SplitNeededError(Exception):
+    """The forecast ends: what a split makes would have to be made first."""
 
 
 class _ReadOnlyPlaces(LogPlaces):
@@ -140,6 +146,13 @@ class _ForecastLoader(LogLoader):
             suffix = overlay.real_name(name).removeprefix(name)
             self.opened.append(_ForecastSegment(self._context, base, suffix=suffix))
         return [*self.opened]
+
+    def _split(self, overflowed: Segment, segments: list[Segment]) -> None:  # noqa: ARG002
+        self._report.warnings.append(
+            f"{overflowed.name} holds offsets that do not fit its base offset: it would be split,"
+            " and what comes then cannot be told before"
+        )
+        raise _SplitNeededError
 
     def _start_anew(self, segments: list[Segment], offset: int, quarantine: Quarantine) -> None:
         for segment in reversed(segments):

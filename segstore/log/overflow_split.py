@@ -10,8 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from segstore.config import MAX_INT
-from segstore.errors import IllegalArgumentError, IllegalStateError
+import numpy as np
+
+from segstore.config import MAX_INT, MAX_LONG
+from segstore.errors import (
+    IllegalArgumentError,
+    IllegalStateError,
+    LogSegmentOffsetOverflowError,
+)
 from segstore.log.partition_directory import (
     CLEANED_FILE_SUFFIX,
     DELETED_FILE_SUFFIX,
@@ -24,7 +30,7 @@ from segstore.log.segment import Segment
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from segstore._core import BatchHeaders, Directory, SegmentContext
+    from segstore._core import BatchHeaders, Directory, ScanResult, SegmentContext
     from segstore.log.segments import Segments
 
 CHUNK_BYTES: Final = 1024 * 1024
@@ -40,6 +46,31 @@ class SplitSegmentResult(NamedTuple):
     """The old one, renamed to ``.deleted``; none when it was not a segment of the log yet."""
     vanished: tuple[int, ...]
     """Base offsets of those that no new segment has."""
+
+
+class OverflowedSegmentError(LogSegmentOffsetOverflowError):
+    """Good batches do not fit their segment: it is to be split. Never leaves a loader."""
+
+    def __init__(self, segment: Segment) -> None:
+        super().__init__("its last offsets do not fit its base offset", file=segment.path)
+        self.segment = segment
+
+
+def is_overflowed(segment: Segment, scan: ScanResult) -> bool:
+    """Whether *scan* ended at the first of good batches that lie too far above the base offset.
+
+    All the rest of the file consists of such batches; anything else ends a log [DUR-50, LDR-31].
+    """
+    if not isinstance(scan.why, LogSegmentOffsetOverflowError):
+        return False
+    next_offset = segment.base_offset + MAX_INT
+    for headers, rest in segment.scan_windows(start_position=scan.valid_bytes):
+        first, last = headers["base_offset"], headers["last_offset"]
+        expected = np.concatenate(([next_offset], last[:-1] + 1))
+        if not ((first >= expected) & (last >= first) & (last < MAX_LONG)).all():
+            return False
+        next_offset = rest.next_offset
+    return rest.stop == "complete"
 
 
 def has_overflow(segment: Segment) -> bool:

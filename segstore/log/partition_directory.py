@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from typing import TYPE_CHECKING, Final, NamedTuple
+from uuid import uuid4
 
 from segstore.errors import IllegalArgumentError, InvalidTopicError, NotALogError
 from segstore.log.arguments import integer
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
 MAX_OFFSET: Final = 2**63 - 1
 MAX_PARTITION: Final = 2**31 - 1
 MAX_TOPIC_LENGTH: Final = 249
+MAX_NAME_LENGTH: Final = 255
 
 LOG_FILE_SUFFIX: Final = "log"
 INDEX_FILE_SUFFIXES: Final = ("index", "timeindex", "txnindex")
@@ -73,6 +75,37 @@ def directory_name(topic_partition: TopicPartition) -> str:
     """Return ``<topic>-<partition>``, both checked."""
     topic, partition = topic_partition
     return f"{check_topic(topic)}-{check_partition(partition)}"
+
+
+def delete_directory_name(topic_partition: TopicPartition) -> str:
+    """Return a new name for a directory that is being deleted (Kafka ``logDeleteDirName``).
+
+    ``<topic>-<partition>.<32 hexadecimal digits>-delete``; the topic is cut where the name would be
+    longer than a file system takes [LOC-24].
+    """
+    return _capped_name(topic_partition, DELETE_DIRECTORY_SUFFIX)
+
+
+def stray_directory_name(topic_partition: TopicPartition) -> str:
+    """Return a new name for a directory that nobody knows any more (Kafka ``logStrayDirName``).
+
+    As `delete_directory_name`, with ``-stray`` [LOC-24].
+    """
+    return _capped_name(topic_partition, STRAY_DIRECTORY_SUFFIX)
+
+
+def future_directory_name(topic_partition: TopicPartition) -> str:
+    """Return a new name for a copy that will take a log's place (Kafka ``logFutureDirName``).
+
+    ``<topic>-<partition>.<32 hexadecimal digits>-future``, never cut [LOC-24].
+    """
+    return f"{directory_name(topic_partition)}.{uuid4().hex}{FUTURE_DIRECTORY_SUFFIX}"
+
+
+def _capped_name(topic_partition: TopicPartition, suffix: str) -> str:
+    topic, dash, partition = directory_name(topic_partition).rpartition("-")
+    ending = f"{dash}{partition}.{uuid4().hex}{suffix}"
+    return topic[: MAX_NAME_LENGTH - len(ending)] + ending
 
 
 def parse_directory_name(name: str) -> TopicPartition:

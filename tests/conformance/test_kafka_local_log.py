@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import time
 from pathlib import Path
 
 import pytest
 
-from segstore.errors import ClosedError, InvalidTopicError, NotALogError
-from segstore.log.partition_directory import parse_directory_name, segment_files
+import segstore
+from segstore import TopicPartition
+from segstore.errors import ArgumentTypeError, ClosedError, InvalidTopicError, NotALogError
+from segstore.log.partition_directory import (
+    delete_directory_name,
+    future_directory_name,
+    has_unique_id,
+    parse_directory_name,
+    segment_files,
+    stray_directory_name,
+)
 from tests.log_kit import TIME, bases, offsets
 
 
@@ -155,6 +165,32 @@ def test_parse_topic_partition_name(name):
     """
     with pytest.raises((NotALogError, InvalidTopicError)):
         parse_directory_name(name)
+
+
+def test_parse_topic_partition_name_for_null():
+    """[LOC-24] LocalLogTest.testParseTopicPartitionNameForNull: no name, no log."""
+    with pytest.raises(ArgumentTypeError):
+        segstore.open(None)
+
+
+def test_log_delete_dir_name():
+    """[LOC-24] LocalLogTest.testLogDeleteDirName; a stray one is cut too, a future one never."""
+    ending = r"\.[0-9a-f]{32}-"
+    name = delete_directory_name(TopicPartition("foo", 3))
+    assert re.fullmatch(f"foo-3{ending}delete", name)
+    assert delete_directory_name(TopicPartition("foo", 3)) != name
+    assert has_unique_id(name)
+    assert not name.endswith("-future")
+    assert parse_directory_name(name) == ("foo", 3)
+    long_topic = TopicPartition("n" + 248 * "o", 5)
+    for made, kind, cut in [
+        (delete_directory_name(long_topic), "delete", 212),
+        (stray_directory_name(long_topic), "stray", 213),
+    ]:
+        assert len(made) == 255
+        assert re.fullmatch(f"n{cut * 'o'}-5{ending}{kind}", made)
+        assert parse_directory_name(made) == ("n" + cut * "o", 5)
+    assert re.fullmatch(f"n{248 * 'o'}-5{ending}future", future_directory_name(long_topic))
 
 
 def test_offset_from_file():

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import pytest
+
+from segstore.errors import IllegalArgumentError
 from segstore.log.segments import Segments
 from segstore.types import LogOffsetMetadata
 
@@ -56,3 +59,15 @@ def test_on_same_segment():
     assert not LogOffsetMetadata(1).on_same_segment(LogOffsetMetadata(1))
     assert LogOffsetMetadata(1, 0, 1).on_older_segment(LogOffsetMetadata(5, 4, 2))
     assert not LogOffsetMetadata(1).on_older_segment(LogOffsetMetadata(5, 4, 2))
+
+
+def test_position_diff():
+    """Kafka: LogOffsetMetadataTest.testPositionDiff [HW-8]."""
+    for one, other in [
+        (LogOffsetMetadata(1), LogOffsetMetadata(5, 0, 5)),
+        (LogOffsetMetadata(5, 0, 5), LogOffsetMetadata(1)),
+        (LogOffsetMetadata(15, 10, 5), LogOffsetMetadata(5, 0, 5)),
+    ]:
+        with pytest.raises(IllegalArgumentError):
+            one.position_diff(other)
+    assert LogOffsetMetadata(40, 10, 100).position_diff(LogOffsetMetadata(15, 10, 5)) == 95

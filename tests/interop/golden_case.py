@@ -17,7 +17,6 @@ CLEAN_STOP = "clean shutdown"
 """``stop`` of the cases whose directories must be read exactly."""
 
 LEGACY = "legacy"
-UNCLEAN = "outcomes of recovery"
 DECODERS = {
     "__consumer_offsets": ["--offsets-decoder"],
     "__transaction_state": ["--transaction-log-decoder"],
@@ -60,6 +59,21 @@ class GoldenPartition:
         """The files as Kafka's own classes described them."""
         described = self.description[f"expected_data{self.suffix}"]["partitions"]
         return described.get(self.name, {})
+
+    @property
+    def loaded(self) -> dict[str, Any]:
+        """What Kafka's loader was given, and what it answered."""
+        return self.description["expected_data_after_load"]["partitions"][self.name]
+
+    @property
+    def loaded_directory(self) -> Path:
+        """As Kafka's loader left it."""
+        return self.case_directory / "data_after_load" / self.name
+
+    @property
+    def was_clean(self) -> bool:
+        """Whether the loader was told of a clean stop."""
+        return bool(self.description["expected_data_after_load"]["last_shutdown_clean"])
 
     @property
     def broker(self) -> dict[str, Any] | None:
@@ -135,18 +149,13 @@ class GoldenPartition:
         return f"{self.case}{self.suffix}/{self.name}"
 
 
-def covered_partitions(root: Path) -> tuple[list[GoldenPartition], list[str]]:
-    """Return the partitions under *root* that must be equal.
-
-    Also a line for each case that a later issue covers.
-    """
+def whole_partitions(root: Path) -> list[GoldenPartition]:
+    """Return the partitions under *root* that must be read exactly; others have to be loaded."""
     partitions: list[GoldenPartition] = []
-    later: list[str] = []
     for case_file in sorted(root.glob("*/case.json")):
         directory = case_file.parent
         case = json.loads(case_file.read_text())
         if case["family"] != LEGACY and case["stop"] != CLEAN_STOP:
-            later.append(f"{directory.name}: {UNCLEAN}")
             continue
         for suffix in ("", "_continued") if case["family"] == LEGACY else ("",):
             partitions += [
@@ -154,7 +163,18 @@ def covered_partitions(root: Path) -> tuple[list[GoldenPartition], list[str]]:
                 for entry in sorted((directory / f"data{suffix}").iterdir())
                 if entry.is_dir() and not entry.name.endswith("-delete")
             ]
-    return partitions, later
+    return partitions
+
+
+def loaded_partitions(root: Path) -> list[GoldenPartition]:
+    """Return the partitions that Kafka's loader was run on, damaged ones for the most part."""
+    return [
+        GoldenPartition(case_file.parent, name)
+        for case_file in sorted(root.glob("*/case.json"))
+        for name in json.loads(case_file.read_text())
+        .get("expected_data_after_load", {})
+        .get("partitions", ())
+    ]
 
 
 def dumped_partitions(root: Path) -> list[GoldenPartition]:

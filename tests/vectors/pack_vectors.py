@@ -26,6 +26,8 @@ PACK_LIMIT_BYTES = 2 * 1024 * 1024
 LINES_OF_A_SORT = 3
 LEAST_LINES = 40
 """Of each file, where its cases are all of one sort and there are so many that are not long."""
+MOST_LINES = {"loader": 60, "log_ops": 30}
+"""Of files whose lines are long, and each of a sort of its own."""
 MAX_LINE_BYTES = 128 * 1024
 """A longer line comes only where its sort has no shorter one."""
 
@@ -50,6 +52,9 @@ def errors_of(value: Any) -> Iterator[str]:
 def sorts_of(case: Case) -> set[str]:
     """What the case is an example of; format and codec stay in ``v2 lz4``."""
     about = re.sub(r"(?<![a-z])-?[0-9]+", "0", case["about"])
+    if "input_files" in case:  # a directory, damaged in up to three places
+        is_clean, *damage = re.sub(r" to [0-9]+|\[.*\]|of 0|:= 0", "", about).split("; ")
+        return {*(f"{is_clean}: {one}" for one in damage), *errors_of(case.get("error"))}
     magic = case.get("build", {}).get("magic")
     return {f"{case.get('kind')} {magic} {about}", *errors_of(case)}
 
@@ -59,8 +64,13 @@ def line_bytes(case: Case) -> int:
     return len(json.dumps(case))
 
 
-def choose(cases: list[Case]) -> list[Case]:
-    """Some lines of each sort, the shortest first, in the order of the file."""
+def choose(cases: list[Case], most: int | None = None) -> list[Case]:
+    """Some lines of each sort, the shortest first, in the order of the file.
+
+    With *most*, not more lines than that: one of each sort, errors before all.
+    """
+    if most is not None:
+        return _choose_rare(cases, most)
     by_size = sorted(cases, key=lambda case: (line_bytes(case), case["id"]))
     count: dict[str, int] = {}
     chosen: set[str] = set()
@@ -78,6 +88,16 @@ def choose(cases: list[Case]) -> list[Case]:
     return [case for case in cases if case["id"] in chosen]
 
 
+def _choose_rare(cases: list[Case], most: int) -> list[Case]:
+    seen: set[str] = set()
+    chosen: set[str] = set()
+    for case in sorted(cases, key=lambda case: ("error" not in case, line_bytes(case), case["id"])):
+        if len(chosen) < most and sorts_of(case) - seen:
+            seen |= sorts_of(case)
+            chosen.add(case["id"])
+    return [case for case in cases if case["id"] in chosen]
+
+
 def main() -> None:
     """Pack."""
     folder = Path(sys.argv[1])
@@ -90,7 +110,7 @@ def main() -> None:
             if stem not in covered_stems():
                 continue
             cases = read_folder(folder, stem)
-            chosen = choose(cases)
+            chosen = choose(cases, MOST_LINES.get(stem))
             lines = "".join(f"{json.dumps(case, ensure_ascii=False)}\n" for case in chosen).encode()
             entry = tarfile.TarInfo(f"{stem}.jsonl")
             entry.size = len(lines)

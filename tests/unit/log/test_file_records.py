@@ -134,7 +134,7 @@ def test_positions_that_are_none(log, position):
 
 
 def test_a_truncation_is_noticed_where_it_matters(log):
-    """[DUR-77] by place: what was cut behind the slice is none of its business."""
+    """[DUR-77, CON-6] by place: what was cut behind the slice is none of its business."""
     kept, cut, inside = log.slice(0, 1 << 20), log.slice(54, 1 << 20), log.slice(27, 2000)
     before = bytes(kept.read().records)
     log.truncate_to(31)
