@@ -264,8 +264,9 @@ class LogRecovery:
     def _is_behind_gap(self, segment: Segment, next_offset: int) -> bool:
         """Whether offsets are missing before *segment* in a log that has none missing [DUR-54]."""
         state = self._state
-        is_contiguous = state is not None and next_offset >= state.contiguous_from
-        return is_contiguous and segment.base_offset > next_offset
+        if state is None:
+            return False
+        return segment.base_offset > max(next_offset, state.contiguous_from)
 
     def _check_overlap(self, lower_epoch: int, following: Segment) -> None:
         """A segment reaches into the next: its batches are newer, or the log is damaged [DUR-54].
