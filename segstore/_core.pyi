@@ -157,7 +157,7 @@ class Directory:
     def identity(self) -> tuple[int, int]:
         """(st_dev, st_ino)."""
     def is_network_file_system(self) -> bool: ...
-    def names(self) -> list[str]:
+    def names(self, *, ordered: bool = True) -> list[str]:
         """All names, sorted; at most 1,000,000 [DUR-98].
 
         Names that are no UTF-8 come with surrogate escapes.

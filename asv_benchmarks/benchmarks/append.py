@@ -3,41 +3,82 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder as AiokafkaBuilder
 from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPythonBuilder
 
 import segstore
 
-from .common import PROFILE, LogBesideFile, ScratchDirectory, speed_ratio
-from .datasets import FIRST_TIMESTAMP, batches, key_values, records_in_log
+from .common import PROFILE, Comparison, Cost, LogBesideFile, ScratchDirectory, cost_of, speed_ratio
+from .datasets import FIRST_TIMESTAMP, batches, key_values, records_in_log, replicated
+from .kafka_peer import kafka_log
 
 
-class LeaderAppendOfPrebuiltBatches(LogBesideFile):
-    """Leader append with full validation (CRC, every record walked), one batch a call.
+class AppendOfPrebuiltBatches(Comparison):
+    """One batch a call: as a leader (CRC, every record walked) or a follower (CRC).
 
-    Fraction of raw pwrite's speed.
+    Against raw pwrite, and against Kafka's ``appendAsLeader`` and ``appendAsFollower``; every round
+    fills a new file with the same pool of batches.
     """
 
-    params = ([100, 1000], [16_384, 131_072, 1_000_000])
-    param_names = ("value_bytes", "batch_bytes")
-    unit = "ratio"
+    params = (
+        ["leader", "follower"],
+        [100, 1000],
+        [16_384, 131_072, 1_000_000],
+        ["pwrite", "kafka"],
+    )
+    param_names = ("origin", "value_bytes", "batch_bytes", "peer")
+    warm_up_rounds = 4
 
-    def setup(self, value_bytes: int, batch_bytes: int) -> None:
-        self.open_both()
-        self.batches = batches(value_bytes, batch_bytes)
+    def setup(self, origin: str, value_bytes: int, batch_bytes: int, peer: str) -> None:
+        self.make_scratch()
+        self.batches = (batches if origin == "leader" else replicated)(value_bytes, batch_bytes)
         self.size = sum(map(len, self.batches))
+        self.leads, self.origin, self.against_kafka = origin == "leader", origin, peer == "kafka"
+        if self.against_kafka:
+            pool = self.path / "pool"
+            pool.write_bytes(b"".join(self.batches))
+            assert kafka_log().measure("pool", pool)[2] == len(self.batches)
 
-    def track_speed_against_raw_pwrite(self, value_bytes: int, batch_bytes: int) -> float:
-        return speed_ratio(self._append, self.pwrite_batches)
+    def ours(self) -> Cost:
+        return cost_of(self._append, before=self._open, after=self._remove)
+
+    def theirs(self) -> Cost:
+        if self.against_kafka:
+            return kafka_log().cost("append", self.origin, self.path / "kafka-0")
+        return cost_of(self._pwrite, before=self._open_file, after=self._remove_file)
+
+    def _open(self) -> None:
+        self.log = segstore.open(self.path / "ours-0", durability="none", segment_ms=None)
 
     def _append(self) -> float:
-        start = self.log.log_end_offset
-        for batch in self.batches:
-            self.log.append_as_leader(batch)
-        assert self.log.log_end_offset > start
-        self.log.truncate_fully_and_start_at(0)
+        log = self.log
+        if self.leads:
+            for batch in self.batches:
+                log.append_as_leader(batch)
+        else:
+            for batch in self.batches:
+                log.append_as_follower(batch, 0)
         return self.size
+
+    def _remove(self) -> None:
+        assert self.log.segments()[-1].size_bytes == self.size
+        self.log.close_quietly()
+        shutil.rmtree(self.path / "ours-0")
+
+    def _open_file(self) -> None:
+        self.descriptor = os.open(self.path / "raw", os.O_RDWR | os.O_CREAT)
+
+    def _pwrite(self) -> float:
+        position = 0
+        for batch in self.batches:
+            position += os.pwrite(self.descriptor, batch, position)
+        return position
+
+    def _remove_file(self) -> None:
+        os.close(self.descriptor)
+        (self.path / "raw").unlink()
 
 
 class AppendOfTuples(ScratchDirectory):

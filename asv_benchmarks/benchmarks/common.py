@@ -14,7 +14,7 @@ import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import segstore
 
@@ -44,30 +44,67 @@ PROFILES: Final = {
 PROFILE: Final = PROFILES[os.environ.get("SEGSTORE_BENCHMARK_PROFILE", "regular")]
 
 
-def seconds_per_unit(action: Callable[[], float]) -> float:
-    """CPU seconds of one call of *action*, per unit of work that it says it did."""
+class Cost(NamedTuple):
+    """Seconds per unit of work."""
+
+    cpu: float
+    wall: float
+
+
+def _nothing() -> None:
+    pass
+
+
+def cost_of(
+    action: Callable[[], float],
+    *,
+    before: Callable[[], object] = _nothing,
+    after: Callable[[], object] = _nothing,
+) -> Cost:
+    """Cost of one call of *action*, per unit of work that it says it did.
+
+    What comes *before* and *after* it is not measured.
+    """
+    before()
     gc.collect()
     gc.disable()
-    start = time.process_time()
+    wall, cpu = time.perf_counter(), time.process_time()
     units = action()
-    seconds = time.process_time() - start
+    cpu, wall = time.process_time() - cpu, time.perf_counter() - wall
     gc.enable()
-    return seconds / units
+    after()
+    return Cost(cpu / units, wall / units)
+
+
+def seconds_per_unit(action: Callable[[], float]) -> float:
+    """CPU seconds of one call of *action*, per unit of work that it says it did."""
+    return cost_of(action).cpu
+
+
+def speed_ratios(
+    ours: Callable[[], Cost], theirs: Callable[[], Cost], *, warm_up_rounds: int = 1
+) -> Cost:
+    """Speed of *ours* over the speed of *theirs*: above 1 means that ours is faster.
+
+    The two run in turn, so that a busy neighbour hits both alike; the medians of their costs are
+    compared, after some rounds that do not count.
+    """
+    for _ in range(warm_up_rounds if PROFILE.rounds > 1 else 0):
+        ours()
+        theirs()
+    measured = [(ours(), theirs()) for _ in range(PROFILE.rounds)]
+
+    def ratio(clock: int) -> float:
+        our_median = statistics.median(cost[clock] for cost, _ in measured)
+        their_median = statistics.median(cost[clock] for _, cost in measured)
+        return their_median / our_median if our_median > 0 else 0.0
+
+    return Cost(ratio(0), ratio(1))
 
 
 def speed_ratio(ours: Callable[[], float], theirs: Callable[[], float]) -> float:
-    """Speed of *ours* over the speed of *theirs*: above 1 means that ours is faster.
-
-    The two run in turn, so that a busy neighbour hits both alike; the medians of their CPU time
-    per unit are compared, after one round that does not count.
-    """
-    measured = [
-        (seconds_per_unit(ours), seconds_per_unit(theirs)) for _ in range(PROFILE.rounds + 1)
-    ]
-    counted = measured[1:]
-    our_median = statistics.median(ours_seconds for ours_seconds, _ in counted)
-    their_median = statistics.median(theirs_seconds for _, theirs_seconds in counted)
-    return their_median / our_median if our_median > 0 else 0.0
+    """Ratio of the CPU times alone, of actions that need nothing before and after."""
+    return speed_ratios(lambda: cost_of(ours), lambda: cost_of(theirs)).cpu
 
 
 class ScratchDirectory:
@@ -81,6 +118,38 @@ class ScratchDirectory:
     def teardown(self, *_: object) -> None:
         """Remove what the benchmark wrote (called by asv)."""
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+class Comparison(ScratchDirectory):
+    """What is measured once by two clocks: speed of `ours` over that of `theirs`."""
+
+    unit = "ratio"
+    timeout = 1200
+    warm_up_rounds = 1
+    _ratios: Cost | None = None
+
+    def setup(self, *_: object) -> None:
+        """A base alone is no benchmark: asv skips it."""
+        raise NotImplementedError
+
+    def ours(self) -> Cost:
+        """One round of this library."""
+        raise NotImplementedError
+
+    def theirs(self) -> Cost:
+        """One round of the peer."""
+        raise NotImplementedError
+
+    def _measure(self) -> Cost:
+        if self._ratios is None:
+            self._ratios = speed_ratios(self.ours, self.theirs, warm_up_rounds=self.warm_up_rounds)
+        return self._ratios
+
+    def track_cpu_ratio(self, *_: object) -> float:
+        return self._measure().cpu
+
+    def track_wall_ratio(self, *_: object) -> float:
+        return self._measure().wall
 
 
 class LogBesideFile(ScratchDirectory):

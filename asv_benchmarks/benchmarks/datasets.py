@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import random
+import struct
 from functools import cache
 
 from segstore.config import LogConfig
@@ -48,6 +49,18 @@ def batches(value_bytes: int, batch_bytes: int, codec: str = "uncompressed") -> 
         )
         for i in range(0, len(records), per_batch)
     )
+
+
+@cache
+def replicated(value_bytes: int, batch_bytes: int) -> tuple[bytes, ...]:
+    """The same batches as a follower gets them: with their offsets and leader epoch 0."""
+    stamped, next_offset = [], 0
+    for batch in map(bytearray, batches(value_bytes, batch_bytes)):
+        struct.pack_into(">q", batch, 0, next_offset)
+        struct.pack_into(">i", batch, 12, 0)
+        next_offset += struct.unpack_from(">i", batch, 23)[0] + 1  # last offset delta
+        stamped.append(bytes(batch))
+    return tuple(stamped)
 
 
 def fetches(each: tuple[bytes, ...], fetch_bytes: int = 1024 * 1024) -> list[bytes]:

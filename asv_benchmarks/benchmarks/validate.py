@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import statistics
 import subprocess
-import sys
-from pathlib import Path
 
 from segstore import _core
 from segstore.records.compression import codec_table
@@ -13,26 +11,12 @@ from segstore.types import Codec
 
 from .common import PROFILE, ScratchDirectory, seconds_per_unit
 from .datasets import batches
+from .kafka_peer import JAVA_SOURCES, kafka_class_path
 
-ROOT = Path(__file__).parents[2]
-JAVA_SOURCE = ROOT / "asv_benchmarks" / "java" / "ValidateWithKafka.java"
+JAVA_SOURCE = JAVA_SOURCES / "ValidateWithKafka.java"
 ROUNDS, ROUND_RECORDS, WARM_UP_RECORDS = (
     (1, 5_000, 0) if PROFILE.rounds == 1 else (max(PROFILE.rounds, 9), 400_000, 12_000_000)
 )
-
-
-def kafka_class_path() -> str:
-    """Where Kafka's jars are; asv skips the benchmark where there is no Java."""
-    if str(ROOT) not in sys.path:
-        sys.path.append(str(ROOT))
-    import pytest
-
-    from tests.interop.kafka_classes import kafka_libraries
-
-    try:
-        return f"{kafka_libraries()}/*"
-    except pytest.skip.Exception as reason:
-        raise NotImplementedError(str(reason)) from None
 
 
 class Validate(ScratchDirectory):

@@ -16,7 +16,7 @@ static sgs_status fail_truncated(const sgs_log_segment *segment, int64_t end, in
 static sgs_status check_range(const sgs_log_segment *segment, int64_t position, size_t size, sgs_error *err)
 {
     const int64_t end = sgs_log_segment_size(segment);
-    if (position < 0 || size > INT32_MAX) {
+    if (position < 0 || position > INT32_MAX || size > INT32_MAX) { /* [DUR-97] */
         sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "no file has %zu bytes from position %" PRId64 " on", size, position);
         return sgs_segment_fail_in_log(segment, err);
     }

@@ -162,8 +162,8 @@ cdef class Directory(_Handle):
             self.leave()
         return bool(is_network)
 
-    def names(self):
-        """All names, sorted."""
+    def names(self, *, bint ordered=True):
+        """All names, sorted unless that is not wanted."""
         cdef NameList names
         cdef sgs_error err
         cdef sgs_status status
@@ -178,7 +178,11 @@ cdef class Directory(_Handle):
         finally:
             sgs_buffer_deinit(&names.text)
             self.leave()
-        return sorted([name.decode("utf-8", "surrogateescape") for name in text.split(b"\0")[:-1]])
+        found = text.decode("utf-8", "surrogateescape").split("\0")
+        found.pop()
+        if ordered:
+            found.sort()
+        return found
 
     def info(self, str name):
         """Size, time and kind of a name; links are not followed."""

@@ -34,7 +34,7 @@ class FileRecords(TransferableRecords):
     check_not_cut : callable
         Called with the end of the bytes in the ``.log``; raises when they were cut since.
     describe : callable
-        Makes the `FetchDataInfo` of the bytes when they are read.
+        Makes the `FetchDataInfo` of the bytes, when they are read, and their place.
     fetch_offset_metadata : LogOffsetMetadata
         Base offset and place of the first batch [RD-6].
     first_entry_incomplete : bool
@@ -58,7 +58,7 @@ class FileRecords(TransferableRecords):
         size_bytes: int,
         *,
         check_not_cut: Callable[[int], None],
-        describe: Callable[[bytearray], FetchDataInfo],
+        describe: Callable[[bytearray, LogOffsetMetadata], FetchDataInfo],
         fetch_offset_metadata: LogOffsetMetadata,
         first_entry_incomplete: bool = False,
     ) -> None:
@@ -129,7 +129,7 @@ class FileRecords(TransferableRecords):
                 self._segment.read_into(data, self.position)
             finally:
                 self._check_not_cut(self.position + self._size_bytes)
-        return self._describe(data)
+        return self._describe(data, self.fetch_offset_metadata)
 
     def batches(self) -> Iterator[RecordBatch]:
         """Yield the whole batches, from memory."""

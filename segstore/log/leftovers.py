@@ -9,7 +9,7 @@ incomplete. Names that are not ours are never touched.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from segstore.errors import NotALogError, SegstoreError
 from segstore.log.checkpoints import TEMPORARY_FILES
@@ -19,16 +19,21 @@ from segstore.log.partition_directory import (
     INDEX_FILE_SUFFIXES,
     SWAP_FILE_SUFFIX,
     SegmentFile,
+    file_name,
     segment_files,
+    stems_by_extension,
 )
 from segstore.log.segment import Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
     from segstore._core import Directory, SegmentContext
     from segstore.log.quarantine import Quarantine
     from segstore.log.recovery_report import RecoveryReport
+
+
+_TEMPORARY_SUFFIXES: Final = (DELETED_FILE_SUFFIX, CLEANED_FILE_SUFFIX, SWAP_FILE_SUFFIX)
 
 
 class Leftovers:
@@ -53,8 +58,8 @@ class Leftovers:
 
     def clear(self, quarantine: Quarantine) -> list[str]:
         """Finish or undo what was interrupted; returns the names that are there now."""
-        names = self._directory.names()
-        files = segment_files(names)
+        names = self._directory.names(ordered=False)
+        files = segment_files(name for name in names if name.endswith(_TEMPORARY_SUFFIXES))
         swaps = _complete_swaps(files)
         going = {
             file.name
@@ -62,24 +67,32 @@ class Leftovers:
             if file.suffix in {DELETED_FILE_SUFFIX, CLEANED_FILE_SUFFIX}
             or (file.suffix == SWAP_FILE_SUFFIX and file not in swaps)
         }
-        going |= TEMPORARY_FILES & set(names)
+        going |= TEMPORARY_FILES.intersection(names)
         going |= {name for name in names if name.endswith(".snapshot.tmp") and name[:20].isdigit()}
+        if not going and not swaps:
+            return names
         self._remove(going)
         if any(file.kind == "log" for file in swaps):
-            self._swap_in(files, swaps, quarantine)
+            self._swap_in(segment_files(names), swaps, quarantine)
         else:
             self._remove(file.name for file in swaps)
-        if going or swaps:
-            self._directory.sync()
-        return self._directory.names()
+        self._directory.sync()
+        return self._directory.names(ordered=False)
 
-    def remove_indexes_without_log(self) -> None:
+    def remove_indexes_without_log(self, stems: Mapping[str, set[str]] | None) -> None:
         """Remove index files that belong to no ``.log`` [LDR-11].
 
         Not before the log was found to be whole: they show that a ``.log`` was there [DUR-54].
+
+        Parameters
+        ----------
+        stems : mapping or None
+            What is there, by its extension; None to look.
         """
-        files = segment_files(self._directory.names())
-        self._remove(file.name for file in _indexes_without_log(files))
+        if stems is None:
+            stems = stems_by_extension(self._directory.names(ordered=False))
+        for kind in INDEX_FILE_SUFFIXES:
+            self._remove(file_name(int(stem), kind) for stem in stems[kind] - stems["log"])
 
     def _swap_in(
         self, files: list[SegmentFile], swaps: set[SegmentFile], quarantine: Quarantine
@@ -168,13 +181,3 @@ def _complete_swaps(files: list[SegmentFile]) -> set[SegmentFile]:
         for file in files
         if file.suffix == SWAP_FILE_SUFFIX and (not cleaned or file.offset < min(cleaned))
     }
-
-
-def _indexes_without_log(files: list[SegmentFile]) -> list[SegmentFile]:
-    """Return index files that belong to no ``.log`` [LDR-11]."""
-    logs = {file.offset for file in files if file.kind == "log" and not file.suffix}
-    return [
-        file
-        for file in files
-        if file.kind in INDEX_FILE_SUFFIXES and not file.suffix and file.offset not in logs
-    ]

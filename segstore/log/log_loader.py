@@ -31,7 +31,11 @@ from segstore.log.loaded_log import LoadedLog
 from segstore.log.log_recovery import LogRecovery, floor_index
 from segstore.log.lost_indexes import LostIndexes
 from segstore.log.overflow_split import OverflowedSegmentError, split_overflowed_segment
-from segstore.log.partition_directory import segment_base_offsets
+from segstore.log.partition_directory import (
+    LOG_FILE_SUFFIX,
+    base_offsets_of,
+    stems_by_extension,
+)
 from segstore.log.quarantine import Quarantine
 from segstore.log.segment import Segment
 from segstore.log.segments import Segments
@@ -39,7 +43,7 @@ from segstore.log.snapshot_files import remove_snapshots_at
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from segstore._core import Directory, SegmentContext
     from segstore.log.log_places import FoundState, LogPlaces
@@ -91,10 +95,10 @@ class LogLoader:
         self._places.remove_clean_markers()
         quarantine = Quarantine(self._directory, self._report)
         leftovers = Leftovers(self._directory, self._context, self._report)
-        names = set(leftovers.clear(quarantine))
-        lost_indexes = LostIndexes(self._directory, self._report, names)
-        self._report.created = not segment_base_offsets(names)
-        segments = self._open_segments(names)
+        stems = stems_by_extension(leftovers.clear(quarantine))
+        lost_indexes = LostIndexes(self._directory, self._report, stems)
+        self._report.created = not stems[LOG_FILE_SUFFIX]
+        segments = self._open_segments(base_offsets_of(stems[LOG_FILE_SUFFIX]))
         believed = self._with_possible_log_start(found, segments)
         if believed is not found:
             self._places.write_log_start(believed.log_start_offset)
@@ -113,7 +117,7 @@ class LogLoader:
         else:
             lost_indexes.check(segments[: floor_index(segments, found.safe_below)])
             log_end_offset = self._recover(segments, found, epochs, known, quarantine)
-        leftovers.remove_indexes_without_log()
+        leftovers.remove_indexes_without_log(stems if self._report.clean else None)
         for overflowed in lost_indexes.rebuild(segments):
             self._split(overflowed, segments)
         if not segments or log_end_offset < found.log_start_offset:
@@ -153,9 +157,9 @@ class LogLoader:
             state,
         )
 
-    def _open_segments(self, names: Iterable[str]) -> list[Segment]:
+    def _open_segments(self, base_offsets: list[int]) -> list[Segment]:
         """Open all segments, in order."""
-        return [Segment(self._context, base) for base in segment_base_offsets(names)]
+        return [Segment(self._context, base) for base in base_offsets]
 
     def _check_never_had_records(self, found: FoundState, epochs: LeaderEpochFileCache) -> None:
         """Raise when a directory without a ``.log`` is one that lost them all [DUR-51].

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 from segstore.errors import CorruptLogError
 from segstore.log.overflow_split import is_overflowed
-from segstore.log.partition_directory import INDEX_ENTRY_BYTES, file_name
+from segstore.log.partition_directory import INDEX_ENTRY_BYTES
 
 if TYPE_CHECKING:
-    from collections.abc import Container
+    from collections.abc import Mapping
 
     from segstore._core import Directory, ScanResult
     from segstore.log.recovery_report import RecoveryReport
@@ -25,14 +25,17 @@ class LostIndexes:
         The partition's.
     report : RecoveryReport
         Knows what recovery has rebuilt already, and takes what is rebuilt here.
-    names : container of str
-        What was there before anything was opened.
+    stems : mapping
+        What was there before anything was opened, by its extension.
     """
 
-    def __init__(self, directory: Directory, report: RecoveryReport, names: Container[str]) -> None:
+    def __init__(
+        self, directory: Directory, report: RecoveryReport, stems: Mapping[str, set[str]]
+    ) -> None:
         self._directory = directory
         self._report = report
-        self._names = names
+        self._stems = stems
+        self._whole = set.intersection(*(stems[kind] for kind in INDEX_ENTRY_BYTES))
 
     def check(self, segments: list[Segment]) -> None:
         """Raise, before recovery changes anything, what would keep indexes from being made anew.
@@ -43,18 +46,25 @@ class LostIndexes:
             A segment that lost an index does not consist of batches.
         """
         for segment in segments:
-            if self._of(segment):
+            if self._of(segment, check_sizes=True):
                 base = segment.base_offset
                 _, scan = segment.scan(check_order=True, expected_offset=base, table=False)
                 if not is_overflowed(segment, scan):
                     _check_whole(segment, scan)
 
     def rebuild(self, segments: list[Segment]) -> list[Segment]:
-        """Make anew what is missing; returns the segments that have to be split first [DUR-97]."""
+        """Make anew what is missing; returns the segments that have to be split first [DUR-97].
+
+        Of a log that was closed cleanly the names are enough [DUR-51]: an index that cannot be is
+        met when it is first used, and made anew when the segment is sealed or closed [DUR-53].
+        """
         rebuilt = set(self._report.rebuilt)
         overflowed = []
+        check_sizes = not self._report.clean
         for segment in segments:
-            lost = [name for name in self._of(segment) if name not in rebuilt]
+            lost = [
+                name for name in self._of(segment, check_sizes=check_sizes) if name not in rebuilt
+            ]
             if not lost:
                 continue
             base = segment.base_offset
@@ -68,14 +78,15 @@ class LostIndexes:
             self._report.rebuilt += lost
         return overflowed
 
-    def _of(self, segment: Segment) -> list[str]:
-        if segment.size_bytes == 0:
+    def _of(self, segment: Segment, *, check_sizes: bool) -> list[str]:
+        stem = f"{segment.base_offset:020d}"
+        if (stem in self._whole and not check_sizes) or segment.size_bytes == 0:
             return []
         return [
-            name
+            f"{stem}.{kind}"
             for kind, entry_bytes in INDEX_ENTRY_BYTES.items()
-            if (name := file_name(segment.base_offset, kind)) not in self._names
-            or self._directory.info(name).size % entry_bytes
+            if stem not in self._stems[kind]
+            or self._directory.info(f"{stem}.{kind}").size % entry_bytes
         ]
 
 

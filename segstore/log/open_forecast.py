@@ -17,7 +17,7 @@ import segstore._core as _core
 from segstore.errors import LogNotFoundError, NotALogError, SegstoreError
 from segstore.log.log_loader import LogLoader
 from segstore.log.log_places import LogPlaces
-from segstore.log.partition_directory import file_name, segment_base_offsets
+from segstore.log.partition_directory import file_name
 from segstore.log.partition_path import (
     absolute_path,
     open_parent_directory,
@@ -28,7 +28,7 @@ from segstore.log.segment import Segment
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
 
     from segstore.log.quarantine import Quarantine
 
@@ -139,9 +139,9 @@ class _ForecastLoader(LogLoader):
         super().__init__(*arguments)
         self.opened: list[_ForecastSegment] = []
 
-    def _open_segments(self, names: Iterable[str]) -> list[Segment]:
+    def _open_segments(self, base_offsets: list[int]) -> list[Segment]:
         overlay: Any = self._directory
-        for base in segment_base_offsets(names):
+        for base in base_offsets:
             name = file_name(base, "log")
             suffix = overlay.real_name(name).removeprefix(name)
             self.opened.append(_ForecastSegment(self._context, base, suffix=suffix))
@@ -248,7 +248,7 @@ class _OverlayDirectory:
         """Return under which name the file is on disk."""
         return self._real_names.get(name, name)
 
-    def names(self) -> list[str]:
+    def names(self, *, ordered: bool = True) -> list[str]:  # noqa: ARG002 - always are
         return sorted({*self._real_names, *self._written})
 
     def exists(self, name: str) -> bool:

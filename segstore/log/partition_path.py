@@ -23,9 +23,11 @@ from segstore.log.checkpoints import (
     TEMPORARY_FILES,
 )
 from segstore.log.partition_directory import (
+    LOG_FILE_SUFFIX,
     has_unique_id,
     is_partition_directory_name,
     parse_directory_name,
+    parse_file_name,
     segment_files,
 )
 
@@ -77,7 +79,7 @@ def open_partition_directory(
             expected="a directory",
         ) from error
     try:
-        names = directory.names()
+        names = directory.names(ordered=False)
         topic_partition = _parse_name(name, path, names)
         if not read_only:
             _check_may_become_a_log(path, names)
@@ -106,10 +108,10 @@ def _parse_name(name: str, path: str, names: list[str] | None = None) -> TopicPa
 
 def _check_may_become_a_log(path: str, names: list[str]) -> None:
     """Refuse a directory that holds something else: nothing is written beside foreign files."""
-    files = segment_files(names)
-    if any(file.kind == "log" for file in files):
+    files = map(parse_file_name, names)
+    if any(file is not None and file.kind == LOG_FILE_SUFFIX for file in files):
         return
-    ours = {file.name for file in files}
+    ours = {file.name for file in segment_files(names)}
     foreign = [name for name in names if name not in ours and name not in OWN_FILES]
     foreign = [name for name in foreign if ".quarantine-" not in name]
     if foreign:
@@ -143,7 +145,7 @@ def _hint_beside(path: str, environment: _core.Environment | None) -> str:
 
 
 def _some(names: list[str], count: int = 5) -> str:
-    shown = ", ".join(repr(name)[1:-1] for name in names[:count])
+    shown = ", ".join(repr(name)[1:-1] for name in sorted(names)[:count])
     return f"{shown} and {len(names) - count} more" if len(names) > count else shown
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING
 
+from segstore.config import MIN_LONG
 from segstore.errors import IllegalArgumentError, IllegalStateError
 
 if TYPE_CHECKING:
@@ -22,12 +23,15 @@ class Segments:
     Readers take the whole object with one attribute read and never see it change.
     """
 
-    __slots__ = ("_base_offsets", "_segments")
+    __slots__ = ("_base_offsets", "_running_maxima", "_segments")
 
-    def __init__(self, segments: Iterable[Segment] = ()) -> None:
+    def __init__(
+        self, segments: Iterable[Segment] = (), running_maxima: tuple[int, ...] = ()
+    ) -> None:
         ordered = sorted(segments, key=_base_offset)
         self._segments = tuple(ordered)
         self._base_offsets = tuple(segment.base_offset for segment in ordered)
+        self._running_maxima = running_maxima
 
     def __len__(self) -> int:
         return len(self._segments)
@@ -116,6 +120,29 @@ class Segments:
         active = self.active_segment.base_offset
         return () if from_offset > active else self.values(from_offset, active)
 
+    def reaching_timestamp(self, timestamp: int) -> Iterator[Segment]:
+        """Yield the segments whose largest timestamp is *timestamp* or a later one.
+
+        Kafka asks one segment after the other [TS-2]. The largest timestamp so far never falls from
+        one to the next, and those of sealed segments stay: they are asked once, and then searched.
+        """
+        maxima = self._running_maxima
+        sealed_count = len(self._segments) - 1
+        if len(maxima) < sealed_count and (not maxima or maxima[-1] < timestamp):
+            known = list(maxima)
+            largest = known[-1] if known else MIN_LONG
+            while len(known) < sealed_count and largest < timestamp:
+                largest = max(largest, self._segments[len(known)].largest_timestamp())
+                known.append(largest)
+            maxima = self._running_maxima = tuple(known)
+        first = bisect_left(maxima, timestamp)
+        if first < len(maxima):  # where the maximum rises to it: that segment has it
+            yield self._segments[first]
+            first += 1
+        for index in range(first, len(self._segments)):
+            if self._segments[index].largest_timestamp() >= timestamp:
+                yield self._segments[index]
+
     def next_base_offset(self, segment: Segment) -> int | None:
         """Return the base offset of the segment behind *segment*, None for the last."""
         following = self.higher_segment(segment.base_offset)
@@ -123,6 +150,8 @@ class Segments:
 
     def with_segment(self, segment: Segment) -> Segments:
         """Return a snapshot with *segment* added; it replaces one with the same base offset."""
+        if self._base_offsets and segment.base_offset > self._base_offsets[-1]:
+            return Segments([*self._segments, segment], self._running_maxima)
         kept = [other for other in self._segments if other.base_offset != segment.base_offset]
         return Segments([*kept, segment])
 

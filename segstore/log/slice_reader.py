@@ -20,6 +20,7 @@ from segstore.types import Isolation
 
 if TYPE_CHECKING:
     from segstore._core import SegmentSlice
+    from segstore.types import LogOffsetMetadata
 
 
 class SliceReader(TimestampReader):
@@ -84,11 +85,11 @@ class SliceReader(TimestampReader):
         def check_not_cut(end_position: int) -> None:
             local_log.check_place_not_cut(cuts_done, metadata.segment_base_offset, end_position)
 
-        def describe(data: bytearray) -> FetchDataInfo:
+        def describe(data: bytearray, place: LogOffsetMetadata) -> FetchDataInfo:
             topic, partition = self.topic_partition
             return FetchDataInfo(
                 data,
-                metadata,
+                place,
                 start_offset=offset,
                 first_entry_incomplete=is_incomplete,
                 end_offset=bound.message_offset,

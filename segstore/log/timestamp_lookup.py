@@ -70,13 +70,12 @@ def _found_by_segment(
 ) -> Iterator[FileTimestampAndOffset | None]:
     """Yield what is found in each segment that may have such a timestamp, ascending."""
     log_end = local_log.log_end
-    for segment in local_log.segments:
-        if segment.largest_timestamp() >= timestamp:
-            found = segment.find_offset_by_timestamp(
-                timestamp, log_start_offset, local_log.max_position(segment, log_end)
-            )
-            is_visible = found is not None and found.offset < log_end.message_offset
-            yield found if is_visible else None
+    for segment in local_log.segments.reaching_timestamp(timestamp):
+        found = segment.find_offset_by_timestamp(
+            timestamp, log_start_offset, local_log.max_position(segment, log_end)
+        )
+        is_visible = found is not None and found.offset < log_end.message_offset
+        yield found if is_visible else None
 
 
 def find_max_timestamp(local_log: LocalLog) -> FileTimestampAndOffset | None:

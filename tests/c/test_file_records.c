@@ -120,7 +120,9 @@ TEST(ranges_that_no_file_has_are_refused)
     sgs_transfer transfer;
     EXPECT_STATUS(sgs_file_records_write_to(kit.segment, -1, 1, 0, &transfer, &kit.err), SGS_ILLEGAL_ARGUMENT);
     EXPECT_STATUS(sgs_file_records_write_to(kit.segment, 0, SIZE_MAX, 0, &transfer, &kit.err), SGS_ILLEGAL_ARGUMENT);
-    EXPECT_STATUS(sgs_file_records_write_to(kit.segment, INT64_MAX, 1, 0, &transfer, &kit.err), SGS_LOG_TRUNCATED);
+    EXPECT_STATUS(sgs_file_records_write_to(kit.segment, INT64_MAX, 1, 0, &transfer, &kit.err), SGS_ILLEGAL_ARGUMENT);
+    EXPECT_STATUS(sgs_file_records_write_to(kit.segment, INT32_MAX, INT32_MAX, 0, &transfer, &kit.err),
+                  SGS_LOG_TRUNCATED);
     EXPECT_STATUS(sgs_file_records_read_into(kit.segment, INT64_MIN, &byte, 1, &kit.err), SGS_ILLEGAL_ARGUMENT);
     EXPECT_OK(sgs_file_records_read_into(kit.segment, 100, &byte, 0, &kit.err), &kit.err);
     segment_kit_close(&kit);

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -11,7 +13,11 @@ import pytest
 import segstore
 from segstore import LogConfig
 from segstore._core import Directory, OffsetIndex
-from segstore.errors import CloseError, OffsetsOutOfOrderError, UnsupportedFormatError
+from segstore.errors import (
+    CloseError,
+    OffsetsOutOfOrderError,
+    UnsupportedFormatError,
+)
 from segstore.log.local_log import LocalLog
 from segstore.log.transaction_index import TransactionIndex
 from segstore.types import LogAppendInfo
@@ -121,6 +127,25 @@ def test_a_closed_index_is_trimmed_and_flushed_to_no_effect(tmp_path):
     index.flush()
     assert (tmp_path / f"{0:020}.index").stat().st_size == size == 8
     directory.close()
+
+
+def test_the_largest_timestamp_is_looked_for_once_at_a_time(new_log, tmp_path):
+    """[DIFF-19] KAFKA-19407: threads that ask an untouched segment at once get one answer."""
+    log = new_log(index_interval_bytes=1)
+    for number in range(50):
+        log.append([(TIME + (number * 37) % 50, None, b"v")])
+    log.close()
+    with segstore.open(tmp_path / "topic-0", read_only=True) as again:
+        segment = again.segments()[0]
+        together = threading.Barrier(4)
+
+        def ask() -> int:
+            together.wait()
+            return segment.largest_timestamp()
+
+        with ThreadPoolExecutor(4) as pool:
+            answers = [each.result() for each in [pool.submit(ask) for _ in range(4)]]
+    assert answers == [TIME + 49] * 4
 
 
 def test_an_append_tells_no_offset_of_the_largest_timestamp():

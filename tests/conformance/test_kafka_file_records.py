@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from segstore import FileRecords
     from segstore.log.unified_log import UnifiedLog
 
 LOG = f"{0:020}.log"
@@ -120,6 +121,8 @@ def test_a_read_beside_a_writer_has_the_size_that_was_asked_for(tmp_path: Path):
         while writer.is_alive():
             size = log.read(0, MAX_FILE_BYTES).size_bytes
             assert log.read(0, size).size_bytes == size
+            found = log.slice(0, MAX_FILE_BYTES)
+            assert found.slice(0, size).size_bytes == size
         writer.join()
 
 
@@ -236,13 +239,33 @@ def test_one_file_may_mix_magics(tmp_path: Path, codec: Codec):
     assert [list(record.headers) for record in found] == [row[4] for row in given]
 
 
-@pytest.mark.usefixtures("segment")
-def test_a_copy_ends_at_the_end_of_the_file(tmp_path: Path):
-    """[format.md 9.4] FileRecordsTest.testBytesLengthOfWriteTo."""
-    data = (tmp_path / LOG).read_bytes()
-    third = len(data) // 3
-    directory = Directory(str(tmp_path))
+@pytest.fixture
+def records(tmp_path: Path) -> Iterator[FileRecords]:
+    """The same three batches in a log, as Kafka's FileRecords of the whole file."""
+    with segstore.open(tmp_path / "t-0", durability="none") as log:
+        for value in VALUES:
+            log.append([(None, value)])
+        yield log.slice(0, MAX_FILE_BYTES)
 
-    assert directory.read_range(LOG, 0, third) == data[:third]
-    assert directory.read_range(LOG, third, len(data) - third + 1) == data[third:]
-    directory.close()
+
+def test_a_copy_ends_at_the_end_of_the_file(records: FileRecords, tmp_path: Path):
+    """[format.md 9.4] FileRecordsTest.testBytesLengthOfWriteTo."""
+    size = records.size_bytes
+    third = size // 3
+    data = (tmp_path / "t-0" / LOG).read_bytes()
+    with (tmp_path / "copy").open("wb") as copy:
+        assert records.write_to(copy, 0, third) == third
+        assert records.write_to(copy, third, size - third + 1) == size - third
+    assert (tmp_path / "copy").read_bytes() == data
+
+
+def test_slices_of_file_records(records: FileRecords):
+    """[format.md 9.4] FileRecordsTest.testOutOfRangeSlice, FileRecordsTest.testIteratorWithLimits.
+
+    A slice of exactly the second batch gives that batch, one byte less gives nothing.
+    """
+    with pytest.raises(IllegalArgumentError):
+        records.slice(records.size_bytes + 1, 15)
+    first, second, _ = (batch.size_bytes for batch in records.batches())
+    assert [record.value for record in records.slice(first, second)] == [b"efgh"]
+    assert list(records.slice(first, second - 1)) == []

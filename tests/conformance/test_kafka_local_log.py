@@ -91,6 +91,23 @@ def test_log_close_handlers(new_log):
         log.roll(1)
 
 
+def test_log_close_after_close_handlers(new_log):
+    """[LOC-22, LOC-3, DIFF-25] LocalLogTest.testLogCloseFailureWhenInMemoryBufferClosed.
+
+    Kafka up to 4.3 throws; the newest and we do nothing: no mark says that the log was closed.
+    """
+    log = new_log()
+    append(log, 0)
+    log.close_quietly()
+    before = {path.name: path.stat().st_mtime_ns for path in Path(log.path).iterdir()}
+    log.close()
+    assert {path.name: path.stat().st_mtime_ns for path in Path(log.path).iterdir()} == before
+    assert ".kafka_cleanshutdown" not in before
+    again = new_log()
+    assert not again.report.clean
+    assert offsets(again.read(0, 1000)) == [0]
+
+
 def test_remove_and_delete_segments(new_log):
     """Kafka: LocalLogTest.testRemoveAndDeleteSegmentsAsync [LOC-19, LOC-20]."""
     log = new_log(file_delete_delay_ms=300)

@@ -245,7 +245,7 @@ def test_a_resize_below_what_is_used(directory, tmp_path):
 
 @BOTH
 def test_changes_take_turns(directory, kafka_profile):
-    """[IDX-17] Threads that append, cut and look up: no entry is lost, or torn."""
+    """[IDX-17, DIFF-6] Threads that append, cut and look up: no entry is lost, or torn."""
     index = TimeIndex(directory, TIME_NAME, 0, max_size_bytes=12000, kafka_profile=kafka_profile)
     failures = []
 

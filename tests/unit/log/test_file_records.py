@@ -205,6 +205,19 @@ def test_checksums_are_checked_when_asked_for(log, tmp_path):
     assert (caught.value.file, caught.value.position) == (str(tmp_path / "topic-0" / LOG), size)
 
 
+def test_an_error_in_a_slice_names_its_place(log, tmp_path):
+    """Of the file, not of the bytes that were read."""
+    size = log.read(0, 1).size_bytes
+    path = tmp_path / "topic-0" / LOG
+    with path.open("r+b") as file:
+        file.seek(3 * size - 1)
+        file.write(b"x")
+    part = log.slice(0, 5000).slice(size, 3 * size)
+    with pytest.raises(CorruptRecordError) as caught:
+        list(part)
+    assert (caught.value.file, caught.value.position) == (str(path), 2 * size)
+
+
 def test_headers_on_the_way_are_checked_always(log, tmp_path):
     """[DUR-79] bounds and order, as in a fetch."""
     size = log.read(0, 1).size_bytes

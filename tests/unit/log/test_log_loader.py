@@ -161,7 +161,11 @@ def test_an_offset_index_that_points_elsewhere_is_noticed(log_directory, damage,
 @pytest.mark.parametrize("marked_clean", [False, True])
 @pytest.mark.parametrize("kind", ["index", "timeindex"])
 def test_an_index_of_no_whole_number_of_entries_is_rebuilt(log_directory, kind, marked_clean):
-    """[DUR-8, DUR-97] In every segment; the last entry of a time index is the largest time."""
+    """[DUR-8, DUR-97] In every segment; the last entry of a time index is the largest time.
+
+    Behind a clean close the names are enough for the open [DUR-51]: who meets such an index goes
+    around it, and the close makes it anew [DUR-53].
+    """
     if not marked_clean:
         (log_directory.path / MARKER).unlink()
     torn = [
@@ -173,7 +177,9 @@ def test_an_index_of_no_whole_number_of_entries_is_rebuilt(log_directory, kind, 
         os.truncate(path, path.stat().st_size - 3)
 
     with log_directory.open() as log:
-        assert set(log.report.rebuilt) >= {path.name for path in torn}
+        assert marked_clean or set(log.report.rebuilt) >= {path.name for path in torn}
+        check_content(log)
+    with log_directory.open() as log:
         check_content(log)
         assert log.verify().ok
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from segstore.errors import IllegalArgumentError, IllegalStateError
 from segstore.log.segments import Segments
@@ -15,6 +17,10 @@ class Fake(NamedTuple):
 
     base_offset: int
     size_bytes: int = 10
+    timestamp: int = 0
+
+    def largest_timestamp(self) -> int:
+        return self.timestamp
 
 
 FIVE = Segments(Fake(base) for base in (9, 1, 5, 3, 7))
@@ -108,3 +114,20 @@ def test_a_snapshot_never_changes():
 def test_the_base_behind_a_segment():
     assert FIVE.next_base_offset(Fake(3)) == 5
     assert FIVE.next_base_offset(Fake(9)) is None
+
+
+@given(st.lists(st.integers(0, 30), min_size=1, max_size=8), st.lists(st.integers(-1, 31)))
+def test_segments_that_reach_a_timestamp(timestamps: list[int], wanted: list[int]):
+    """[TS-2] Every one with such a record, as if each were asked; rolls keep what is known.
+
+    Kafka: the filter of ``UnifiedLog.fetchOffsetByTimestamp``.
+    """
+    fakes = [Fake(base, timestamp=timestamp) for base, timestamp in enumerate(timestamps)]
+    segments = Segments(fakes[:1])
+    for count in range(1, len(fakes) + 1):
+        for timestamp in wanted:
+            found = list(segments.reaching_timestamp(timestamp))
+
+            assert found == [fake for fake in fakes[:count] if fake.timestamp >= timestamp]
+        if count < len(fakes):
+            segments = segments.with_segment(fakes[count])

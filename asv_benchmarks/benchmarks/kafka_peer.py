@@ -1,0 +1,68 @@
+"""Kafka's own classes as peers: where their jars are, and ``UnifiedLog`` as a process of rounds."""
+
+from __future__ import annotations
+
+import atexit
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+from .common import Cost
+
+ROOT = Path(__file__).parents[2]
+JAVA_SOURCES = ROOT / "asv_benchmarks" / "java"
+
+
+def kafka_class_path() -> str:
+    """Where Kafka's jars are; asv skips the benchmark where there is no Java."""
+    if str(ROOT) not in sys.path:
+        sys.path.append(str(ROOT))
+    import pytest
+
+    from tests.interop.kafka_classes import kafka_libraries
+
+    try:
+        return f"{kafka_libraries()}/*"
+    except pytest.skip.Exception as reason:
+        raise NotImplementedError(str(reason)) from None
+
+
+class KafkaLog:
+    """``KafkaLogRounds.java``: one command in, the cost of one round out."""
+
+    def __init__(self) -> None:
+        class_path = kafka_class_path()
+        self._process = subprocess.Popen(
+            ["java", "-Xmx2g", "-cp", class_path, str(JAVA_SOURCES / "KafkaLogRounds.java")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def close(self) -> None:
+        """Its input ends, and so does the process."""
+        self._process.communicate()
+
+    def measure(self, *words: object) -> tuple[float, float, int]:
+        """CPU seconds, wall seconds and units of the round that *words* ask for."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write("\t".join(map(str, words)) + "\n")
+        self._process.stdin.flush()
+        cpu, wall, units = self._process.stdout.readline().split()
+        return float(cpu), float(wall), int(units)
+
+    def cost(self, *words: object) -> Cost:
+        """Cost per unit of the round that *words* ask for."""
+        cpu, wall, units = self.measure(*words)
+        return Cost(cpu / units, wall / units)
+
+
+@cache
+def kafka_log() -> KafkaLog:
+    """One process for all benchmarks of this one."""
+    started = KafkaLog()
+    atexit.register(started.close)
+    return started

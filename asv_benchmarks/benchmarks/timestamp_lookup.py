@@ -1,0 +1,34 @@
+"""The first offset at or behind a timestamp, in a log of many segments, against Kafka's."""
+
+from __future__ import annotations
+
+import random
+
+from .common import PROFILE, SEED, Cost, cost_of
+from .datasets import FIRST_TIMESTAMP
+from .fetch import ManySegments
+from .kafka_peer import kafka_log
+
+LOOKUPS = PROFILE.lookups // 4
+
+
+class OffsetForTimestamp(ManySegments):
+    """``log.fetch_offset_by_timestamp`` against ``UnifiedLog.fetchOffsetByTimestamp``."""
+
+    warm_up_rounds = 4
+
+    def setup(self) -> None:
+        self.make_log()
+        self.last_timestamp = self.log.segments()[-1].largest_timestamp()
+
+    def ours(self) -> Cost:
+        return cost_of(self._look_up)
+
+    def theirs(self) -> Cost:
+        return kafka_log().cost("timestamps", LOOKUPS, FIRST_TIMESTAMP, self.last_timestamp)
+
+    def _look_up(self) -> float:
+        chooser, look_up = random.Random(SEED), self.log.fetch_offset_by_timestamp
+        for _ in range(LOOKUPS):
+            assert look_up(chooser.randrange(FIRST_TIMESTAMP, self.last_timestamp)).offset >= 0
+        return LOOKUPS

@@ -1,0 +1,186 @@
+import java.io.BufferedReader;
+import java.io.File;
+import java.io.IOException;
+import java.io.InputStreamReader;
+import java.lang.management.ManagementFactory;
+import java.nio.ByteBuffer;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Random;
+import java.util.concurrent.ScheduledFuture;
+import java.util.concurrent.ScheduledThreadPoolExecutor;
+import java.util.concurrent.TimeUnit;
+
+import org.apache.kafka.common.record.internal.MemoryRecords;
+import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.server.common.RequestLocal;
+import org.apache.kafka.server.storage.log.FetchIsolation;
+import org.apache.kafka.server.util.Scheduler;
+import org.apache.kafka.storage.internals.log.AppendOrigin;
+import org.apache.kafka.storage.internals.log.LogConfig;
+import org.apache.kafka.storage.internals.log.LogDirFailureChannel;
+import org.apache.kafka.storage.internals.log.ProducerStateManagerConfig;
+import org.apache.kafka.storage.internals.log.UnifiedLog;
+import org.apache.kafka.storage.internals.log.VerificationGuard;
+import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
+
+/**
+ * Kafka's UnifiedLog, one measured round per line of input, so that its rounds come in turn with those of another process.
+ *
+ * A line holds words parted by tabs: pool FILE; append leader|follower DIR; open DIR CLEAN RECOVERY_POINT SEGMENT_BYTES and
+ * open_and_close with the same; keep DIR, the log that read COUNT MAX_BYTES and timestamps COUNT FROM TO then ask. The
+ * answer is CPU seconds of this thread, wall seconds and the work done: collector and compiler count for nothing.
+ */
+public class KafkaLogRounds {
+    private static final BrokerTopicStats STATS = new BrokerTopicStats(false);
+    private static final RequestLocal REQUEST = RequestLocal.withThreadConfinedCaching();
+    private static final Random CHOOSER = new Random(20130101);
+
+    private final List<ByteBuffer> pool = new ArrayList<>();
+    private UnifiedLog kept;
+    private long sink;
+
+    private interface Work {
+        long run() throws Exception;
+    }
+
+    public static void main(String[] arguments) throws Exception {
+        KafkaLogRounds rounds = new KafkaLogRounds();
+        BufferedReader in = new BufferedReader(new InputStreamReader(System.in));
+        for (String line = in.readLine(); line != null; line = in.readLine())
+            System.out.println(rounds.round(line.split("\t")));
+    }
+
+    private String round(String[] words) throws Exception {
+        switch (words[0]) {
+            case "pool":
+                return readPool(Path.of(words[1]));
+            case "append":
+                return append(words[1].equals("leader"), new File(words[2]));
+            case "open":
+                return open(words, false);
+            case "open_and_close":
+                return open(words, true);
+            case "keep":
+                if (kept != null)
+                    kept.closeHandlers();
+                kept = open(new File(words[1]), true, Long.MAX_VALUE, 1 << 30);
+                return "0 0 " + kept.numberOfSegments();
+            case "read":
+                return read(Integer.parseInt(words[1]), Integer.parseInt(words[2]));
+            default:
+                return timestamps(Integer.parseInt(words[1]), Long.parseLong(words[2]), Long.parseLong(words[3]));
+        }
+    }
+
+    private static String measure(Work work) throws Exception {
+        long cpu = ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime();
+        long wall = System.nanoTime();
+        long units = work.run();
+        wall = System.nanoTime() - wall;
+        cpu = ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime() - cpu;
+        return cpu / 1e9 + " " + wall / 1e9 + " " + units;
+    }
+
+    /** The file holds batches, one behind another, as they are on the wire. */
+    private String readPool(Path file) throws IOException {
+        ByteBuffer all = ByteBuffer.wrap(Files.readAllBytes(file));
+        pool.clear();
+        while (all.hasRemaining()) {
+            byte[] batch = new byte[12 + all.getInt(all.position() + 8)];
+            all.get(batch);
+            pool.add(ByteBuffer.wrap(batch));
+        }
+        System.gc();
+        return "0 0 " + pool.size();
+    }
+
+    private String append(boolean leads, File directory) throws Exception {
+        Files.createDirectory(directory.toPath());
+        UnifiedLog log = open(directory, true, 0, 1 << 30);
+        String measured = measure(() -> {
+            long bytes = 0;
+            for (ByteBuffer batch : pool) {
+                if (leads) {
+                    batch.putLong(0, 0L); // as a client sends it: the log has stamped it the time before
+                    log.appendAsLeader(MemoryRecords.readableRecords(batch.duplicate()), 0, AppendOrigin.CLIENT, REQUEST,
+                            VerificationGuard.SENTINEL, (short) 2);
+                } else {
+                    log.appendAsFollower(MemoryRecords.readableRecords(batch.duplicate()), 0);
+                }
+                bytes += batch.limit();
+            }
+            return bytes;
+        });
+        log.closeHandlers();
+        for (File file : directory.listFiles())
+            Files.delete(file.toPath());
+        Files.delete(directory.toPath());
+        return measured;
+    }
+
+    private String open(String[] words, boolean closes) throws Exception {
+        UnifiedLog[] opened = new UnifiedLog[1];
+        String measured = measure(() -> {
+            opened[0] = open(new File(words[1]), words[2].equals("clean"), Long.parseLong(words[3]), Integer.parseInt(words[4]));
+            if (closes)
+                opened[0].close();
+            return opened[0].numberOfSegments();
+        });
+        if (!closes)
+            opened[0].closeHandlers();
+        return measured;
+    }
+
+    private String read(int count, int maxBytes) throws Exception {
+        long end = kept.logEndOffset();
+        return measure(() -> {
+            for (int i = 0; i < count; i++)
+                sink += kept.read(CHOOSER.nextLong(end), maxBytes, FetchIsolation.LOG_END, true).records.sizeInBytes();
+            return count;
+        });
+    }
+
+    private String timestamps(int count, long from, long to) throws Exception {
+        return measure(() -> {
+            for (int i = 0; i < count; i++)
+                sink += kept.fetchOffsetByTimestamp(CHOOSER.nextLong(from, to), Optional.empty()).timestampAndOffsetOpt().get().offset;
+            return count;
+        });
+    }
+
+    private static UnifiedLog open(File directory, boolean clean, long recoveryPoint, int segmentBytes) throws IOException {
+        LogConfig config = new LogConfig(Map.of("internal.segment.bytes", segmentBytes, "retention.ms", -1L,
+                "max.message.bytes", 64 << 20, "segment.ms", Long.MAX_VALUE, "segment.index.bytes", 10 << 20));
+        return UnifiedLog.create(directory, config, 0, recoveryPoint, new Idle(), STATS, Time.SYSTEM, 15 * 60 * 1000,
+                new ProducerStateManagerConfig(24 * 3600 * 1000, false), 600 * 1000, new LogDirFailureChannel(1), clean,
+                Optional.empty());
+    }
+
+    /** What Kafka leaves to other threads is no part of what is measured. */
+    private static final class Idle implements Scheduler {
+        private static final ScheduledThreadPoolExecutor NEVER = new ScheduledThreadPoolExecutor(0, task -> {
+            Thread thread = new Thread(task);
+            thread.setDaemon(true);
+            return thread;
+        });
+
+        @Override
+        public ScheduledFuture<?> schedule(String name, Runnable task, long delayMs, long periodMs) {
+            return NEVER.schedule(() -> { }, 365, TimeUnit.DAYS);
+        }
+
+        @Override
+        public void startup() { }
+
+        @Override
+        public void shutdown() { }
+
+        @Override
+        public void resizeThreadPool(int size) { }
+    }
+}
