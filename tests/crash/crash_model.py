@@ -61,7 +61,7 @@ class Operation(NamedTuple):
         return f"{self.kind}({self.argument})"
 
 
-READING = frozenset({"roll", "flush", "close", "kill", "background"})
+READING = frozenset({"roll", "flush", "close", "kill", "background", "new_epoch"})
 """Operations that change no record; flush and close promise more when they return."""
 
 

@@ -36,6 +36,7 @@ KINDS = (
     "close",
     "kill",
     "background",
+    "new_epoch",
 )
 
 
@@ -170,6 +171,8 @@ class ScriptRunner:
             appended = self._append(operation.argument)
         elif operation.kind == "background":
             self._scheduler.run(operation.argument)
+        elif operation.kind == "new_epoch":
+            self._epoch += 1
         elif operation.kind in {"close", "kill"}:
             self._log.close() if operation.kind == "close" else self._log.close_quietly()
             self._scheduler = ManualScheduler()
@@ -184,7 +187,7 @@ class ScriptRunner:
         self.run.steps.append(Step(operation, before, begin, self._state, end, appended))
 
     def _append(self, records_count: int) -> Batch:
-        """Append one batch; some raise the leader epoch."""
+        """Append one batch."""
         values = [
             self._random.randbytes(self._random.randrange(1, 60)) for _ in range(records_count)
         ]
@@ -192,7 +195,6 @@ class ScriptRunner:
         for _ in values:
             self._timestamp += self._random.choice((0, 1, 10))
             timestamps.append(self._timestamp)
-        self._epoch += self._random.random() < 0.15
         records = [(at, None, value) for at, value in zip(timestamps, values, strict=True)]
         batch = bytes(encode_records(records, BatchOptions(), codec_table(), 0, 2**20))
         info = self._log.append_as_leader(batch, self._epoch)

@@ -35,6 +35,7 @@ ALPHABET = (
     Operation("close"),
     Operation("kill"),
     Operation("background"),
+    Operation("new_epoch"),
 )
 FATES = ("lost", "kept", "seed", "seed", "seed", "killed")
 SCRIPTS = 20_000

@@ -24,7 +24,13 @@ SCRIPTS = {
         Operation("append", 2),
         Operation("delete_records", 1),
     ],
-    "first epoch": [Operation("roll"), Operation("append", 1), Operation("roll")],
+    "a new epoch": [
+        Operation("append", 2),
+        Operation("append", 1),
+        Operation("roll"),
+        Operation("new_epoch"),
+        Operation("append", 1),
+    ],
     "hole of a truncation": [
         Operation("append", 2),
         Operation("truncate_to", 1),
