@@ -7,27 +7,36 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.vectors.vector_files import Cases, file_stems, read_folder, read_pack, vectors_folder
+from tests.vectors.vector_files import (
+    Cases,
+    file_stems,
+    read_folder,
+    read_pack,
+    stem_of_module,
+    vectors_folder,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 TALLY = "vectors"
 LATER = "Kafka 4.4.0"
+SAFE = "safe differs"
 
 
 @pytest.fixture
-def vectors(request: pytest.FixtureRequest) -> Callable[[str], Cases]:
+def vectors(request: pytest.FixtureRequest) -> Callable[..., Cases]:
     """Return the cases of a file, by its name without ending; skip where it is not there."""
 
-    def load(stem: str) -> Cases:
+    def load(stem: str, label: str | None = None) -> Cases:
         folder = vectors_folder(request.config)
         read = read_pack(stem) if folder is None else read_folder(folder, stem)
         if not read:
             pytest.skip(f"there is no {stem}.jsonl")
-        cases = Cases(stem, read)
+        cases = Cases(label or stem, read)
         request.node.user_properties.append((TALLY, cases.tally))
         request.node.user_properties.append((LATER, (stem, cases.later)))
+        request.node.user_properties.append((SAFE, (label or stem, cases.differing)))
         return cases
 
     return load
@@ -53,7 +62,10 @@ def pytest_terminal_summary(
     for stem, later in (found for key, found in properties if key == LATER):
         for row, ids in later.items():
             terminalreporter.write_line(f"{stem}: as 4.4.0 ({row}): {', '.join(ids)}")
-    modules = {path.stem.removeprefix("test_") for path in Path(__file__).parent.glob("test_*.py")}
+    for label, differing in (found for key, found in properties if key == SAFE):
+        for rule, ids in sorted(differing.items()):
+            terminalreporter.write_line(f"{label}: {len(ids)} by {rule}: {', '.join(ids)}")
+    modules = {stem_of_module(path) for path in Path(__file__).parent.glob("test_*.py")}
     for stem in file_stems(vectors_folder(config)):
         if stem not in modules:
             terminalreporter.write_line(f"not yet covered: {stem}")

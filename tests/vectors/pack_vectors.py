@@ -15,7 +15,7 @@ import tarfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tests.vectors.vector_files import PACK, file_stems, read_folder
+from tests.vectors.vector_files import PACK, file_stems, read_folder, stem_of_module
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -34,7 +34,7 @@ MAX_LINE_BYTES = 128 * 1024
 
 def covered_stems() -> set[str]:
     """Files with a test module."""
-    return {path.stem.removeprefix("test_") for path in Path(__file__).parent.glob("test_*.py")}
+    return {stem_of_module(path) for path in Path(__file__).parent.glob("test_*.py")}
 
 
 def errors_of(value: Any) -> Iterator[str]:

@@ -24,6 +24,11 @@ def stem_of(name: str) -> str:
     return name.partition(".jsonl")[0]
 
 
+def stem_of_module(module: Path) -> str:
+    """``loader`` of ``test_loader.py`` and ``test_loader_safe.py``."""
+    return module.stem.removeprefix("test_").removesuffix("_safe")
+
+
 def read_folder(folder: Path, stem: str) -> list[Case]:
     """Objects of one file of the folder; none when it is not there."""
     for path in (folder / f"{stem}.jsonl", folder / f"{stem}.jsonl.gz"):
@@ -74,6 +79,8 @@ class Cases:
         """File, equal, compared; a list, so that a report holds what it says in the end."""
         self.later: dict[str, list[str]] = {}
         """Cases in which we follow Kafka 4.4.0, by row of the last table of the vectors' README."""
+        self.differing: dict[str, list[str]] = {}
+        """Cases in which the safe profile differs from Kafka, by its rule."""
 
     def __iter__(self) -> Iterator[Case]:
         """Yield the cases; who comes back for the next was content with the last."""
@@ -87,6 +94,10 @@ class Cases:
     def follows_4_4(self, case: Case, row: str) -> None:
         """Name a case that differs from 4.3.1, which the vectors are of, for this row."""
         self.later.setdefault(row, []).append(case["id"])
+
+    def differs(self, case: Case, rule: str) -> None:
+        """Name a case in which the safe profile differs from Kafka, for this rule."""
+        self.differing.setdefault(rule, []).append(case["id"])
 
     def check(self, compare: Callable[[Case], None]) -> None:
         """Compare every case; fail in the end with the first of those that differ."""
