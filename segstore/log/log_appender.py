@@ -178,7 +178,7 @@ class LogAppender(LogWriter):
             size,
             leader_epoch,
             now_ms,
-            self._input.validator_of_checked,
+            self._input.validator_of_checked(origin),
             request if has_producers else None,
             whole=True,
         )
