@@ -89,6 +89,9 @@ class SliceReader(TimestampReader):
 
         def describe(data: bytearray, place: LogOffsetMetadata) -> FetchDataInfo:
             topic, partition = self.topic_partition
+            upper_bound_offset = 0  # of no interest without a list
+            if aborted is not None:
+                upper_bound_offset = local_log.upper_bound_of_fetch(place, len(data))
             return FetchDataInfo(
                 data,
                 place,
@@ -96,9 +99,7 @@ class SliceReader(TimestampReader):
                 first_entry_incomplete=is_incomplete,
                 end_offset=bound.message_offset,
                 aborted=aborted,
-                aborted_below=0
-                if aborted is None
-                else local_log.upper_bound_of_fetch(place, len(data)),
+                aborted_below=upper_bound_offset,
                 codecs=self._codecs,
                 topic=topic,
                 partition=partition,
