@@ -81,7 +81,9 @@ class SliceReader(TimestampReader):
             raise
         if visible.damage is not None and offset >= bound.message_offset:
             raise visible.damage.error()
-        aborted = visible.aborted_at(offset)
+        aborted, _ = visible.aborted_of_fetch(
+            local_log, offset, metadata, None if found is None else found.size_bytes
+        )
         is_incomplete = found is not None and found.first_entry_incomplete
 
         def check_not_cut(end_position: int) -> None:
