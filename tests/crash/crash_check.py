@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from segstore._core import Directory, SimulatedDisk
 from tests.crash.crash_model import Batch, Found, State, during, is_possible
-from tests.crash.crash_script import PATH, batches_in, header_of
+from tests.crash.crash_script import PATH, batches_in, header_of, producer_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,6 +51,7 @@ def look(disk: SimulatedDisk, settings: Settings) -> Looked:
         for segment in log.segments():
             _check_indexes(log, disk, segment.base_offset)
         _check_epochs(disk, found)
+        _check_producers(log, found)
     finally:
         log.close_quietly()
     return Looked(found, effects, log.report.clean)
@@ -66,7 +67,8 @@ def _read_batches(log: UnifiedLog) -> Iterator[Batch]:
             break
         for _, batch in batches_in(content):
             base, last, epoch = header_of(batch)
-            times = [timestamps[each] for each in range(max(base, offset), last + 1)]
+            (first,) = struct.unpack_from(">q", batch, 27)  # of a marker, which readers do not see
+            times = [timestamps.get(each, first) for each in range(max(base, offset), last + 1)]
             yield Batch(base, last, tuple(times), epoch, batch)
             offset = last + 1
 
@@ -134,6 +136,33 @@ def _check_epochs(disk: SimulatedDisk, found: Found) -> None:
         assert epochs, f"no epoch for {offset}"
         assert epochs[-1] == batch.epoch, f"epoch of {offset}: {starts}"
     assert all(start <= found.log_end for start, _ in starts), starts
+
+
+def _check_producers(log: UnifiedLog, found: Found) -> None:
+    """[PSM-*, DUR-8] Producers and open transactions are those of the records that are there."""
+    expected: dict[int, tuple[int, int]] = {}
+    open_from: dict[int, int] = {}
+    for batch in found.batches:
+        fields = producer_of(batch.content)
+        if fields.id < 0:
+            continue
+        if fields.is_control:
+            open_from.pop(fields.id, None)
+            epoch, last_sequence = expected.get(fields.id, (-1, -1))
+            expected[fields.id] = (fields.epoch, last_sequence if epoch == fields.epoch else -1)
+            continue
+        expected[fields.id] = (fields.epoch, fields.last_sequence)
+        if fields.is_transactional:
+            open_from.setdefault(fields.id, batch.base_offset)
+    if found.log_start > 0:  # snapshots may know more: of records that were deleted
+        return
+    known = {
+        each.producer_id: (each.producer_epoch, each.last_sequence)
+        for each in log.active_producers()
+    }
+    assert known == expected, f"producers {known}, expected {expected}"
+    stable = min(open_from.values(), default=found.log_end)
+    assert log.last_stable_offset == stable, f"stable up to {log.last_stable_offset}, not {stable}"
 
 
 def possible_states(run: Run, effects: int) -> list[State]:

@@ -64,6 +64,8 @@ class Operation(NamedTuple):
 READING = frozenset({"roll", "flush", "close", "kill", "background", "new_epoch"})
 """Operations that change no record; flush and close promise more when they return."""
 
+APPENDING = frozenset({"append", "idempotent", "transactional", "commit", "abort"})
+
 
 def visible(batches: tuple[Batch, ...], log_start: int) -> tuple[Batch, ...]:
     return tuple(batch for batch in batches if batch.last_offset >= log_start)
@@ -78,7 +80,7 @@ def after(  # noqa: PLR0911 - one for each kind
 ) -> State:
     """Return the state when *operation* has returned."""
     offset = operation.argument
-    if operation.kind == "append":
+    if operation.kind in APPENDING:
         assert appended is not None
         end = appended.last_offset + 1
         return state._replace(log_end=end, batches=(*state.batches, appended))
@@ -102,7 +104,7 @@ def during(state: State, operation: Operation | None, appended: Batch | None = N
     if operation is None or operation.kind in READING:
         return [state]
     offset = operation.argument
-    if operation.kind == "append":
+    if operation.kind in APPENDING:
         return [after(state, operation, appended)]
     if operation.kind == "delete_records":
         return [state, after(state, operation)]

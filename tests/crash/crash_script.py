@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import os
 import random
 import struct
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from segstore._core import BatchOptions, Environment, SimulatedDisk, encode_records
+from segstore._core import (
+    BatchOptions,
+    Directory,
+    Environment,
+    SimulatedDisk,
+    encode_end_transaction_marker,
+    encode_records,
+)
 from segstore.log.log_opener import open_options, open_partition
 from segstore.log.surroundings import Surroundings
 from segstore.records.compression import codec_table
-from tests.crash.crash_model import Batch, Operation, State, after
+from tests.crash.crash_model import APPENDING, Batch, Operation, State, after
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
@@ -37,7 +45,13 @@ KINDS = (
     "kill",
     "background",
     "new_epoch",
+    "idempotent",
+    "transactional",
+    "transactional",
+    "commit",
+    "abort",
 )
+TRANSACTIONAL, CONTROL = 0x10, 0x20  # attributes of a batch
 
 
 class ManualScheduler:
@@ -78,6 +92,8 @@ class Settings(NamedTuple):
     index_bytes: int = 4096
     interval_bytes: int = 150
     preallocate: bool = False
+    in_log_directory: bool = False
+    """Whether the directory above is one of a broker, with checkpoints of its own [DUR-65]."""
 
     def open(self, disk: Environment, scheduler: ManualScheduler | None = None) -> UnifiedLog:
         chosen = scheduler or ManualScheduler()
@@ -143,6 +159,37 @@ def header_of(content: bytes) -> tuple[int, int, int]:
     return base_offset, base_offset + struct.unpack_from(">i", content, 23)[0], epoch
 
 
+def make_log_directory(disk: SimulatedDisk) -> None:
+    """Make the directory above the partition's as a broker leaves it."""
+    directory = Directory(os.path.dirname(PATH), disk, create=True)  # noqa: PTH120 - not a real one
+    for name in ("meta.properties", ".lock"):
+        directory.create_file(name)
+    for name in ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint"):
+        directory.create_file(name, b"0\n1\nother 0 7\n")
+
+
+class ProducerFields(NamedTuple):
+    """What a batch says of its producer."""
+
+    id: int
+    epoch: int
+    last_sequence: int
+    is_transactional: bool
+    is_control: bool
+
+
+def producer_of(content: bytes) -> ProducerFields:
+    attributes, last_offset_delta = struct.unpack_from(">hi", content, 21)
+    id_, epoch, base_sequence = struct.unpack_from(">qhi", content, 43)
+    return ProducerFields(
+        id_,
+        epoch,
+        base_sequence + last_offset_delta,
+        bool(attributes & TRANSACTIONAL),
+        bool(attributes & CONTROL),
+    )
+
+
 class ScriptRunner:
     """Runs operations on one log and keeps the books."""
 
@@ -152,9 +199,12 @@ class ScriptRunner:
         self.run = Run(settings, self.disk)
         self._random = random.Random(seed)
         self._epoch = 0
+        self._producers: dict[int, tuple[int, int]] = {}
         self._timestamp = START_MS
         self._scheduler = ManualScheduler()
         self._state = State()
+        if settings.in_log_directory:
+            make_log_directory(self.disk)
         self._log = settings.open(self.disk, self._scheduler)
 
     @property
@@ -167,8 +217,8 @@ class ScriptRunner:
         if operation.kind == "delete_records":
             operation = operation._replace(argument=min(operation.argument, before.log_end))
         appended = None
-        if operation.kind == "append":
-            appended = self._append(operation.argument)
+        if operation.kind in APPENDING:
+            appended = self._append(operation)
         elif operation.kind == "background":
             self._scheduler.run(operation.argument)
         elif operation.kind == "new_epoch":
@@ -181,13 +231,57 @@ class ScriptRunner:
             getattr(self._log, operation.kind)()
         else:
             getattr(self._log, operation.kind)(operation.argument)
+        if operation.kind.startswith("truncate") or (
+            before.log_start > 0 and operation.kind in {"close", "kill"}
+        ):  # what they would send next is not what follows, or they are forgotten
+            self._producers = {id_: (epoch + 1, 0) for id_, (epoch, _) in self._producers.items()}
         state = after(before, operation, appended)
         self._state = self._compared(state, reopened=operation.kind in {"close", "kill"})
         end = self.disk.effects
         self.run.steps.append(Step(operation, before, begin, self._state, end, appended))
 
-    def _append(self, records_count: int) -> Batch:
+    def _append(self, operation: Operation) -> Batch:
         """Append one batch."""
+        kind, argument = operation
+        if kind in {"commit", "abort"}:  # as a follower gets them
+            batch, timestamps = self._marker(argument, commit=kind == "commit"), (self._timestamp,)
+            info = self._log.append_as_follower(batch, self._epoch)
+        else:
+            batch, timestamps = self._data(kind, argument)
+            info = self._log.append_as_leader(batch, self._epoch)
+        if self.run.settings.durability == "sync":
+            assert self._log.durable_offset == info.last_offset + 1
+        (content,) = [
+            content
+            for _, content in batches_in(bytes(self._log.read(info.base_offset, 2**20).records))
+        ]
+        return Batch(info.base_offset, info.last_offset, timestamps, self._epoch, content)
+
+    def _marker(self, producer_id: int, *, commit: bool) -> bytes:
+        epoch, _ = self._producers.setdefault(producer_id, (0, 0))
+        return encode_end_transaction_marker(
+            self._state.log_end,
+            self._timestamp,
+            self._epoch,
+            producer_id,
+            epoch,
+            commit=commit,
+            coordinator_epoch=0,
+        )
+
+    def _data(self, kind: str, argument: int) -> tuple[bytes, tuple[int, ...]]:
+        """Encode some records; *argument* is their number, or the id of their producer."""
+        options, records_count = BatchOptions(), argument
+        if kind != "append":
+            records_count = 1 + argument % 2
+            epoch, sequence = self._producers.get(argument, (0, 0))
+            self._producers[argument] = (epoch, sequence + records_count)
+            options = BatchOptions(
+                producer_id=argument,
+                producer_epoch=epoch,
+                base_sequence=sequence,
+                transactional=kind == "transactional",
+            )
         values = [
             self._random.randbytes(self._random.randrange(1, 60)) for _ in range(records_count)
         ]
@@ -196,15 +290,8 @@ class ScriptRunner:
             self._timestamp += self._random.choice((0, 1, 10))
             timestamps.append(self._timestamp)
         records = [(at, None, value) for at, value in zip(timestamps, values, strict=True)]
-        batch = bytes(encode_records(records, BatchOptions(), codec_table(), 0, 2**20))
-        info = self._log.append_as_leader(batch, self._epoch)
-        if self.run.settings.durability == "sync":
-            assert self._log.durable_offset == info.last_offset + 1
-        (content,) = [
-            content
-            for _, content in batches_in(bytes(self._log.read(info.base_offset, 2**20).records))
-        ]
-        return Batch(info.base_offset, info.last_offset, tuple(timestamps), self._epoch, content)
+        batch = bytes(encode_records(records, options, codec_table(), 0, 2**20))
+        return batch, tuple(timestamps)
 
     def _compared(self, state: State, *, reopened: bool) -> State:
         """Compare with the log; a log that was opened again may have closed a hole at its end."""
@@ -237,13 +324,21 @@ def run_script(
     return runner.finish()
 
 
+CHOICES = {
+    "append": (1, 1, 2, 3),  # records
+    "transactional": (1, 2),  # ids of producers
+    "commit": (1, 2),
+    "abort": (1, 2),
+    "idempotent": (3, 4),
+    "background": (0, 3600),  # seconds
+}
+
+
 def random_operation(choice: random.Random, state: State) -> Operation:
     """Draw an operation that makes sense behind *state*."""
     kind = choice.choice(KINDS)
-    if kind == "append":
-        return Operation(kind, choice.choice((1, 1, 2, 3)))
-    if kind == "background":
-        return Operation(kind, choice.choice((0, 3600)))
+    if kind in CHOICES:
+        return Operation(kind, choice.choice(CHOICES[kind]))
     if kind == "delete_records":
         return Operation(kind, choice.randint(state.log_start, state.log_end))
     if kind == "truncate_to":
@@ -263,6 +358,7 @@ def run_random_script(seed: int, most: int = 8) -> Run:
         index_bytes=choice.choice((24, 4096)),
         interval_bytes=choice.choice((1, 150, 400)),
         preallocate=choice.random() < 0.2,
+        in_log_directory=choice.random() < 0.3,
     )
     runner = ScriptRunner(settings, seed)
     for _ in range(choice.randint(2, most)):

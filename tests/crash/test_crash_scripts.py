@@ -36,6 +36,10 @@ ALPHABET = (
     Operation("kill"),
     Operation("background"),
     Operation("new_epoch"),
+    Operation("idempotent", 3),
+    Operation("transactional", 1),
+    Operation("commit", 1),
+    Operation("abort", 1),
 )
 FATES = ("lost", "kept", "seed", "seed", "seed", "killed")
 SCRIPTS = 20_000
