@@ -193,6 +193,9 @@ class LogAppendInfo(NamedTuple):
         What was written.
     durable_offset : int
         Records below it were on stable storage when the append returned.
+    is_duplicate : bool
+        The producer had sent the batch before: nothing was appended, the offsets are those of the
+        first time.
     """
 
     base_offset: int
@@ -203,3 +206,4 @@ class LogAppendInfo(NamedTuple):
     records_count: int
     size_bytes: int
     durable_offset: int
+    is_duplicate: bool = False

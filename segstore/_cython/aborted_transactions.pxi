@@ -18,6 +18,11 @@ cdef class AbortedTransactions:
     def __len__(self):
         return self.table.count
 
+    def between(self, int64_t fetch_offset, int64_t upper_bound_offset):
+        """(producer id, first offset) of those that a fetch of that range has to know, by last offset [TXX-4]."""
+        found = self.rows[(self.rows[:, 2] >= fetch_offset) & (self.rows[:, 1] < upper_bound_offset)]
+        return [(row[0], row[1]) for row in found[found[:, 2].argsort(kind="stable")].tolist()]
+
     def contain(self, headers):
         """An array of booleans: which of the batches are data of aborted transactions."""
         cdef size_t count, i

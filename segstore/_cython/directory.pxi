@@ -96,6 +96,10 @@ cdef class Directory(_Handle):
         check(status, &err, self.path)
         self.is_closed = False
 
+    def note_renamed(self, path):
+        """It is the same directory, and its name is *path* from now on."""
+        self.path = os.fsdecode(path)
+
     def __dealloc__(self):
         self.release()
 

@@ -156,6 +156,27 @@ cdef class _SegmentAnswers(_Handle):
             self.leave()
         return OffsetPosition(found.offset, found.position)
 
+    def fetch_upper_bound_offset(self, int32_t position, int32_t fetch_size):
+        """The offset of an entry that lies behind a fetch of so many bytes from there, or None [OFX-6, LOC-9]."""
+        cdef sgs_offset_index *index
+        cdef sgs_offset_position start
+        cdef sgs_offset_position entry
+        cdef c_bool found = False
+        cdef sgs_error err
+        cdef sgs_status status
+        start.offset = sgs_log_segment_base_offset(self.segment)
+        start.position = position
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_offset_index(self.segment, &index, &err)
+                if status == SGS_OK:
+                    status = sgs_offset_index_fetch_upper_bound_offset(index, start, fetch_size, &entry, &found, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return entry.offset if found else None
+
     def time_index_lookup(self, int64_t timestamp):
         """The last entry at or below *timestamp* [TMX-3]."""
         cdef sgs_time_index *index

@@ -89,7 +89,7 @@ def check_partition(
         check.log_end_offset = max(expected, bases[-1] if bases else 0)
         if check.forecast.error is None and not check.forecast.report.created:
             check.log_end_offset = check.forecast.report.log_end_offset
-        check_state_files(directory, names, state, check.log_end_offset, check.findings)
+        check_state_files(directory, names, state, check)
         check.findings = _with_outcomes(check.forecast, check.findings)
         _judge_open(check)
         leftovers = [file.name for file in segment_files(names) if file.suffix]

@@ -10,7 +10,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from segstore.cli.dump_state import TRANSACTION_ENTRY, producer_lines
-from segstore.cli.finding import Finding
+from segstore.cli.finding import Finding, PartitionCheck
 from segstore.errors import CorruptCheckpointError, CorruptSnapshotError, SegstoreError
 from segstore.log import checkpoints
 from segstore.log.partition_directory import parse_directory_name, segment_files
@@ -141,10 +141,10 @@ def check_state_files(
     directory: Directory,
     names: list[str],
     state: PartitionState,
-    log_end_offset: int,
-    findings: list[Finding],
+    check: PartitionCheck,
 ) -> None:
     """Compare the checkpoints with the log's end; check snapshots and transaction indexes."""
+    log_end_offset, findings, forecast = check.log_end_offset, check.findings, check.forecast
     if state.recovery_point is not None and state.recovery_point > log_end_offset:
         findings.append(
             Finding(
@@ -169,15 +169,17 @@ def check_state_files(
             )
         )
     _check_epochs(state.epochs, findings)
-    for file in segment_files(names):
-        if file.suffix:
-            continue
+    files = [file for file in segment_files(names) if not file.suffix]
+    snapshots = [file.offset for file in files if file.kind == "snapshot"]
+    for file in files:
         if file.kind == "snapshot":
             data = directory.read_file(file.name, MAX_SNAPSHOT_BYTES)
-            _check_snapshot(file.name, data, findings)
+            is_repaired = forecast.replaces_snapshot(file.offset, snapshots)
+            _check_snapshot(file.name, data, findings, is_repaired=is_repaired)
         elif file.kind == "txnindex":
             data = directory.read_file(file.name, MAX_TRANSACTION_INDEX_BYTES)
-            _check_transactions(file.name, data, file.offset, findings)
+            is_repaired = forecast.replaces_transaction_index(file.offset)
+            _check_transactions(file.name, data, file.offset, findings, is_repaired=is_repaired)
 
 
 def _check_epochs(epochs: list[EpochEntry], findings: list[Finding]) -> None:
@@ -196,7 +198,9 @@ def _check_epochs(epochs: list[EpochEntry], findings: list[Finding]) -> None:
             return
 
 
-def _check_transactions(name: str, data: bytes, base_offset: int, findings: list[Finding]) -> None:
+def _check_transactions(
+    name: str, data: bytes, base_offset: int, findings: list[Finding], *, is_repaired: bool
+) -> None:
     whole = len(data) - len(data) % TRANSACTION_ENTRY.size
     problem = None
     if whole != len(data):
@@ -215,13 +219,13 @@ def _check_transactions(name: str, data: bytes, base_offset: int, findings: list
                 file=name,
                 what=problem,
                 meaning="the list of aborted transactions of this segment is damaged",
-                advice=LEFT_TO_A_BROKER,
-                repaired=False,
+                advice=OPEN_REBUILDS if is_repaired else LEFT_TO_A_BROKER,
+                repaired=is_repaired,
             )
         )
 
 
-def _check_snapshot(name: str, data: bytes, findings: list[Finding]) -> None:
+def _check_snapshot(name: str, data: bytes, findings: list[Finding], *, is_repaired: bool) -> None:
     try:
         producer_lines(data)
     except CorruptSnapshotError as error:
@@ -230,7 +234,7 @@ def _check_snapshot(name: str, data: bytes, findings: list[Finding]) -> None:
                 file=name,
                 what=error.message,
                 meaning="what it says about producers is not used; no record is concerned",
-                advice=LEFT_TO_A_BROKER,
-                repaired=False,
+                advice=OPEN_REBUILDS if is_repaired else LEFT_TO_A_BROKER,
+                repaired=is_repaired,
             )
         )

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from segstore.config import MAX_INT, MAX_LONG, MIN_LONG
 from segstore.errors import ArgumentTypeError, IllegalArgumentError
-from segstore.types import Isolation
+from segstore.types import AppendOrigin, Isolation
 
 MIN_INT: Final = -(2**31)
 
@@ -128,6 +128,17 @@ def isolation_of(value: object) -> Isolation:
             found=repr(value),
             expected=expected,
         ) from None
+
+
+def append_origin(value: object) -> AppendOrigin:
+    """Return the origin that *value* is, one that appends as a leader."""
+    if not isinstance(value, AppendOrigin) or value is AppendOrigin.REPLICATION:
+        raise IllegalArgumentError(
+            f"origin must be one of a leader's, not {value!r}",
+            found=repr(value),
+            expected="AppendOrigin.CLIENT, COORDINATOR or RAFT_LEADER",
+        )
+    return value
 
 
 def _wrong_type(name: str, value: object, expected: str) -> ArgumentTypeError:

@@ -215,6 +215,7 @@ class Flusher:
         with self.poisoned_by(FsyncFailedError):
             for segment in log.segments.values(self.durable.message_offset, offset):
                 segment.flush(indexes=segment is not log.segments.active_segment)
+                log.sync_transaction_index(segment.base_offset)
             self._sync_names(log.names_version)
         if self.failure is not None:
             raise self._failed()
@@ -222,6 +223,7 @@ class Flusher:
     def _sync_segment(self, segment: Segment, *, indexes: bool) -> None:
         try:
             segment.flush(indexes=indexes)
+            self._local_log.sync_transaction_index(segment.base_offset)
         except (ClosedError, IllegalStateError, LogNotFoundError):
             if segment in self._local_log.segments.as_tuple:
                 raise  # else it was deleted meanwhile: nothing of it needs to be durable
@@ -290,6 +292,12 @@ class Flusher:
                 self._write_recovery_point(offset)
             if self.durable.message_offset > offset:
                 self.durable = LogOffsetMetadata(offset)
+
+    def raise_recovery_point(self, offset: int) -> None:
+        """The log begins at *offset* now: nothing below needs to be recovered [UNI-3].
+
+        In memory only; the checkpoint counts from the log start anyway.
+        """
 
     def _write_recovery_point(self, offset: int) -> None:
         if offset != self.recovery_point:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    import uuid
+
     from segstore.log.checkpoints import LogState
     from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.producer_state_manager import ProducerStateManager
@@ -30,3 +32,7 @@ class LoadedLog(NamedTuple):
     """None for a reader, who computes what it needs of it."""
     awaiting_deletion: tuple[Segment | SnapshotFile, ...] = ()
     """Renamed to ``.deleted``; the files go after ``file.delete.delay.ms`` [LOC-20, PSM-57]."""
+    recovered: frozenset[int] = frozenset()
+    """Base offsets of the segments whose indexes were made anew from their batches."""
+    topic_id: uuid.UUID | None = None
+    """In ``partition.metadata``."""

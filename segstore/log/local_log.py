@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from segstore._core import AbortedTransactions
 from segstore.config import MAX_INT
 from segstore.errors import (
     CorruptLogError,
@@ -16,7 +17,6 @@ from segstore.errors import (
 from segstore.log.checkpoints import LogState
 from segstore.log.log_tail import LogTail
 from segstore.log.segment import Segment
-from segstore.log.snapshot_files import remove_snapshots_above, remove_snapshots_at
 from segstore.log.transaction_index import (
     AbortedTransaction,
     TransactionIndex,
@@ -214,7 +214,7 @@ class LocalLog(LogTail):
         self._is_cutting = False
         self.cuts_done = len(self._cuts)
         truncate_transaction_index(self.directory, last.base_offset, offset)
-        remove_snapshots_above(self.directory, offset)
+        self._transaction_index = None
         return removed
 
     def collect_aborted_transactions(
@@ -243,6 +243,40 @@ class LocalLog(LogTail):
                 break
         return aborted
 
+    def append_aborted(self, aborted: AbortedTransaction) -> None:
+        """Add a line to the transaction index of the active segment [SEG-12]."""
+        base_offset = self._active.base_offset
+        index = self._transaction_index
+        if index is None or index.base_offset != base_offset:
+            index = self._transaction_index = TransactionIndex(self.directory, base_offset)
+        self.unsynced_transaction_indexes.add(base_offset)
+        self.names_version += 1
+        index.append(aborted)
+
+    def sync_transaction_index(self, base_offset: int) -> None:
+        """Bring what `append_aborted` wrote to stable storage, with the segment's records."""
+        if base_offset in self.unsynced_transaction_indexes:
+            self.unsynced_transaction_indexes.discard(base_offset)
+            TransactionIndex(self.directory, base_offset).flush()
+
+    def aborted_between(self, offset: int, upper_bound_offset: int) -> AbortedTransactions:
+        """Return the aborted transactions that a reader from *offset* on leaves out [LOC-9]."""
+        found = self.collect_aborted_transactions(offset, offset, upper_bound_offset)
+        return AbortedTransactions([one[:3] for one in found])
+
+    def upper_bound_of_fetch(self, metadata: LogOffsetMetadata, size_bytes: int) -> int:
+        """Return an offset that is certainly behind *size_bytes* from there on [LOC-9, OFX-6]."""
+        segments, log_end = self.segments, self.log_end.message_offset
+        segment = segments.floor_segment(metadata.segment_base_offset)
+        if segment is None or segment.base_offset != metadata.segment_base_offset:
+            return log_end
+        position = metadata.relative_position_in_segment
+        upper_bound_offset = segment.fetch_upper_bound_offset(position, size_bytes)
+        if upper_bound_offset is not None:
+            return upper_bound_offset
+        following = segments.higher_segment(segment.base_offset)
+        return log_end if following is None else following.base_offset
+
     def truncate_fully_and_start_at(self, offset: int) -> list[Segment]:
         """Take out everything and begin an empty log at *offset* [LOC-15, DUR-18]."""
         removed = list(self.segments)
@@ -256,7 +290,7 @@ class LocalLog(LogTail):
         self._publish(self.segments.without(removed).with_segment(created), created, offset)
         self._is_cutting = False
         self.cuts_done = len(self._cuts)
-        remove_snapshots_above(self.directory, -1)
+        self._transaction_index = None
         return removed
 
     def _note_cut(self, place: LogOffsetMetadata) -> None:
@@ -304,7 +338,6 @@ class LocalLog(LogTail):
         self.segments = self.segments.without(segments)
         self._take_out(segments)
         self.directory.sync()
-        remove_snapshots_at(self.directory, {segment.base_offset for segment in segments})
 
     def _take_out(self, segments: Iterable[Segment]) -> None:
         """Rename to ``.deleted`` in the order given; unlink later [LOC-20]."""
@@ -315,8 +348,10 @@ class LocalLog(LogTail):
 
     # ---- close -----------------------------------------------------------------------------------
 
-    def close(self) -> None:
+    def close(self, *, unlink: bool = True) -> None:
         """Close all segments and remove what awaited that; the first error is raised at the end.
+
+        Without *unlink* files stay that were to be removed; the next open does it.
 
         Source: [MAP-8].
         """
@@ -326,8 +361,9 @@ class LocalLog(LogTail):
                 segment.close()
             except SegstoreError as error:
                 first_error = first_error or error
-        for segment in list(self._awaiting_deletion.values()):
-            self._unlink(segment)
+        if unlink:
+            for task in list(self._awaiting_deletion.values()):
+                task()
         if first_error is not None:
             raise first_error
 

@@ -2,77 +2,56 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 import segstore._core as _core
 from segstore.errors import (
-    FsyncFailedError,
     IllegalArgumentError,
     InvalidEpochError,
     InvalidRecordError,
-    LogReadOnlyError,
-    RecordBatchTooLargeError,
     SegstoreError,
 )
 from segstore.log import arguments
-from segstore.log.checkpoints import LogState
-from segstore.log.log_loader import write_state
-from segstore.log.slice_reader import SliceReader
+from segstore.log.arguments import append_origin
+from segstore.log.log_writer import LogWriter, base_of_new_segment
+from segstore.log.producer_analysis import AppendRequest
+from segstore.log.producer_append_info import UNKNOWN_TRANSACTION_VERSION
+from segstore.log.producer_input import check_epochs_ascend, check_follows_log_end
+from segstore.log.profile import Profile
+from segstore.log.verification_state_entry import VerificationGuard
 from segstore.records.record_builder import build_batches
-from segstore.types import LogAppendInfo
+from segstore.types import CURRENT_MAGIC, AppendOrigin, LogAppendInfo
 
 if TYPE_CHECKING:
-    import threading
-
     from typing_extensions import Buffer
 
     from segstore._core import (
         BatchHeaders,
         BatchOptions,
-        Directory,
         EncodedBatches,
         LogValidator,
     )
     from segstore.config import LogConfig
-    from segstore.log.flusher import Flusher
     from segstore.log.producer_input import ProducerInput
+    from segstore.log.producer_state_entry import BatchMetadata
     from segstore.records.memory_records import MemoryRecords
 
 
-class LogAppender(SliceReader):
-    """What appends to a log; `UnifiedLog` adds everything else.
+class LogAppender(LogWriter):
+    """What appends to a log as its leader; one thread at a time, under the append lock.
 
-    One thread at a time, under the append lock; syncs happen outside it.
+    Syncs happen outside it.
     """
 
-    path: str
-    _append_lock: threading.Lock
     _batch_bytes: int
     _batch_options: BatchOptions
     _builder_config: LogConfig
-    _directory: Directory
-    _flusher: Flusher
     _has_window: bool
     _input: ProducerInput
     _stamps_append_time: bool
-    _state: LogState | None
     _syncs_on_append: bool
-
-    def _require_writable(self) -> None:
-        self._require_open()
-        if self.read_only:
-            raise LogReadOnlyError("the log was opened with read_only=True", file=self.path)
-        if self._flusher.failure is not None:
-            self._refuse(self._flusher.failure)
-
-    def _refuse(self, cause: SegstoreError) -> NoReturn:
-        """Raise the first error again, as what it has made of the log [DUR-38]."""
-        raise LogReadOnlyError(
-            f"the log takes no changes since an earlier error: {cause.told_within(self.path)}",
-            file=self.path,
-        ) from cause
 
     def append(self, records: object, *, timestamp: int | None = None) -> LogAppendInfo:
         """Append records and return when they are as safe as `durability` says.
@@ -105,7 +84,7 @@ class LogAppender(SliceReader):
             goes in several steps; those before the failed one stay, and the message names them.
         """
         self._require_writable()
-        now_ms = self._directory.wall_clock_ms()
+        now_ms = self._now_ms()
         default_timestamp = (
             now_ms if timestamp is None else arguments.integer("timestamp", timestamp)
         )
@@ -125,17 +104,25 @@ class LogAppender(SliceReader):
                 None,
                 now_ms,
                 self._input.validator_of_own,
+                None,
             )
         except InvalidRecordError as error:  # of which the caller knows no batches
             error.count_from(int(batches.headers["records_count"][: error.batch_index].sum()))
             raise
 
     def append_as_leader(
-        self, batches: Buffer | MemoryRecords | EncodedBatches, leader_epoch: int | None = None
+        self,
+        batches: Buffer | MemoryRecords | EncodedBatches,
+        leader_epoch: int | None = None,
+        *,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        verification_guard: VerificationGuard = VerificationGuard.SENTINEL,
+        transaction_version: int = UNKNOWN_TRANSACTION_VERSION,
     ) -> LogAppendInfo:
-        """Append prebuilt batches.
+        """Append prebuilt batches, also of idempotent and transactional producers.
 
-        Offsets, leader epoch and largest timestamp are stamped in a copy.
+        Offsets, leader epoch and largest timestamp are stamped in a copy. A batch that its producer
+        sent before is not appended again: the answer is that of the first time.
 
         Parameters
         ----------
@@ -144,6 +131,13 @@ class LogAppender(SliceReader):
             `MemoryRecords` and `EncodedBatches` may hold many. Base offsets are 0.
         leader_epoch : int or None
             None = the log's latest, 0 for a new log.
+        origin : AppendOrigin
+            CLIENT: everything is checked. COORDINATOR: the markers that end transactions.
+            RAFT_LEADER: offsets and epochs are in the batches and stay.
+        verification_guard : VerificationGuard
+            Of `maybe_start_transaction_verification`; asked for where verification is on (KIP-890).
+        transaction_version : int
+            Of the transaction that a marker ends, 0 to 2: markers need it [PSM-18].
 
         Raises
         ------
@@ -155,23 +149,38 @@ class LogAppender(SliceReader):
             All together are larger than a segment.
         InvalidEpochError
             *leader_epoch* is older than the log's latest [DUR-64].
+        OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTxnStateError,
+        TransactionCoordinatorFencedError
+            The producer may not append this now [PSM-11..PSM-18].
 
-        Source: [APP-1, APP-4, APP-8]; Kafka ``UnifiedLog.appendAsLeader``.
+        Source: [APP-1, APP-4, APP-8, APP-13]; Kafka ``UnifiedLog.appendAsLeader``.
         """
         self._require_writable()
         if leader_epoch is not None:
             leader_epoch = arguments.leader_epoch(leader_epoch)
-        now_ms = self._directory.wall_clock_ms()
-        data, headers = self._input.analyse(batches, now_ms)
+        origin = append_origin(origin)
+        request = AppendRequest(origin, verification_guard, transaction_version)
+        if origin is AppendOrigin.RAFT_LEADER:
+            return self._append_with_offsets(batches, self._epoch_of(leader_epoch), request)
+        now_ms = self._now_ms()
+        data, headers, _ = self._input.analyse(batches, now_ms, origin)
         size = len(memoryview(data))
-        if size > self.config.roll_bytes:
-            raise RecordBatchTooLargeError(
-                f"an append of {size} bytes is larger than a segment",
-                found=f"{size} bytes",
-                expected=f"at most {self.config.roll_bytes} bytes",
+        has_producers = len(headers) > 0 and int(headers["producer_id"].max()) >= 0
+        if has_producers and len(headers) > 1 and origin is AppendOrigin.CLIENT:
+            raise InvalidRecordError(  # one of them may be here already, and the others not
+                "batches of idempotent producers are appended one by one",
+                found=f"{len(headers)} batches",
+                expected="one batch",
             )
         return self._append(
-            data, headers, size, leader_epoch, now_ms, self._input.validator_of_checked
+            data,
+            headers,
+            size,
+            leader_epoch,
+            now_ms,
+            self._input.validator_of_checked,
+            request if has_producers else None,
+            whole=True,
         )
 
     def append_as_follower(
@@ -192,54 +201,65 @@ class LogAppender(SliceReader):
             The first offset is below the log end.
         InvalidEpochError
             An epoch is older than the log's latest [DUR-64].
+        InvalidTxnStateError
+            Data outside a transaction of a producer that has one open.
 
-        Source: [APP-2, APP-9]; Kafka ``UnifiedLog.appendAsFollower``.
+        Source: [APP-2, APP-9, PSM-15]; Kafka ``UnifiedLog.appendAsFollower``.
         """
         self._require_writable()
         epoch = arguments.leader_epoch(leader_epoch)
-        data, headers = self._input.analyse_for_follower(batches, epoch)
+        return self._append_with_offsets(batches, epoch, AppendRequest(AppendOrigin.REPLICATION))
+
+    def _append_with_offsets(
+        self,
+        batches: Buffer | MemoryRecords | EncodedBatches,
+        leader_epoch: int,
+        request: AppendRequest,
+    ) -> LogAppendInfo:
+        data, headers, analysis = self._input.analyse_with_offsets(
+            batches, leader_epoch, request.origin
+        )
         if not len(headers):
             return self._nothing_appended()
         size = len(memoryview(data))
-        if size > self.config.roll_bytes:
-            raise RecordBatchTooLargeError(
-                f"an append of {size} bytes is larger than a segment",
-                found=f"{size} bytes",
-                expected=f"at most {self.config.roll_bytes} bytes",
-            )
+        is_safe = self.profile is Profile.SAFE
+        if is_safe:  # else the epochs come first, and stay [APP-10, APP-11]
+            self._check_fits_a_segment(size)
         with self._append_lock:
-            self._require_writable()
-            self._flusher.check_window()
-            self._local_log.settle()
-            self._input.check_follows(headers, self.log_end_offset, self._epochs.latest_epoch)
-            first = int(headers["base_offset"][0])
-            if first > self.log_end_offset:
-                self._save_state(contiguous_from=first)
-            for row in np.flatnonzero(np.diff(headers["partition_leader_epoch"], prepend=-1)):
-                self._note_epoch(
-                    int(headers["partition_leader_epoch"][row]), int(headers["base_offset"][row])
-                )
-            max_timestamp = int(headers["max_timestamp"].max())
-            self._write_rows(
-                data, headers, size, max_timestamp, self._directory.wall_clock_ms(), first
+            self._begin_append()
+            check_follows_log_end(analysis, self.log_end_offset)
+            if is_safe:
+                check_epochs_ascend(headers, self._epochs.latest_epoch)
+            first = -1 if headers["magic"][0] < CURRENT_MAGIC else analysis.first_offset
+            if is_safe and analysis.first_offset > self.log_end_offset:
+                self._save_state(contiguous_from=analysis.first_offset)
+            self._note_epochs(headers)
+            self._check_fits_a_segment(size)
+            duplicate = self._write(
+                data,
+                headers,
+                size,
+                analysis.max_timestamp,
+                self._now_ms(),
+                base_of_new_segment(first, analysis.last_offset),
+                request,
             )
             end, generation = self._local_log.log_end.message_offset, self._local_log.generation
+        if duplicate is not None:
+            return self._duplicate(duplicate, generation)
         if self._syncs_on_append:
             self._flusher.sync_if_due(end, generation)
         count = int(np.maximum(headers["records_count"], 0).sum())
         return LogAppendInfo(
             first,
-            end - 1,
-            max_timestamp,
+            analysis.last_offset,
+            analysis.max_timestamp,
             -1,
-            self._log_start_offset,
+            self.log_start_offset,
             count,
             size,
             self.durable_offset,
         )
-
-    def _nothing_appended(self) -> LogAppendInfo:
-        return LogAppendInfo(-1, -1, -1, -1, self._log_start_offset, 0, 0, self.durable_offset)
 
     def _append(  # noqa: PLR0913 - one step of two public methods
         self,
@@ -249,31 +269,43 @@ class LogAppender(SliceReader):
         leader_epoch: int | None,
         now_ms: int,
         validator: LogValidator,
+        request: AppendRequest | None,
+        *,
+        whole: bool = False,
     ) -> LogAppendInfo:
-        """Assign offsets, write, publish, sync: the leader's path [APP-7..APP-18]."""
+        """Assign offsets, write, publish, sync: the leader's path [APP-7..APP-18].
+
+        With *whole* all batches go into one segment; else more than fit into one are split.
+        """
         if size == 0:
             return self._nothing_appended()
         config = self.config
         if size > config.max_message_bytes:
             self._input.check_sizes(headers)
+        is_safe = self.profile is Profile.SAFE
+        if whole and is_safe:  # else the epoch comes first, and stays [APP-10, APP-11]
+            self._check_fits_a_segment(size)
         flusher = self._flusher
         with self._append_lock:
-            if self._is_closed or flusher.failure is not None:  # while we waited
-                self._require_writable()
-            if self._has_window:
-                flusher.check_window()
-            self._local_log.settle()
+            self._begin_append()
             first = self._local_log.log_end.message_offset
             latest_epoch = self._epochs.latest_epoch
             epoch = latest_epoch
             if leader_epoch is not None or epoch is None:
-                epoch = _epoch_to_stamp(leader_epoch, latest_epoch)
+                epoch = self._epoch_of(leader_epoch)
             validation = validator.validate_and_assign_offsets(data, headers, first, now_ms, epoch)
             end, max_timestamp, count = validation[:3]
             if epoch != latest_epoch:
                 self._note_epoch(epoch, first)
-            self._write_rows(data, headers, size, max_timestamp, now_ms, first)
+            duplicate = None
+            if whole:
+                self._check_fits_a_segment(size)
+                duplicate = self._write(data, headers, size, max_timestamp, now_ms, first, request)
+            else:
+                self._write_rows(data, headers, size, max_timestamp, now_ms, first)
             generation = self._local_log.generation
+        if duplicate is not None:
+            return self._duplicate(duplicate, generation)
         if self._syncs_on_append:
             flusher.sync_if_due(end, generation)
         return LogAppendInfo(
@@ -281,29 +313,57 @@ class LogAppender(SliceReader):
             end - 1,
             max_timestamp,
             now_ms if self._stamps_append_time else -1,
-            self._log_start_offset,
+            self.log_start_offset,
             count,
             size,
             flusher.durable.message_offset,
         )
 
-    def _note_epoch(self, epoch: int, start_offset: int) -> None:
-        """Write the epoch's start before its first batch is acknowledged [DUR-12]."""
-        with self._flusher.poisoned_by(FsyncFailedError):
-            if self._epochs.assign(epoch, start_offset):
-                self._save_state()
+    def _begin_append(self) -> None:
+        if self._is_closed or self._flusher.failure is not None:  # while we waited
+            self._require_writable()
+        if self._has_window:
+            self._flusher.check_window()
+        self._begin_change()
+        self._flush_topic_id()
 
-    def _save_state(self, contiguous_from: int | None = None) -> None:
-        state = self._state
-        if state is None:
-            return
-        changed = LogState(
-            state.contiguous_from if contiguous_from is None else contiguous_from,
-            state.epochs_ordered_from,
-            self._epochs.latest_entry,
+    def _duplicate(self, batch: BatchMetadata, generation: int) -> LogAppendInfo:
+        """Answer for a batch that was appended before, as it was answered then [APP-14].
+
+        Who sends it again may not have had that answer: it is made as safe as any other first.
+        """
+        if self._syncs_on_append:
+            self._flusher.sync_if_due(batch.last_offset + 1, generation)
+        return LogAppendInfo(
+            batch.first_offset,
+            batch.last_offset,
+            batch.timestamp,
+            batch.timestamp,
+            self.log_start_offset,
+            0,
+            0,
+            self.durable_offset,
+            is_duplicate=True,
         )
-        write_state(self._directory, changed)
-        self._state = changed
+
+    def _epoch_of(self, leader_epoch: int | None) -> int:
+        """Return the epoch to stamp; one that is too old would take newer ones away [DUR-64]."""
+        latest = self._epochs.latest_epoch
+        if leader_epoch is None:
+            return 0 if latest is None else latest
+        if leader_epoch < 0 and self.profile is Profile.SAFE:
+            raise IllegalArgumentError(
+                f"leader epoch {leader_epoch} is negative",
+                found=str(leader_epoch),
+                expected="0 or more",
+            )
+        if latest is not None and leader_epoch < latest and self.profile is Profile.SAFE:
+            raise InvalidEpochError(
+                f"leader epoch {leader_epoch} is older than {latest}, the latest of the log",
+                found=str(leader_epoch),
+                expected=f"{latest} or newer",
+            )
+        return leader_epoch
 
     def _write_rows(  # noqa: PLR0913 - the tail of an append
         self,
@@ -316,7 +376,7 @@ class LogAppender(SliceReader):
     ) -> None:
         """Write batches that fit one segment at once, more in several steps."""
         if size <= self.config.roll_bytes:
-            self._write(data, headers, size, max_timestamp, now_ms, first_offset)
+            self._write(data, headers, size, max_timestamp, now_ms, first_offset, None)
             return
         view = memoryview(data)
         sizes = headers["size_bytes"].astype(np.int64)
@@ -335,6 +395,7 @@ class LogAppender(SliceReader):
                     int(rows["max_timestamp"].max()),
                     now_ms,
                     int(rows["base_offset"][0]),
+                    None,
                 )
             except SegstoreError as error:
                 if begin:
@@ -343,43 +404,3 @@ class LogAppender(SliceReader):
                     error.args = (error.message,)
                 raise
             begin = end
-
-    def _write(  # noqa: PLR0913 - what a roll decision and a write need
-        self,
-        data: Buffer,
-        headers: BatchHeaders,
-        size: int,
-        max_timestamp: int,
-        now_ms: int,
-        first_offset: int,
-    ) -> None:
-        """Roll when the segment cannot take it, write, publish; called under the append lock."""
-        local_log = self._local_log
-        last_offset = int(headers["last_offset"][-1])
-        sealed = local_log.roll_if_needed(max_timestamp, last_offset, size, now_ms, first_offset)
-        if sealed is not None:
-            self._flusher.segment_was_sealed(sealed)
-        try:
-            local_log.append(data, headers, last_offset)
-        except SegstoreError as error:
-            if local_log.is_poisoned:
-                self._flusher.poison(error)
-            raise
-
-
-def _epoch_to_stamp(leader_epoch: int | None, latest: int | None) -> int:
-    if leader_epoch is None:
-        return 0 if latest is None else latest
-    if leader_epoch < 0:
-        raise IllegalArgumentError(
-            f"leader epoch {leader_epoch} is negative",
-            found=str(leader_epoch),
-            expected="0 or more",
-        )
-    if latest is not None and leader_epoch < latest:
-        raise InvalidEpochError(
-            f"leader epoch {leader_epoch} is older than {latest}, the latest of the log",
-            found=str(leader_epoch),
-            expected=f"{latest} or newer",
-        )
-    return leader_epoch

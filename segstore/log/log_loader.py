@@ -80,6 +80,7 @@ class LogLoader:
         self._context = context
         self._report = report
         self._progress = progress
+        self._recovered: list[int] = []
 
     def load(self) -> LoadedLog:
         """Bring the directory in order and return the log, all of it on stable storage.
@@ -151,6 +152,7 @@ class LogLoader:
             log_end_offset,
             epochs,
             state,
+            recovered=frozenset(self._recovered) & {one.base_offset for one in segments},
         )
 
     def _open_segments(self, base_offsets: list[int]) -> list[Segment]:
@@ -270,6 +272,7 @@ class LogLoader:
             except OverflowedSegmentError as overflow:
                 self._split(overflow.segment, segments)
         segments[:] = recovered.segments
+        self._recovered += recovered.base_offsets
         note_epochs(epochs, recovered.epochs)
         return recovered.next_offset
 

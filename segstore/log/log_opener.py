@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import uuid
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import segstore._core as _core
-from segstore.config import LogConfig
-from segstore.errors import IllegalArgumentError
+from segstore.config import MAX_INT, LogConfig
+from segstore.errors import CorruptCheckpointError, IllegalArgumentError
 from segstore.log.arguments import callback, flag, instance, path_text
+from segstore.log.checkpoints import read_topic_id
 from segstore.log.durability import Durability
+from segstore.log.holdings import Holdings
+from segstore.log.kafka_log_loader import KafkaLogLoader
 from segstore.log.log_loader import LogLoader
 from segstore.log.log_places import LogPlaces
 from segstore.log.partition_lock import PartitionLock
@@ -17,6 +22,11 @@ from segstore.log.partition_path import (
     check_file_system,
     open_parent_directory,
     open_partition_directory,
+)
+from segstore.log.producer_state_manager import ProducerStateManager
+from segstore.log.producer_state_rebuild import (
+    rebuild_producer_state,
+    rebuild_transaction_indexes,
 )
 from segstore.log.profile import Profile
 from segstore.log.read_only_loader import ReadOnlyLoader
@@ -30,6 +40,8 @@ if TYPE_CHECKING:
     import os
     from collections.abc import Callable
 
+    from segstore.log.loaded_log import LoadedLog
+
 
 def open(  # noqa: PLR0913 - the front door
     path: str | os.PathLike[str],
@@ -40,6 +52,9 @@ def open(  # noqa: PLR0913 - the front door
     config: LogConfig | None = None,
     progress: Callable[[str, int, int], None] | None = None,
     allow_network_fs: bool = False,
+    replicated: bool | None = None,
+    state_dir: str | os.PathLike[str] | None = None,
+    topic_id: uuid.UUID | None = None,
     **settings: Any,
 ) -> UnifiedLog:
     """Open the log of one partition, and make it when it is not there.
@@ -54,7 +69,8 @@ def open(  # noqa: PLR0913 - the front door
         ``safe``: below the recovery point on disk nothing is dropped to make an open succeed. At or
         above it the first bad batch ends the log: what follows is cut, a copy is kept in a
         ``.quarantine`` file, and the report says so - also when a later batch was good, or had been
-        synced after the recovery point was last written [DUR-50, DUR-51, DUR-59].
+        synced after the recovery point was last written [DUR-50, DUR-51, DUR-59]. ``kafka``: this
+        open, and all that the handle does, are a broker's, its losses included [DUR-62].
     read_only : bool
         Take no lock and change nothing; another process may be writing.
     config : LogConfig or None
@@ -63,6 +79,15 @@ def open(  # noqa: PLR0913 - the front door
         Called with a phase, the work done and the work to do, while an unclean log is recovered.
     allow_network_fs : bool
         Write on NFS, CIFS or FUSE, where locks and syncs may not hold what they promise [DUR-72].
+    replicated : bool or None
+        True: the caller moves the high watermark, which is the log start at first [UNI-4]. False:
+        it is the log end. None = True with ``recovery="kafka"`` only.
+    state_dir : path or None
+        With ``recovery="kafka"``: where lock and checkpoints go. None = there are none, and only
+        the clean marker and the checkpoints of the log directory above say what was synced.
+    topic_id : uuid.UUID or None
+        Of the topic: written to ``partition.metadata`` before the first batch; an open of a log
+        with another one fails [UNI-5].
     **settings
         Fields of `LogConfig`: ``segment_bytes=64 * 1024 * 1024``.
 
@@ -93,6 +118,9 @@ def open(  # noqa: PLR0913 - the front door
         config=config,
         progress=progress,
         allow_network_fs=allow_network_fs,
+        replicated=replicated,
+        state_dir=state_dir,
+        topic_id=topic_id,
         **settings,
     )
     return open_partition(path, options)
@@ -107,6 +135,9 @@ class OpenOptions(NamedTuple):
     config: LogConfig = LogConfig()
     progress: Callable[[str, int, int], None] | None = None
     allow_network_fs: bool = False
+    replicated: bool = False
+    state_dir: str | None = None
+    topic_id: uuid.UUID | None = None
 
 
 def open_options(  # noqa: PLR0913 - those of `open`
@@ -117,6 +148,9 @@ def open_options(  # noqa: PLR0913 - those of `open`
     config: LogConfig | None = None,
     progress: Callable[[str, int, int], None] | None = None,
     allow_network_fs: bool = False,
+    replicated: bool | None = None,
+    state_dir: str | os.PathLike[str] | None = None,
+    topic_id: uuid.UUID | None = None,
     **settings: Any,
 ) -> OpenOptions:
     """Check the arguments of `open`; for one log or for many."""
@@ -125,13 +159,27 @@ def open_options(  # noqa: PLR0913 - those of `open`
     flag("read_only", read_only)
     flag("allow_network_fs", allow_network_fs)
     callback("progress", progress)
+    profile = _profile(recovery)
+    if replicated is not None:
+        flag("replicated", replicated)
+    if topic_id is not None:
+        instance("topic_id", topic_id, uuid.UUID, "a uuid.UUID")
+    if state_dir is not None and profile is Profile.SAFE:
+        raise IllegalArgumentError(
+            "state_dir is for recovery='kafka': a safe log keeps its state beside the segments",
+            found=f"recovery={recovery!r}",
+            expected="recovery='kafka'",
+        )
     return OpenOptions(
         durability=Durability.parse(durability),
-        profile=_profile(recovery),
+        profile=profile,
         read_only=read_only,
         config=(config or LogConfig()).with_changes(**settings),
         progress=progress,
         allow_network_fs=allow_network_fs,
+        replicated=profile is Profile.KAFKA if replicated is None else replicated,
+        state_dir=None if state_dir is None else absolute_path(path_text("state_dir", state_dir)),
+        topic_id=topic_id,
     )
 
 
@@ -148,17 +196,20 @@ def open_partition(
     directory, topic_partition = open_partition_directory(
         full_path, read_only=read_only, environment=environment
     )
-    parent = None
-    lock = None
+    holdings = Holdings(directory)
     try:
-        parent = open_parent_directory(full_path, environment)
+        parent = holdings.parent = open_parent_directory(full_path, environment)
+        is_kafka = options.profile is Profile.KAFKA
+        if options.state_dir is not None:
+            holdings.home = _core.Directory(options.state_dir, environment, create=True)
+        home = holdings.home if is_kafka else directory
         if not read_only:
             check_file_system(directory, allowed=options.allow_network_fs)
-            lock = PartitionLock.acquire(
-                directory, parent, parent_is_locked=surroundings.parent_is_locked
+            holdings.lock = PartitionLock.acquire(
+                directory, parent, parent_is_locked=surroundings.parent_is_locked, home=home
             )
         report = RecoveryReport(mode=options.profile.value)
-        codecs = codec_table(config.max_decompressed_batch_bytes, config.max_record_bytes)
+        codecs = _codecs_for(options)
         context = _core.SegmentContext(
             directory,
             codecs,
@@ -168,29 +219,107 @@ def open_partition(
             index_interval_bytes=config.index_interval_bytes,
             max_index_bytes=config.segment_index_bytes,
             segment_bytes=config.roll_bytes,
+            kafka_profile=is_kafka,
         )
         places = LogPlaces(
-            directory, parent, topic_partition, parent_was_clean=surroundings.parent_was_clean
+            directory,
+            parent,
+            topic_partition,
+            parent_was_clean=surroundings.parent_was_clean,
+            profile=options.profile,
+            home=home,
+            found=surroundings.found,
         )
-        loader = ReadOnlyLoader if read_only else LogLoader
-        loaded = loader(directory, places, context, report, options.progress).load()
-        log = UnifiedLog(places, loaded, context, codecs, options, report, lock, surroundings)
+        arguments = (directory, places, context, report, options.progress)
+        new_producers = partial(
+            ProducerStateManager, str(topic_partition), directory, kafka_profile=is_kafka
+        )
+        if read_only:
+            loaded = ReadOnlyLoader(*arguments).load()
+        elif is_kafka:
+            loaded = KafkaLogLoader(
+                *arguments,
+                codecs=codecs,
+                new_producer_state=new_producers,
+                now_ms=directory.wall_clock_ms(),
+            ).load()
+        else:
+            loaded = LogLoader(*arguments).load()
+            producers = load_producers(loaded, new_producers(), codecs, directory, report)
+            loaded = loaded._replace(producer_state=producers)
+        loaded = loaded._replace(topic_id=_topic_id(directory, options, report))
+        log = UnifiedLog(places, loaded, context, codecs, options, report, holdings, surroundings)
         report.seconds = (_core.monotonic_ns() - began) / 1e9
     except BaseException:
-        if lock is not None:
-            lock.release()
-        directory.close()
-        if parent is not None:
-            parent.close()
+        holdings.let_go()
         raise
     return log
 
 
-def _profile(recovery: str) -> Profile:
-    if recovery != Profile.SAFE:
-        raise IllegalArgumentError(
-            f"recovery {recovery!r} does not exist yet: use 'safe'",
-            found=repr(recovery),
-            expected="'safe'",
+def load_producers(
+    loaded: LoadedLog,
+    producers: ProducerStateManager,
+    codecs: _core.CodecTable,
+    directory: _core.Directory,
+    report: RecoveryReport,
+) -> ProducerStateManager:
+    """Bring the producer state to the log end, and make the transaction indexes anew on the way.
+
+    Those of the segments that were recovered [LDR-9, LDR-16, DUR-52].
+    """
+    recovered = [one for one in loaded.segments if one.base_offset in loaded.recovered]
+    if recovered:
+        rebuild_transaction_indexes(
+            producers,
+            loaded.segments,
+            recovered,
+            codecs,
+            directory,
+            log_start_offset=loaded.log_start_offset,
+            now_ms=directory.wall_clock_ms(),
         )
-    return Profile.SAFE
+    producers.remove_stray_snapshots(loaded.segments.base_offsets)
+    rebuild_producer_state(
+        producers,
+        loaded.segments,
+        codecs,
+        log_start_offset=loaded.log_start_offset,
+        last_offset=loaded.log_end.message_offset,
+        now_ms=directory.wall_clock_ms(),
+        from_clean_shutdown=report.clean,
+    )
+    report.warnings += [str(error) for error in producers.refused_snapshots]
+    return producers
+
+
+def _topic_id(
+    directory: _core.Directory, options: OpenOptions, report: RecoveryReport
+) -> uuid.UUID | None:
+    """Read ``partition.metadata``; one that cannot be read is a warning, or Kafka's failure."""
+    try:
+        return read_topic_id(directory)
+    except CorruptCheckpointError as error:
+        if options.profile is Profile.KAFKA or options.topic_id is not None:
+            raise
+        report.warnings.append(str(error))
+        return None
+
+
+def _codecs_for(options: OpenOptions) -> _core.CodecTable:
+    """Return the codecs with the limits of the profile: Kafka knows none [DUR-62]."""
+    config = options.config
+    if options.profile is Profile.KAFKA:
+        return codec_table(MAX_INT, MAX_INT)
+    return codec_table(config.max_decompressed_batch_bytes, config.max_record_bytes)
+
+
+def _profile(recovery: str) -> Profile:
+    try:
+        return Profile(recovery)
+    except ValueError:
+        expected = " or ".join(repr(profile.value) for profile in Profile)
+        raise IllegalArgumentError(
+            f"recovery must be {expected}, not {recovery!r}",
+            found=repr(recovery),
+            expected=expected,
+        ) from None

@@ -34,6 +34,7 @@ from segstore.log.checkpoints import (
     write_offset,
 )
 from segstore.log.clean_shutdown_file_handler import CleanShutdownFileHandler
+from segstore.log.profile import Profile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -97,33 +98,50 @@ class LogPlaces:
     parent_was_clean : bool
         The log directory's marker was there, and its owner, who opens one log after another, has
         removed it before the first of them could be written.
+    home : Directory or None
+        Where the partition's own checkpoints and marker are; by default beside the segments. With
+        Kafka's profile they are elsewhere or, None, nowhere, and the log directory's are only read
+        [DUR-62].
+    profile : Profile
+        That of the handle.
+    found : FoundState or None
+        What `read` answers instead of what the files say.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each by its name
         self,
         directory: Directory,
         parent: Directory | None,
         topic_partition: TopicPartition,
         *,
         parent_was_clean: bool = False,
+        profile: Profile = Profile.SAFE,
+        home: Directory | None = None,
+        found: FoundState | None = None,
     ) -> None:
         self.directory = directory
+        self._is_safe = profile is Profile.SAFE
+        self._home = directory if self._is_safe else home
+        self._found = found
         self.parent = parent
         self.topic_partition = topic_partition
         self._parent_was_clean = parent_was_clean
 
     def read(self) -> FoundState:
         """Read both places; what cannot be read counts as missing, with a warning [DUR-21]."""
+        if self._found is not None:
+            return self._found
         warnings: list[str] = []
-        places = [self.directory] if self.parent is None else [self.directory, self.parent]
+        home = self._home
+        places = [place for place in (home, self.parent) if place is not None]
         log_starts = [self._offset(p, LOG_START_OFFSET_CHECKPOINT, warnings) for p in places]
         recovery_points = [self._offset(p, RECOVERY_POINT_CHECKPOINT, warnings) for p in places]
         parent_is_clean = self._parent_was_clean or (
             self.parent is not None and self.parent.exists(CLEAN_SHUTDOWN_MARKER)
         )
         own_marker = None
-        if self.directory.exists(CLEAN_SHUTDOWN_MARKER):
-            data = self.directory.read_file(CLEAN_SHUTDOWN_MARKER, MAX_MARKER_BYTES)
+        if home is not None and home.exists(CLEAN_SHUTDOWN_MARKER):
+            data = home.read_file(CLEAN_SHUTDOWN_MARKER, MAX_MARKER_BYTES)
             own_marker = CleanShutdownMarker.parse(data)
         return FoundState(
             log_start_offset=max((start for start in log_starts if start is not None), default=0),
@@ -144,7 +162,7 @@ class LogPlaces:
 
     def remove_clean_markers(self) -> None:
         """Before the first write: the stop is unclean until `mark_clean` [DUR-24]."""
-        for directory in (self.directory, self.parent):
+        for directory in (self._home, self.parent):
             if directory is not None:
                 CleanShutdownFileHandler(directory).delete()
 
@@ -155,14 +173,17 @@ class LogPlaces:
         """
         name = LOG_START_OFFSET_CHECKPOINT
         parent = self.parent
-        if parent is not None and (self._offset(parent, name, []) or 0) > offset:
+        if self._home is None:
+            return
+        if self._is_safe and parent is not None and (self._offset(parent, name, []) or 0) > offset:
             with _merge_lock(parent):
                 self._merge(parent, name, offset)
-        write_offset(self.directory, name, self.topic_partition, offset)
+        write_offset(self._home, name, self.topic_partition, offset)
 
     def write_recovery_point(self, offset: int) -> None:
         """Bring the recovery point to stable storage in the partition's own checkpoint."""
-        write_offset(self.directory, RECOVERY_POINT_CHECKPOINT, self.topic_partition, offset)
+        if self._home is not None:
+            write_offset(self._home, RECOVERY_POINT_CHECKPOINT, self.topic_partition, offset)
 
     def mark_clean(self, log_start_offset: int, marker: CleanShutdownMarker) -> None:
         """Write the checkpoints, merge them into the log directory's, then the marker, last.
@@ -171,11 +192,15 @@ class LogPlaces:
 
         Everything else is closed and on stable storage.
         """
+        home = self._home
+        if home is None:
+            return
         self.write_recovery_point(marker.log_end_offset)
-        if log_start_offset > 0 or self.directory.exists(LOG_START_OFFSET_CHECKPOINT):
+        if log_start_offset > 0 or home.exists(LOG_START_OFFSET_CHECKPOINT):
             self.write_log_start(log_start_offset)
-        self._merge_into_parent(log_start_offset, marker.log_end_offset)
-        self.directory.create_file(CLEAN_SHUTDOWN_MARKER, marker.format())
+        if self._is_safe:
+            self._merge_into_parent(log_start_offset, marker.log_end_offset)
+        home.create_file(CLEAN_SHUTDOWN_MARKER, marker.format())
 
     def _merge_into_parent(self, log_start_offset: int, recovery_point: int) -> None:
         """So that a broker which opens the directory later brings nothing deleted back."""

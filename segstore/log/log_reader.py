@@ -19,17 +19,20 @@ from segstore.log.committed_view import current_view
 from segstore.log.local_log import out_of_range
 from segstore.log.log_scan import LogScan, check_range
 from segstore.log.partition_directory import LOG_FILE_SUFFIX, file_name
+from segstore.log.visible_range import VisibleRange
 from segstore.records.fetch_data_info import FetchDataInfo
 from segstore.types import Isolation, LogOffsetMetadata
 
 if TYPE_CHECKING:
+    import threading
     from collections.abc import Iterator, Sequence
 
-    from segstore._core import CodecTable, Record
+    from segstore._core import AbortedTransactions, CodecTable, FetchedBytes, Record
     from segstore.config import LogConfig
     from segstore.log.committed_view import CommittedView
     from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.local_log import LocalLog
+    from segstore.log.log_offsets import LogOffsets
     from segstore.log.segment import Segment
     from segstore.types import TopicPartition
 
@@ -46,7 +49,8 @@ class LogReader:
     _local_log: LocalLog
     _epochs: LeaderEpochFileCache
     _codecs: CodecTable
-    _log_start_offset: int
+    _offsets: LogOffsets
+    _append_lock: threading.Lock
     _process_id: int
     _is_closed: bool
     _committed: CommittedView | None = None
@@ -61,7 +65,7 @@ class LogReader:
     @property
     def log_start_offset(self) -> int:
         """The first offset that can be read."""
-        return self._log_start_offset
+        return self._offsets.log_start_offset
 
     @property
     def log_end_offset(self) -> int:
@@ -70,8 +74,8 @@ class LogReader:
 
     @property
     def high_watermark(self) -> int:
-        """Kafka's bound for consumers; the log end, since an embedded log has no replicas."""
-        return self._local_log.log_end.message_offset
+        """What a consumer sees is below it: the log end, unless the log is ``replicated``."""
+        return self._offsets.high_watermark
 
     @property
     def durable_offset(self) -> int:
@@ -84,8 +88,10 @@ class LogReader:
 
     @property
     def last_stable_offset(self) -> int:
-        """Where committed data ends: the first offset of the earliest open transaction."""
+        """Where committed data ends: at an open transaction, or the high watermark [LSO-2]."""
         self._require_open()
+        if self._offsets.replicated:
+            return self._offsets.last_stable_offset
         return self._committed_view().last_stable_offset
 
     def segments(self) -> tuple[Segment, ...]:
@@ -102,23 +108,45 @@ class LogReader:
         if self._is_closed:
             raise ClosedError(f"the log {self.topic_partition} is closed")
 
-    def _bound(self, isolation: Isolation | str) -> tuple[LogOffsetMetadata, CommittedView | None]:
-        """Return where visible data ends, and for committed data the view that says so."""
+    def _visible(self, isolation: Isolation | str) -> VisibleRange:
+        """Return where the data ends that *isolation* shows, and what it leaves out."""
         match isolation_of(isolation):
             case Isolation.DURABLE:
-                return self._durable, None
+                return VisibleRange(self._durable)
             case Isolation.READ_COMMITTED:
-                view = self._committed_view()
-                return view.bound, view
+                return self._committed_range()
+            case Isolation.HIGH_WATERMARK | Isolation.READ_UNCOMMITTED:
+                return VisibleRange(self._high_watermark())
             case _:
-                return self._local_log.log_end, None
+                return VisibleRange(self._local_log.log_end)
+
+    def _high_watermark(self) -> LogOffsetMetadata:
+        metadata = self._offsets.high_watermark_metadata
+        if metadata.message_offset_only:  # once [CON-11]
+            with self._append_lock:
+                metadata = self._offsets.fetch_high_watermark_metadata()
+        return metadata
+
+    def _committed_range(self) -> VisibleRange:
+        if not self._offsets.replicated:  # what the files say, and no more than that
+            view = self._committed_view()
+            return VisibleRange(view.bound, view.aborted_from, view.damage)
+        bound = self._offsets.last_stable_offset_metadata
+        if bound.message_offset_only:
+            with self._append_lock:
+                bound = self._offsets.fetch_last_stable_offset_metadata()
+
+        def aborted_from(offset: int) -> AbortedTransactions:
+            return self._local_log.aborted_between(offset, bound.message_offset)
+
+        return VisibleRange(bound, aborted_from)
 
     def _committed_view(self) -> CommittedView:
         view = self._committed = current_view(
             self._committed,
             self._local_log,
             self._codecs,
-            self._log_start_offset,
+            self.log_start_offset,
             lambda: self._durable.message_offset,
             has_other_writer=self.read_only,
         )
@@ -170,10 +198,11 @@ class LogReader:
         offset, max_bytes = integer("offset", offset), natural("max_bytes", max_bytes)
         flag("min_one_message", min_one_message)
         cuts_done = self._local_log.cuts_done
-        bound, view = self._bound(isolation)
-        if offset < self._log_start_offset:
+        visible = self._visible(isolation)
+        bound = visible.bound
+        if offset < self.log_start_offset:
             end = self.log_end_offset
-            raise out_of_range(offset, self._log_start_offset, end, self._local_log.directory)
+            raise out_of_range(offset, self.log_start_offset, end, self._local_log.directory)
         max_length = min(max_bytes, 2**31 - 1)
         try:
             metadata, fetched = self._local_log.fetch(
@@ -182,8 +211,9 @@ class LogReader:
         except SegstoreError:
             self._local_log.check_not_cut(cuts_done, bound.message_offset)
             raise
-        if view is not None and view.damage is not None and offset >= bound.message_offset:
-            raise view.damage.error()
+        if visible.damage is not None and offset >= bound.message_offset:
+            raise visible.damage.error()
+        aborted = visible.aborted_at(offset)
         topic, partition = self.topic_partition
         return FetchDataInfo(
             b"" if fetched is None else fetched,
@@ -191,12 +221,21 @@ class LogReader:
             start_offset=offset,
             first_entry_incomplete=fetched is not None and fetched.first_entry_incomplete,
             end_offset=bound.message_offset,
-            aborted=None if view is None else view.aborted_from(offset),
+            aborted=aborted,
+            aborted_below=0
+            if aborted is None
+            else self._local_log.upper_bound_of_fetch(
+                metadata, 0 if fetched is None else fetched.size_bytes
+            ),
             codecs=self._codecs,
             topic=topic,
             partition=partition,
             file=None if fetched is None else self._file_of(metadata),
         )
+
+    def _upper_bound(self, metadata: LogOffsetMetadata, fetched: FetchedBytes | None) -> int:
+        size = 0 if fetched is None else fetched.size_bytes
+        return self._local_log.upper_bound_of_fetch(metadata, size)
 
     def _file_of(self, metadata: LogOffsetMetadata) -> str:
         name = file_name(metadata.segment_base_offset, LOG_FILE_SUFFIX)
@@ -240,14 +279,14 @@ class LogReader:
         self._require_open()
         flag("check_crcs", check_crcs)
         cuts_done = self._local_log.cuts_done
-        bound, view = self._bound(isolation)
-        log_start = self._log_start_offset
+        visible = self._visible(isolation)
+        log_start = self.log_start_offset
         start = log_start if start_offset is None else integer("start_offset", start_offset)
         if not log_start <= start <= max(self.log_end_offset, log_start):
             raise out_of_range(start, log_start, self.log_end_offset, self._local_log.directory)
         check_range(start_offset, end_offset, "offset")
         check_range(start_timestamp, end_timestamp, "timestamp")
-        end = bound.message_offset
+        end = visible.bound.message_offset
         is_cut_off = end_offset is None or end_offset > end
         return LogScan(
             self._local_log,
@@ -255,9 +294,9 @@ class LogReader:
             self.topic_partition,
             start_offset=start,
             end_offset=end if end_offset is None else min(end, end_offset),
-            bound=bound,
-            aborted=None if view is None else view.aborted_from(start),
-            damage=None if view is None or not is_cut_off else view.damage,
+            bound=visible.bound,
+            aborted=visible.aborted_at(start),
+            damage=visible.damage if is_cut_off else None,
             cuts_done=cuts_done,
             columns=columns,
             start_timestamp=start_timestamp,
@@ -322,9 +361,9 @@ class LogReader:
         """
         self._require_open()
         start = self.log_end_offset if offset is None else integer("offset", offset)
-        if not self._log_start_offset <= start <= self.refresh():
+        if not self.log_start_offset <= start <= self.refresh():
             raise out_of_range(
-                start, self._log_start_offset, self.log_end_offset, self._local_log.directory
+                start, self.log_start_offset, self.log_end_offset, self._local_log.directory
             )
         patience = None if timeout is None else seconds("timeout", timeout)
         pause = seconds("poll_interval", poll_interval)
@@ -336,8 +375,8 @@ class LogReader:
         idle_since = time.monotonic()
         while True:
             self.refresh()
-            bound, view = self._bound(isolation)
-            if offset < bound.message_offset or (view is not None and view.damage is not None):
+            visible = self._visible(isolation)
+            if offset < visible.bound.message_offset or visible.damage is not None:
                 scan = self.scan(offset, isolation=isolation)
                 yield from scan
                 offset = scan.end_offset

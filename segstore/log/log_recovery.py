@@ -36,6 +36,8 @@ class Recovered(NamedTuple):
     next_offset: int
     epochs: list[EpochEntry]
     """Where the leader epoch changes in the segments that were read."""
+    base_offsets: list[int]
+    """Of the segments that were read to their end."""
 
 
 class _Scan(NamedTuple):
@@ -126,7 +128,8 @@ class LogRecovery:
         kept = [one.segment for one in plan.scanned]
         self._rewrite(kept, found.safe_below)
         self._directory.sync()
-        return Recovered(segments[:first] + kept, plan.next_offset, plan.epochs)
+        bases = [segment.base_offset for segment in kept]
+        return Recovered(segments[:first] + kept, plan.next_offset, plan.epochs, bases)
 
     def _decide(self, segments: list[Segment], found: FoundState) -> _Plan:
         """Scan up to the end of the log; changes nothing, so that damage can still be refused."""

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import logging
 from functools import partial
+from itertools import count
 from typing import TYPE_CHECKING
 
 from segstore.errors import (
@@ -25,12 +26,15 @@ from segstore.log.segment import Segment, roll_jitter_ms
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from typing_extensions import Buffer
 
     from segstore._core import BatchHeaders, Directory, SegmentContext
     from segstore.config import LogConfig
     from segstore.log.background import Scheduler
     from segstore.log.segments import Segments
+    from segstore.log.transaction_index import TransactionIndex
 
 _log = logging.getLogger(__name__)
 
@@ -68,7 +72,10 @@ class LogTail:
         self._cuts: list[LogOffsetMetadata] = []
         self._context = context
         self._background = background
-        self._awaiting_deletion: dict[int, Segment] = {}
+        self._deletions = count()
+        self._awaiting_deletion: dict[int, Callable[[], object]] = {}
+        self._transaction_index: TransactionIndex | None = None
+        self.unsynced_transaction_indexes: set[int] = set()
         self._active = segments.active_segment
         self._max_segment_ms = self._draw_max_segment_ms()
         self._rolling_to: int | None = None
@@ -154,10 +161,12 @@ class LogTail:
             now_ms,
         ):
             return None
-        self._roll_at(first_offset)
+        self._roll_at(max(first_offset, self.log_end.message_offset))
         return sealed
 
-    def roll(self, expected_next_offset: int | None = None) -> Segment:
+    def roll(
+        self, expected_next_offset: int | None = None, *, may_leave_gap: bool = False
+    ) -> Segment:
         """Begin a new segment at the log end; returns it [LOC-11].
 
         An active segment that is empty and begins there already is made anew (KAFKA-6388).
@@ -165,11 +174,15 @@ class LogTail:
         Raises
         ------
         IllegalArgumentError
-            *expected_next_offset* is above the log end: every later append would fail.
+            *expected_next_offset* is above the log end: every later append would fail. With
+            *may_leave_gap* the segment begins there all the same, as Kafka's.
         """
         self.settle()
         end = self.log_end.message_offset
-        if expected_next_offset is not None and integer("offset", expected_next_offset) > end:
+        expected = 0 if expected_next_offset is None else integer("offset", expected_next_offset)
+        if may_leave_gap:
+            return self._roll_at(max(expected, end))
+        if expected > end:
             raise IllegalArgumentError(
                 f"a segment at {expected_next_offset} would leave a gap behind {end}",
                 found=str(expected_next_offset),
@@ -227,21 +240,26 @@ class LogTail:
         self.log_end = log_end
         self._is_sealing = False
         self._rolling_to = None
+        self._transaction_index = None
 
     # ---- files that go later ---------------------------------------------------------------------
 
     def _unlink_later(self, segment: Segment) -> None:
-        self._awaiting_deletion[id(segment)] = segment
-        delay = self.config.file_delete_delay_ms / 1000
-        self._background.submit(partial(self._unlink, segment), delay)
-
-    def _unlink(self, segment: Segment) -> None:
         """Unlink a segment's files; readers that hold it keep reading, it closes with the last.
 
         Source: [CON-7].
         """
-        if self._awaiting_deletion.pop(id(segment), None) is not None:
+        self.unlink_later(segment.delete_files)
+
+    def unlink_later(self, unlink: Callable[[], object]) -> None:
+        """Call *unlink* after ``file.delete.delay.ms``, or when the log is closed [LOC-20]."""
+        number = next(self._deletions)
+        task = self._awaiting_deletion[number] = partial(self._unlink, number, unlink)
+        self._background.submit(task, self.config.file_delete_delay_ms / 1000)
+
+    def _unlink(self, number: int, unlink: Callable[[], object]) -> None:
+        if self._awaiting_deletion.pop(number, None) is not None:
             try:
-                segment.delete_files()
+                unlink()
             except SegstoreError:  # garbage: tried again by the next open [DUR-42]
-                _log.warning("%s could not be removed", segment.name, exc_info=True)
+                _log.warning("%s: files could not be removed", self.directory.path, exc_info=True)

@@ -5,22 +5,15 @@ Source: [TRU-*, LST-4, DUR-16, DUR-18, DUR-19].
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import TYPE_CHECKING
-
 from segstore.errors import FsyncFailedError, IllegalArgumentError
 from segstore.log.arguments import integer, natural
 from segstore.log.local_log import out_of_range
-from segstore.log.log_appender import LogAppender
-
-if TYPE_CHECKING:
-    from segstore.log.log_places import LogPlaces
+from segstore.log.log_retention import LogRetention
+from segstore.log.profile import Profile
 
 
-class LogTruncator(LogAppender):
+class LogTruncator(LogRetention):
     """What makes a log shorter, under the append lock, and durably when it returns."""
-
-    _places: LogPlaces
 
     def truncate_to(self, offset: int) -> bool:
         """Remove the records from *offset* on, durably; returns whether there were any.
@@ -47,46 +40,66 @@ class LogTruncator(LogAppender):
                         self._save_state()
                 return False
             if offset < self._local_log.segments.first_segment.base_offset:
-                self._truncate_fully(offset)
+                self._truncate_fully(offset, offset)
             else:
                 self._truncate(offset)
             return True
 
     def _truncate(self, offset: int) -> None:
         local_log, flusher = self._local_log, self._flusher
-        local_log.settle()
+        self._begin_change()
         kept_end = local_log.end_of_data_below(offset)
         flusher.sync_before_truncation(offset)
         with flusher.poisoned_by(FsyncFailedError):  # nothing was changed yet [DUR-30]
             flusher.lower_recovery_point(min(offset, kept_end))
         with flusher.poisoned_by(BaseException):  # memory and disk may be apart [DUR-38]
             flusher.note_hole(kept_end, offset)
-            local_log.truncate_to(offset)
-            self._epochs.truncate_from_end(offset)
-            self._epochs.flush()
+            removed = local_log.truncate_to(offset)
+            self._delete_snapshots_of(removed)
+            if self._epochs.truncate_from_end(offset):
+                self._epochs.flush()
             self._save_state(contiguous_from=None if kept_end == offset else offset)
-            if offset < self._log_start_offset:
-                self._log_start_offset = offset
+            if offset < self.log_start_offset:
+                self._offsets.log_start_offset = offset
                 self._places.write_log_start(offset)
+            self._rebuild_producers()
+            self._offsets.cut_to_log_end()
             flusher.note_durable(local_log.log_end)
 
-    def truncate_fully_and_start_at(self, offset: int) -> None:
-        """Remove all records, durably, and go on at *offset* [TRU-4]."""
+    def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
+        """Remove all records, durably, and go on at *offset* [TRU-4].
+
+        Parameters
+        ----------
+        log_start_offset : int or None
+            Where the log begins for its readers, at most *offset*; None = there.
+        """
         self._require_writable()
         offset = natural("offset", offset)
+        log_start = offset if log_start_offset is None else natural("offset", log_start_offset)
+        if log_start > offset and self.profile is Profile.SAFE:
+            raise IllegalArgumentError(
+                f"a log cannot begin at {log_start} and end at {offset}",
+                found=str(log_start),
+                expected=f"at most {offset}",
+            )
         with self._append_lock:
             self._require_writable()
-            self._truncate_fully(offset)
+            self._truncate_fully(offset, log_start)
 
-    def _truncate_fully(self, offset: int) -> None:
-        self._local_log.settle()
+    def _truncate_fully(self, offset: int, log_start_offset: int) -> None:
+        self._begin_change()
         with self._flusher.poisoned_by(FsyncFailedError):  # nothing was changed yet [DUR-30]
-            self._flusher.lower_recovery_point(min(offset, self._log_start_offset))
-            self._places.write_log_start(offset)
+            self._flusher.lower_recovery_point(min(offset, self.log_start_offset))
+            self._places.write_log_start(log_start_offset)
         with self._flusher.poisoned_by(BaseException):  # memory and disk may be apart [DUR-38]
-            self._local_log.truncate_fully_and_start_at(offset)
-            self._log_start_offset = offset
+            removed = self._local_log.truncate_fully_and_start_at(offset)
             self._epochs.clear_and_flush()
+            self._producers.truncate_fully_and_start_at(offset)
+            self._delete_snapshots_of(removed)
+            self._offsets.log_start_offset = log_start_offset
+            self._rebuild_producers()
+            self._offsets.cut_to_log_end(always=True)
             state = self._state
             self._save_state(None if state is None else min(state.contiguous_from, offset))
             self._flusher.note_durable(self._local_log.log_end)
@@ -115,26 +128,11 @@ class LogTruncator(LogAppender):
         with self._append_lock:
             self._require_writable()
             offset = self.high_watermark if before_offset == -1 else before_offset
-            if not 0 <= offset <= self.high_watermark:
+            if offset < 0:
                 raise out_of_range(
-                    offset, self._log_start_offset, self.high_watermark, self._directory
+                    offset, self.log_start_offset, self.high_watermark, self._directory
                 )
-            if offset > self._log_start_offset:
-                self._local_log.settle()
+            if self._increment_log_start(offset) and self.profile is Profile.SAFE:
                 with self._flusher.poisoned_by(FsyncFailedError):
-                    self._places.write_log_start(offset)
-                    self._log_start_offset = offset
-                    self._epochs.truncate_from_start(offset)
-                    self._delete_segments_below(offset)
-                    self._epochs.flush()
-                    self._save_state()
-            return self._log_start_offset
-
-    def _delete_segments_below(self, offset: int) -> None:
-        """Delete the segments that end at or below the log start; the active one stays [RET-5]."""
-        segments = self._local_log.segments.as_tuple
-        goes = [
-            segment for segment, following in pairwise(segments) if following.base_offset <= offset
-        ]
-        if goes:
-            self._local_log.delete_segments(goes)
+                    self._delete_segments(self._segments_below_log_start())
+            return self.log_start_offset

@@ -28,7 +28,7 @@ from segstore.log.segment import Segment
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from segstore.log.quarantine import Quarantine
 
@@ -49,12 +49,29 @@ class OpenForecast:
         Base offset of a segment to the byte at which its ``.log`` would be cut.
     reindexed : frozenset of int
         Base offsets of the segments whose index files would be built anew.
+    recovered : frozenset of int
+        Base offsets of those that would be read whole, and their transactions with them.
     """
 
     report: RecoveryReport
     error: SegstoreError | None = None
     cuts: dict[int, int] = field(default_factory=dict)
     reindexed: frozenset[int] = frozenset()
+    recovered: frozenset[int] = frozenset()
+
+    def replaces_transaction_index(self, base_offset: int) -> bool:
+        """Whether that of a segment is made anew from the batches [DUR-52]."""
+        return base_offset in self.recovered
+
+    def replaces_snapshot(self, offset: int, offsets: Collection[int]) -> bool:
+        """Whether the snapshot of *offset*, which cannot be read, is deleted [PSM-56, PSM-60].
+
+        *offsets* are those of all snapshots: the open tries the newest up to where it begins.
+        """
+        if self.error is not None:
+            return False
+        begin = min(self.recovered, default=self.report.log_end_offset)
+        return offset > begin or offset == max(one for one in offsets if one <= begin)
 
     def keeps_tail_of(self, base_offset: int) -> bool:
         """Whether a copy of what is cut from that segment is kept: of zeros there is none."""
@@ -94,13 +111,14 @@ def forecast_open(
     overlay: Any = _OverlayDirectory(directory)
     segments: list[_ForecastSegment] = []
     error: SegstoreError | None = None
+    recovered: frozenset[int] = frozenset()
     try:
         parent = open_parent_directory(full_path)
         context = _core.SegmentContext(directory, codec_table(), writable=False, heap_indexes=True)
         places = _ReadOnlyPlaces(overlay, parent, topic_partition)
         loader = _ForecastLoader(overlay, places, context, report, progress)
         segments = loader.opened
-        loader.load()
+        recovered = loader.load().recovered
     except _SplitNeededError:
         pass  # the report says so
     except SegstoreError as raised:
@@ -115,7 +133,7 @@ def forecast_open(
             parent.close()
     if error is not None:
         return OpenForecast(report=report, error=error)
-    return OpenForecast(report=report, cuts=cuts, reindexed=reindexed)
+    return OpenForecast(report=report, cuts=cuts, reindexed=reindexed, recovered=recovered)
 
 
 class _SplitNeededError(Exception):

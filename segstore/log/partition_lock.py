@@ -66,7 +66,12 @@ class PartitionLock:
 
     @classmethod
     def acquire(
-        cls, directory: Directory, parent: Directory | None, *, parent_is_locked: bool = False
+        cls,
+        directory: Directory,
+        parent: Directory | None,
+        *,
+        parent_is_locked: bool = False,
+        home: Directory | None = None,
     ) -> PartitionLock:
         """Lock *directory*, and the log directory *parent* against brokers.
 
@@ -78,6 +83,8 @@ class PartitionLock:
             The one above it; left alone unless it is a log directory.
         parent_is_locked : bool
             The caller holds the parent's ``.lock`` itself.
+        home : Directory or None
+            Where the partition's ``.lock`` is; None = only this process is kept out [DUR-62].
 
         Raises
         ------
@@ -99,7 +106,8 @@ class PartitionLock:
                     if not parent.exists(LOCK):
                         parent.create_file(LOCK)
                     locks.append(_lock(parent, "a broker or a LogManager", exclusive=False))
-                locks.append(_lock(directory, "another process", exclusive=True))
+                if home is not None:
+                    locks.append(_lock(home, "another process", exclusive=True))
         except BaseException:
             for lock in locks:
                 lock.release()

@@ -34,6 +34,11 @@ class PartitionMetadataFile:
         return f"{self._directory.path}/{PARTITION_METADATA}"
 
     @property
+    def is_dirty(self) -> bool:
+        """Whether an id was recorded that `maybe_flush` has yet to write."""
+        return self._dirty_topic_id is not None
+
+    @property
     def exists(self) -> bool:
         """Whether the file is there; a recorded id alone makes none."""
         return self._directory.exists(PARTITION_METADATA)

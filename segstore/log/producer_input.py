@@ -6,32 +6,43 @@ Source: [APP-4..APP-6, APP-30..33].
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import segstore._core as _core
 from segstore._core import EncodedBatches, LogValidator, ValidatorMetrics
+from segstore.config import MAX_INT
 from segstore.errors import (
     CorruptRecordError,
     IllegalArgumentError,
     InvalidEpochError,
-    OffsetsOutOfOrderError,
     RecordTooLargeError,
     RecordTypeError,
     UnexpectedAppendOffsetError,
-    UnsupportedFormatError,
 )
+from segstore.log.profile import Profile
 from segstore.records.compression import compression_level
 from segstore.records.memory_records import MemoryRecords
 from segstore.records.record_builder import codec_of
-from segstore.types import CONTROL_FLAG, CURRENT_MAGIC, TRANSACTIONAL_FLAG, AppendOrigin
+from segstore.types import CURRENT_MAGIC, AppendOrigin
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
 
-    from segstore._core import BatchHeaders, CodecTable
+    from segstore._core import AppendAnalysis, BatchHeaders, CodecTable
     from segstore.config import LogConfig
 
 CODEC_OF_SOURCE = -1
+
+
+class CheckedBatches(NamedTuple):
+    """What may be written, as far as that can be said without the log."""
+
+    data: Buffer
+    """Whole batches; offsets and epochs of a leader's are still to be assigned."""
+    headers: BatchHeaders
+    """A row for each."""
+    analysis: AppendAnalysis
+    """Of what came in."""
 
 
 class ProducerInput:
@@ -53,12 +64,16 @@ class ProducerInput:
         that `analyse` has checked.
     """
 
-    def __init__(self, config: LogConfig, codecs: CodecTable) -> None:
+    def __init__(
+        self, config: LogConfig, codecs: CodecTable, profile: Profile = Profile.SAFE
+    ) -> None:
         self._config = config
+        self._profile = profile
         self.metrics = ValidatorMetrics()
         validator = partial(
             LogValidator,
             codecs,
+            kafka_limits=profile is Profile.KAFKA,
             log_append_time=config.message_timestamp_type == "LogAppendTime",
             keys_required="compact" in config.cleanup_policies,
             timestamp_before_max_ms=config.message_timestamp_before_max_ms,
@@ -71,30 +86,35 @@ class ProducerInput:
         if config.compression_type != "producer":
             codec = codec_of(config)
             level = compression_level(codec, config)
-        self._validator = validator(target_codec=codec, level=level)
-        self._request_validator = validator(target_codec=codec, level=level, one_request=True)
+        self._validator_of = partial(validator, target_codec=codec, level=level)
+        self._validators: dict[tuple[AppendOrigin, bool], LogValidator] = {}
 
     def analyse(
-        self, batches: Buffer | MemoryRecords | EncodedBatches, now_ms: int
-    ) -> tuple[Buffer, BatchHeaders]:
-        """Check batches of a client; return a copy that can be stamped, and its header table.
+        self,
+        batches: Buffer | MemoryRecords | EncodedBatches,
+        now_ms: int,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+    ) -> CheckedBatches:
+        """Check batches that get their offsets here; returns a copy that can be stamped.
 
         Nothing but offsets and epoch are left to be assigned. Batches of magic 0 and 1, and those
         of another codec than the topic's, are built again [APP-30..APP-34].
         """
         is_request = not isinstance(batches, (MemoryRecords, EncodedBatches))
         limit = self._config.max_message_bytes
-        data: Buffer
-        data, headers = _analyzed(batches, AppendOrigin.CLIENT, max_message_bytes=limit)
+        checked = self._analyzed(batches, origin, max_message_bytes=limit)
+        data, headers, analysis = checked
         if not len(headers):
-            return data, headers
-        _check_plain(headers)
-        validator = self._request_validator if is_request else self._validator
+            return checked
+        validator = self._validators.get((origin, is_request))
+        if validator is None:
+            validator = self._validator_of(origin=origin, one_request=is_request)
+            self._validators[origin, is_request] = validator
         result = validator.validate_and_assign_offsets(data, headers, 0, now_ms, 0, self.metrics)
         if result.rebuilt is None:
-            return data, headers
+            return checked
         self.check_sizes(result.rebuilt.headers)
-        return result.rebuilt, result.rebuilt.headers
+        return CheckedBatches(result.rebuilt, result.rebuilt.headers, analysis)
 
     def check_sizes(self, headers: BatchHeaders) -> None:
         """Refuse a batch that is larger than ``max_message_bytes`` [APP-4.6]."""
@@ -107,78 +127,77 @@ class ProducerInput:
                 expected=f"at most {limit} bytes",
             )
 
-    def analyse_for_follower(
-        self, batches: Buffer | MemoryRecords, leader_epoch: int
-    ) -> tuple[Buffer, BatchHeaders]:
-        """Check batches whose offsets are kept; those from a newer epoch on are left out."""
-        data, headers = _analyzed(batches, AppendOrigin.REPLICATION, leader_epoch=leader_epoch)
-        if len(headers):
-            if (headers["magic"] < CURRENT_MAGIC).any():
-                raise UnsupportedFormatError("a follower takes no batches of magic 0 and 1")
-            _check_plain(headers)
-            if (headers["base_offset"][1:] <= headers["last_offset"][:-1]).any():
-                raise OffsetsOutOfOrderError("the offsets of the batches overlap")
-            if (headers["partition_leader_epoch"] < 0).any():
-                raise IllegalArgumentError("a batch has no leader epoch")
-        return data, headers
+    def analyse_with_offsets(
+        self,
+        batches: Buffer | MemoryRecords | EncodedBatches,
+        leader_epoch: int,
+        origin: AppendOrigin,
+    ) -> CheckedBatches:
+        """Check batches whose offsets are kept; a follower leaves out those from a newer epoch on.
 
-    @staticmethod
-    def check_follows(headers: BatchHeaders, log_end_offset: int, latest: int | None) -> None:
-        """Refuse kept offsets below the log end, and epochs that go back [APP-9, DUR-64]."""
-        first = int(headers["base_offset"][0])
-        if first < log_end_offset:
-            raise UnexpectedAppendOffsetError(
-                f"offsets {first} to {headers['last_offset'][-1]} were appended to a log that ends"
-                f" at {log_end_offset}",
-                found=str(first),
-                expected=f"{log_end_offset} or more",
+        Source: [APP-4]. Only a RAFT_LEADER's are compared with ``max_message_bytes``.
+        """
+        limit = MAX_INT if origin is AppendOrigin.REPLICATION else self._config.max_message_bytes
+        return self._analyzed(batches, origin, leader_epoch=leader_epoch, max_message_bytes=limit)
+
+    def _analyzed(
+        self,
+        batches: Buffer | MemoryRecords | EncodedBatches,
+        origin: AppendOrigin,
+        **rules: int,
+    ) -> CheckedBatches:
+        """Copy the whole batches and read their headers, checked by [format.md 12.1]."""
+        source = batches.data if isinstance(batches, MemoryRecords) else batches
+        try:
+            data = bytearray(memoryview(source))
+        except TypeError:
+            raise RecordTypeError(
+                f"{type(batches).__name__} holds no batches",
+                found=type(batches).__name__,
+                expected="bytes, MemoryRecords or EncodedBatches; append() takes records",
+            ) from None
+        headers, analysis = _core.analyze_append(data, origin=origin, **rules)
+        if (
+            data
+            and self._profile is Profile.SAFE  # else nothing is appended, silently [APP-6]
+            and not len(headers)  # else there is one; of a follower's, all may be of a newer epoch
+            and not _core.scan_batches(data, check_crc=False, max_batches=1)[1].valid_bytes
+        ):
+            raise CorruptRecordError(
+                "there is no complete batch, nothing was appended",
+                position=0,
+                found=f"{len(data)} bytes",
+                expected="at least one whole batch",
             )
-        epochs = headers["partition_leader_epoch"]
-        lowest = epochs[0] if latest is None else latest
-        if epochs[0] < lowest or (epochs[1:] < epochs[:-1]).any():
-            raise InvalidEpochError(
-                "a leader epoch is older than one before it",
-                found=str(int(epochs.min())),
-                expected=f"{lowest} or newer",
-            )
+        del data[analysis.valid_bytes :]
+        return CheckedBatches(data, headers, analysis)
 
 
-def _analyzed(
-    batches: Buffer | MemoryRecords | EncodedBatches, origin: AppendOrigin, **rules: int
-) -> tuple[bytearray, BatchHeaders]:
-    """Copy the whole batches and read their headers, checked by the rules of [format.md 12.1]."""
-    source = batches.data if isinstance(batches, MemoryRecords) else batches
-    try:
-        data = bytearray(memoryview(source))
-    except TypeError:
-        raise RecordTypeError(
-            f"{type(batches).__name__} holds no batches",
-            found=type(batches).__name__,
-            expected="bytes, MemoryRecords or EncodedBatches; append() takes records",
-        ) from None
-    headers, analysis = _core.analyze_append(data, origin=origin, **rules)
-    if (
-        data
-        and not len(headers)  # else there is one; of a follower's, all may be of a newer epoch
-        and not _core.scan_batches(data, check_crc=False, max_batches=1)[1].valid_bytes
-    ):
-        raise CorruptRecordError(
-            "there is no complete batch, nothing was appended",
-            position=0,
-            found=f"{len(data)} bytes",
-            expected="at least one whole batch",
+def check_follows_log_end(analysis: AppendAnalysis, log_end_offset: int) -> None:
+    """Refuse kept offsets below the log end [APP-9]."""
+    first = analysis.first_offset
+    if first < log_end_offset:
+        raise UnexpectedAppendOffsetError(
+            f"offsets {first} to {analysis.last_offset} were appended to a log that ends"
+            f" at {log_end_offset}",
+            found=str(first),
+            expected=f"{log_end_offset} or more",
         )
-    del data[analysis.valid_bytes :]
-    return data, headers
 
 
-def _check_plain(headers: BatchHeaders) -> None:
-    flags = headers["attributes"] & (CONTROL_FLAG | TRANSACTIONAL_FLAG)
-    special = (headers["producer_id"] >= 0) | ((headers["magic"] > 1) & (flags != 0))
-    if special.any():
-        raise UnsupportedFormatError(
-            "batches of idempotent or transactional producers, and control batches, cannot be"
-            " appended yet",
-            found=f"producer id {int(headers['producer_id'][special.argmax()])}",
-            expected="batches without a producer id",
+def check_epochs_ascend(headers: BatchHeaders, latest: int | None) -> None:
+    """Refuse leader epochs that go back: they would take the newer ones away [DUR-64]."""
+    epochs = headers["partition_leader_epoch"][headers["magic"] >= CURRENT_MAGIC]
+    if not len(epochs):
+        return
+    if (epochs < 0).any():
+        raise IllegalArgumentError(
+            "a batch has no leader epoch", found=str(int(epochs.min())), expected="0 or more"
+        )
+    lowest = epochs[0] if latest is None else latest
+    if epochs[0] < lowest or (epochs[1:] < epochs[:-1]).any():
+        raise InvalidEpochError(
+            "a leader epoch is older than one before it",
+            found=str(int(epochs.min())),
+            expected=f"{lowest} or newer",
         )

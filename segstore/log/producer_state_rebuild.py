@@ -15,17 +15,17 @@ from segstore._core import iterate_raw_records
 from segstore.errors import DiskFullError, ResourceError
 from segstore.log.producer_batch import producer_batches
 from segstore.log.producer_updates import ProducerUpdates
+from segstore.log.transaction_index import TransactionIndex
 from segstore.types import AppendOrigin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from segstore._core import BatchHeaders, CodecTable, RawRecord
+    from segstore._core import BatchHeaders, CodecTable, Directory, RawRecord
     from segstore.log.producer_batch import ProducerBatch
     from segstore.log.producer_state_manager import ProducerStateManager
     from segstore.log.segment import Segment
     from segstore.log.segments import Segments
-    from segstore.log.transaction_index import TransactionIndex
 
 _log = logging.getLogger(__name__)
 
@@ -78,6 +78,44 @@ def rebuild_producer_state(  # noqa: PLR0913 - what is read, and which part of i
             _load_producers(state, segment, codecs, start, last_offset if is_last else None)
     state.update_map_end_offset(last_offset)
     _take_snapshot(state)
+
+
+def rebuild_transaction_indexes(  # noqa: PLR0913 - what is read, and which part of it
+    state: ProducerStateManager,
+    segments: Segments,
+    recovered: Sequence[Segment],
+    codecs: CodecTable,
+    directory: Directory,
+    *,
+    log_start_offset: int,
+    now_ms: int,
+) -> None:
+    """Make the transaction index of each recovered segment anew [SEG-40, SEG-42, DUR-52].
+
+    On the way *state* is brought to the end of the last one.
+
+    Parameters
+    ----------
+    recovered : sequence of Segment
+        Ascending, the last ones of *segments*; every batch in them was checked.
+    """
+    base_offset = recovered[0].base_offset
+    rebuild_producer_state(
+        state,
+        segments,
+        codecs,
+        log_start_offset=log_start_offset,
+        last_offset=base_offset,
+        now_ms=now_ms,
+        from_clean_shutdown=False,
+    )
+    for segment in recovered:
+        index = TransactionIndex(directory, segment.base_offset)
+        index.delete_if_exists()
+        index = TransactionIndex(directory, segment.base_offset)
+        for headers, _ in segment.scan_windows(check_crc=False):
+            recover_producer_state(state, segment, headers, codecs, index)
+        index.flush()
 
 
 def recover_producer_state(

@@ -65,10 +65,11 @@ class SliceReader(TimestampReader):
         flag("check_crcs", check_crcs)
         local_log = self._local_log
         cuts_done = local_log.cuts_done
-        bound, view = self._bound(isolation)
-        if offset < self._log_start_offset:
+        visible = self._visible(isolation)
+        bound = visible.bound
+        if offset < self.log_start_offset:
             end = self.log_end_offset
-            raise out_of_range(offset, self._log_start_offset, end, local_log.directory)
+            raise out_of_range(offset, self.log_start_offset, end, local_log.directory)
         try:
             metadata, found = local_log.slice(
                 offset, min(max_bytes, MAX_INT), bound, min_one_message=min_one_message
@@ -78,8 +79,9 @@ class SliceReader(TimestampReader):
         except SegstoreError:
             local_log.check_not_cut(cuts_done, bound.message_offset)
             raise
-        if view is not None and view.damage is not None and offset >= bound.message_offset:
-            raise view.damage.error()
+        if visible.damage is not None and offset >= bound.message_offset:
+            raise visible.damage.error()
+        aborted = visible.aborted_at(offset)
         is_incomplete = found is not None and found.first_entry_incomplete
 
         def check_not_cut(end_position: int) -> None:
@@ -93,7 +95,10 @@ class SliceReader(TimestampReader):
                 start_offset=offset,
                 first_entry_incomplete=is_incomplete,
                 end_offset=bound.message_offset,
-                aborted=None if view is None else view.aborted_from(offset),
+                aborted=aborted,
+                aborted_below=0
+                if aborted is None
+                else local_log.upper_bound_of_fetch(place, len(data)),
                 codecs=self._codecs,
                 topic=topic,
                 partition=partition,

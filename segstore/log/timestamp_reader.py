@@ -31,7 +31,7 @@ class TimestampReader(LogReader):
         """
         self._require_open()
         found = find_offset_by_timestamp(
-            self._local_log, self._log_start_offset, integer("timestamp", timestamp)
+            self._local_log, self.log_start_offset, integer("timestamp", timestamp)
         )
         return None if found is None else found.offset
 
@@ -56,5 +56,5 @@ class TimestampReader(LogReader):
         """
         self._require_open()
         timestamp = integer("timestamp", timestamp)
-        bound, log_start = self._bound(isolation)[0].message_offset, self._log_start_offset
+        bound, log_start = self._visible(isolation).bound.message_offset, self.log_start_offset
         return fetch_offset(self._local_log, self._epochs, log_start, bound, timestamp)

@@ -96,6 +96,11 @@ class TransactionIndex:
         return self._name
 
     @property
+    def base_offset(self) -> int:
+        """Of the segment."""
+        return self._base_offset
+
+    @property
     def path(self) -> str:
         """Directory and name."""
         return f"{self._directory.path}/{self._name}"

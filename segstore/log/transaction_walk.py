@@ -68,10 +68,11 @@ class Ending(NamedTuple):
     def is_still_in(self, segment: Segment) -> bool:
         """Whether the same batches are there; another process may have cut them [DUR-77]."""
         last = self.headers[-1]
+        end = int(last["position"]) + int(last["size_bytes"])
+        if end > segment.size_bytes:
+            return False
         found, _ = segment.scan(
-            start_position=int(self.headers["position"][0]),
-            end_position=int(last["position"]) + int(last["size_bytes"]),
-            check_crc=False,
+            start_position=int(self.headers["position"][0]), end_position=end, check_crc=False
         )
         return found.tobytes() == self.headers.tobytes()
 

@@ -8,20 +8,26 @@ from __future__ import annotations
 
 import logging
 import threading
+import uuid
 import warnings
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import segstore._core as _core
-from segstore.config import MAX_LONG
-from segstore.errors import DiskFullError, FsyncFailedError
-from segstore.log.arguments import callback
+from segstore.config import MAX_LONG, LogConfig
+from segstore.errors import DiskFullError, FsyncFailedError, IllegalStateError, ResourceError
+from segstore.log.arguments import callback, instance, integer
 from segstore.log.checkpoints import CleanShutdownMarker
 from segstore.log.flusher import Flusher
+from segstore.log.kafka_flusher import KafkaFlusher
 from segstore.log.local_log import LocalLog
 from segstore.log.log_follower import LogFollower
-from segstore.log.log_truncator import LogTruncator
+from segstore.log.log_offsets import LogOffsets
+from segstore.log.log_removal import LogRemoval
+from segstore.log.partition_metadata_file import PartitionMetadataFile, inconsistent_topic_id
 from segstore.log.producer_input import ProducerInput
-from segstore.records.compression import compression_level
+from segstore.log.profile import Profile
+from segstore.log.segment import Segment
+from segstore.records.compression import compression_level, require_codec
 from segstore.records.record_builder import codec_of
 from segstore.types import Codec
 
@@ -31,21 +37,21 @@ if TYPE_CHECKING:
     from typing import Self
 
     from segstore._core import CodecTable, Directory, SegmentContext
-    from segstore.config import LogConfig
+    from segstore.log.holdings import Holdings
     from segstore.log.loaded_log import LoadedLog
     from segstore.log.log_opener import OpenOptions
     from segstore.log.log_places import LogPlaces
     from segstore.log.log_verifier import VerifyReport
-    from segstore.log.partition_lock import PartitionLock
     from segstore.log.recovery_report import RecoveryReport
-    from segstore.log.segment import Segment
     from segstore.log.surroundings import Surroundings
     from segstore.types import LogOffsetMetadata
+
+PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS: Final = 600_000
 
 _log = logging.getLogger(__name__)
 
 
-class UnifiedLog(LogTruncator):
+class UnifiedLog(LogRemoval):
     """One partition's log; any number of threads append and read. Made by `segstore.open`.
 
     Attributes
@@ -70,7 +76,7 @@ class UnifiedLog(LogTruncator):
         codecs: CodecTable,
         options: OpenOptions,
         report: RecoveryReport,
-        lock: PartitionLock | None,
+        holdings: Holdings,
         surroundings: Surroundings,
     ) -> None:
         config = options.config
@@ -78,37 +84,43 @@ class UnifiedLog(LogTruncator):
         self.topic_partition = places.topic_partition
         self.path: str = places.directory.path
         self.config = config
+        self.profile = options.profile
         self.durability = durability
-        self.read_only = lock is None
+        self.read_only = holdings.lock is None
         self.report = report
         self._process_id = _core.process_id()
         self._is_closed = False
         self._places = places
         self._directory: Directory = places.directory
         self._codecs = codecs
-        self._lock = lock
+        self._holdings = holdings
         self._append_lock = threading.Lock()
-        self._background = surroundings.background(f"segstore-{self.topic_partition}", lock)
+        self._background = surroundings.background(
+            f"segstore-{self.topic_partition}", holdings.lock
+        )
         self._epochs = loaded.epochs
         self._state = loaded.state
-        self._log_start_offset = loaded.log_start_offset
         self._local_log = LocalLog(
             self._directory, context, config, loaded.segments, loaded.log_end, self._background
         )
-        self._local_log.may_have_gaps = loaded.may_have_gaps
+        self._local_log.may_have_gaps = loaded.may_have_gaps or self.profile is Profile.KAFKA
+        self._offsets = LogOffsets(
+            self._local_log,
+            loaded.producer_state,
+            loaded.log_start_offset,
+            replicated=options.replicated,
+            profile=self.profile,
+        )
         self._follower: LogFollower | None = None
         if self.read_only:
             self._follower = LogFollower(self._local_log, places, context, loaded)
             return
-        codec = codec_of(config)
-        self._batch_bytes = _uncompressed_batch_bytes(config, codec)
-        self._builder_config = config.with_changes(max_message_bytes=self._batch_bytes)
-        self._batch_options = _core.BatchOptions(
-            codec=int(codec), level=compression_level(codec, config)
-        )
-        self._stamps_append_time = config.message_timestamp_type == "LogAppendTime"
-        self._input = ProducerInput(config, codecs)
-        self._flusher = Flusher(
+        if loaded.producer_state is None:
+            raise IllegalStateError("a log that is written needs its producers", file=self.path)
+        self._producers = loaded.producer_state
+        self._use_config(config)
+        flusher = KafkaFlusher if self.profile is Profile.KAFKA else Flusher
+        self._flusher = flusher(
             self._local_log,
             self._append_lock,
             durability,
@@ -118,6 +130,35 @@ class UnifiedLog(LogTruncator):
         )
         self._syncs_on_append = durability.sync or durability.messages != MAX_LONG
         self._has_window = durability.seconds is not None
+        self._flusher.raise_recovery_point(loaded.log_start_offset)
+        self._offsets.update_first_unstable_offset()
+        self._partition_metadata = PartitionMetadataFile(self._directory)
+        self._topic_id = loaded.topic_id
+        if options.topic_id is not None:
+            self._take_topic_id(options.topic_id)
+        for one in loaded.awaiting_deletion:
+            unlink = one.delete_files if isinstance(one, Segment) else one.delete_if_exists
+            self._local_log.unlink_later(unlink)
+        if self.profile is Profile.KAFKA:
+            self._background.repeat(
+                self._expire_producers, PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS / 1000
+            )
+
+    def _use_config(self, config: LogConfig) -> None:
+        """Take over settings; the next decision is made by them [UNI-7]."""
+        codec = codec_of(config)
+        self.config = self._local_log.config = config
+        self._batch_bytes = _uncompressed_batch_bytes(config, codec)
+        self._builder_config = config.with_changes(max_message_bytes=self._batch_bytes)
+        self._batch_options = _core.BatchOptions(
+            codec=int(codec), level=compression_level(codec, config)
+        )
+        self._stamps_append_time = config.message_timestamp_type == "LogAppendTime"
+        self._input = ProducerInput(config, self._codecs, self.profile)
+
+    def _expire_producers(self) -> None:
+        with self._append_lock:
+            self._producers.remove_expired_producers(self._now_ms())
 
     # ---- state -----------------------------------------------------------------------------------
 
@@ -161,13 +202,16 @@ class UnifiedLog(LogTruncator):
         self._require_writable()
         with self._append_lock:
             self._require_writable()
-            sealed = self._local_log.segments.active_segment
-            created = self._local_log.roll(expected_next_offset)
-        self._flusher.segment_was_sealed(sealed)
-        return created
+            self._begin_change()
+            return self._roll(expected_next_offset)
 
-    def flush(self) -> int:
+    def flush(self, *, force_active_segment: bool = False) -> int:
         """Bring everything appended so far to stable storage; returns the durable offset.
+
+        Parameters
+        ----------
+        force_active_segment : bool
+            Also when it is empty: its files are made and synced, as before a clean stop [FLU-3].
 
         Raises
         ------
@@ -175,15 +219,81 @@ class UnifiedLog(LogTruncator):
             The sync failed: the log is read-only from here on [DUR-35].
         """
         self._require_writable()
-        durable_offset = self._flusher.flush()
+        flusher = self._flusher
+        if isinstance(flusher, KafkaFlusher):
+            return flusher.flush_up_to(self.log_end_offset, inclusive=force_active_segment)
+        durable_offset = flusher.flush()
+        if force_active_segment:
+            self._local_log.segments.active_segment.flush(indexes=True)
         try:
-            self._flusher.write_recovery_point()
+            flusher.write_recovery_point()
         except DiskFullError:  # the records are safe; the next open checks more than it needs to
             _log.warning("%s: no room for the recovery point", self.path)
         except FsyncFailedError as error:
-            self._flusher.poison(error)
+            flusher.poison(error)
             raise
         return durable_offset
+
+    def flush_up_to_offset_exclusive(self, offset: int) -> int:
+        """Bring what is below *offset* to stable storage, or more; returns the durable offset.
+
+        Source: [FLU-1]; Kafka ``UnifiedLog.flushUptoOffsetExclusive``.
+        """
+        self._require_writable()
+        offset = integer("offset", offset)
+        flusher = self._flusher
+        if isinstance(flusher, KafkaFlusher):
+            return flusher.flush_up_to(offset, inclusive=False)
+        return self.flush() if offset > self.durable_offset else self.durable_offset
+
+    # ---- settings, identity ----------------------------------------------------------------------
+
+    def update_config(self, config: LogConfig) -> LogConfig:
+        """Use other settings from the next decision on; returns the old ones [UNI-7].
+
+        Files that are open keep the size of their indexes.
+        """
+        self._require_writable()
+        instance("config", config, LogConfig, "a LogConfig")
+        require_codec(codec_of(config))
+        with self._append_lock:
+            self._require_writable()
+            old = self.config
+            self._use_config(config)
+        return old
+
+    @property
+    def topic_id(self) -> uuid.UUID | None:
+        """The topic's id, None when none is known; in ``partition.metadata``."""
+        return self._topic_id
+
+    def assign_topic_id(self, topic_id: uuid.UUID) -> None:
+        """Give the log the id of its topic, on stable storage before the next batch [UNI-8].
+
+        Raises
+        ------
+        InconsistentTopicIdError
+            It has another one.
+        """
+        self._require_writable()
+        instance("topic_id", topic_id, uuid.UUID, "a uuid.UUID")
+        with self._append_lock:
+            self._require_writable()
+            self._take_topic_id(topic_id)
+
+    def _take_topic_id(self, topic_id: uuid.UUID) -> None:
+        known = self._topic_id
+        if known is not None and known != topic_id:
+            raise inconsistent_topic_id(self._partition_metadata.path, known, topic_id)
+        if known is None:
+            self._partition_metadata.record(topic_id)
+            self._topic_id = topic_id
+            self._background.submit(self._write_topic_id)
+
+    def _write_topic_id(self) -> None:
+        with self._append_lock:
+            if not self._is_closed and self._flusher.failure is None:
+                self._flush_topic_id()
 
     # ---- reading what others write ---------------------------------------------------------------
 
@@ -204,7 +314,7 @@ class UnifiedLog(LogTruncator):
                 try:
                     follower.refresh()
                 finally:
-                    self._log_start_offset = follower.log_start_offset
+                    self._offsets.log_start_offset = follower.log_start_offset
         return self.log_end_offset
 
     # ---- checking --------------------------------------------------------------------------------
@@ -252,18 +362,23 @@ class UnifiedLog(LogTruncator):
     def _close_cleanly(self) -> None:
         if self._flusher.failure is not None:
             self._refuse(self._flusher.failure)
-        local_log = self._local_log
+        local_log, is_safe = self._local_log, self.profile is Profile.SAFE
         with self._append_lock:
             local_log.settle()  # no mark on what was interrupted
-        self._flusher.flush()
+            self._flush_topic_id()
+            self._offsets.listen(None)
         active = local_log.segments.active_segment
-        active.on_become_inactive()
-        active.flush(indexes=True)
+        if is_safe:
+            self._flusher.flush()
+            active.on_become_inactive()
+            active.flush(indexes=True)
+        self._take_last_snapshot()
         data_end, _ = active.read_next_offset()
         size = active.size_bytes
         sizes = local_log.segments.size_in_bytes
-        local_log.close()
-        self._epochs.flush()
+        local_log.close(unlink=is_safe)
+        if is_safe:
+            self._epochs.flush()
         marker = CleanShutdownMarker(
             data_end,
             active.base_offset,
@@ -271,9 +386,18 @@ class UnifiedLog(LogTruncator):
             self._epochs.latest_entry,
             len(local_log.segments),
             sizes,
-            self._log_start_offset,
+            self.log_start_offset,
         )
-        self._places.mark_clean(self._log_start_offset, marker)
+        self._places.mark_clean(self.log_start_offset, marker)
+
+    def _take_last_snapshot(self) -> None:
+        """Write the producers down for the next open [CLO-1]."""
+        try:
+            self._producers.take_snapshot()
+        except (DiskFullError, ResourceError):
+            if self.profile is Profile.KAFKA:
+                raise
+            _log.warning("%s: no producer snapshot", self.path, exc_info=True)  # [DUR-22]
 
     def close_quietly(self) -> None:
         """Let go of everything and write nothing.
@@ -297,11 +421,7 @@ class UnifiedLog(LogTruncator):
         if not self.read_only:
             self._flusher.end()
         self._local_log.close_quietly()
-        if self._lock is not None:
-            self._lock.release()
-        self._directory.close()
-        if self._places.parent is not None:
-            self._places.parent.close()
+        self._holdings.let_go()
 
     def __enter__(self) -> Self:
         return self

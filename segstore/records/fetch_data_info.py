@@ -53,6 +53,8 @@ class FetchDataInfo(TransferableRecords):
         Records at and above it are not shown: the isolation's bound when the bytes were read.
     aborted : AbortedTransactions or None
         Their records are not shown, though the bytes hold them.
+    aborted_below : int
+        An offset behind the bytes: what is aborted from there on is of no interest.
     codecs, topic, partition, check_crcs
         How records are decoded, and what they say of where they are from.
     file : str or None
@@ -61,6 +63,7 @@ class FetchDataInfo(TransferableRecords):
 
     __slots__ = (
         "_aborted",
+        "_aborted_below",
         "_check_crcs",
         "_codecs",
         "_headers",
@@ -83,6 +86,7 @@ class FetchDataInfo(TransferableRecords):
         first_entry_incomplete: bool = False,
         end_offset: int = MAX_LONG,
         aborted: AbortedTransactions | None = None,
+        aborted_below: int = MAX_LONG,
         codecs: CodecTable | None = None,
         topic: str = "",
         partition: int = -1,
@@ -97,6 +101,7 @@ class FetchDataInfo(TransferableRecords):
         self.first_entry_incomplete = first_entry_incomplete
         self.end_offset = end_offset
         self._aborted = aborted
+        self._aborted_below = aborted_below
         self._codecs = codec_table() if codecs is None else codecs
         self._topic = topic
         self._partition = partition
@@ -117,6 +122,17 @@ class FetchDataInfo(TransferableRecords):
     def transfer_to(self, channel: TransferableChannel, position: int, count: int) -> int:
         """Send up to *count* bytes from *position* on in one step; 0 = none is taken for now."""
         return channel.write(self._records[position : position + count])
+
+    @property
+    def aborted_transactions(self) -> list[tuple[int, int]] | None:
+        """Producer id and first offset of the aborted transactions in the bytes, by their ends.
+
+        None unless the fetch was ``read_committed`` (Kafka ``FetchDataInfo.abortedTransactions``).
+        Source: [LOC-9].
+        """
+        if self._aborted is None:
+            return None
+        return self._aborted.between(self.start_offset, self._aborted_below)
 
     @property
     def headers(self) -> BatchHeaders:

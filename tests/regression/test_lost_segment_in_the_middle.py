@@ -32,7 +32,8 @@ def test_a_writer_refuses_and_keeps_the_evidence(path):
     for _ in range(2):
         with pytest.raises(segstore.CorruptLogError, match="records 3 to 5 are missing"):
             segstore.open(path)
-        assert sorted(file.suffix for file in path.glob(f"{LOST}.*")) == [".index", ".timeindex"]
+        found = sorted(file.suffix for file in path.glob(f"{LOST}.*"))
+        assert found == [".index", ".snapshot", ".timeindex"]
 
 
 @pytest.mark.parametrize("first_by_a_writer", [False, True])

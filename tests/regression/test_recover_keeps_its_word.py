@@ -130,6 +130,9 @@ def test_a_bad_batch_before_good_ones_is_no_interrupted_write(partition: Path):
     assert f"cuts these {4 * batch_bytes(partition)} bytes and keeps a copy" in found.advice
 
 
+WHEN_UNCLEAN = None
+
+
 @pytest.mark.parametrize("is_clean", [True, False])
 @pytest.mark.parametrize(
     ("name", "data", "is_repaired"),
@@ -142,11 +145,15 @@ def test_a_bad_batch_before_good_ones_is_no_interrupted_write(partition: Path):
         ("recovery-point-offset-checkpoint", b"what\n", True),
         ("log-start-offset-checkpoint", b"what\n", True),
         ("partition.metadata", b"what\n", False),
-        (f"{5:020d}.snapshot", b"\0\1\0\0\0\0\0\0\0\0", False),
+        (f"{5:020d}.snapshot", b"\0\1\0\0\0\0\0\0\0\0", WHEN_UNCLEAN),
+        (f"{10:020d}.snapshot", b"\0\1\0\0\0\0\0\0\0\0", True),
         (f"{0:020d}.txnindex", b"xyz", False),
+        (f"{5:020d}.txnindex", b"xyz", WHEN_UNCLEAN),
     ],
 )
-def test_small_files(tmp_path: Path, name: str, data: bytes, *, is_repaired: bool, is_clean: bool):
+def test_small_files(
+    tmp_path: Path, name: str, data: bytes, *, is_repaired: bool | None, is_clean: bool
+):
     """[DUR-8, DUR-21, DUR-53] What recover repairs is what the check says that it repairs."""
     path = tmp_path / "orders-0"
     with segstore.open(path, durability="none") as log:
@@ -157,6 +164,8 @@ def test_small_files(tmp_path: Path, name: str, data: bytes, *, is_repaired: boo
     (path / name).write_bytes(data)
     if not is_clean:
         (path / ".kafka_cleanshutdown").unlink()
+    if is_repaired is WHEN_UNCLEAN:
+        is_repaired = not is_clean
     (found,) = check_partition(str(path)).findings
     assert (found.file, found.repaired) == (name, is_repaired)
     code = 0 if is_repaired else 1

@@ -64,7 +64,7 @@ def steps(monkeypatch) -> list[str]:
         def watch(self, log) -> None:
             assert log._background.wait_until_idle()
             spy = Spy(log._directory)
-            monkeypatch.setattr(log._places, "directory", spy)
+            monkeypatch.setattr(log._places, "_home", spy)
             monkeypatch.setattr(log._local_log, "directory", spy)
             monkeypatch.setattr(log, "_directory", spy)
             for segment_step in ("change_suffix", "truncate_to"):
@@ -245,11 +245,10 @@ def test_an_aborted_transaction_whose_marker_goes_is_open_again(log):
     path = Path(log.path)
     entry = bytes(2) + b"".join(n.to_bytes(8) for n in (1, 3, 4, 3))
     (path / f"{3:020d}.txnindex").write_bytes(entry)
-    for offset in (3, 6):
-        (path / f"{offset:020d}.snapshot").write_bytes(b"snapshot")
+    assert names(log, ".snapshot") == [f"{base:020d}.snapshot" for base in (3, 6, 9)]
     log.truncate_to(4)
     assert (path / f"{3:020d}.txnindex").read_bytes() == b""
-    assert names(log, ".snapshot") == [f"{3:020d}.snapshot"]
+    assert names(log, ".snapshot") == [f"{offset:020d}.snapshot" for offset in (3, 4)]
 
 
 # ---- truncate fully ------------------------------------------------------------------------------

@@ -129,11 +129,11 @@ def test_what_was_locked_is_let_go_when_the_rest_cannot_be(directories, tmp_path
     theirs = partition.lock(".lock", exclusive=True)
 
     with pytest.raises(LogLockedError):
-        PartitionLock.acquire(partition, parent)
+        PartitionLock.acquire(partition, parent, home=partition)
 
     assert try_brokers_lock(tmp_path / ".lock")
     theirs.release()
-    PartitionLock.acquire(partition, parent).release()
+    PartitionLock.acquire(partition, parent, home=partition).release()
 
 
 def test_a_forked_child_can_do_nothing_with_the_handle(tmp_path):

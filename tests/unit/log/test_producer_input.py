@@ -12,10 +12,10 @@ from segstore.errors import (
     InvalidRecordError,
     RecordTooLargeError,
     SegstoreError,
-    UnsupportedFormatError,
 )
 from segstore.log.producer_input import ProducerInput
 from segstore.records.compression import codec_table
+from segstore.types import AppendOrigin
 from tests.log_kit import TIME, at, batch, singleton
 
 LENGTH_AT, MAGIC_AT, CRC_AT, CRC_FROM = 8, 16, 17, 21
@@ -38,7 +38,7 @@ def changed(data: bytes, at_byte: int, new: bytes, *, crc: bool = True) -> bytes
 def test_a_copy_and_its_headers():
     """[APP-4, APP-6] a torn tail is left out; the copy may be written to."""
     given = singleton(b"1") + singleton(b"2") + singleton(b"3")[:-2]
-    data, headers = source().analyse(MemoryRecords(given), TIME)
+    data, headers, _ = source().analyse(MemoryRecords(given), TIME)
     one = len(singleton(b"1"))
     assert len(data) == 2 * one
     for place in (0, one):  # but for the epoch, which is stamped in the copy
@@ -49,7 +49,7 @@ def test_a_copy_and_its_headers():
 
 def test_nothing():
     """[APP-6] valid bytes 0."""
-    data, headers = source().analyse(b"", TIME)
+    data, headers, _ = source().analyse(b"", TIME)
     assert (len(data), len(headers)) == (0, 0)
 
 
@@ -96,17 +96,20 @@ def test_the_size_of_a_batch(setting):
     ],
     ids=["idempotent", "transactional", "marker"],
 )
-def test_what_is_not_appended_yet_is_said(special):
-    """[APP-32] control batches come from no client; transactions come with a later engine."""
-    with pytest.raises(UnsupportedFormatError, match="cannot be appended yet") as caught:
-        source().analyse(special, TIME)
-    assert caught.value.found == "producer id 5"
-    with pytest.raises(UnsupportedFormatError):
-        source().analyse_for_follower(special, 5)
+def test_who_may_append_what(special):
+    """[APP-32] control batches come from a coordinator, or another log; never from a client."""
+    is_marker = special[ATTRIBUTES_AT + 1] & 0x20
+    if is_marker:
+        with pytest.raises(InvalidRecordError, match="no control records"):
+            source().analyse(special, TIME)
+    origin = AppendOrigin.COORDINATOR if is_marker else AppendOrigin.CLIENT
+    assert source().analyse(special, TIME, origin).headers["producer_id"].tolist() == [5]
+    kept = source().analyse_with_offsets(special, 5, AppendOrigin.REPLICATION)
+    assert bytes(kept.data) == special
 
 
 def test_a_legacy_batch_is_appended_as_magic_2():
-    """[DIFF-10] on-disk writes are always v2: built again for a leader, refused for a follower."""
+    """[DIFF-10] built again for a leader, kept for a follower."""
     legacy = bytearray(34)
     legacy[8:12] = (22).to_bytes(4)
     legacy[16] = 1
@@ -114,11 +117,11 @@ def test_a_legacy_batch_is_appended_as_magic_2():
     legacy[26:30] = (-1).to_bytes(4, signed=True)
     legacy[30:34] = (0).to_bytes(4)
     legacy[12:16] = zlib.crc32(bytes(legacy[16:])).to_bytes(4)
-    data, headers = source().analyse(bytes(legacy), TIME)
+    data, headers, _ = source().analyse(bytes(legacy), TIME)
     assert headers["magic"].tolist() == [2]
     assert [record.timestamp for record in _core.iterate_records(data, codec_table())] == [TIME]
-    with pytest.raises(UnsupportedFormatError, match="magic 0 and 1"):
-        source().analyse_for_follower(bytes(legacy), 0)
+    kept = source().analyse_with_offsets(bytes(legacy), 0, AppendOrigin.REPLICATION)
+    assert bytes(kept.data) == legacy
 
 
 def test_the_codec_of_the_topic_after_every_check():
@@ -126,20 +129,21 @@ def test_the_codec_of_the_topic_after_every_check():
     to_zstd = source(compression_type="zstd", cleanup_policy="compact")
     with pytest.raises(InvalidRecordError, match="key"):
         to_zstd.analyse(singleton(), TIME)
-    data, headers = to_zstd.analyse(batch([(b"k", b"v" * 200)] * 3), TIME)
+    data, headers, _ = to_zstd.analyse(batch([(b"k", b"v" * 200)] * 3), TIME)
     assert headers["attributes"].tolist() == [4]
     records = list(_core.iterate_records(data, codec_table()))
     assert [(r.key, r.value, r.timestamp) for r in records] == [(b"k", b"v" * 200, TIME)] * 3
     same = batch([(b"k", b"v" * 200)] * 3, codec=4)
-    data, _ = to_zstd.analyse(same, TIME)
+    data, _, _ = to_zstd.analyse(same, TIME)
     assert data[MAGIC_AT:] == same[MAGIC_AT:]  # the same codec: levels are not compared
 
 
 def test_the_order_of_a_follower():
     """[APP-4.5] ascending; what is newer than its epoch is left out before it is looked at."""
     two = at(3, epoch=1) + at(5, epoch=1)
-    data, headers = source().analyse_for_follower(two + at(1, epoch=9), 1)
+    replication = AppendOrigin.REPLICATION
+    data, headers, _ = source().analyse_with_offsets(two + at(1, epoch=9), 1, replication)
     assert bytes(data) == two
     assert headers["base_offset"].tolist() == [3, 5]
     with pytest.raises(InvalidRecordError, match="ascend"):
-        source().analyse_for_follower(two + at(5, epoch=1), 1)
+        source().analyse_with_offsets(two + at(5, epoch=1), 1, replication)

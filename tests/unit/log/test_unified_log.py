@@ -258,7 +258,7 @@ def test_a_failed_close_is_told_and_lets_go(new_log, monkeypatch):
     log = new_log()
     log.append(ONE)
 
-    def refuse() -> None:
+    def refuse(**_how) -> None:
         raise segstore.CloseError("cannot close the file", file="0.log")
 
     monkeypatch.setattr(log._local_log, "close", refuse)

@@ -1,0 +1,105 @@
+"""What a log knows of its producers, and what verifies their transactions [PSM-*].
+
+Source: Kafka ``UnifiedLog``: activeProducers, lastRecordsOfActiveProducers,
+maybeStartTransactionVerification.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segstore.log import active_producers, transaction_verification
+from segstore.log.arguments import flag, integer, natural
+from segstore.log.log_truncator import LogTruncator
+
+if TYPE_CHECKING:
+    from segstore.log.active_producers import ActiveProducer, LastRecord
+    from segstore.log.transaction_index import AbortedTransaction
+    from segstore.log.verification_state_entry import VerificationGuard
+
+
+class LogProducers(LogTruncator):
+    """Views of the producer state, each taken under the append lock."""
+
+    def active_producers(self) -> list[ActiveProducer]:
+        """Return the producers that are known: their epochs, sequences, open transactions."""
+        self._require_writable()
+        with self._append_lock:
+            return active_producers.active_producers(self._producers)
+
+    def last_records_of_active_producers(self) -> dict[int, LastRecord]:
+        """Return where each producer's newest data is; compaction keeps it [PSM-75]."""
+        self._require_writable()
+        with self._append_lock:
+            return active_producers.last_records_of_active_producers(self._producers)
+
+    @property
+    def producer_id_count(self) -> int:
+        """Number of producers that are known; takes no lock."""
+        self._require_writable()
+        return self._producers.producer_id_count
+
+    def remove_expired_producers(self, now_ms: int | None = None) -> None:
+        """Forget the producers that are silent for too long [PSM-45].
+
+        Parameters
+        ----------
+        now_ms : int or None
+            None = the wall clock.
+        """
+        self._require_writable()
+        now_ms = self._now_ms() if now_ms is None else integer("now_ms", now_ms)
+        with self._append_lock:
+            self._producers.remove_expired_producers(now_ms)
+
+    def has_late_transaction(self, now_ms: int | None = None) -> bool:
+        """Whether a transaction hangs: open for longer than a coordinator allows [PSM-46]."""
+        self._require_writable()
+        now_ms = self._now_ms() if now_ms is None else integer("now_ms", now_ms)
+        return self._producers.has_late_transaction(now_ms)
+
+    def take_producer_snapshot(self) -> None:
+        """Write the producers down, as a close and a roll do [PSM-51]."""
+        self._require_writable()
+        with self._append_lock:
+            self._require_writable()
+            self._producers.take_snapshot()
+
+    def maybe_start_transaction_verification(
+        self,
+        producer_id: int,
+        sequence: int,
+        epoch: int,
+        *,
+        supports_epoch_bump: bool = False,
+    ) -> VerificationGuard:
+        """Return the guard that a transaction's first batch must be appended with [PSM-32].
+
+        Raises
+        ------
+        InvalidProducerEpochError
+            A newer producer of the same id is known.
+        """
+        self._require_writable()
+        producer_id, epoch = natural("producer_id", producer_id), integer("epoch", epoch)
+        flag("supports_epoch_bump", supports_epoch_bump)
+        with self._append_lock:
+            return transaction_verification.maybe_start_transaction_verification(
+                self._producers,
+                producer_id,
+                integer("sequence", sequence),
+                epoch,
+                self._now_ms(),
+                supports_epoch_bump=supports_epoch_bump,
+            )
+
+    def collect_aborted_transactions(
+        self, start_offset: int, upper_bound_offset: int
+    ) -> list[AbortedTransaction]:
+        """Return the aborted transactions that reach into the range [LOC-10]."""
+        self._require_open()
+        return self._local_log.collect_aborted_transactions(
+            self.log_start_offset,
+            integer("start_offset", start_offset),
+            integer("upper_bound_offset", upper_bound_offset),
+        )

@@ -1,0 +1,144 @@
+"""Moving a log's directory, and taking the log away [REN-1, DEL-1]."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+from segstore._core import Directory
+from segstore.errors import IllegalArgumentError, IllegalStateError
+from segstore.log.arguments import flag
+from segstore.log.holdings import Holdings
+from segstore.log.log_producers import LogProducers
+from segstore.log.partition_directory import parse_directory_name
+from segstore.log.partition_lock import PartitionLock
+from segstore.log.partition_path import open_parent_directory
+
+if TYPE_CHECKING:
+    from segstore.log.background import Scheduler
+
+
+class LogRemoval(LogProducers):
+    """What a broker does to a log that is moved, or whose topic is deleted."""
+
+    _background: Scheduler
+    _holdings: Holdings
+    _is_renamed_for_deletion = False
+
+    def rename_dir(self, name: str, *, reinitialize: bool = True) -> bool:
+        """Rename the directory within the one above it, durably; returns whether it changed.
+
+        Source: [REN-1, LOC-23]; Kafka ``UnifiedLog.renameDir``.
+
+        Parameters
+        ----------
+        name : str
+            ``<topic>-<partition>``, or with one of Kafka's endings ``.<id>-delete``, ``-future``,
+            ``-stray``.
+        reinitialize : bool
+            False for a topic that is being deleted: from then on nothing can be appended.
+
+        Raises
+        ------
+        NotALogError
+            *name* is not that of a partition's directory.
+        IllegalStateError
+            The directory above cannot be opened.
+        """
+        self._require_writable()
+        parse_directory_name(name)
+        flag("reinitialize", reinitialize)
+        parent, directory = self._holdings.parent, self._directory
+        if parent is None:
+            raise IllegalStateError("the directory above cannot be written", file=self.path)
+        old_name = directory.path.rpartition("/")[2]
+        with self._append_lock:
+            self._require_writable()
+            self._partition_metadata.maybe_flush()
+            if name == old_name:
+                return False
+            if parent.exists(name):
+                raise IllegalArgumentError(
+                    f"there is a {name} already", file=parent.path, found=name, expected="no such"
+                )
+            parent.rename(old_name, name)
+            with self._flusher.poisoned_by(BaseException):
+                parent.sync()
+                directory.note_renamed(f"{parent.path}/{name}")
+                self.path = directory.path
+            self._is_renamed_for_deletion = not reinitialize
+            if not reinitialize:
+                self._epochs.clear()
+        return True
+
+    def _let_go(self) -> None:
+        raise NotImplementedError
+
+    def _begin_change(self) -> None:
+        if self._is_renamed_for_deletion:
+            raise IllegalStateError(
+                "the log was renamed for deletion: it takes no changes", file=self.path
+            )
+        super()._begin_change()
+
+    def delete(self) -> None:
+        """Close the log and remove its directory with everything in it, durably [DEL-1].
+
+        Also of a log that was closed [CLO-2]. Source: Kafka ``UnifiedLog.delete``.
+
+        Raises
+        ------
+        LogLockedError
+            It was closed, and somebody else has it open for writing now.
+        """
+        if self.closed:
+            holdings = self._take_again()
+            try:
+                _remove_tree(holdings)
+            finally:
+                holdings.let_go()
+            return
+        self._require_writable()
+        with self._append_lock:
+            self._is_closed = True
+        try:
+            self._background.close()
+            self._epochs.clear()
+            _remove_tree(self._holdings)
+        finally:
+            self._let_go()
+
+    def _take_again(self) -> Holdings:
+        path, environment = self.path, self._directory.environment
+        holdings = Holdings(Directory(path, environment))
+        try:
+            parent = holdings.parent = open_parent_directory(path, environment)
+            holdings.lock = PartitionLock.acquire(
+                holdings.directory, parent, home=holdings.directory
+            )
+        except BaseException:
+            holdings.let_go()
+            raise
+        return holdings
+
+
+def _remove_tree(holdings: Holdings) -> None:
+    """Remove the partition's directory and what is in it, the deepest first."""
+    directory, parent = holdings.directory, holdings.parent
+    if parent is None:
+        raise IllegalStateError("the directory above cannot be written", file=directory.path)
+    name = directory.path.rpartition("/")[2]
+    waiting = [name]
+    emptied: list[str] = []
+    while waiting:
+        path = waiting.pop()
+        emptied.append(path)
+        with closing(Directory(f"{parent.path}/{path}", directory.environment)) as inner:
+            for entry in inner.names():
+                if inner.info(entry).is_directory:
+                    waiting.append(f"{path}/{entry}")
+                else:
+                    inner.unlink(entry)
+    for path in reversed(emptied):
+        parent.remove_directory(path)
+    parent.sync()

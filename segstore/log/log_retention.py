@@ -1,0 +1,128 @@
+"""Deleting the oldest segments of a log: by log start, by size, by time [RET-*].
+
+Source: Kafka ``UnifiedLog.deleteOldSegments``. When this runs is the manager's business [RET-10].
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise, zip_longest
+from typing import TYPE_CHECKING, Final
+
+from segstore.errors import FsyncFailedError
+from segstore.log.log_watermarks import LogWatermarks
+from segstore.log.profile import Profile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from segstore.log.segment import Segment
+
+_LARGEST_CLOCK_STEP_MS: Final = 3600 * 1000
+_NS_PER_MS: Final = 1_000_000
+
+
+class LogRetention(LogWatermarks):
+    """What takes whole segments away at the old end."""
+
+    _last_clocks: tuple[int, int] | None = None
+    """Wall clock and monotonic clock in ms, when time was last looked at."""
+
+    def delete_old_segments(self) -> int:
+        """Delete the segments that nobody needs to keep; returns how many [RET-1].
+
+        Those below the log start, and by ``retention.bytes`` and ``retention.ms`` where the
+        policy contains ``delete``. Only what lies below the high watermark goes. The log start
+        moves first, durably; files are unlinked after ``file_delete_delay_ms`` [DUR-19].
+        """
+        self._require_writable()
+        with self._append_lock:
+            self._require_writable()
+            self._begin_change()
+            with self._flusher.poisoned_by(FsyncFailedError):
+                deleted = self._delete_while(self._is_below_log_start)
+                if "delete" in self.config.cleanup_policies:
+                    deleted += self._delete_by_size() + self._delete_by_time()
+        return deleted
+
+    # ---- what goes -------------------------------------------------------------------------------
+
+    def _is_below_log_start(self, _: Segment, following: Segment | None) -> bool:
+        return following is not None and following.base_offset <= self.log_start_offset  # [RET-5]
+
+    def _delete_by_size(self) -> int:
+        """Keep at least ``retention.bytes`` [RET-6]."""
+        limit = self.config.retention_bytes
+        surplus = self._local_log.segments.size_in_bytes - limit
+        if limit < 0 or surplus < 0:
+            return 0
+
+        def is_surplus(segment: Segment, _: Segment | None) -> bool:
+            nonlocal surplus
+            if surplus < segment.size_bytes:
+                return False
+            surplus -= segment.size_bytes
+            return True
+
+        return self._delete_while(is_surplus)
+
+    def _delete_by_time(self) -> int:
+        """Delete what is older than ``retention.ms`` by its newest record [RET-7]."""
+        limit = self.config.retention_ms
+        now_ms = self._now_ms()
+        if limit is None or not self._believes_clock(now_ms):
+            return 0
+        return self._delete_while(lambda segment, _: now_ms - segment.largest_timestamp() > limit)
+
+    def _believes_clock(self, now_ms: int) -> bool:
+        """Whether the wall clock went on as time did: one that was set deletes nothing [DUR-28]."""
+        if self.profile is Profile.KAFKA:
+            return True
+        last = self._last_clocks
+        clocks = self._last_clocks = now_ms, self._directory.monotonic_ns() // _NS_PER_MS
+        if last is None:
+            return True
+        return abs((clocks[0] - last[0]) - (clocks[1] - last[1])) <= _LARGEST_CLOCK_STEP_MS
+
+    def _delete_while(self, goes: Callable[[Segment, Segment | None], bool]) -> int:
+        """Delete from the oldest on, up to the first that stays; returns how many [RET-2]."""
+        chosen: list[Segment] = []
+        segments = self._local_log.segments.as_tuple
+        for segment, following in zip_longest(segments, segments[1:]):
+            end = self.log_end_offset if following is None else following.base_offset
+            if self.high_watermark < end or not goes(segment, following):
+                break
+            if following is None and segment.size_bytes == 0:
+                break
+            chosen.append(segment)
+        self._delete_segments(chosen)
+        return len(chosen)
+
+    def _segments_below_log_start(self) -> list[Segment]:
+        """Return those that end at or below the log start; the active one stays [RET-5]."""
+        segments = self._local_log.segments.as_tuple
+        return [
+            one for one, following in pairwise(segments) if self._is_below_log_start(one, following)
+        ]
+
+    # ---- how it goes -----------------------------------------------------------------------------
+
+    def _delete_segments(self, chosen: list[Segment]) -> None:
+        """Roll when all would go, move the log start, then take them out [RET-4]."""
+        local_log = self._local_log
+        if not chosen:
+            return
+        if len(chosen) == len(local_log.segments):
+            self._roll()
+        following = local_log.segments.higher_segment(chosen[-1].base_offset)
+        if following is not None and following.base_offset > self.log_start_offset:
+            self._increment_log_start(following.base_offset)
+        gone = [segment for segment in chosen if segment in local_log.segments.as_tuple]
+        local_log.delete_segments(gone)
+        self._delete_snapshots_of(gone)
+
+    def _delete_snapshots_of(self, segments: Iterable[Segment]) -> None:
+        """Mark the snapshots that went with *segments*, and unlink them as late [PSM-57]."""
+        for segment in segments:
+            file = self._producers.remove_and_mark_snapshot_for_deletion(segment.base_offset)
+            if file is not None:
+                self._local_log.unlink_later(file.delete_if_exists)

@@ -1,0 +1,169 @@
+"""Moving what readers see: high watermark, log start, leader epochs [HW-*, LST-*, EPC-5].
+
+For who replicates a log: without ``replicated=True`` the high watermark is the log end.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segstore.errors import FsyncFailedError
+from segstore.log.arguments import integer, leader_epoch
+from segstore.log.local_log import out_of_range
+from segstore.log.log_appender import LogAppender
+from segstore.types import LogOffsetMetadata
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segstore.log.log_offsets import LogOffsetSnapshot
+    from segstore.log.log_places import LogPlaces
+
+
+class LogWatermarks(LogAppender):
+    """What Kafka's replica manager does to a log besides appending."""
+
+    _places: LogPlaces
+
+    # ---- high watermark --------------------------------------------------------------------------
+
+    def update_high_watermark(self, offset: int) -> int:
+        """Move the high watermark, between log start and log end; returns where it is [HW-2].
+
+        It may move backwards. It is not written down: after an open it is the log start [UNI-4].
+
+        Raises
+        ------
+        IllegalStateError
+            The log was not opened with ``replicated=True``.
+        """
+        self._require_writable()
+        metadata = LogOffsetMetadata(integer("offset", offset))
+        with self._append_lock:
+            self._require_writable()
+            return self._offsets.update_high_watermark(metadata)
+
+    def maybe_increment_high_watermark(
+        self, high_watermark: LogOffsetMetadata
+    ) -> LogOffsetMetadata | None:
+        """Move the high watermark forwards, as a leader; returns the old one if it moved [HW-4].
+
+        Raises
+        ------
+        IllegalArgumentError
+            It is above the log end.
+        """
+        self._require_writable()
+        with self._append_lock:
+            self._require_writable()
+            return self._offsets.maybe_increment_high_watermark(high_watermark)
+
+    def maybe_update_high_watermark(self, offset: int) -> int | None:
+        """Take over the leader's high watermark, as a follower; returns the new one if it moved.
+
+        Source: [HW-5].
+        """
+        self._require_writable()
+        offset = integer("offset", offset)
+        with self._append_lock:
+            self._require_writable()
+            old = self._offsets.high_watermark
+            new = self._offsets.update_high_watermark(LogOffsetMetadata(offset))
+            return None if new == old else new
+
+    def set_high_watermark_listener(self, listener: Callable[[int], None] | None) -> None:
+        """Call *listener* with each high watermark, under the append lock [LIS-1].
+
+        It must not call the log. Setting it calls nothing; `close` drops it.
+        """
+        self._require_open()
+        with self._append_lock:
+            self._offsets.listen(listener)
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the first transaction begins that is open, or ended above the high watermark.
+
+        None when there is none, or the log was opened to be read [LSO-1].
+        """
+        self._require_open()
+        return self._offsets.first_unstable_offset
+
+    def fetch_offset_snapshot(self) -> LogOffsetSnapshot:
+        """Return log start, log end, high watermark and last stable offset, with their places.
+
+        Source: [LSO-4].
+        """
+        self._require_writable()
+        with self._append_lock:
+            return self._offsets.snapshot()
+
+    def maybe_convert_to_offset_metadata(self, offset: int) -> LogOffsetMetadata:
+        """Return *offset* with its place, offset-only where it is not held here [HW-9]."""
+        self._require_open()
+        return self._local_log.offset_metadata(integer("offset", offset))
+
+    # ---- log start -------------------------------------------------------------------------------
+
+    def maybe_increment_log_start_offset(self, offset: int) -> bool:
+        """Move the log start forwards, durably; returns whether it moved [LST-1].
+
+        No file goes: `delete_old_segments` deletes those that end below it [LST-2].
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            *offset* is above the high watermark.
+        """
+        self._require_writable()
+        offset = integer("offset", offset)
+        with self._append_lock:
+            self._require_writable()
+            return self._increment_log_start(offset)
+
+    def _increment_log_start(self, offset: int) -> bool:
+        if offset > self.high_watermark:
+            raise out_of_range(offset, self.log_start_offset, self.high_watermark, self._directory)
+        if offset <= self.log_start_offset:
+            return False
+        self._begin_change()
+        with self._flusher.poisoned_by(FsyncFailedError):
+            self._places.write_log_start(offset)
+            self._offsets.update_log_start_offset(offset)
+            self._flusher.raise_recovery_point(offset)
+            is_changed = self._epochs.truncate_from_start(offset)
+            self._producers.on_log_start_offset_incremented(offset)
+            self._offsets.update_first_unstable_offset()
+            if is_changed:
+                self._epochs.flush()
+                self._save_state()
+        return True
+
+    # ---- leader epochs ---------------------------------------------------------------------------
+
+    @property
+    def latest_epoch(self) -> int | None:
+        """The newest leader epoch."""
+        return self._epochs.latest_epoch
+
+    def assign_epoch_start_offset(self, epoch: int, start_offset: int) -> None:
+        """Note that *epoch* begins at *start_offset*, durably [EPC-2].
+
+        Raises
+        ------
+        IllegalArgumentError
+            One of them is negative.
+        InvalidEpochError
+            *epoch* is older than the newest [DUR-64].
+        """
+        self._require_writable()
+        epoch, start_offset = leader_epoch(epoch), integer("start_offset", start_offset)
+        with self._append_lock:
+            self._require_writable()
+            self._note_epoch(self._epoch_of(epoch), start_offset)
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:
+        """Return the newest epoch up to *epoch* and where it ends, None when unknown [EPC-5]."""
+        self._require_open()
+        found = self._epochs.end_offset_for(integer("epoch", epoch), self.log_end_offset)
+        return None if found[1] < 0 else found

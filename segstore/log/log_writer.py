@@ -1,0 +1,239 @@
+"""What every append ends with: roll, producers, one write, publication [APP-10..APP-17].
+
+Under the append lock, all of it. A record is acknowledged by what calls this, behind the lock.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NoReturn
+
+import numpy as np
+
+from segstore.config import MAX_INT
+from segstore.errors import (
+    FsyncFailedError,
+    IllegalArgumentError,
+    LogReadOnlyError,
+    RecordBatchTooLargeError,
+    SegstoreError,
+)
+from segstore.log.checkpoints import LogState
+from segstore.log.log_loader import write_state
+from segstore.log.producer_analysis import analyze_producers
+from segstore.log.producer_state_rebuild import rebuild_producer_state
+from segstore.log.profile import Profile
+from segstore.log.slice_reader import SliceReader
+from segstore.types import CURRENT_MAGIC, LogAppendInfo
+
+_log = logging.getLogger(__name__)
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
+
+    from segstore._core import BatchHeaders, Directory
+    from segstore.log.flusher import Flusher
+    from segstore.log.partition_metadata_file import PartitionMetadataFile
+    from segstore.log.producer_analysis import AppendRequest, ProducerAnalysis
+    from segstore.log.producer_state_entry import BatchMetadata
+    from segstore.log.producer_state_manager import ProducerStateManager
+    from segstore.log.segment import Segment
+
+
+class LogWriter(SliceReader):
+    """The part of a log that writes; what decides about it is above."""
+
+    path: str
+    profile: Profile
+    _directory: Directory
+    _flusher: Flusher
+    _producers: ProducerStateManager
+    _state: LogState | None
+    _partition_metadata: PartitionMetadataFile
+
+    # ---- before ----------------------------------------------------------------------------------
+
+    def _require_writable(self) -> None:
+        self._require_open()
+        if self.read_only:
+            raise LogReadOnlyError("the log was opened with read_only=True", file=self.path)
+        if self._flusher.failure is not None:
+            self._refuse(self._flusher.failure)
+
+    def _refuse(self, cause: SegstoreError) -> NoReturn:
+        """Raise the first error again, as what it has made of the log [DUR-38]."""
+        raise LogReadOnlyError(
+            f"the log takes no changes since an earlier error: {cause.told_within(self.path)}",
+            file=self.path,
+        ) from cause
+
+    def _now_ms(self) -> int:
+        return self._directory.wall_clock_ms()
+
+    def _begin_change(self) -> None:
+        """Bring in order what an interrupted call has left; every change begins with this."""
+        local_log, producers = self._local_log, self._producers
+        local_log.settle()
+        if producers.map_end_offset < local_log.log_end.message_offset:
+            self._rebuild_producers()
+
+    def _rebuild_producers(self) -> None:
+        rebuild_producer_state(
+            self._producers,
+            self._local_log.segments,
+            self._codecs,
+            log_start_offset=self.log_start_offset,
+            last_offset=self.log_end_offset,
+            now_ms=self._now_ms(),
+            from_clean_shutdown=False,
+        )
+        self._offsets.update_first_unstable_offset()
+
+    def _check_fits_a_segment(self, size: int) -> None:
+        limit = self.config.roll_bytes
+        if size > limit:
+            raise RecordBatchTooLargeError(
+                f"an append of {size} bytes is larger than a segment",
+                found=f"{size} bytes",
+                expected=f"at most {limit} bytes",
+            )
+
+    def _nothing_appended(self) -> LogAppendInfo:
+        return LogAppendInfo(-1, -1, -1, -1, self.log_start_offset, 0, 0, self.durable_offset)
+
+    def _flush_topic_id(self) -> None:
+        """Write a recorded topic id down before the first batch [APP-3, UNI-5, DUR-23]."""
+        if self._partition_metadata.is_dirty:
+            with self._flusher.poisoned_by(FsyncFailedError):
+                self._partition_metadata.maybe_flush()
+
+    # ---- epochs ----------------------------------------------------------------------------------
+
+    def _note_epoch(self, epoch: int, start_offset: int) -> None:
+        """Write the epoch's start before its first batch is acknowledged [DUR-12]."""
+        with self._flusher.poisoned_by(FsyncFailedError):
+            if self._epochs.assign(epoch, start_offset):
+                self._save_state()
+
+    def _note_epochs(self, headers: BatchHeaders) -> None:
+        """Take over the epochs that the batches have; messages of magic 0 and 1 end them all.
+
+        Source: [APP-10].
+        """
+        if int(headers["magic"].min()) < CURRENT_MAGIC and self._epochs.entries:
+            with self._flusher.poisoned_by(FsyncFailedError):
+                self._epochs.clear_and_flush()
+                self._save_state()
+        headers = headers[headers["magic"] >= CURRENT_MAGIC]
+        epochs = headers["partition_leader_epoch"]
+        for row in np.flatnonzero(np.diff(epochs, prepend=-2)):
+            if epochs[row] < 0:
+                raise IllegalArgumentError(
+                    f"the batch at offset {int(headers['base_offset'][row])} has no leader epoch",
+                    found=str(int(epochs[row])),
+                    expected="0 or more",
+                )
+            self._note_epoch(int(epochs[row]), int(headers["base_offset"][row]))
+
+    def _save_state(self, contiguous_from: int | None = None) -> None:
+        state = self._state
+        if state is None:
+            return
+        changed = LogState(
+            state.contiguous_from if contiguous_from is None else contiguous_from,
+            state.epochs_ordered_from,
+            self._epochs.latest_entry,
+        )
+        write_state(self._directory, changed)
+        self._state = changed
+
+    # ---- roll, check, write, publish -------------------------------------------------------------
+
+    def _write(  # noqa: C901, PLR0913 - what a roll decision and a write need
+        self,
+        data: Buffer,
+        headers: BatchHeaders,
+        size: int,
+        max_timestamp: int,
+        now_ms: int,
+        first_offset: int,
+        request: AppendRequest | None,
+    ) -> BatchMetadata | None:
+        """Append batches that have their offsets; returns the batch that they repeat, if they do.
+
+        Parameters
+        ----------
+        first_offset : int
+            Where a segment would begin that is made for them.
+        request : AppendRequest or None
+            None: no batch has a producer id.
+        """
+        local_log, offsets = self._local_log, self._offsets
+        last_offset = int(headers["last_offset"][-1])
+        sealed = local_log.roll_if_needed(max_timestamp, last_offset, size, now_ms, first_offset)
+        if sealed is not None:
+            self._after_roll(sealed)
+        analysis = None
+        if request is not None:
+            analysis = analyze_producers(
+                self._producers, data, headers, local_log.log_end, request, self._codecs
+            )
+        if analysis is not None:
+            if analysis.duplicate is not None:
+                return analysis.duplicate
+            if analysis.begins_transaction:
+                offsets.note_transactional_append(local_log.log_end)
+        try:
+            local_log.append(data, headers, last_offset)
+        except SegstoreError as error:
+            if local_log.is_poisoned:
+                self._flusher.poison(error)
+            offsets.update_first_unstable_offset()
+            raise
+        if offsets.replicated:
+            offsets.follow_log_end()
+        if analysis is not None:
+            self._commit(analysis)
+        self._producers.update_map_end_offset(last_offset + 1)
+        if analysis is not None or offsets.replicated:
+            offsets.update_first_unstable_offset()
+        return None
+
+    def _commit(self, analysis: ProducerAnalysis) -> None:
+        """Take over what the producers did; an index that cannot be written ends writing.
+
+        The transaction would stay open for readers, and be over on disk [APP-16].
+        """
+        with self._flusher.poisoned_by(SegstoreError):
+            analysis.updates.commit(self._local_log.append_aborted)
+
+    def _after_roll(self, sealed: Segment) -> None:
+        """Write down the producers that a recovery of the new segment begins with [ROL-1]."""
+        active = self._local_log.segments.active_segment
+        self._producers.update_map_end_offset(active.base_offset)
+        try:
+            self._producers.take_snapshot(sync=False)
+        except SegstoreError:
+            if self.profile is Profile.KAFKA:
+                raise
+            _log.warning(  # never a gate [DUR-22, DUR-41]
+                "%s: no producer snapshot at %d", self.path, active.base_offset, exc_info=True
+            )
+        self._offsets.follow_log_end()
+        self._flusher.segment_was_sealed(sealed)
+
+    def _roll(self, expected_next_offset: int | None = None) -> Segment:
+        """Begin a new segment [LOC-11, ROL-1]."""
+        local_log = self._local_log
+        sealed = local_log.segments.active_segment
+        created = local_log.roll(expected_next_offset, may_leave_gap=self.profile is Profile.KAFKA)
+        self._after_roll(sealed)
+        return created
+
+
+def base_of_new_segment(first_offset: int, last_offset: int) -> int:
+    """Return where a segment for these offsets begins [APP-12].
+
+    Messages of magic 0 and 1 tell their last offset only: all of them fit behind this one.
+    """
+    return first_offset if first_offset >= 0 else last_offset - MAX_INT
