@@ -316,7 +316,7 @@ class LogAppender(LogWriter):
             self.log_start_offset,
             count,
             size,
-            flusher.durable.message_offset,
+            flusher.durable_offset,
         )
 
     def _begin_append(self) -> None:

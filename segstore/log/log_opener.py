@@ -194,7 +194,10 @@ def open_partition(
         require_codec(codec_of(config))
     environment = surroundings.environment
     directory, topic_partition = open_partition_directory(
-        full_path, read_only=read_only, environment=environment
+        full_path,
+        read_only=read_only,
+        environment=environment,
+        live_only=options.profile is Profile.SAFE,
     )
     holdings = Holdings(directory)
     try:

@@ -58,9 +58,16 @@ def absolute_path(path: str | os.PathLike[str]) -> str:
 
 
 def open_partition_directory(
-    path: str, *, read_only: bool, environment: _core.Environment | None = None
+    path: str,
+    *,
+    read_only: bool,
+    environment: _core.Environment | None = None,
+    live_only: bool = True,
 ) -> tuple[_core.Directory, TopicPartition]:
-    """Open the partition's directory, or make it; say what is wrong with it otherwise."""
+    """Open the partition's directory, or make it; say what is wrong with it otherwise.
+
+    A broker opens for writing also what it has begun to delete or to move: *live_only* is false.
+    """
     name = os.path.basename(path)  # noqa: PTH119 - the path as it was given
     try:
         directory = _core.Directory(path, environment)
@@ -83,7 +90,8 @@ def open_partition_directory(
         topic_partition = _parse_name(name, path, names)
         if not read_only:
             _check_may_become_a_log(path, names)
-            _check_is_live(name, path)
+            if live_only:
+                _check_is_live(name, path)
     except BaseException:
         directory.close()
         raise
