@@ -8,17 +8,20 @@ import numpy as np
 
 import segstore._core as _core
 from segstore.errors import (
-    IllegalArgumentError,
-    InvalidEpochError,
     InvalidRecordError,
     SegstoreError,
 )
 from segstore.log import arguments
 from segstore.log.arguments import append_origin
-from segstore.log.log_writer import LogWriter, base_of_new_segment
+from segstore.log.lane_appender import LaneAppender
+from segstore.log.log_writer import base_of_new_segment
 from segstore.log.producer_analysis import AppendRequest
 from segstore.log.producer_append_info import UNKNOWN_TRANSACTION_VERSION
-from segstore.log.producer_input import check_epochs_ascend, check_follows_log_end
+from segstore.log.producer_input import (
+    check_epochs_ascend,
+    check_follows_log_end,
+    contiguous_from,
+)
 from segstore.log.profile import Profile
 from segstore.log.verification_state_entry import VerificationGuard
 from segstore.records.record_builder import build_batches
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
     from segstore.records.memory_records import MemoryRecords
 
 
-class LogAppender(LogWriter):
+class LogAppender(LaneAppender):
     """What appends to a log as its leader; one thread at a time, under the append lock.
 
     Syncs happen outside it.
@@ -48,10 +51,7 @@ class LogAppender(LogWriter):
     _batch_bytes: int
     _batch_options: BatchOptions
     _builder_config: LogConfig
-    _has_window: bool
     _input: ProducerInput
-    _stamps_append_time: bool
-    _syncs_on_append: bool
 
     def append(self, records: object, *, timestamp: int | None = None) -> LogAppendInfo:
         """Append records and return when they are as safe as `durability` says.
@@ -92,6 +92,9 @@ class LogAppender(LogWriter):
             batches = _core.encode_records(
                 records, self._batch_options, self._codecs, default_timestamp, self._batch_bytes
             )
+            done = self._lane_own(batches, now_ms)
+            if done is not None:
+                return done
         else:
             batches = build_batches(
                 records, config=self._builder_config, default_timestamp=default_timestamp
@@ -155,6 +158,10 @@ class LogAppender(LogWriter):
 
         Source: [APP-1, APP-4, APP-8, APP-13]; Kafka ``UnifiedLog.appendAsLeader``.
         """
+        if type(batches) is bytes and origin is AppendOrigin.CLIENT:
+            done = self._lane_as_leader(batches, leader_epoch)
+            if done is not None:
+                return done
         self._require_writable()
         if leader_epoch is not None:
             leader_epoch = arguments.leader_epoch(leader_epoch)
@@ -206,6 +213,10 @@ class LogAppender(LogWriter):
 
         Source: [APP-2, APP-9, PSM-15]; Kafka ``UnifiedLog.appendAsFollower``.
         """
+        if type(batches) is bytes:
+            done = self._lane_as_follower(batches, leader_epoch)
+            if done is not None:
+                return done
         self._require_writable()
         epoch = arguments.leader_epoch(leader_epoch)
         return self._append_with_offsets(batches, epoch, AppendRequest(AppendOrigin.REPLICATION))
@@ -231,8 +242,9 @@ class LogAppender(LogWriter):
             if is_safe:
                 check_epochs_ascend(headers, self._epochs.latest_epoch)
             first = -1 if headers["magic"][0] < CURRENT_MAGIC else analysis.first_offset
-            if is_safe and analysis.first_offset > self.log_end_offset:
-                self._save_state(contiguous_from=analysis.first_offset)
+            gap_end = contiguous_from(headers, self.log_end_offset)
+            if is_safe and gap_end is not None:
+                self._save_state(contiguous_from=gap_end)
             self._note_epochs(headers)
             self._check_fits_a_segment(size)
             duplicate = self._write(
@@ -319,14 +331,6 @@ class LogAppender(LogWriter):
             flusher.durable_offset,
         )
 
-    def _begin_append(self) -> None:
-        if self._is_closed or self._flusher.failure is not None:  # while we waited
-            self._require_writable()
-        if self._has_window:
-            self._flusher.check_window()
-        self._begin_change()
-        self._flush_topic_id()
-
     def _duplicate(self, batch: BatchMetadata, generation: int) -> LogAppendInfo:
         """Answer for a batch that was appended before, as it was answered then [APP-14].
 
@@ -345,25 +349,6 @@ class LogAppender(LogWriter):
             self.durable_offset,
             is_duplicate=True,
         )
-
-    def _epoch_of(self, leader_epoch: int | None) -> int:
-        """Return the epoch to stamp; one that is too old would take newer ones away [DUR-64]."""
-        latest = self._epochs.latest_epoch
-        if leader_epoch is None:
-            return 0 if latest is None else latest
-        if leader_epoch < 0 and self.profile is Profile.SAFE:
-            raise IllegalArgumentError(
-                f"leader epoch {leader_epoch} is negative",
-                found=str(leader_epoch),
-                expected="0 or more",
-            )
-        if latest is not None and leader_epoch < latest and self.profile is Profile.SAFE:
-            raise InvalidEpochError(
-                f"leader epoch {leader_epoch} is older than {latest}, the latest of the log",
-                found=str(leader_epoch),
-                expected=f"{latest} or newer",
-            )
-        return leader_epoch
 
     def _write_rows(  # noqa: PLR0913 - the tail of an append
         self,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Iterator, Sequence
 
-    from segstore._core import AbortedTransactions, CodecTable, FetchedBytes, Record
+    from segstore._core import CodecTable, Record
     from segstore.config import LogConfig
     from segstore.log.committed_view import CommittedView
     from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
@@ -135,11 +135,7 @@ class LogReader:
         if bound.message_offset_only:
             with self._append_lock:
                 bound = self._offsets.fetch_last_stable_offset_metadata()
-
-        def aborted_from(offset: int) -> AbortedTransactions:
-            return self._local_log.aborted_between(offset, bound.message_offset)
-
-        return VisibleRange(bound, aborted_from)
+        return VisibleRange(bound, self._local_log.aborted_between)
 
     def _committed_view(self) -> CommittedView:
         view = self._committed = current_view(
@@ -213,7 +209,9 @@ class LogReader:
             raise
         if visible.damage is not None and offset >= bound.message_offset:
             raise visible.damage.error()
-        aborted = visible.aborted_at(offset)
+        aborted, aborted_below = visible.aborted_of_fetch(
+            self._local_log, offset, metadata, None if fetched is None else fetched.size_bytes
+        )
         topic, partition = self.topic_partition
         return FetchDataInfo(
             b"" if fetched is None else fetched,
@@ -222,20 +220,12 @@ class LogReader:
             first_entry_incomplete=fetched is not None and fetched.first_entry_incomplete,
             end_offset=bound.message_offset,
             aborted=aborted,
-            aborted_below=0
-            if aborted is None
-            else self._local_log.upper_bound_of_fetch(
-                metadata, 0 if fetched is None else fetched.size_bytes
-            ),
+            aborted_below=aborted_below,
             codecs=self._codecs,
             topic=topic,
             partition=partition,
             file=None if fetched is None else self._file_of(metadata),
         )
-
-    def _upper_bound(self, metadata: LogOffsetMetadata, fetched: FetchedBytes | None) -> int:
-        size = 0 if fetched is None else fetched.size_bytes
-        return self._local_log.upper_bound_of_fetch(metadata, size)
 
     def _file_of(self, metadata: LogOffsetMetadata) -> str:
         name = file_name(metadata.segment_base_offset, LOG_FILE_SUFFIX)

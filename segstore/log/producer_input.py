@@ -8,8 +8,10 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
+import numpy as np
+
 import segstore._core as _core
-from segstore._core import EncodedBatches, LogValidator, ValidatorMetrics
+from segstore._core import AppendLane, EncodedBatches, LogValidator, ValidatorMetrics
 from segstore.config import MAX_INT
 from segstore.errors import (
     CorruptRecordError,
@@ -88,6 +90,15 @@ class ProducerInput:
             level = compression_level(codec, config)
         self._validator_of = partial(validator, target_codec=codec, level=level)
         self._validators: dict[tuple[AppendOrigin, bool], LogValidator] = {}
+
+    def lane(self) -> AppendLane:
+        """Return a short way for what needs no more than these checks; it has to be armed [D11]."""
+        return AppendLane(
+            self._validator_of(origin=AppendOrigin.CLIENT, one_request=True),
+            self.validator_of_own,
+            max_segment_bytes=self._config.roll_bytes,
+            max_batch_bytes=self._config.max_message_bytes,
+        )
 
     def analyse(
         self,
@@ -183,6 +194,13 @@ def check_follows_log_end(analysis: AppendAnalysis, log_end_offset: int) -> None
             found=str(first),
             expected=f"{log_end_offset} or more",
         )
+
+
+def contiguous_from(headers: BatchHeaders, log_end_offset: int) -> int | None:
+    """Return where the last gap in front of one of the batches ends, None when there is none."""
+    expected = np.append(log_end_offset, headers["last_offset"][:-1] + 1)
+    behind_gap = headers["base_offset"][headers["base_offset"] > expected]
+    return int(behind_gap[-1]) if len(behind_gap) else None
 
 
 def check_epochs_ascend(headers: BatchHeaders, latest: int | None) -> None:
