@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
+from segstore._core import wall_clock_ms
 from segstore.types import AppendOrigin
 from tests.conformance.records_kit import build
 
@@ -12,7 +13,8 @@ if TYPE_CHECKING:
     from segstore import UnifiedLog
     from segstore.types import LogAppendInfo
 
-NOW = 1_700_000_000_000
+NOW = wall_clock_ms()
+"""Producers of long ago are forgotten when a snapshot is loaded."""
 ABORT, COMMIT = 0, 1
 
 
@@ -41,6 +43,10 @@ class Producer:
         batch = build(rows, base_sequence=self._sequence, **self._options)
         self._sequence += count
         return self.log.append_as_leader(batch, 0)
+
+    def skip(self, count: int) -> None:
+        """Leave sequence numbers out."""
+        self._sequence += count
 
     def end(self, kind: int, coordinator_epoch: int = 0, timestamp: int = NOW) -> LogAppendInfo:
         """Append the marker that ends the transaction."""
