@@ -48,6 +48,7 @@ def run_until_it_fails(seed: int) -> None:
         except SegstoreError:
             break
     else:
+        runner.abandon()
         return
     runner.disk.fail(None, 0, 0)
     runner.abandon()
