@@ -70,6 +70,8 @@ def state(log: segstore.UnifiedLog) -> dict[str, Any]:
             for segment in log.segments()
         ],
         "leader_epochs": [list(entry) for entry in log._epochs.entries],
+        "producers": producers(log),
+        "last_stable_offset": log.last_stable_offset,
         "records_sha256": digest_of_records(log),
     }
 
@@ -81,6 +83,31 @@ def files(directory: Path, first: int = 0) -> dict[str, bytes]:
         for file in directory.iterdir()
         if file.name.endswith(SEGMENT_FILES) and int(file.stem) >= first
     }
+
+
+def last_snapshot(directory: Path) -> tuple[str, bytes] | None:
+    """Return what a load would begin with; which older ones are kept differs [PSM-55]."""
+    return max(((one.name, one.read_bytes()) for one in directory.glob("*.snapshot")), default=None)
+
+
+def producers(log: segstore.UnifiedLog) -> list[dict[str, Any]]:
+    """Return the producers and their last batches, as LoadWithKafka.java tells them."""
+    return [
+        {
+            "producer_id": entry.producer_id,
+            "producer_epoch": entry.producer_epoch,
+            "coordinator_epoch": entry.coordinator_epoch,
+            "last_timestamp": entry.last_timestamp,
+            "current_txn_first_offset": (
+                -1 if entry.current_txn_first_offset is None else entry.current_txn_first_offset
+            ),
+            "batches": [
+                [one.first_seq, one.last_seq, one.first_offset, one.last_offset, one.timestamp]
+                for one in entry.batch_metadata
+            ],
+        }
+        for _, entry in sorted(log._producers.active_producers.items())
+    ]
 
 
 def differing(one: dict[str, bytes], other: dict[str, bytes]) -> list[str]:
@@ -116,6 +143,7 @@ def run_and_compare(kafka: KafkaLoader, script: RandomScript) -> None:
         assert found["records_sha256"] == written
     after = files(directory, first)
     assert differing(after, files(copy, first)) == []
+    assert last_snapshot(directory) == last_snapshot(copy)
     if script.is_clean and ours["log_end_offset"] > ours["log_start_offset"]:
         assert differing(after, {name: before[name] for name in after if name in before}) == []
         # The indexes of the active segment get room for appends; the epochs are cut at the log
