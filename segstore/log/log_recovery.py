@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 
 _PIECE_BYTES: Final = 1024 * 1024
+_SECTOR_BYTES: Final = 512  # what a disk writes whole, at least
 
 
 class Recovered(NamedTuple):
@@ -295,9 +296,21 @@ class LogRecovery:
         if (
             point is None
             and scan.stop == "order"
+            and not self._is_torn(segment, scan)
             and not self._repeats_earlier_batch(segment, scan.valid_bytes)
         ):
             raise self._damage(segment, "there is no recovery point", why) from scan.why
+
+    def _is_torn(self, segment: Segment, scan: ScanResult) -> bool:
+        """Whether a batch would fit, had its first bytes not been lost with the end of a sector.
+
+        They are zero then. Its CRC does not cover the base offset, so a torn one looks whole.
+        """
+        position = scan.valid_bytes
+        lost = -position % _SECTOR_BYTES
+        expected = scan.next_offset.to_bytes(8)
+        there = self._directory.read_range(file_name(segment.base_offset, "log"), position, 8)
+        return lost <= len(expected) and there == bytes(lost) + expected[lost:]
 
     def _repeats_earlier_batch(self, segment: Segment, position: int) -> bool:
         """Whether the batch at *position* is byte for byte one that came before [DUR-63]."""

@@ -231,7 +231,9 @@ class ScriptRunner:
             getattr(self._log, operation.kind)()
         else:
             getattr(self._log, operation.kind)(operation.argument)
-        if operation.kind.startswith("truncate"):  # what they would send next is not what follows
+        if operation.kind.startswith("truncate") or (
+            before.log_start > 0 and operation.kind in {"close", "kill"}
+        ):  # what they would send next is not what follows, or they are forgotten
             self._producers = {id_: (epoch + 1, 0) for id_, (epoch, _) in self._producers.items()}
         state = after(before, operation, appended)
         self._state = self._compared(state, reopened=operation.kind in {"close", "kill"})
