@@ -82,7 +82,10 @@ class ProducerInput:
             timestamp_after_max_ms=config.message_timestamp_after_max_ms,
         )
         self.validator_of_own = validator(records_are_trusted=True)
-        self.validator_of_checked = validator(records_are_checked=True)
+        # `analyse` has judged by whom they are; markers have to pass here too
+        self.validator_of_checked = validator(
+            records_are_checked=True, origin=AppendOrigin.COORDINATOR
+        )
         codec: int = CODEC_OF_SOURCE
         level = 0
         if config.compression_type != "producer":

@@ -7,11 +7,11 @@ import random
 from typing import TYPE_CHECKING, Any, Final
 
 import segstore
-from segstore._core import encode_end_transaction_marker
+from segstore._core import encode_end_transaction_marker, wall_clock_ms
 from segstore.errors import OutOfOrderSequenceError, RecordBatchTooLargeError
 from segstore.log.checkpoints import RECOVERY_POINT_CHECKPOINT, parse_offset_checkpoint
 from segstore.types import AppendOrigin
-from tests.log_kit import TIME, batch
+from tests.log_kit import batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 CODECS: Final = (0, 0, 1, 2, 3, 4)
 ENDINGS: Final = ("closed", "killed", "torn", "followed by rubbish")
 
+AN_HOUR_MS: Final = 3600 * 1000
 FIRST_TRANSACTIONAL_ID: Final = 20
 
 KAFKA_KEYS: Final = {
@@ -60,7 +61,7 @@ class RandomScript:
         # Kafka's recovery fails at a full index [LDR-24]: none is where it has something to do.
         self.settings["segment_index_bytes"] = pick((64, 1024, 4096)) if self.is_clean else 4096
         self._epoch = 0
-        self._time = TIME
+        self._time = wall_clock_ms() - AN_HOUR_MS  # Kafka forgets producers of another day
         self._sent: dict[int, bytes] = {}
         self._log: UnifiedLog
 
