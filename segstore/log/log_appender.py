@@ -185,7 +185,7 @@ class LogAppender(LaneAppender):
             size,
             leader_epoch,
             now_ms,
-            self._input.validator_of_checked,
+            self._input.validator_of_checked(origin),
             request if has_producers else None,
             whole=True,
         )

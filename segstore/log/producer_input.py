@@ -61,9 +61,8 @@ class ProducerInput:
     ----------
     metrics : ValidatorMetrics
         What batches were refused for, counted.
-    validator_of_own, validator_of_checked : LogValidator
-        Give offsets and epoch, under the append lock, to batches that were built here and to those
-        that `analyse` has checked.
+    validator_of_own : LogValidator
+        Gives offsets and epoch, under the append lock, to batches that were built here.
     """
 
     def __init__(
@@ -82,10 +81,10 @@ class ProducerInput:
             timestamp_after_max_ms=config.message_timestamp_after_max_ms,
         )
         self.validator_of_own = validator(records_are_trusted=True)
-        # `analyse` has judged by whom they are; markers have to pass here too
-        self.validator_of_checked = validator(
-            records_are_checked=True, origin=AppendOrigin.COORDINATOR
-        )
+        self._checked_validators = {
+            origin: validator(records_are_checked=True, origin=origin)
+            for origin in (AppendOrigin.CLIENT, AppendOrigin.COORDINATOR)
+        }
         codec: int = CODEC_OF_SOURCE
         level = 0
         if config.compression_type != "producer":
@@ -93,6 +92,10 @@ class ProducerInput:
             level = compression_level(codec, config)
         self._validator_of = partial(validator, target_codec=codec, level=level)
         self._validators: dict[tuple[AppendOrigin, bool], LogValidator] = {}
+
+    def validator_of_checked(self, origin: AppendOrigin) -> LogValidator:
+        """Return what does the same for batches that `analyse` has checked."""
+        return self._checked_validators[origin]
 
     def lane(self) -> AppendLane:
         """Return a short way for what needs no more than these checks; it has to be armed [D11]."""
