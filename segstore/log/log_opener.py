@@ -17,6 +17,7 @@ from segstore.log.kafka_log_loader import KafkaLogLoader
 from segstore.log.log_loader import LogLoader
 from segstore.log.log_places import LogPlaces
 from segstore.log.partition_lock import PartitionLock
+from segstore.log.partition_metadata_file import PartitionMetadataFile, inconsistent_topic_id
 from segstore.log.partition_path import (
     absolute_path,
     check_file_system,
@@ -295,14 +296,21 @@ def load_producers(
 def _topic_id(
     directory: _core.Directory, options: OpenOptions, report: RecoveryReport
 ) -> uuid.UUID | None:
-    """Read ``partition.metadata``; one that cannot be read is a warning, or Kafka's failure."""
+    """Read ``partition.metadata``; one that cannot be read is a warning, or Kafka's failure.
+
+    The id of another topic than was asked for is an error [UNI-5].
+    """
+    expected = options.topic_id
     try:
-        return read_topic_id(directory)
+        found = read_topic_id(directory)
     except CorruptCheckpointError as error:
-        if options.profile is Profile.KAFKA or options.topic_id is not None:
+        if options.profile is Profile.KAFKA or expected is not None:
             raise
         report.warnings.append(str(error))
         return None
+    if expected is not None and found not in {None, expected}:
+        raise inconsistent_topic_id(PartitionMetadataFile(directory).path, found, expected)
+    return found
 
 
 def _codecs_for(options: OpenOptions) -> _core.CodecTable:
