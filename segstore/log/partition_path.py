@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 import segstore._core as _core
@@ -33,6 +34,9 @@ from segstore.log.partition_directory import (
 
 if TYPE_CHECKING:
     from segstore.types import TopicPartition
+
+_IS_OURS = re.compile(r"[0-9]{20}\.(?:quarantine-.*|snapshot\.tmp)", re.ASCII | re.DOTALL)
+"""What recovery set aside, and a snapshot that was not finished."""
 
 OWN_FILES = TEMPORARY_FILES | {
     CLEAN_SHUTDOWN_MARKER,
@@ -121,7 +125,7 @@ def _check_may_become_a_log(path: str, names: list[str]) -> None:
         return
     ours = {file.name for file in segment_files(names)}
     foreign = [name for name in names if name not in ours and name not in OWN_FILES]
-    foreign = [name for name in foreign if ".quarantine-" not in name]
+    foreign = [name for name in foreign if not _IS_OURS.fullmatch(name)]
     if foreign:
         raise NotALogError(
             f"the directory holds no .log file, but {_some(foreign)}: it is no partition of a log",
