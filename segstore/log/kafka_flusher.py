@@ -23,6 +23,11 @@ class KafkaFlusher(Flusher):
     """
 
     @property
+    def durable_offset(self) -> int:
+        """Without its place, which would take a look into the segment."""
+        return min(self.recovery_point, self._local_log.log_end.message_offset)
+
+    @property
     def durable(self) -> LogOffsetMetadata:
         """Everything below the recovery point was flushed."""
         log_end = self._local_log.log_end

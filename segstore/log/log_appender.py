@@ -328,7 +328,7 @@ class LogAppender(LaneAppender):
             self.log_start_offset,
             count,
             size,
-            flusher.durable.message_offset,
+            flusher.durable_offset,
         )
 
     def _duplicate(self, batch: BatchMetadata, generation: int) -> LogAppendInfo:

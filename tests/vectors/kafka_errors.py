@@ -17,7 +17,11 @@ OURS: dict[str, tuple[type[Exception], ...]] = {
     "IndexOffsetOverflowException": (errors.IndexOffsetOverflowError,),
     "InvalidOffsetException": (errors.InvalidOffsetError,),
     "InvalidRecordException": (errors.InvalidRecordError,),
-    "IllegalArgumentException": (errors.IllegalArgumentError, errors.UnsupportedFormatError),
+    "IllegalArgumentException": (
+        errors.CorruptCheckpointError,  # a topic id that is no base64
+        errors.IllegalArgumentError,
+        errors.UnsupportedFormatError,
+    ),
     "IllegalStateException": (errors.IllegalStateError,),
     "KafkaStorageException": (errors.CorruptCheckpointError,),
     "NumberFormatException": (errors.CorruptCheckpointError, errors.IllegalArgumentError),
@@ -28,6 +32,8 @@ OURS: dict[str, tuple[type[Exception], ...]] = {
     "OutOfOrderSequenceException": (errors.OutOfOrderSequenceError,),
     "TransactionCoordinatorFencedException": (errors.TransactionCoordinatorFencedError,),
     "KafkaException": (
+        errors.AlreadyExistsError,
+        errors.IllegalStateError,
         errors.CodecError,
         errors.IllegalArgumentError,
         errors.UnsupportedFormatError,
@@ -40,6 +46,7 @@ CARELESS = {
     "BufferUnderflowException",
     "IndexOutOfBoundsException",
     "NegativeArraySizeException",
+    "NoSuchElementException",
     "NullPointerException",
     "OutOfMemoryError",
     "SnappyError",
