@@ -20,9 +20,23 @@ cdef dict ITERATIONS = {
 
 
 @cython.final
+@cython.no_gc  # the collector would clear the buffer's owner, e.g. a memoryview, while the buffer is still held
+cdef class _HeldBuffer:
+    """Bytes of another object, which stay where they are until this goes."""
+
+    cdef Py_buffer view
+
+    def __cinit__(self, data):
+        PyObject_GetBuffer(data, &self.view, PyBUF_SIMPLE)
+
+    def __dealloc__(self):
+        PyBuffer_Release(&self.view)
+
+
+@cython.final
 @cython.no_gc_clear
 cdef class _RawRecordIterator:
-    cdef Py_buffer view
+    cdef _HeldBuffer source
     cdef CodecTable codecs
     cdef sgs_buffer scratch
     cdef sgs_record_iterator iterator
@@ -34,10 +48,10 @@ cdef class _RawRecordIterator:
         cdef sgs_error err
         cdef sgs_status status
         sgs_buffer_init(&self.scratch, memory)
-        PyObject_GetBuffer(data, &self.view, PyBUF_SIMPLE)
+        self.source = _HeldBuffer(data)
         self.codecs = codecs
-        start = <const uint8_t *>self.view.buf
-        size = <size_t>self.view.len
+        start = <const uint8_t *>self.source.view.buf
+        size = <size_t>self.source.view.len
         with nogil:
             status = sgs_batch_check(start, size, 0, &err) if check_crc else SGS_OK
             if status == SGS_OK:
@@ -54,7 +68,6 @@ cdef class _RawRecordIterator:
         check(status, &err)
 
     def __dealloc__(self):
-        PyBuffer_Release(&self.view)
         sgs_buffer_deinit(&self.scratch)
 
     def __iter__(self):

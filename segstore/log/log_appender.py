@@ -178,7 +178,7 @@ class LogAppender(LogWriter):
             size,
             leader_epoch,
             now_ms,
-            self._input.validator_of_checked,
+            self._input.validator_of_checked(origin),
             request if has_producers else None,
             whole=True,
         )
@@ -246,7 +246,7 @@ class LogAppender(LogWriter):
             )
             end, generation = self._local_log.log_end.message_offset, self._local_log.generation
         if duplicate is not None:
-            return self._duplicate(duplicate, generation)
+            return self._duplicate(duplicate, analysis.max_timestamp, generation)
         if self._syncs_on_append:
             self._flusher.sync_if_due(end, generation)
         count = int(np.maximum(headers["records_count"], 0).sum())
@@ -295,7 +295,7 @@ class LogAppender(LogWriter):
                 epoch = self._epoch_of(leader_epoch)
             validation = validator.validate_and_assign_offsets(data, headers, first, now_ms, epoch)
             end, max_timestamp, count = validation[:3]
-            if epoch != latest_epoch:
+            if epoch != latest_epoch or self._epochs.begins_after(first):
                 self._note_epoch(epoch, first)
             duplicate = None
             if whole:
@@ -305,7 +305,7 @@ class LogAppender(LogWriter):
                 self._write_rows(data, headers, size, max_timestamp, now_ms, first)
             generation = self._local_log.generation
         if duplicate is not None:
-            return self._duplicate(duplicate, generation)
+            return self._duplicate(duplicate, max_timestamp, generation)
         if self._syncs_on_append:
             flusher.sync_if_due(end, generation)
         return LogAppendInfo(
@@ -327,17 +327,19 @@ class LogAppender(LogWriter):
         self._begin_change()
         self._flush_topic_id()
 
-    def _duplicate(self, batch: BatchMetadata, generation: int) -> LogAppendInfo:
+    def _duplicate(
+        self, batch: BatchMetadata, max_timestamp: int, generation: int
+    ) -> LogAppendInfo:
         """Answer for a batch that was appended before, as it was answered then [APP-14].
 
         Who sends it again may not have had that answer: it is made as safe as any other first.
         """
-        if self._syncs_on_append:
+        if self._syncs_on_append and self.profile is Profile.SAFE:
             self._flusher.sync_if_due(batch.last_offset + 1, generation)
         return LogAppendInfo(
             batch.first_offset,
             batch.last_offset,
-            batch.timestamp,
+            max_timestamp,
             batch.timestamp,
             self.log_start_offset,
             0,

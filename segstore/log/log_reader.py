@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Iterator, Sequence
 
-    from segstore._core import AbortedTransactions, CodecTable, FetchedBytes, Record
+    from segstore._core import CodecTable, FetchedBytes, Record
     from segstore.config import LogConfig
     from segstore.log.committed_view import CommittedView
     from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
@@ -130,16 +130,15 @@ class LogReader:
     def _committed_range(self) -> VisibleRange:
         if not self._offsets.replicated:  # what the files say, and no more than that
             view = self._committed_view()
-            return VisibleRange(view.bound, view.aborted_from, view.damage)
+            return VisibleRange(
+                view.bound, lambda offset, _: view.aborted_from(offset), view.damage
+            )
         bound = self._offsets.last_stable_offset_metadata
-        if bound.message_offset_only:
+        is_known = not self._offsets.high_watermark_metadata.message_offset_only
+        if not is_known or bound.message_offset_only:
             with self._append_lock:
                 bound = self._offsets.fetch_last_stable_offset_metadata()
-
-        def aborted_from(offset: int) -> AbortedTransactions:
-            return self._local_log.aborted_between(offset, bound.message_offset)
-
-        return VisibleRange(bound, aborted_from)
+        return VisibleRange(bound, self._local_log.aborted_between)
 
     def _committed_view(self) -> CommittedView:
         view = self._committed = current_view(
@@ -198,11 +197,11 @@ class LogReader:
         offset, max_bytes = integer("offset", offset), natural("max_bytes", max_bytes)
         flag("min_one_message", min_one_message)
         cuts_done = self._local_log.cuts_done
-        visible = self._visible(isolation)
-        bound = visible.bound
         if offset < self.log_start_offset:
             end = self.log_end_offset
             raise out_of_range(offset, self.log_start_offset, end, self._local_log.directory)
+        visible = self._visible(isolation)
+        bound = visible.bound
         max_length = min(max_bytes, 2**31 - 1)
         try:
             metadata, fetched = self._local_log.fetch(
@@ -213,7 +212,12 @@ class LogReader:
             raise
         if visible.damage is not None and offset >= bound.message_offset:
             raise visible.damage.error()
-        aborted = visible.aborted_at(offset)
+        upper_bound_offset = 0
+        if fetched is not None and visible.aborted_between is not None:
+            upper_bound_offset = self._local_log.upper_bound_of_fetch(metadata, fetched.size_bytes)
+        aborted = visible.left_out(offset, upper_bound_offset)
+        if fetched is None and offset < bound.message_offset:
+            aborted = None  # there is nothing in the log from there on [LOC-6]
         topic, partition = self.topic_partition
         return FetchDataInfo(
             b"" if fetched is None else fetched,
@@ -222,11 +226,7 @@ class LogReader:
             first_entry_incomplete=fetched is not None and fetched.first_entry_incomplete,
             end_offset=bound.message_offset,
             aborted=aborted,
-            aborted_below=0
-            if aborted is None
-            else self._local_log.upper_bound_of_fetch(
-                metadata, 0 if fetched is None else fetched.size_bytes
-            ),
+            aborted_below=upper_bound_offset,
             codecs=self._codecs,
             topic=topic,
             partition=partition,
@@ -295,7 +295,7 @@ class LogReader:
             start_offset=start,
             end_offset=end if end_offset is None else min(end, end_offset),
             bound=visible.bound,
-            aborted=visible.aborted_at(start),
+            aborted=visible.left_out(start, end),
             damage=visible.damage if is_cut_off else None,
             cuts_done=cuts_done,
             columns=columns,

@@ -59,9 +59,8 @@ class ProducerInput:
     ----------
     metrics : ValidatorMetrics
         What batches were refused for, counted.
-    validator_of_own, validator_of_checked : LogValidator
-        Give offsets and epoch, under the append lock, to batches that were built here and to those
-        that `analyse` has checked.
+    validator_of_own : LogValidator
+        Gives offsets and epoch, under the append lock, to batches that were built here.
     """
 
     def __init__(
@@ -80,7 +79,10 @@ class ProducerInput:
             timestamp_after_max_ms=config.message_timestamp_after_max_ms,
         )
         self.validator_of_own = validator(records_are_trusted=True)
-        self.validator_of_checked = validator(records_are_checked=True)
+        self._checked_validators = {
+            origin: validator(records_are_checked=True, origin=origin)
+            for origin in (AppendOrigin.CLIENT, AppendOrigin.COORDINATOR)
+        }
         codec: int = CODEC_OF_SOURCE
         level = 0
         if config.compression_type != "producer":
@@ -88,6 +90,10 @@ class ProducerInput:
             level = compression_level(codec, config)
         self._validator_of = partial(validator, target_codec=codec, level=level)
         self._validators: dict[tuple[AppendOrigin, bool], LogValidator] = {}
+
+    def validator_of_checked(self, origin: AppendOrigin) -> LogValidator:
+        """Return what does the same for batches that `analyse` has checked."""
+        return self._checked_validators[origin]
 
     def analyse(
         self,

@@ -65,11 +65,11 @@ class SliceReader(TimestampReader):
         flag("check_crcs", check_crcs)
         local_log = self._local_log
         cuts_done = local_log.cuts_done
-        visible = self._visible(isolation)
-        bound = visible.bound
         if offset < self.log_start_offset:
             end = self.log_end_offset
             raise out_of_range(offset, self.log_start_offset, end, local_log.directory)
+        visible = self._visible(isolation)
+        bound = visible.bound
         try:
             metadata, found = local_log.slice(
                 offset, min(max_bytes, MAX_INT), bound, min_one_message=min_one_message
@@ -81,7 +81,10 @@ class SliceReader(TimestampReader):
             raise
         if visible.damage is not None and offset >= bound.message_offset:
             raise visible.damage.error()
-        aborted = visible.aborted_at(offset)
+        upper_bound_offset = 0
+        if found is not None and visible.aborted_between is not None:
+            upper_bound_offset = local_log.upper_bound_of_fetch(metadata, found.size_bytes)
+        aborted = visible.left_out(offset, upper_bound_offset)
         is_incomplete = found is not None and found.first_entry_incomplete
 
         def check_not_cut(end_position: int) -> None:
@@ -96,9 +99,7 @@ class SliceReader(TimestampReader):
                 first_entry_incomplete=is_incomplete,
                 end_offset=bound.message_offset,
                 aborted=aborted,
-                aborted_below=0
-                if aborted is None
-                else local_log.upper_bound_of_fetch(place, len(data)),
+                aborted_below=upper_bound_offset,
                 codecs=self._codecs,
                 topic=topic,
                 partition=partition,

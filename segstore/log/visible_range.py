@@ -19,17 +19,18 @@ class VisibleRange(NamedTuple):
     ----------
     bound : LogOffsetMetadata
         Where visible data ends, with its place.
-    aborted_from : callable or None
-        Gives the aborted transactions that reach to an offset, or lie behind it, below the bound;
-        None when they are not left out.
+    aborted_between : callable or None
+        Gives the aborted transactions that reach to a first offset, or lie behind it, and begin
+        below a second one; None when they are not left out.
     damage : Damage or None
         Why nothing is known behind the bound.
     """
 
     bound: LogOffsetMetadata
-    aborted_from: Callable[[int], AbortedTransactions] | None = None
+    aborted_between: Callable[[int, int], AbortedTransactions] | None = None
     damage: Damage | None = None
 
-    def aborted_at(self, offset: int) -> AbortedTransactions | None:
-        """Return what is left out of the data from *offset* on; None = nothing ever is."""
-        return None if self.aborted_from is None else self.aborted_from(offset)
+    def left_out(self, offset: int, upper_bound_offset: int) -> AbortedTransactions | None:
+        """Return what is left out of the data in that range; None = nothing ever is."""
+        between = self.aborted_between
+        return None if between is None else between(offset, upper_bound_offset)
