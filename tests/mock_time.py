@@ -57,12 +57,14 @@ class MockScheduler:
     def submit(self, task: Callable[[], None], delay_seconds: float = 0.0) -> None:
         self._time.add(round(delay_seconds * 1000), task, self)
 
-    def repeat(self, method: Callable[[], None], seconds: float) -> None:
+    def repeat(
+        self, method: Callable[[], None], seconds: float, *, first_seconds: float | None = None
+    ) -> None:
         def again() -> None:
             method()
             self.submit(again, seconds)
 
-        self.submit(again, seconds)
+        self.submit(again, seconds if first_seconds is None else first_seconds)
 
     def wait_until_idle(self, timeout: float = 10.0) -> bool:
         del timeout

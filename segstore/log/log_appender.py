@@ -18,7 +18,12 @@ from segstore.log.arguments import append_origin
 from segstore.log.log_writer import LogWriter, base_of_new_segment
 from segstore.log.producer_analysis import AppendRequest
 from segstore.log.producer_append_info import UNKNOWN_TRANSACTION_VERSION
-from segstore.log.producer_input import check_epochs_ascend, check_follows_log_end
+from segstore.log.producer_input import (
+    check_epochs_ascend,
+    check_follows_log_end,
+    check_offsets_ascend,
+    end_of_last_gap,
+)
 from segstore.log.profile import Profile
 from segstore.log.verification_state_entry import VerificationGuard
 from segstore.records.record_builder import build_batches
@@ -231,8 +236,11 @@ class LogAppender(LogWriter):
             if is_safe:
                 check_epochs_ascend(headers, self._epochs.latest_epoch)
             first = -1 if headers["magic"][0] < CURRENT_MAGIC else analysis.first_offset
-            if is_safe and analysis.first_offset > self.log_end_offset:
-                self._save_state(contiguous_from=analysis.first_offset)
+            if is_safe:
+                check_offsets_ascend(headers)
+                behind_gap = end_of_last_gap(headers, self.log_end_offset)
+                if behind_gap is not None:
+                    self._save_state(contiguous_from=behind_gap)
             self._note_epochs(headers)
             self._check_fits_a_segment(size)
             duplicate = self._write(

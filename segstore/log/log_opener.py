@@ -243,7 +243,7 @@ def open_partition(
             ).load()
         else:
             loaded = LogLoader(*arguments).load()
-            producers = load_producers(loaded, new_producers(), codecs, directory, report)
+            producers = load_producers(loaded, new_producers, codecs, directory, report)
             loaded = loaded._replace(producer_state=producers)
         loaded = loaded._replace(topic_id=_topic_id(directory, options, report))
         log = UnifiedLog(places, loaded, context, codecs, options, report, holdings, surroundings)
@@ -256,7 +256,7 @@ def open_partition(
 
 def load_producers(
     loaded: LoadedLog,
-    producers: ProducerStateManager,
+    new_producers: Callable[[], ProducerStateManager],
     codecs: _core.CodecTable,
     directory: _core.Directory,
     report: RecoveryReport,
@@ -266,9 +266,9 @@ def load_producers(
     Those of the segments that were recovered [LDR-9, LDR-16, DUR-52].
     """
     recovered = [one for one in loaded.segments if one.base_offset in loaded.recovered]
-    if recovered:
+    if recovered:  # its state knows also what lies below the log start: it is not the log's
         rebuild_transaction_indexes(
-            producers,
+            new_producers(),
             loaded.segments,
             recovered,
             codecs,
@@ -276,6 +276,7 @@ def load_producers(
             log_start_offset=loaded.log_start_offset,
             now_ms=directory.wall_clock_ms(),
         )
+    producers = new_producers()
     producers.remove_stray_snapshots(loaded.segments.base_offsets)
     rebuild_producer_state(
         producers,

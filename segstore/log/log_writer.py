@@ -52,6 +52,7 @@ class LogWriter(SliceReader):
     _flusher: Flusher
     _producers: ProducerStateManager
     _state: LogState | None
+    _expires_producers = False
     _partition_metadata: PartitionMetadataFile
 
     # ---- before ----------------------------------------------------------------------------------
@@ -219,6 +220,12 @@ class LogWriter(SliceReader):
         """
         with self._flusher.poisoned_by(SegstoreError):
             analysis.updates.commit(self._local_log.append_aborted)
+        if not self._expires_producers:
+            self._expire_producers_later()
+
+    def _expire_producers_later(self) -> None:
+        """From now on, forget silent producers; a log without any needs no thread for that."""
+        raise NotImplementedError
 
     def _after_roll(self, sealed: Segment) -> None:
         """Write down the producers that a recovery of the new segment begins with [ROL-1]."""

@@ -145,10 +145,9 @@ class UnifiedLog(LogRemoval):
         for one in loaded.awaiting_deletion:
             unlink = one.delete_files if isinstance(one, Segment) else one.delete_if_exists
             self._local_log.unlink_later(unlink)
-        if self.profile is Profile.KAFKA:
-            self._background.repeat(
-                self._expire_producers, PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS / 1000
-            )
+        self._opened_ms = self._now_ms()
+        if self.profile is Profile.KAFKA or not self._producers.is_empty:
+            self._expire_producers_later()
 
     def _use_config(self, config: LogConfig) -> None:
         """Take over settings; the next decision is made by them [UNI-7]."""
@@ -167,6 +166,15 @@ class UnifiedLog(LogRemoval):
         self._syncs_on_append = durability.sync or durability.messages != MAX_LONG
         self._stamps_append_time = config.message_timestamp_type == "LogAppendTime"
         self._input = ProducerInput(config, self._codecs, self.profile)
+
+    def _expire_producers_later(self) -> None:
+        """Look for expired producers at Kafka's times: each interval since the open [EXP-1]."""
+        self._expires_producers = True
+        interval = PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS
+        passed = (self._now_ms() - self._opened_ms) % interval
+        self._background.repeat(
+            self._expire_producers, interval / 1000, first_seconds=(interval - passed) / 1000
+        )
 
     def _expire_producers(self) -> None:
         with self._append_lock:
