@@ -973,6 +973,49 @@ class LogSegment:
     def fetch_upper_bound_offset(self, position: int, fetch_size: int) -> int | None: ...
     def time_index_lookup(self, timestamp: int) -> TimestampOffset: ...
 
+# ---- _cython/append_lane.pxi ---------------------------------------------------------------------
+
+@final
+class AppendLane:
+    """The short way of a plain append; the methods return None when the layers have to decide.
+
+    Else first and last offset, largest timestamp, records, bytes of the active segment. Used under
+    the append lock.
+    """
+
+    def __new__(
+        cls,
+        validator_of_sent: LogValidator,
+        validator_of_own: LogValidator,
+        *,
+        max_segment_bytes: int,
+        max_batch_bytes: int,
+    ) -> Self: ...
+    @property
+    def is_armed(self) -> bool: ...
+    @property
+    def next_offset(self) -> int: ...
+    @property
+    def position(self) -> int: ...
+    def arm(
+        self,
+        segment: LogSegment,
+        next_offset: int,
+        position: int,
+        leader_epoch: int,
+        max_segment_ms: int,
+    ) -> None: ...
+    def disarm(self) -> None: ...
+    def append_as_leader(
+        self, data: bytes, leader_epoch: int, now_ms: int
+    ) -> tuple[int, int, int, int] | None: ...
+    def append_own(
+        self, batches: EncodedBatches, now_ms: int
+    ) -> tuple[int, int, int, int] | None: ...
+    def append_as_follower(
+        self, data: bytes, leader_epoch: int, now_ms: int
+    ) -> tuple[int, int, int, int] | None: ...
+
 # ---- _cython/index_file.pxi, indexes.pxi ---------------------------------------------------------
 
 @disjoint_base

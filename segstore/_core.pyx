@@ -13,7 +13,7 @@ from cpython.buffer cimport (
     PyBuffer_Release,
     PyObject_GetBuffer,
 )
-from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize
+from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_Occurred, PyErr_SetObject
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.memoryview cimport PyMemoryView_FromMemory
@@ -39,6 +39,7 @@ from libc.string cimport memcpy, memset, strlen
 from segstore._cython.aborted_transactions cimport *
 from segstore._cython.abstract_index cimport *
 from segstore._cython.append_analysis cimport *
+from segstore._cython.append_lane cimport *
 from segstore._cython.arrow_abi cimport *
 from segstore._cython.batch_builder cimport *
 from segstore._cython.batch_scan cimport *
@@ -126,6 +127,7 @@ include "_cython/segment_answers.pxi"
 include "_cython/segment_recovery.pxi"
 include "_cython/segment.pxi"
 include "_cython/open_segments.pxi"
+include "_cython/append_lane.pxi"
 include "_cython/index_file.pxi"
 include "_cython/indexes.pxi"
 include "_cython/offset_map.pxi"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from typing import TYPE_CHECKING
 
 import pytest
@@ -27,16 +28,19 @@ TIME = 1_700_000_000_000
 def new_log(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable[..., UnifiedLog]]:
     """Open ``<tmp_path>/topic-0``, or another path; what is open is closed at the end.
 
-    A test that has the `clock` too has logs that go by it.
+    A test that has the `clock` or the `scheduler` too has logs that go by it.
     """
-    environment = None
+    surroundings = Surroundings()
     if "clock" in request.fixturenames:
         environment = request.getfixturevalue("clock").environment
+        surroundings = surroundings._replace(environment=environment)
+    if "scheduler" in request.fixturenames:
+        scheduler = request.getfixturevalue("scheduler")
+        surroundings = surroundings._replace(background=lambda *_: scheduler)
     opened: list[UnifiedLog] = []
 
     def open_log(path: Path | None = None, **settings: object) -> UnifiedLog:
         options = open_options(**{"durability": "none", "segment_ms": None, **settings})
-        surroundings = Surroundings(environment=environment)
         opened.append(open_partition(path or tmp_path / "topic-0", options, surroundings))
         return opened[-1]
 
@@ -64,6 +68,49 @@ class Clock:
 def clock() -> Clock:
     """A clock that moves when the test says so; `new_log` opens logs that go by it."""
     return Clock()
+
+
+class Scheduler:
+    """Runs what a log does later when the test says so; its time is its own."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+        self.tasks: list[tuple[float, int, Callable[[], None]]] = []
+        self._numbers = itertools.count()
+
+    def submit(self, task: Callable[[], None], delay_seconds: float = 0.0) -> None:
+        self.tasks.append((self.now + delay_seconds, next(self._numbers), task))
+
+    def repeat(self, method: Callable[[], None], seconds: float) -> None:
+        def run() -> None:
+            method()
+            self.submit(run, seconds)
+
+        self.submit(run, seconds)
+
+    def wait_until_idle(self, timeout: float = 10.0) -> bool:
+        self.sleep(0)
+        return timeout > 0
+
+    def sleep(self, milliseconds: float) -> None:
+        """Let time pass, and run what becomes due in its order."""
+        end = self.now + milliseconds / 1000
+        while due := sorted(one for one in self.tasks if one[0] <= end):
+            self.tasks.remove(due[0])
+            self.now = max(self.now, due[0][0])
+            due[0][2]()
+        self.now = end
+
+    def close(self) -> None:
+        self.tasks.clear()
+
+    drop = close
+
+
+@pytest.fixture
+def scheduler() -> Scheduler:
+    """What `new_log` gives its logs instead of a thread."""
+    return Scheduler()
 
 
 def batch(

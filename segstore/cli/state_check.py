@@ -132,7 +132,7 @@ def _read_log_state(directory: Directory, state: PartitionState) -> None:
         return
     log_state = checkpoints.LogState.parse(directory.read_file(checkpoints.LOG_STATE))
     latest = state.epochs[-1] if state.epochs else None
-    if log_state is not None and log_state.latest_epoch == latest:
+    if log_state is not None and log_state.fits(latest):
         state.contiguous_from = log_state.contiguous_from
         state.epochs_ordered_from = log_state.epochs_ordered_from
 

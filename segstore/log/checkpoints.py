@@ -298,12 +298,18 @@ class LogState:
     """From which offsets on the log is contiguous and its epochs ascend, as this library wrote it.
 
     ``latest_epoch`` ties the file to the log: a broker that wrote here in between has raised the
-    leader epoch, and then nothing of this holds any more.
+    leader epoch, and then nothing of this holds any more. The file is written before the
+    leader-epoch checkpoint: ``epochs_before`` are what that may still say after a crash between.
     """
 
     contiguous_from: int
     epochs_ordered_from: int
     latest_epoch: EpochEntry | None
+    epochs_before: tuple[EpochEntry | None, ...] = ()
+
+    def fits(self, latest: EpochEntry | None) -> bool:
+        """Whether a leader-epoch checkpoint that ends so is that of who wrote this."""
+        return latest == self.latest_epoch or latest in self.epochs_before
 
     def format(self) -> bytes:
         """Return the file's text, a word and a number a line."""
@@ -314,6 +320,10 @@ class LogState:
         ]
         if self.latest_epoch is not None:
             lines.append(f"latest_epoch {self.latest_epoch.epoch} {self.latest_epoch.start_offset}")
+        lines += [
+            "epoch_before" if entry is None else f"epoch_before {entry.epoch} {entry.start_offset}"
+            for entry in self.epochs_before
+        ]
         return "".join(f"{line}\n" for line in lines).encode()
 
     @classmethod
@@ -339,6 +349,8 @@ class LogState:
             (contiguous_from,) = words["contiguous_from"]
             (epochs_ordered_from,) = words["epochs_ordered_from"]
             latest_epoch = None if latest is None else EpochEntry(latest[0], latest[1])
-        except (KeyError, ValueError, IndexError):
+            before = words.get("epoch_before")
+            epochs_before = () if before is None else (EpochEntry(*before) if before else None,)
+        except (KeyError, ValueError, IndexError, TypeError):
             return None
-        return cls(contiguous_from, epochs_ordered_from, latest_epoch)
+        return cls(contiguous_from, epochs_ordered_from, latest_epoch, epochs_before)

@@ -85,7 +85,7 @@ class CommittedView:
         """Why nothing is known behind the last stable offset: the log is damaged there."""
         return self.walked.damage
 
-    def aborted_from(self, offset: int) -> AbortedTransactions:
+    def aborted_from(self, offset: int, _upper_bound_offset: int) -> AbortedTransactions:
         """Return the aborted transactions that reach to *offset*, or lie behind it."""
         aborted = self.walked.aborted
         first = bisect_left(aborted, offset, key=lambda transaction: transaction[2])

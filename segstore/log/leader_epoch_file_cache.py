@@ -16,7 +16,7 @@ from segstore.log.checkpoints import (
 from segstore.types import EpochEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from segstore._core import Directory
 
@@ -38,14 +38,24 @@ class LeaderEpochFileCache:
     ----------
     directory : Directory or None
         Where the checkpoint is; None keeps the entries in memory only (read-only handles).
+
+    Attributes
+    ----------
+    written_entry : EpochEntry or None
+        The newest entry of the checkpoint on disk.
+    before_write : callable or None
+        Called with that entry and the newest one, before a checkpoint is written in which they
+        differ.
     """
 
-    __slots__ = ("_directory", "_entries", "_is_dirty")
+    __slots__ = ("_directory", "_entries", "_is_dirty", "before_write", "written_entry")
 
     def __init__(self, directory: Directory | None, entries: Iterable[EpochEntry] = ()) -> None:
         self._directory = directory
         self._entries: tuple[EpochEntry, ...] = ()
         self._is_dirty = False
+        self.written_entry: EpochEntry | None = None
+        self.before_write: Callable[[EpochEntry | None, EpochEntry | None], None] | None = None
         for epoch, start_offset in entries:
             self._entries = _with_entry(self._entries, epoch, start_offset) or self._entries
 
@@ -61,7 +71,9 @@ class LeaderEpochFileCache:
         if not directory.exists(LEADER_EPOCH_CHECKPOINT):
             return None
         data = directory.read_file(LEADER_EPOCH_CHECKPOINT, MAX_CHECKPOINT_BYTES)
-        return cls(directory if writable else None, parse_leader_epoch_checkpoint(data))
+        cache = cls(directory if writable else None, parse_leader_epoch_checkpoint(data))
+        cache.written_entry = cache.latest_entry
+        return cache
 
     @property
     def entries(self) -> tuple[EpochEntry, ...]:
@@ -159,8 +171,11 @@ class LeaderEpochFileCache:
     def flush(self, *, force: bool = False) -> None:
         """Write the checkpoint when it is behind, or in every case with *force* [EPC-7, EPC-12]."""
         if (self._is_dirty or force) and self._directory is not None:
+            if self.before_write is not None and self.written_entry != self.latest_entry:
+                self.before_write(self.written_entry, self.latest_entry)
             data = format_leader_epoch_checkpoint(self._entries)
             self._directory.write_file_atomically(LEADER_EPOCH_CHECKPOINT, data)
+            self.written_entry = self.latest_entry
         self._is_dirty = False
 
     def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:

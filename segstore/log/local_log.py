@@ -290,7 +290,11 @@ class LocalLog(LogTail):
         first_offset = removed[0].base_offset
         self._note_cut(LogOffsetMetadata(first_offset, first_offset, 0))
         self._is_cutting = True
-        self._take_out(reversed(removed))
+        first, *higher = removed
+        if higher:  # the renames may reach the disk in any order: while the first is there, what
+            self._take_out(reversed(higher))  # is left up to the first gap is a prefix
+            self.directory.sync()
+        self._take_out([first])
         self.directory.sync()
         created = self._create_segment(offset)
         self.directory.sync()

@@ -8,14 +8,13 @@ import numpy as np
 
 import segstore._core as _core
 from segstore.errors import (
-    IllegalArgumentError,
-    InvalidEpochError,
     InvalidRecordError,
     SegstoreError,
 )
 from segstore.log import arguments
 from segstore.log.arguments import append_origin
-from segstore.log.log_writer import LogWriter, base_of_new_segment
+from segstore.log.lane_appender import LaneAppender
+from segstore.log.log_writer import base_of_new_segment
 from segstore.log.producer_analysis import AppendRequest
 from segstore.log.producer_append_info import UNKNOWN_TRANSACTION_VERSION
 from segstore.log.producer_input import (
@@ -44,7 +43,7 @@ if TYPE_CHECKING:
     from segstore.records.memory_records import MemoryRecords
 
 
-class LogAppender(LogWriter):
+class LogAppender(LaneAppender):
     """What appends to a log as its leader; one thread at a time, under the append lock.
 
     Syncs happen outside it.
@@ -53,10 +52,7 @@ class LogAppender(LogWriter):
     _batch_bytes: int
     _batch_options: BatchOptions
     _builder_config: LogConfig
-    _has_window: bool
     _input: ProducerInput
-    _stamps_append_time: bool
-    _syncs_on_append: bool
 
     def append(self, records: object, *, timestamp: int | None = None) -> LogAppendInfo:
         """Append records and return when they are as safe as `durability` says.
@@ -97,6 +93,9 @@ class LogAppender(LogWriter):
             batches = _core.encode_records(
                 records, self._batch_options, self._codecs, default_timestamp, self._batch_bytes
             )
+            done = self._lane_own(batches, now_ms)
+            if done is not None:
+                return done
         else:
             batches = build_batches(
                 records, config=self._builder_config, default_timestamp=default_timestamp
@@ -160,6 +159,10 @@ class LogAppender(LogWriter):
 
         Source: [APP-1, APP-4, APP-8, APP-13]; Kafka ``UnifiedLog.appendAsLeader``.
         """
+        if type(batches) is bytes and origin is AppendOrigin.CLIENT:
+            done = self._lane_as_leader(batches, leader_epoch)
+            if done is not None:
+                return done
         self._require_writable()
         if leader_epoch is not None:
             leader_epoch = arguments.leader_epoch(leader_epoch)
@@ -211,6 +214,10 @@ class LogAppender(LogWriter):
 
         Source: [APP-2, APP-9, PSM-15]; Kafka ``UnifiedLog.appendAsFollower``.
         """
+        if type(batches) is bytes:
+            done = self._lane_as_follower(batches, leader_epoch)
+            if done is not None:
+                return done
         self._require_writable()
         epoch = arguments.leader_epoch(leader_epoch)
         return self._append_with_offsets(batches, epoch, AppendRequest(AppendOrigin.REPLICATION))
@@ -355,25 +362,6 @@ class LogAppender(LogWriter):
             self.durable_offset,
             is_duplicate=True,
         )
-
-    def _epoch_of(self, leader_epoch: int | None) -> int:
-        """Return the epoch to stamp; one that is too old would take newer ones away [DUR-64]."""
-        latest = self._epochs.latest_epoch
-        if leader_epoch is None:
-            return 0 if latest is None else latest
-        if leader_epoch < 0 and self.profile is Profile.SAFE:
-            raise IllegalArgumentError(
-                f"leader epoch {leader_epoch} is negative",
-                found=str(leader_epoch),
-                expected="0 or more",
-            )
-        if latest is not None and leader_epoch < latest and self.profile is Profile.SAFE:
-            raise InvalidEpochError(
-                f"leader epoch {leader_epoch} is older than {latest}, the latest of the log",
-                found=str(leader_epoch),
-                expected=f"{latest} or newer",
-            )
-        return leader_epoch
 
     def _write_rows(  # noqa: PLR0913 - the tail of an append
         self,

@@ -6,6 +6,7 @@ Source: [LDR-*, DUR-50..DUR-58].
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from segstore.errors import (
@@ -20,7 +21,6 @@ from segstore.errors import (
 from segstore.log.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_STATE,
-    MAX_MARKER_BYTES,
     RECOVERY_POINT_CHECKPOINT,
     LogState,
 )
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from segstore._core import Directory, SegmentContext
     from segstore.log.log_places import FoundState, LogPlaces
     from segstore.log.recovery_report import RecoveryReport
+    from segstore.types import EpochEntry
 
 
 class LogLoader:
@@ -132,15 +133,18 @@ class LogLoader:
                 epochs.clear_and_flush()
         active = segments[-1]
         active.prepare_for_appends()
+        epochs.truncate_from_start(found.log_start_offset)  # may move an entry to the log end
         epochs.truncate_from_end(log_end_offset)
-        epochs.truncate_from_start(found.log_start_offset)
-        epochs.flush()
+        written, latest = epochs.written_entry, epochs.latest_entry
         state = LogState(
             min(log_end_offset, log_end_offset if known is None else known.contiguous_from),
             min(log_end_offset, log_end_offset if known is None else known.epochs_ordered_from),
-            epochs.latest_entry,
+            latest,
+            () if written == latest else (written,),
         )
         write_state(self._directory, state)
+        epochs.flush()
+        epochs.before_write = partial(announce_epoch, self._directory)
         if found.recovery_point not in {log_end_offset, None if self._report.created else -1}:
             self._places.write_recovery_point(log_end_offset)
         log_end = LogOffsetMetadata(log_end_offset, active.base_offset, active.size_bytes)
@@ -317,7 +321,7 @@ class LogLoader:
         ):
             return None
         state = LogState.read(self._directory)
-        if state is None or state.latest_epoch != epochs.latest_entry:
+        if state is None or not state.fits(epochs.latest_entry):
             return None
         return state
 
@@ -368,7 +372,19 @@ class LogLoader:
 
 
 def write_state(directory: Directory, state: LogState) -> None:
-    """Write ``.segstore`` when it says something else."""
-    data = state.format()
-    if not directory.exists(LOG_STATE) or directory.read_file(LOG_STATE, MAX_MARKER_BYTES) != data:
-        directory.write_file_atomically(LOG_STATE, data)
+    """Write ``.segstore`` when it says something else; other epochs from before do not count."""
+    there = LogState.read(directory)
+    if there is None or replace(there, epochs_before=state.epochs_before) != state:
+        directory.write_file_atomically(LOG_STATE, state.format())
+
+
+def announce_epoch(directory: Directory, old: EpochEntry | None, new: EpochEntry | None) -> None:
+    """Tie ``.segstore`` to the leader-epoch checkpoint as it is and as it will be, then write that.
+
+    A crash between the two must not make the log look as if a broker had written it [DUR-64]:
+    records that are missing in the midst would go unnoticed.
+    """
+    state = LogState.read(directory)
+    if state is not None:
+        state = replace(state, latest_epoch=new, epochs_before=(old,))
+        directory.write_file_atomically(LOG_STATE, state.format())

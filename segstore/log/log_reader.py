@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Iterator, Sequence
 
-    from segstore._core import CodecTable, FetchedBytes, Record
+    from segstore._core import CodecTable, Record
     from segstore.config import LogConfig
     from segstore.log.committed_view import CommittedView
     from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
@@ -130,9 +130,7 @@ class LogReader:
     def _committed_range(self) -> VisibleRange:
         if not self._offsets.replicated:  # what the files say, and no more than that
             view = self._committed_view()
-            return VisibleRange(
-                view.bound, lambda offset, _: view.aborted_from(offset), view.damage
-            )
+            return VisibleRange(view.bound, view.aborted_from, view.damage)
         bound = self._offsets.last_stable_offset_metadata
         is_known = not self._offsets.high_watermark_metadata.message_offset_only
         if not is_known or bound.message_offset_only:
@@ -212,12 +210,9 @@ class LogReader:
             raise
         if visible.damage is not None and offset >= bound.message_offset:
             raise visible.damage.error()
-        upper_bound_offset = 0
-        if fetched is not None and visible.aborted_between is not None:
-            upper_bound_offset = self._local_log.upper_bound_of_fetch(metadata, fetched.size_bytes)
-        aborted = visible.left_out(offset, upper_bound_offset)
-        if fetched is None and offset < bound.message_offset:
-            aborted = None  # there is nothing in the log from there on [LOC-6]
+        aborted, aborted_below = visible.aborted_of_fetch(
+            self._local_log, offset, metadata, None if fetched is None else fetched.size_bytes
+        )
         topic, partition = self.topic_partition
         return FetchDataInfo(
             b"" if fetched is None else fetched,
@@ -226,16 +221,12 @@ class LogReader:
             first_entry_incomplete=fetched is not None and fetched.first_entry_incomplete,
             end_offset=bound.message_offset,
             aborted=aborted,
-            aborted_below=upper_bound_offset,
+            aborted_below=aborted_below,
             codecs=self._codecs,
             topic=topic,
             partition=partition,
             file=None if fetched is None else self._file_of(metadata),
         )
-
-    def _upper_bound(self, metadata: LogOffsetMetadata, fetched: FetchedBytes | None) -> int:
-        size = 0 if fetched is None else fetched.size_bytes
-        return self._local_log.upper_bound_of_fetch(metadata, size)
 
     def _file_of(self, metadata: LogOffsetMetadata) -> str:
         name = file_name(metadata.segment_base_offset, LOG_FILE_SUFFIX)
@@ -295,7 +286,7 @@ class LogReader:
             start_offset=start,
             end_offset=end if end_offset is None else min(end, end_offset),
             bound=visible.bound,
-            aborted=visible.left_out(start, end),
+            aborted=visible.aborted_at(start),
             damage=visible.damage if is_cut_off else None,
             cuts_done=cuts_done,
             columns=columns,

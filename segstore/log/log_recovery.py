@@ -10,7 +10,7 @@ damage is never repaired by dropping data.
 from __future__ import annotations
 
 from itertools import pairwise, zip_longest
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.errors import CorruptLogError, CorruptRecordError, SegstoreError
 from segstore.log.epoch_changes import epoch_changes
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from segstore.log.recovery_report import RecoveryReport
     from segstore.log.segment import Segment
     from segstore.types import EpochEntry
+
+
+_PIECE_BYTES: Final = 1024 * 1024
+_SECTOR_BYTES: Final = 512  # what a disk writes whole, at least
 
 
 class Recovered(NamedTuple):
@@ -55,6 +59,8 @@ class _Scanned(NamedTuple):
     segment: Segment
     how: _Scan
     result: ScanResult
+    is_cut: bool
+    """The file has more than that, which goes."""
 
 
 class _Plan(NamedTuple):
@@ -119,10 +125,10 @@ class LogRecovery:
             Nothing was changed; a segment is to be split first [LDR-30].
         """
         first = floor_index(segments, found.safe_below)
-        with_bad_index = self._check_sealed(segments[: first + 1])
+        to_repair = self._check_sealed(segments[: first + 1])
         plan = self._decide(segments[first:], found)
-        for segment in with_bad_index:
-            segment.recover(cut=False, expected_offset=segment.base_offset, table=False)
+        for segment, is_padded in to_repair:
+            segment.recover(cut=is_padded, expected_offset=segment.base_offset, table=False)
             self._note_rebuilt(segment)
         self._act(plan)
         kept = [one.segment for one in plan.scanned]
@@ -156,11 +162,13 @@ class LogRecovery:
                 previous_epoch = scan.last_epoch
             self._report.scanned_bytes += scan.valid_bytes
             self._note_progress(total)
-            scanned.append(_Scanned(segment, how, scan))
+            scanned.append(_Scanned(segment, how, scan, is_cut=scan.stop != "complete"))
             if following is not None and overlapping_epoch is not None:
                 self._check_overlap(overlapping_epoch, following)
                 reason = f"the segment before reaches beyond {following.base_offset}"
-            if scan.stop != "complete":
+            if scan.stop != "complete" and not (
+                _continues(following, next_offset) and self._is_zero(segment, scan.valid_bytes)
+            ):
                 self._check_is_tail(segment, scan, found)
                 at = scan.valid_bytes
                 reason = str(scan.why or f"{segment.name}: an incomplete batch at {at}")
@@ -178,13 +186,11 @@ class LogRecovery:
         """Set aside, cut, rebuild indexes; may be repeated after a crash at any point [DUR-56]."""
         last = plan.scanned[-1]
         size, end = last.segment.size_bytes, last.result.valid_bytes
-        is_cut = last.result.stop != "complete"
-        if is_cut:
+        if last.is_cut:
             self._quarantine.keep_tail(last.segment.base_offset, end, size)
         self._set_aside(plan.later)
-        for segment, how, result in plan.scanned:
-            cut = is_cut and segment is last.segment
-            _, recovery = segment.recover(cut=cut, table=False, **how._asdict())
+        for segment, how, result, is_cut in plan.scanned:
+            _, recovery = segment.recover(cut=is_cut, table=False, **how._asdict())
             if recovery.scan.valid_bytes != result.valid_bytes:
                 raise CorruptLogError(
                     "was read twice, with two results",
@@ -193,7 +199,7 @@ class LogRecovery:
                 ) from recovery.scan.why
             self._note_rebuilt(segment)
         if plan.reason is not None:
-            self._report.truncated_bytes += size - end if is_cut else 0
+            self._report.truncated_bytes += size - end if last.is_cut else 0
             self._report.truncated_from_offset = plan.next_offset
             self._report.reason = plan.reason
 
@@ -215,18 +221,23 @@ class LogRecovery:
         if self._progress is not None:
             self._progress("recover", self._report.scanned_bytes, total)
 
-    def _check_sealed(self, segments: list[Segment]) -> list[Segment]:
+    def _check_sealed(self, segments: list[Segment]) -> list[tuple[Segment, bool]]:
         """Compare ends and beginnings of the segments below the recovery point.
 
-        Returns those with a damaged index. Source: [DUR-51, DUR-54].
+        Returns those with a damaged index, or padding, and whether they have padding. Source:
+        [DUR-51, DUR-54].
         """
-        with_bad_index = []
+        to_repair = []
         for segment, following in pairwise(segments):
             try:
                 next_offset, ends_clean = segment.read_next_offset()
             except SegstoreError as error:
                 raise self._damage(segment, "cannot be read to its end", error) from error
-            if not ends_clean:
+            is_padded = False
+            if not ends_clean and _continues(following, next_offset):
+                _, scan = segment.scan(check_crc=False, table=False)
+                is_padded = self._is_zero(segment, scan.valid_bytes)
+            if not ends_clean and not is_padded:
                 raise self._damage(
                     segment, f"ends in bytes that are no batch, behind {next_offset - 1}"
                 )
@@ -237,15 +248,29 @@ class LogRecovery:
             if self._is_behind_gap(following, next_offset):
                 raise self._missing_between(following, next_offset)
             segment.max_timestamp()
-            if segment.index_damaged:
-                with_bad_index.append(segment)
-        return with_bad_index
+            if segment.index_damaged or is_padded:
+                to_repair.append((segment, is_padded))
+        return to_repair
+
+    def _is_zero(self, segment: Segment, position: int) -> bool:
+        """Whether a sealed file has only zeros from there on.
+
+        It was preallocated, and a crash undid the trim of the roll: where no record is missing, the
+        next segment is good [DUR-1].
+        """
+        name = file_name(segment.base_offset, "log")
+        while piece := self._directory.read_range(name, position, _PIECE_BYTES):
+            if piece.strip(b"\0"):
+                return False
+            position += len(piece)
+        return True
 
     def _is_behind_gap(self, segment: Segment, next_offset: int) -> bool:
         """Whether offsets are missing before *segment* in a log that has none missing [DUR-54]."""
         state = self._state
-        is_contiguous = state is not None and next_offset >= state.contiguous_from
-        return is_contiguous and segment.base_offset > next_offset
+        if state is None:
+            return False
+        return segment.base_offset > max(next_offset, state.contiguous_from)
 
     def _check_overlap(self, lower_epoch: int, following: Segment) -> None:
         """A segment reaches into the next: its batches are newer, or the log is damaged [DUR-54].
@@ -271,9 +296,21 @@ class LogRecovery:
         if (
             point is None
             and scan.stop == "order"
+            and not self._is_torn(segment, scan)
             and not self._repeats_earlier_batch(segment, scan.valid_bytes)
         ):
             raise self._damage(segment, "there is no recovery point", why) from scan.why
+
+    def _is_torn(self, segment: Segment, scan: ScanResult) -> bool:
+        """Whether a batch would fit, had its first bytes not been lost with the end of a sector.
+
+        They are zero then. Its CRC does not cover the base offset, so a torn one looks whole.
+        """
+        position = scan.valid_bytes
+        lost = -position % _SECTOR_BYTES
+        expected = scan.next_offset.to_bytes(8)
+        there = self._directory.read_range(file_name(segment.base_offset, "log"), position, 8)
+        return lost <= len(expected) and there == bytes(lost) + expected[lost:]
 
     def _repeats_earlier_batch(self, segment: Segment, position: int) -> bool:
         """Whether the batch at *position* is byte for byte one that came before [DUR-63]."""
@@ -335,6 +372,11 @@ class LogRecovery:
                 segment.rewrite(position)
                 self._report.rewritten_bytes += segment.size_bytes - position
             segment.flush(indexes=True)
+
+
+def _continues(following: Segment | None, next_offset: int) -> bool:
+    """Whether the next segment begins where the records of this one end."""
+    return following is not None and following.base_offset == next_offset
 
 
 def _epoch_of_first(headers: BatchHeaders, offset: int) -> int | None:

@@ -139,6 +139,9 @@ def _remove_tree(holdings: Holdings) -> None:
                     waiting.append(f"{path}/{entry}")
                 else:
                     inner.unlink(entry)
-    for path in reversed(emptied):
-        parent.remove_directory(path)
+    for path in reversed(emptied[1:]):
+        above, _, last = path.rpartition("/")
+        with closing(Directory(f"{parent.path}/{above}", directory.environment)) as outer:
+            outer.remove_directory(last)
+    parent.remove_directory(name)
     parent.sync()

@@ -30,7 +30,13 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from segstore._core import BatchHeaders, CodecTable, Directory, SegmentContext
+    from segstore._core import (
+        AppendLane,
+        BatchHeaders,
+        CodecTable,
+        Directory,
+        SegmentContext,
+    )
     from segstore.config import LogConfig
     from segstore.log.background import Scheduler
     from segstore.log.segments import Segments
@@ -144,6 +150,17 @@ class LogTail:
         finally:  # also when something is raised behind the write: the bytes are there
             if active.size_bytes == position:
                 self.log_end = log_end
+
+    def arm(self, lane: AppendLane, leader_epoch: int) -> None:
+        """Tell the short way of an append where the log ends; nothing is left undone [D11]."""
+        active, log_end = self._active, self.log_end
+        lane.arm(
+            active,
+            log_end.message_offset,
+            log_end.relative_position_in_segment,
+            leader_epoch,
+            self._max_segment_ms,
+        )
 
     @property
     def is_poisoned(self) -> bool:

@@ -90,13 +90,17 @@ class LogTruncator(LogRetention):
 
     def _truncate_fully(self, offset: int, log_start_offset: int) -> None:
         self._begin_change()
+        goes_back = log_start_offset < self.log_start_offset
         with self._flusher.poisoned_by(FsyncFailedError):  # nothing was changed yet [DUR-30]
             is_safe = self.profile is Profile.SAFE
             lowest = min(offset, self.log_start_offset) if is_safe else offset
             self._flusher.lower_recovery_point(lowest)
-            self._places.write_log_start(log_start_offset)
+            if not goes_back:
+                self._places.write_log_start(log_start_offset)
         with self._flusher.poisoned_by(BaseException):  # memory and disk may be apart [DUR-38]
             removed = self._local_log.truncate_fully_and_start_at(offset)
+            if goes_back:  # not before the files are gone: deleted records would come back [DUR-5]
+                self._places.write_log_start(log_start_offset)
             self._epochs.clear_and_flush()
             self._producers.truncate_fully_and_start_at(offset)
             self._delete_snapshots_of(removed)

@@ -14,6 +14,7 @@ from segstore.config import MAX_INT
 from segstore.errors import (
     FsyncFailedError,
     IllegalArgumentError,
+    InvalidEpochError,
     LogReadOnlyError,
     RecordBatchTooLargeError,
     SegstoreError,
@@ -114,6 +115,25 @@ class LogWriter(SliceReader):
 
     # ---- epochs ----------------------------------------------------------------------------------
 
+    def _epoch_of(self, leader_epoch: int | None) -> int:
+        """Return the epoch to stamp; one that is too old would take newer ones away [DUR-64]."""
+        latest = self._epochs.latest_epoch
+        if leader_epoch is None:
+            return 0 if latest is None else latest
+        if leader_epoch < 0 and self.profile is Profile.SAFE:
+            raise IllegalArgumentError(
+                f"leader epoch {leader_epoch} is negative",
+                found=str(leader_epoch),
+                expected="0 or more",
+            )
+        if latest is not None and leader_epoch < latest and self.profile is Profile.SAFE:
+            raise InvalidEpochError(
+                f"leader epoch {leader_epoch} is older than {latest}, the latest of the log",
+                found=str(leader_epoch),
+                expected=f"{latest} or newer",
+            )
+        return leader_epoch
+
     def _note_epoch(self, epoch: int, start_offset: int) -> None:
         """Write the epoch's start before its first batch is acknowledged [DUR-12]."""
         with self._flusher.poisoned_by(FsyncFailedError):
@@ -152,10 +172,12 @@ class LogWriter(SliceReader):
         state = self._state
         if state is None:
             return
+        latest = self._epochs.latest_entry
         changed = LogState(
             state.contiguous_from if contiguous_from is None else contiguous_from,
-            state.epochs_ordered_from,
-            self._epochs.latest_entry,
+            # without an epoch the next one may be older than those of records below the log start
+            self.log_end_offset if latest is None else state.epochs_ordered_from,
+            latest,
         )
         write_state(self._directory, changed)
         self._state = changed
@@ -211,7 +233,11 @@ class LogWriter(SliceReader):
         self._producers.update_map_end_offset(last_offset + 1)
         if analysis is not None or offsets.replicated:
             offsets.update_first_unstable_offset()
+        self._arm_lane()
         return None
+
+    def _arm_lane(self) -> None:
+        """Let the next append go a shorter way, where there is one [D11]."""
 
     def _commit(self, analysis: ProducerAnalysis) -> None:
         """Take over what the producers did; an index that cannot be written ends writing.

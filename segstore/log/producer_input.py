@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 import segstore._core as _core
-from segstore._core import EncodedBatches, LogValidator, ValidatorMetrics
+from segstore._core import AppendLane, EncodedBatches, LogValidator, ValidatorMetrics
 from segstore.config import MAX_INT
 from segstore.errors import (
     CorruptRecordError,
@@ -97,6 +97,15 @@ class ProducerInput:
     def validator_of_checked(self, origin: AppendOrigin) -> LogValidator:
         """Return what does the same for batches that `analyse` has checked."""
         return self._checked_validators[origin]
+
+    def lane(self) -> AppendLane:
+        """Return a short way for what needs no more than these checks; it has to be armed [D11]."""
+        return AppendLane(
+            self._validator_of(origin=AppendOrigin.CLIENT, one_request=True),
+            self.validator_of_own,
+            max_segment_bytes=self._config.roll_bytes,
+            max_batch_bytes=self._config.max_message_bytes,
+        )
 
     def analyse(
         self,

@@ -137,10 +137,11 @@ class ReadOnlyLoader(LogLoader):
                 told = error.told_within(segment.path)
                 self._report.warnings.append(f"{segment.name} cannot be read to its end: {told}")
                 continue
-            if state.contiguous_from <= end < following.base_offset:
+            missing = max(end, state.contiguous_from)
+            if missing < following.base_offset:
                 last = following.base_offset - 1
                 self._report.warnings.append(
-                    f"records {end} to {last} are missing before {following.name}"
+                    f"records {missing} to {last} are missing before {following.name}"
                 )
 
     def _note_bad_end(

@@ -81,10 +81,9 @@ class SliceReader(TimestampReader):
             raise
         if visible.damage is not None and offset >= bound.message_offset:
             raise visible.damage.error()
-        upper_bound_offset = 0
-        if found is not None and visible.aborted_between is not None:
-            upper_bound_offset = local_log.upper_bound_of_fetch(metadata, found.size_bytes)
-        aborted = visible.left_out(offset, upper_bound_offset)
+        aborted, _ = visible.aborted_of_fetch(
+            local_log, offset, metadata, None if found is None else found.size_bytes
+        )
         is_incomplete = found is not None and found.first_entry_incomplete
 
         def check_not_cut(end_position: int) -> None:
@@ -92,6 +91,9 @@ class SliceReader(TimestampReader):
 
         def describe(data: bytearray, place: LogOffsetMetadata) -> FetchDataInfo:
             topic, partition = self.topic_partition
+            upper_bound_offset = 0  # of no interest without a list
+            if aborted is not None:
+                upper_bound_offset = local_log.upper_bound_of_fetch(place, len(data))
             return FetchDataInfo(
                 data,
                 place,

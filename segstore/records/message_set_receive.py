@@ -9,6 +9,7 @@ Source: Kafka's documentation, "Implementation: Log, Reads"; Kafka 0.7 ``Bounded
 
 from __future__ import annotations
 
+import io
 import os
 import struct
 import sys
@@ -239,8 +240,8 @@ def _reader_of(source: Any) -> Callable[[int], bytes | None]:
     socket = sys.modules.get("socket")  # who has one has loaded it
     if socket is not None and isinstance(source, socket.socket):
         return _patient(source.recv)
-    read = getattr(source, "read1", None) or getattr(source, "read", None)
-    if read is None:
+    read = getattr(source, "read", None)
+    if read is None or isinstance(source, io.TextIOBase):
         kind = type(source).__name__
         raise ArgumentTypeError(
             f"nothing can be received from an object of type {kind}",

@@ -165,10 +165,11 @@ class _DescriptorChannel(TransferableChannel):
                 raise SendError(f"cannot send: {error.strerror}", os_error=error.errno) from error
 
     def transfer_from(self, source: ByteSource, position: int, count: int) -> int:
-        while True:
+        while count > 0:
             sent, would_block = source.write_to(self._descriptor, position, count)
             if sent > 0 or (would_block and not self._wait()):
                 return sent
+        return 0
 
     def _wait(self) -> bool:
         """Wait for room as long as the socket's timeout says; False when it does not wait."""

@@ -36,8 +36,8 @@ class Dribble(io.BytesIO):
         super().__init__(data)
         self._piece = piece
 
-    def read1(self, size: int = -1) -> bytes:
-        return super().read1(min(size, self._piece))
+    def read(self, size: int | None = -1) -> bytes:
+        return super().read(self._piece if size is None else min(size, self._piece))
 
 
 @given(anything_like(sets), st.integers(1, 50))

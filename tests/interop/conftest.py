@@ -13,6 +13,7 @@ from tests.golden import golden_root
 from tests.interop.golden_case import (
     dumped_partitions,
     loaded_partitions,
+    served_partitions,
     whole_partitions,
 )
 
@@ -52,6 +53,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "loaded_partition" in metafunc.fixturenames:
         partitions = loaded_partitions(golden_root(metafunc.config))
         metafunc.parametrize("loaded_partition", partitions, ids=str)
+    if "served_partition" in metafunc.fixturenames:
+        partitions = served_partitions(golden_root(metafunc.config))
+        metafunc.parametrize("served_partition", partitions, ids=str)
     if "dumped_partition" in metafunc.fixturenames:
         partitions = dumped_partitions(golden_root(metafunc.config))
         metafunc.parametrize("dumped_partition", partitions, ids=str)

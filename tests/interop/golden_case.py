@@ -17,6 +17,8 @@ CLEAN_STOP = "clean shutdown"
 """``stop`` of the cases whose directories must be read exactly."""
 
 LEGACY = "legacy"
+RECOVERED = "_after_recovery"
+"""Of the folder that a restarted broker left, which wrote ``records/`` while it ran."""
 DECODERS = {
     "__consumer_offsets": ["--offsets-decoder"],
     "__transaction_state": ["--transaction-log-decoder"],
@@ -122,8 +124,13 @@ class GoldenPartition:
         """Fetch answers of the broker, those with records."""
         return [fetch for fetch in self._answers("fetches.json") if fetch["error"] == "NONE"]
 
+    @cached_property
+    def epoch_end_offsets(self) -> list[dict[str, Any]]:
+        """OffsetsForLeaderEpoch answers of the broker, those without an error."""
+        return [one for one in self._answers("epoch_end_offsets.json") if one["error"] == "NONE"]
+
     def _answers(self, name: str) -> list[dict[str, Any]]:
-        file = self.case_directory / f"records{self.suffix}" / name
+        file = self.case_directory / f"records{self.suffix.removeprefix(RECOVERED)}" / name
         return json.loads(file.read_text()).get(self.name, []) if file.exists() else []
 
     @cached_property
@@ -163,6 +170,23 @@ def whole_partitions(root: Path) -> list[GoldenPartition]:
                 for entry in sorted((directory / f"data{suffix}").iterdir())
                 if entry.is_dir() and not entry.name.endswith("-delete")
             ]
+    return partitions
+
+
+def served_partitions(root: Path) -> list[GoldenPartition]:
+    """Return the partitions under *root* whose broker answered requests, as it left them."""
+    partitions: list[GoldenPartition] = []
+    for case_file in sorted(root.glob("*/case.json")):
+        directory = case_file.parent
+        case = json.loads(case_file.read_text())
+        suffixes = [""] if case["stop"] == CLEAN_STOP else [RECOVERED]
+        suffixes += ["_continued"] if case["family"] == LEGACY else []
+        partitions += [
+            GoldenPartition(directory, entry.name, suffix)
+            for suffix in suffixes
+            for entry in sorted((directory / f"data{suffix}").iterdir())
+            if entry.is_dir() and not entry.name.endswith("-delete")
+        ]
     return partitions
 
 

@@ -21,6 +21,7 @@ SAMPLE_CASE = "plain-many-segments"
 SAMPLE_LIMIT_BYTES = 300 * 1024
 
 CHOICE = {
+    "append-script": "produce requests sent by hand, good and bad, with the broker's answers",
     "plain-many-segments": "segments of 64 KiB without compression, two partitions",
     "gzip-level9": "gzip; a level other than the default",
     "lz4": "lz4 frames",

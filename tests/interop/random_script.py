@@ -130,16 +130,19 @@ class RandomScript:
     def _append_as_follower(self) -> None:
         """Some batches with offsets and epochs of their own, as another leader wrote them."""
         self._epoch = self._latest_epoch()
-        offset = self._log.log_end_offset + self._rng.choice((0, 0, 0, 1, 7, 1000))
+        offset = self._log.log_end_offset
         data = b""
         for _ in range(self._rng.randint(1, 3)):
+            offset += self._rng.choice((0, 0, 0, 0, 0, 1, 7, 1000))
             self._epoch += self._rng.random() < 0.2
             records = self._records(self._rng.randint(1, 8))
             codec = self._rng.choice(CODECS)
             data += batch(records, base_offset=offset, epoch=self._epoch, codec=codec)
             offset += len(records)
         self._append_batch(
-            lambda: self._log.append_as_follower(segstore.MemoryRecords(data), self._epoch)
+            lambda: self._log.append_as_follower(
+                self._rng.choice((bytes, segstore.MemoryRecords))(data), self._epoch
+            )
         )
 
     def _append_batch(self, append: Callable[[], object]) -> None:
@@ -156,7 +159,7 @@ class RandomScript:
 
     def _truncate(self) -> None:
         first, end = self._log.log_start_offset, self._log.log_end_offset
-        self._log.truncate_to(max(first + 1, end - self._rng.choice((1, 5, 20, 200))))
+        self._log.truncate_to(max(first, end - self._rng.choice((1, 5, 20, 200))))
 
     def _truncate_fully(self) -> None:
         end = self._log.log_end_offset

@@ -11,6 +11,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -183,14 +184,24 @@ def test_every_look_up_by_timestamp_is_answered_as_the_broker_did(
 def test_fetches_return_the_brokers_bytes(
     golden_partition: GoldenPartition, golden_summary: GoldenSummary
 ):
-    """[RD-1, TXX-*] records/fetches.json: bytes, last stable offset, high watermark."""
+    """[RD-1, TXX-*, LOC-9] records/fetches.json: bytes, aborted list, bounds; read, and sent."""
     fetches = golden_partition.fetches
     wrong = []
-    with segstore.open(golden_partition.directory, read_only=True) as log:
+    with (
+        segstore.open(golden_partition.directory, read_only=True) as log,
+        tempfile.TemporaryFile() as sink,
+    ):
         for fetch in fetches:
-            found = log.read(fetch["fetch_offset"], fetch["max_bytes"], fetch["isolation"])
+            asked = fetch["fetch_offset"], fetch["max_bytes"], fetch["isolation"]
+            found = log.read(*asked)
+            sink.truncate(sink.seek(0))
+            assert log.slice(*asked).write_to(sink) == found.size_bytes
+            sink.seek(0)
+            assert sink.read() == found.records
+            aborted = found.aborted_transactions
             ours = {
                 "records_sha256": hashlib.sha256(found.records).hexdigest(),
+                "aborted_transactions": aborted and [list(one) for one in aborted],
                 "last_stable_offset": log.last_stable_offset,
                 "high_watermark": log.high_watermark,
             }

@@ -110,6 +110,9 @@ def check(log: segstore.UnifiedLog, oracle: Oracle) -> None:
     assert [record.offset for record in fetched] == [
         offset for offset in oracle.committed if offset < _end(fetched)
     ]
+    found = log.slice(0, 2**31 - 1, "read_committed").read()
+    assert found.records == fetched.records
+    assert found.aborted_transactions == fetched.aborted_transactions
 
 
 def build(path: Path, steps: list[tuple[int, str]], count: int, batches_per_segment: int) -> Oracle:

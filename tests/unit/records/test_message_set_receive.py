@@ -174,10 +174,15 @@ def test_a_source_that_does_not_wait():
     os.write(writing, SET[:100])
     receive = MessageSetReceive()
     assert receive.read_from(reading) == 100
-    with os.fdopen(reading, "rb", buffering=0) as file:
+    with os.fdopen(reading, "rb") as file:
+        assert receive.read_from(file) == 0
         os.write(writing, SET[100:1000])
         assert receive.read_from(file) == 900
-    os.close(writing)
+        assert receive.read_from(file.raw) == 0
+        os.write(writing, SET[1000:])
+        os.close(writing)
+        assert receive.read_from(file.raw) == len(SET) - 1000
+    assert receive.complete
 
 
 def test_sources_that_wait():
@@ -207,7 +212,7 @@ def test_sources_that_wait():
     assert receive.message_set().records.records == BATCHES
 
 
-@pytest.mark.parametrize("source", [None, "text", 1.5, object()])
+@pytest.mark.parametrize("source", [None, "text", 1.5, object(), io.StringIO("x")])
 def test_what_is_no_source(source):
     with pytest.raises(ArgumentTypeError):
         MessageSetReceive().read_from(source)

@@ -203,4 +203,5 @@ def test_a_channel_stands_for_itself(records):
     channel = TransferableChannel.of(sink)
     assert TransferableChannel.of(channel) is channel
     assert records.write_to(channel, 3, 4) == 4
+    assert records.transfer_to(TransferableChannel.of(1), 3, 0) == 0
     assert sink.getvalue() == DATA[3:7]

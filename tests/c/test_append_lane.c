@@ -1,0 +1,124 @@
+/* test_append_lane.c - what the short way of an append takes, and what it leaves to the layers [D11]. */
+#include "base/bytes.h"
+#include "segment/append_lane.h"
+#include "segment_kit.h"
+#include "test.h"
+
+enum { TIME = 1000, ROOM = 4096, EPOCH_AT = 12 };
+
+typedef struct lane_kit {
+    segment_kit log;
+    sgs_log_validator validator;
+    sgs_append_lane lane;
+    sgs_lane_append answer;
+    uint8_t batch[ROOM];
+    size_t size;
+} lane_kit;
+
+static void open_kit(lane_kit *kit)
+{
+    segment_kit_open(&kit->log);
+    REQUIRE_OK(segment_kit_segment(&kit->log, 0, true), &kit->log.err);
+    const sgs_memory memory = sgs_env_memory(kit->log.context.env);
+    sgs_log_validator_init(&kit->validator, memory, &kit->log.codecs);
+    sgs_append_lane_init(&kit->lane, memory);
+    kit->lane.max_segment_bytes = 1000;
+    kit->lane.max_batch_bytes = 500;
+    kit->lane.max_segment_ms = 50;
+    kit->lane.leader_epoch = 3;
+}
+
+static void close_kit(lane_kit *kit)
+{
+    sgs_append_lane_deinit(&kit->lane);
+    sgs_log_validator_deinit(&kit->validator);
+    segment_kit_close(&kit->log);
+}
+
+static void build(lane_kit *kit, int64_t base_offset, int32_t records, int64_t timestamp)
+{
+    kit->size = segment_kit_batch(kit->batch, ROOM, base_offset, records, timestamp, 0);
+}
+
+static bool leads(lane_kit *kit)
+{
+    EXPECT_OK(sgs_append_lane_leader(&kit->lane, kit->log.segment, &kit->validator, kit->batch, kit->size, TIME,
+                                     &kit->answer, &kit->log.err),
+              &kit->log.err);
+    return kit->answer.taken;
+}
+
+static bool follows(lane_kit *kit, int32_t epoch)
+{
+    sgs_store_be32(kit->batch + EPOCH_AT, (uint32_t)epoch);
+    EXPECT_OK(sgs_append_lane_follower(&kit->lane, kit->log.segment, kit->batch, kit->size, 3, TIME, &kit->answer,
+                                       &kit->log.err),
+              &kit->log.err);
+    return kit->answer.taken;
+}
+
+TEST(a_leaders_batch_gets_offsets_and_epoch)
+{
+    lane_kit kit;
+    open_kit(&kit);
+    kit.lane.next_offset = 7;
+    build(&kit, 0, 2, TIME);
+
+    EXPECT_TRUE(leads(&kit));
+    EXPECT_TRUE(kit.answer.first_offset == 7 && kit.answer.last_offset == 8 && kit.answer.records_count == 2);
+    EXPECT_TRUE(kit.answer.max_timestamp == TIME + 1);
+    EXPECT_TRUE(kit.lane.next_offset == 9 && kit.lane.position == (int32_t)kit.size);
+    EXPECT_TRUE(segment_kit_read_offset(&kit.log, 7) == 7);
+    EXPECT_TRUE(sgs_load_be_i64(kit.batch) == 0); /* in a copy */
+    close_kit(&kit);
+}
+
+TEST(a_followers_batches_stay_as_they_are)
+{
+    lane_kit kit;
+    open_kit(&kit);
+    build(&kit, 0, 2, TIME);
+    EXPECT_TRUE(follows(&kit, 3));
+    EXPECT_TRUE(kit.lane.next_offset == 2);
+
+    build(&kit, 3, 1, TIME); /* a gap: the state of the log changes with it */
+    EXPECT_TRUE(!follows(&kit, 3));
+    build(&kit, 1, 1, TIME);
+    EXPECT_TRUE(!follows(&kit, 3));
+    build(&kit, 2, 1, TIME);
+    EXPECT_TRUE(!follows(&kit, 2) && !follows(&kit, 4));
+    EXPECT_TRUE(sgs_log_segment_size(kit.log.segment) == kit.lane.position);
+    EXPECT_TRUE(follows(&kit, 3));
+    close_kit(&kit);
+}
+
+TEST(what_has_to_be_decided_is_not_taken)
+{
+    lane_kit kit;
+    open_kit(&kit);
+    build(&kit, 0, 1, TIME);
+    EXPECT_TRUE(leads(&kit));
+
+    kit.batch[kit.size - 1] ^= 1; /* a CRC that is wrong: the layers refuse it */
+    EXPECT_TRUE(!leads(&kit));
+    build(&kit, 0, 1, TIME);
+    --kit.size;
+    EXPECT_TRUE(!leads(&kit));
+    build(&kit, 0, 1, TIME + 51); /* the segment is old enough */
+    EXPECT_TRUE(!leads(&kit));
+    build(&kit, 0, 1, TIME);
+    kit.lane.max_segment_bytes = kit.lane.position + (int32_t)kit.size - 1;
+    EXPECT_TRUE(!leads(&kit));
+    kit.lane.max_segment_bytes = 1000;
+    kit.lane.leader_epoch = -1;
+    EXPECT_TRUE(!leads(&kit));
+    kit.lane.leader_epoch = 3;
+    --kit.lane.position; /* somebody else wrote */
+    EXPECT_TRUE(!leads(&kit));
+    ++kit.lane.position;
+    EXPECT_TRUE(sgs_log_segment_size(kit.log.segment) == kit.lane.position);
+    EXPECT_TRUE(leads(&kit));
+    close_kit(&kit);
+}
+
+TEST_MAIN()

@@ -1,0 +1,131 @@
+"""A power cut after any effect of any script: what was promised is there, in order, and no more.
+
+The log and its model run through a script on a simulated disk that remembers every effect; each
+crash point is then a disk of its own, opened and compared with what the model allows there.
+"""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.crash.crash_check import Crash, check_crash, check_found, look, possible_states
+from tests.crash.crash_model import Operation
+from tests.crash.crash_script import KINDS, Settings, run_random_script, run_script
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.crash.crash_script import Run
+
+PRELUDE = 5  # batches 0 1-2 3-5 6 7-8: some segments, all durable
+ALPHABET = (
+    Operation("append", 1),
+    Operation("append", 3),
+    Operation("flush"),
+    Operation("roll"),
+    Operation("truncate_to", 8),
+    Operation("truncate_to", 4),
+    Operation("truncate_fully_and_start_at", 2),
+    Operation("truncate_fully_and_start_at", 20),
+    Operation("delete_records", 4),
+    Operation("delete_records", 9),
+    Operation("close"),
+    Operation("kill"),
+    Operation("background"),
+    Operation("new_epoch"),
+    Operation("idempotent", 3),
+    Operation("transactional", 1),
+    Operation("commit", 1),
+    Operation("abort", 1),
+)
+FATES = ("lost", "kept", "seed", "seed", "seed", "killed")
+SCRIPTS = 20_000
+PARTS = 40
+
+
+def crashes_behind(run: Run, begin: int, seeds: int) -> Iterator[Crash]:
+    """Every crash point from *begin* on, each with the extremes and some seeds."""
+    for effects in range(begin, run.disk.effects + 1):
+        yield Crash(effects, "lost")
+        yield Crash(effects, "kept")
+        for seed in range(seeds):
+            yield Crash(effects, "seed", effects * 1000 + seed)
+
+
+def check(run: Run, crash: Crash, *, thoroughly: bool, script: object) -> None:
+    """Say which script and crash it was that failed."""
+    try:
+        check_crash(run, crash, thoroughly=thoroughly)
+    except Exception as error:
+        operations = " ".join(str(step.operation) for step in run.steps)
+        msg = f"script {script}: {operations}\n{run.settings}\n{crash}: {error!r}"
+        raise AssertionError(msg) from error
+
+
+def test_a_new_log_survives_a_crash_at_any_point():
+    """[DUR-11] From the first effect of the first open on."""
+    run = run_script([Operation("append", 2), Operation("close")], Settings())
+    for crash in crashes_behind(run, 0, 10):
+        check(run, crash, thoroughly=True, script="new log")
+
+
+@pytest.mark.parametrize("durability", ["none", "sync"])
+@pytest.mark.parametrize("first", ALPHABET, ids=str)
+def test_every_script_of_two_operations(
+    first: Operation, durability: str, few_or_many: Callable[[int, int], int]
+):
+    """[DUR-1, DUR-2, DUR-5, DUR-112] Every crash point of every script."""
+    settings = Settings(durability)
+    prelude = run_script([], settings, prelude=PRELUDE).disk.effects
+    for number, second in enumerate(ALPHABET):
+        run = run_script([first, second], settings, prelude=PRELUDE)
+        for crash in crashes_behind(run, prelude, few_or_many(1, 3)):
+            thoroughly = (crash.effects + number) % few_or_many(7, 3) == 0
+            check(run, crash, thoroughly=thoroughly, script=(first, second))
+
+
+def check_random_script(seed: int, crashes: int) -> None:
+    run = run_random_script(seed)
+    choice = random.Random(seed)
+    for number in range(crashes):
+        crash = Crash(
+            choice.randint(0, run.disk.effects), choice.choice(FATES), choice.getrandbits(32)
+        )
+        check(run, crash, thoroughly=number == 0, script=seed)
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+def test_random_scripts(part: int, few_or_many: Callable[[int, int], int]):
+    """[DUR-1, DUR-2, DUR-5, DUR-56] 20,000 scripts in CI, some hundreds at home."""
+    scripts = few_or_many(SCRIPTS // 50, SCRIPTS) // PARTS
+    for seed in range(part * scripts, (part + 1) * scripts):
+        check_random_script(seed, crashes=3)
+
+
+def test_a_model_that_promises_less_or_more_would_be_noticed():
+    """The check itself: a log with a batch too few, one too many, or another one, is refused."""
+    run = run_script([Operation("append", 1), Operation("flush")], Settings(), prelude=PRELUDE)
+    end = run.disk.effects
+    states = possible_states(run, end)
+    found = look(Crash(end, "kept").image(run.disk), run.settings).found
+    check_found(found, states)
+    *others, last = found.batches
+    wrong = [
+        found._replace(batches=tuple(others), log_end=last.base_offset),
+        found._replace(batches=(*found.batches, last)),
+        found._replace(batches=(*others, last._replace(content=last.content[:-1] + b"!"))),
+        found._replace(batches=(*others[1:], last)),
+        found._replace(log_start=1),
+        found._replace(log_end=found.log_end + 1),
+    ]
+    for each in wrong:
+        with pytest.raises(AssertionError, match="possible"):
+            check_found(each, states)
+
+
+def test_the_alphabet_has_every_operation():
+    """[DUR-112] And the random scripts draw no other."""
+    assert {operation.kind for operation in ALPHABET} == set(KINDS)
