@@ -205,7 +205,7 @@ static int may_not_replace(const sgs_sim_disk *disk, const place *source, const 
 sgs_status sgs_sim_rename(const sgs_env *env, int directory_fd, const char *from, const char *to, sgs_error *err)
 {
     sgs_sim_disk *disk = sgs_sim_of(env);
-    place source, target;
+    place source = { .directory = SGS_SIM_ROOT }, target = { .directory = SGS_SIM_ROOT };
     sgs_sim_effect effect = { .kind = SGS_SIM_MOVE, .call = SGS_SIM_rename };
     sgs_status status = sgs_sim_enter_effect(disk, SGS_SIM_rename, from, err);
     if (status != SGS_OK)

@@ -92,6 +92,11 @@ class Flusher:
 
     # ---- the append path -------------------------------------------------------------------------
 
+    @property
+    def durable_offset(self) -> int:
+        """Below it everything is on stable storage [DUR-4]."""
+        return self.durable.message_offset
+
     def check_window(self) -> None:
         """Refuse an append when the timed sync is twice as late as was promised [DUR-14].
 

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
+from segstore._core import DataFile
 from segstore.errors import LogNotFoundError
 from segstore.log.flusher import Flusher
+from segstore.log.partition_directory import file_name
+from segstore.log.snapshot_file import SNAPSHOT_FILE_SUFFIX
 
 if TYPE_CHECKING:
     from segstore.log.segment import Segment
@@ -17,6 +21,11 @@ class KafkaFlusher(Flusher):
 
     A broker's log manager writes it down, for all logs together.
     """
+
+    @property
+    def durable_offset(self) -> int:
+        """Without its place, which would take a look into the segment."""
+        return min(self.recovery_point, self._local_log.log_end.message_offset)
 
     @property
     def durable(self) -> LogOffsetMetadata:
@@ -68,7 +77,10 @@ class KafkaFlusher(Flusher):
         return self.recovery_point
 
     def segment_was_sealed(self, segment: Segment) -> None:
-        """Flush up to the new segment, later: Kafka's task ``flush-log`` [ROL-1]."""
+        """Flush up to the new segment, later: Kafka's task ``flush-log`` [ROL-1].
+
+        First the producer snapshot of the roll: without it, nothing [ROL-2].
+        """
         following = self._local_log.segments.higher_segment(segment.base_offset)
         base_offset = self._local_log.log_end.message_offset
         if following is not None:
@@ -76,9 +88,15 @@ class KafkaFlusher(Flusher):
 
         def flush_log() -> None:
             with self._telling_of_failures("flush after a roll"):
+                self._sync_snapshot(base_offset)
                 self.flush_up_to(base_offset, inclusive=False)
 
         self._background.submit(flush_log)
+
+    def _sync_snapshot(self, offset: int) -> None:
+        name = file_name(offset, SNAPSHOT_FILE_SUFFIX)
+        with suppress(LogNotFoundError), DataFile(self._local_log.directory, name) as file:
+            file.sync()
 
     def _sync_segment(self, segment: Segment, *, indexes: bool) -> None:
         try:

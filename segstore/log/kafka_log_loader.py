@@ -92,8 +92,9 @@ class KafkaLogLoader:
         self._codecs = codecs
         self._new_producer_state = new_producer_state
         self._now_ms = now_ms
+        self._places = places
         found = places.read()
-        self._was_clean = found.parent_is_clean
+        self._was_clean = found.parent_is_clean or found.own_marker is not None
         self._log_start_offset = found.log_start_offset
         self._recovery_point = found.recovery_point or 0
         self._segments: dict[int, Segment] = {}
@@ -120,6 +121,7 @@ class KafkaLogLoader:
             raise
 
     def _load(self) -> LoadedLog:
+        self._places.remove_clean_markers()
         SwapFiles(self._directory, self._context, self._report).sort_out()
         self._report.clean = self._was_clean
         self._retry_on_offset_overflow(self._load_segment_files)

@@ -331,7 +331,7 @@ class LogAppender(LaneAppender):
             self.log_start_offset,
             count,
             size,
-            flusher.durable.message_offset,
+            flusher.durable_offset,
         )
 
     def _begin_append(self) -> None:

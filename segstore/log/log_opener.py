@@ -17,17 +17,15 @@ from segstore.log.kafka_log_loader import KafkaLogLoader
 from segstore.log.log_loader import LogLoader
 from segstore.log.log_places import LogPlaces
 from segstore.log.partition_lock import PartitionLock
+from segstore.log.partition_metadata_file import PartitionMetadataFile, inconsistent_topic_id
 from segstore.log.partition_path import (
     absolute_path,
     check_file_system,
     open_parent_directory,
     open_partition_directory,
 )
+from segstore.log.producer_recovery import recover_producers
 from segstore.log.producer_state_manager import ProducerStateManager
-from segstore.log.producer_state_rebuild import (
-    rebuild_producer_state,
-    rebuild_transaction_indexes,
-)
 from segstore.log.profile import Profile
 from segstore.log.read_only_loader import ReadOnlyLoader
 from segstore.log.recovery_report import RecoveryReport
@@ -40,8 +38,6 @@ from segstore.records.record_builder import codec_of
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable
-
-    from segstore.log.loaded_log import LoadedLog
 
 
 def open(  # noqa: PLR0913 - the front door
@@ -195,7 +191,10 @@ def open_partition(
         require_codec(codec_of(config))
     environment = surroundings.environment
     directory, topic_partition = open_partition_directory(
-        full_path, read_only=read_only, environment=environment
+        full_path,
+        read_only=read_only,
+        environment=environment,
+        live_only=options.profile is Profile.SAFE,
     )
     holdings = Holdings(directory)
     try:
@@ -243,7 +242,7 @@ def open_partition(
             ).load()
         else:
             loaded = LogLoader(*arguments).load()
-            producers = load_producers(loaded, new_producers, codecs, directory, report)
+            producers = recover_producers(loaded, new_producers, codecs, directory, report)
             loaded = loaded._replace(producer_state=producers)
         loaded = loaded._replace(topic_id=_topic_id(directory, options, report))
         log = UnifiedLog(places, loaded, context, codecs, options, report, holdings, surroundings)
@@ -254,54 +253,24 @@ def open_partition(
     return log
 
 
-def load_producers(
-    loaded: LoadedLog,
-    new_producers: Callable[[], ProducerStateManager],
-    codecs: _core.CodecTable,
-    directory: _core.Directory,
-    report: RecoveryReport,
-) -> ProducerStateManager:
-    """Bring the producer state to the log end, and make the transaction indexes anew on the way.
-
-    Those of the segments that were recovered [LDR-9, LDR-16, DUR-52].
-    """
-    recovered = [one for one in loaded.segments if one.base_offset in loaded.recovered]
-    if recovered:  # its state knows also what lies below the log start: it is not the log's
-        rebuild_transaction_indexes(
-            new_producers(),
-            loaded.segments,
-            recovered,
-            codecs,
-            directory,
-            log_start_offset=loaded.log_start_offset,
-            now_ms=directory.wall_clock_ms(),
-        )
-    producers = new_producers()
-    producers.remove_stray_snapshots(loaded.segments.base_offsets)
-    rebuild_producer_state(
-        producers,
-        loaded.segments,
-        codecs,
-        log_start_offset=loaded.log_start_offset,
-        last_offset=loaded.log_end.message_offset,
-        now_ms=directory.wall_clock_ms(),
-        from_clean_shutdown=report.clean,
-    )
-    report.warnings += [str(error) for error in producers.refused_snapshots]
-    return producers
-
-
 def _topic_id(
     directory: _core.Directory, options: OpenOptions, report: RecoveryReport
 ) -> uuid.UUID | None:
-    """Read ``partition.metadata``; one that cannot be read is a warning, or Kafka's failure."""
+    """Read ``partition.metadata``; one that cannot be read is a warning, or Kafka's failure.
+
+    The id of another topic than was asked for is an error [UNI-5].
+    """
+    expected = options.topic_id
     try:
-        return read_topic_id(directory)
+        found = read_topic_id(directory)
     except CorruptCheckpointError as error:
-        if options.profile is Profile.KAFKA or options.topic_id is not None:
+        if options.profile is Profile.KAFKA or expected is not None:
             raise
         report.warnings.append(str(error))
         return None
+    if expected is not None and found not in {None, expected}:
+        raise inconsistent_topic_id(PartitionMetadataFile(directory).path, found, expected)
+    return found
 
 
 def _codecs_for(options: OpenOptions) -> _core.CodecTable:

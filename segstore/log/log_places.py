@@ -185,11 +185,6 @@ class LogPlaces:
         if self._home is not None:
             write_offset(self._home, RECOVERY_POINT_CHECKPOINT, self.topic_partition, offset)
 
-    @property
-    def takes_marks(self) -> bool:
-        """Whether a clean stop is written down at all."""
-        return self._home is not None
-
     def mark_clean(self, log_start_offset: int, marker: CleanShutdownMarker) -> None:
         """Write the checkpoints, merge them into the log directory's, then the marker, last.
 

@@ -220,6 +220,10 @@ class LogTail:
         is_same = sealed.base_offset == base_offset
         if is_same and sealed.size_bytes > 0:
             raise IllegalStateError(f"the segment at {base_offset} has data", file=sealed.name)
+        if base_offset < sealed.base_offset:  # of a directory that a broker deletes [LDR-8]
+            raise IllegalStateError(
+                f"a segment at {base_offset} would lie before the active one", file=sealed.name
+            )
         if not is_same:
             self._check_is_free(base_offset)
         self._rolling_to = base_offset

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING
 
 import segstore._core as _core
@@ -34,6 +35,9 @@ from segstore.log.partition_directory import (
 if TYPE_CHECKING:
     from segstore.types import TopicPartition
 
+_IS_OURS = re.compile(r"[0-9]{20}\.(?:quarantine-.*|snapshot\.tmp)", re.ASCII | re.DOTALL)
+"""What recovery set aside, and a snapshot that was not finished."""
+
 OWN_FILES = TEMPORARY_FILES | {
     CLEAN_SHUTDOWN_MARKER,
     LEADER_EPOCH_CHECKPOINT,
@@ -58,9 +62,16 @@ def absolute_path(path: str | os.PathLike[str]) -> str:
 
 
 def open_partition_directory(
-    path: str, *, read_only: bool, environment: _core.Environment | None = None
+    path: str,
+    *,
+    read_only: bool,
+    environment: _core.Environment | None = None,
+    live_only: bool = True,
 ) -> tuple[_core.Directory, TopicPartition]:
-    """Open the partition's directory, or make it; say what is wrong with it otherwise."""
+    """Open the partition's directory, or make it; say what is wrong with it otherwise.
+
+    A broker opens for writing also what it has begun to delete or to move: *live_only* is false.
+    """
     name = os.path.basename(path)  # noqa: PTH119 - the path as it was given
     try:
         directory = _core.Directory(path, environment)
@@ -83,7 +94,8 @@ def open_partition_directory(
         topic_partition = _parse_name(name, path, names)
         if not read_only:
             _check_may_become_a_log(path, names)
-            _check_is_live(name, path)
+            if live_only:
+                _check_is_live(name, path)
     except BaseException:
         directory.close()
         raise
@@ -113,7 +125,7 @@ def _check_may_become_a_log(path: str, names: list[str]) -> None:
         return
     ours = {file.name for file in segment_files(names)}
     foreign = [name for name in names if name not in ours and name not in OWN_FILES]
-    foreign = [name for name in foreign if ".quarantine-" not in name]
+    foreign = [name for name in foreign if not _IS_OURS.fullmatch(name)]
     if foreign:
         raise NotALogError(
             f"the directory holds no .log file, but {_some(foreign)}: it is no partition of a log",

@@ -14,7 +14,13 @@ from typing import TYPE_CHECKING, Final
 
 import segstore._core as _core
 from segstore.config import MAX_LONG, LogConfig
-from segstore.errors import DiskFullError, FsyncFailedError, IllegalStateError, ResourceError
+from segstore.errors import (
+    DiskFullError,
+    FsyncFailedError,
+    IllegalStateError,
+    ResourceError,
+    SegstoreError,
+)
 from segstore.log.arguments import callback, instance, integer
 from segstore.log.checkpoints import CleanShutdownMarker
 from segstore.log.flusher import Flusher
@@ -141,7 +147,11 @@ class UnifiedLog(LogRemoval):
         self._partition_metadata = PartitionMetadataFile(self._directory)
         self._topic_id = loaded.topic_id
         if options.topic_id is not None:
-            self._take_topic_id(options.topic_id)
+            try:
+                self._take_topic_id(options.topic_id)
+            except SegstoreError:
+                self._is_closed = True  # it was never open to anybody
+                raise
         for one in loaded.awaiting_deletion:
             unlink = one.delete_files if isinstance(one, Segment) else one.delete_if_exists
             self._local_log.unlink_later(unlink)
@@ -397,10 +407,7 @@ class UnifiedLog(LogRemoval):
             active.on_become_inactive()
             active.flush(indexes=True)
         self._take_last_snapshot()
-        if not self._places.takes_marks:
-            local_log.close(unlink=is_safe)
-            return
-        data_end, _ = active.read_next_offset()
+        data_end = active.read_next_offset()[0] if is_safe else self.log_end_offset
         size = active.size_bytes
         sizes = local_log.segments.size_in_bytes
         local_log.close(unlink=is_safe)

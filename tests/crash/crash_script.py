@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
 import os
@@ -18,6 +19,7 @@ from segstore._core import (
     encode_end_transaction_marker,
     encode_records,
 )
+from segstore.errors import SegstoreError
 from segstore.log.log_opener import open_options, open_partition
 from segstore.log.surroundings import Surroundings
 from segstore.records.compression import codec_table
@@ -66,8 +68,10 @@ class ManualScheduler:
         if not self._is_closed:
             heapq.heappush(self._tasks, (delay_seconds, next(self._numbers), task))
 
-    def repeat(self, method: Callable[[], None], seconds: float) -> None:
-        raise NotImplementedError  # only the mode seconds=S does
+    def repeat(
+        self, method: Callable[[], None], seconds: float, *, first_seconds: float | None = None
+    ) -> None:
+        """Scripts end before any of it is due: producers expire after a day."""
 
     def wait_until_idle(self, _timeout: float = 10.0) -> bool:
         return True
@@ -304,6 +308,11 @@ class ScriptRunner:
         assert log.durable_offset <= state.log_end
         return state.promise(min(log.durable_offset, state.log_end))
 
+    def abandon(self) -> None:
+        """Let go of a log that failed."""
+        with contextlib.suppress(SegstoreError):
+            self._log.close_quietly()
+
     def finish(self) -> Run:
         """End the script without closing the log: what follows is for the crashes."""
         self._log.close_quietly()
@@ -349,10 +358,9 @@ def random_operation(choice: random.Random, state: State) -> Operation:
     return Operation(kind)
 
 
-def run_random_script(seed: int, most: int = 8) -> Run:
-    """Run a script that is drawn from *seed*."""
-    choice = random.Random(seed)
-    settings = Settings(
+def random_settings(choice: random.Random) -> Settings:
+    """Draw how a log is opened: small segments and indexes, so that they end often."""
+    return Settings(
         durability=choice.choice(("none", "none", "sync", "messages=3")),
         segment_bytes=choice.choice((400, 800, 100_000)),
         index_bytes=choice.choice((24, 4096)),
@@ -360,7 +368,12 @@ def run_random_script(seed: int, most: int = 8) -> Run:
         preallocate=choice.random() < 0.2,
         in_log_directory=choice.random() < 0.3,
     )
-    runner = ScriptRunner(settings, seed)
+
+
+def run_random_script(seed: int, most: int = 8) -> Run:
+    """Run a script that is drawn from *seed*."""
+    choice = random.Random(seed)
+    runner = ScriptRunner(random_settings(choice), seed)
     for _ in range(choice.randint(2, most)):
         runner.do(random_operation(choice, runner.state))
     return runner.finish()

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 from typing import TYPE_CHECKING, Any, Final
 
 import segstore
-from segstore.errors import RecordBatchTooLargeError
+from segstore._core import encode_end_transaction_marker, wall_clock_ms
+from segstore.errors import OutOfOrderSequenceError, RecordBatchTooLargeError
 from segstore.log.checkpoints import RECOVERY_POINT_CHECKPOINT, parse_offset_checkpoint
-from tests.log_kit import TIME, batch
+from segstore.types import AppendOrigin
+from tests.log_kit import batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,6 +21,9 @@ if TYPE_CHECKING:
 
 CODECS: Final = (0, 0, 1, 2, 3, 4)
 ENDINGS: Final = ("closed", "killed", "torn", "followed by rubbish")
+
+AN_HOUR_MS: Final = 3600 * 1000
+FIRST_TRANSACTIONAL_ID: Final = 20
 
 KAFKA_KEYS: Final = {
     "internal_segment_bytes": "internal.segment.bytes",
@@ -55,7 +61,8 @@ class RandomScript:
         # Kafka's recovery fails at a full index [LDR-24]: none is where it has something to do.
         self.settings["segment_index_bytes"] = pick((64, 1024, 4096)) if self.is_clean else 4096
         self._epoch = 0
-        self._time = TIME
+        self._time = wall_clock_ms() - AN_HOUR_MS  # Kafka forgets producers of another day
+        self._sent: dict[int, bytes] = {}
         self._log: UnifiedLog
 
     @property
@@ -100,6 +107,8 @@ class RandomScript:
             self._append: 8,
             self._append_as_leader: 8,
             self._append_as_follower: 5,
+            self._append_of_producer: 8,
+            self._end_transaction: 4,
             self._roll: 2,
             self._flush: 1,
             self._truncate: 2,
@@ -143,6 +152,46 @@ class RandomScript:
             lambda: self._log.append_as_follower(
                 self._rng.choice((bytes, segstore.MemoryRecords))(data), self._epoch
             )
+        )
+
+    def _append_of_producer(self) -> None:
+        """The next batch of a producer, at times one that it sent before."""
+        producer_id = self._rng.choice((10, 11, 20, 21, 22))
+        data = self._sent.get(producer_id, b"")
+        if not data or self._rng.random() < 0.9:
+            entry = self._log._producers.last_entry(producer_id)
+            is_known = entry is not None and not entry.is_empty
+            data = batch(
+                self._records(self._rng.randint(1, 6)),
+                codec=self._rng.choice(CODECS),
+                producer_id=producer_id,
+                producer_epoch=0 if entry is None else entry.producer_epoch,
+                base_sequence=entry.last_seq + 1 if entry is not None and is_known else 0,
+                transactional=producer_id >= FIRST_TRANSACTIONAL_ID,
+            )
+        self._sent[producer_id] = data
+        with contextlib.suppress(OutOfOrderSequenceError):  # sent before what is known of it
+            self._append_batch(lambda: self._log.append_as_leader(data, self._latest_epoch()))
+
+    def _end_transaction(self) -> None:
+        """A marker, for one that is open or not."""
+        producer_id = self._rng.choice((20, 21, 22))
+        entry = self._log._producers.last_entry(producer_id)
+        self._time += 1
+        marker = encode_end_transaction_marker(
+            0,
+            self._time,
+            self._latest_epoch(),
+            producer_id,
+            0 if entry is None else entry.producer_epoch,
+            commit=self._rng.random() < 0.5,
+            coordinator_epoch=1,
+        )
+        self._log.append_as_leader(
+            segstore.MemoryRecords(marker),
+            self._latest_epoch(),
+            origin=AppendOrigin.COORDINATOR,
+            transaction_version=1,
         )
 
     def _append_batch(self, append: Callable[[], object]) -> None:

@@ -17,7 +17,11 @@ OURS: dict[str, tuple[type[Exception], ...]] = {
     "IndexOffsetOverflowException": (errors.IndexOffsetOverflowError,),
     "InvalidOffsetException": (errors.InvalidOffsetError,),
     "InvalidRecordException": (errors.InvalidRecordError,),
-    "IllegalArgumentException": (errors.IllegalArgumentError, errors.UnsupportedFormatError),
+    "IllegalArgumentException": (
+        errors.CorruptCheckpointError,  # a topic id that is no base64
+        errors.IllegalArgumentError,
+        errors.UnsupportedFormatError,
+    ),
     "IllegalStateException": (errors.IllegalStateError,),
     "KafkaStorageException": (errors.CorruptCheckpointError,),
     "NumberFormatException": (errors.CorruptCheckpointError, errors.IllegalArgumentError),
@@ -34,6 +38,8 @@ OURS: dict[str, tuple[type[Exception], ...]] = {
     "OffsetOutOfRangeException": (errors.OffsetOutOfRangeError,),
     "RecordValidationException": (errors.InvalidRecordError, errors.InvalidTimestampError),
     "KafkaException": (
+        errors.AlreadyExistsError,
+        errors.IllegalStateError,
         errors.CodecError,
         errors.IllegalArgumentError,
         errors.UnsupportedFormatError,
@@ -46,6 +52,7 @@ CARELESS = {
     "BufferUnderflowException",
     "IndexOutOfBoundsException",
     "NegativeArraySizeException",
+    "NoSuchElementException",
     "NullPointerException",
     "OutOfMemoryError",
     "SnappyError",

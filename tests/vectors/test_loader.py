@@ -1,4 +1,4 @@
-"""Damaged directories, and what Kafka's loader made of them [LDR-*, T-10]."""
+"""Damaged directories: what Kafka's loader made of them, and the log that comes of it [LDR-*]."""
 
 from __future__ import annotations
 
@@ -6,67 +6,50 @@ import base64
 import uuid
 from typing import TYPE_CHECKING, Any
 
-from segstore._core import Directory
+from segstore._core import Environment
+from segstore.config import LogConfig
 from segstore.errors import SegstoreError
-from segstore.log.partition_metadata_file import PartitionMetadataFile, inconsistent_topic_id
+from segstore.log.log_opener import open_options, open_partition
+from segstore.log.log_places import FoundState
+from segstore.log.surroundings import Surroundings
 from tests.directory_files import check_files, expected_files, files_of, write_files
-from tests.kafka_loading import (
-    Settings,
-    close_quietly,
-    is_of_later_release,
-    load_as_kafka,
-)
-from tests.vectors.kafka_errors import expected_classes
+from tests.kafka_loading import is_of_later_release
+from tests.log_scheduler import HeldScheduler
+from tests.vectors.kafka_errors import check_refusal, expected_classes
 from tests.vectors.producer_description import describe_producers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from segstore.log.loaded_log import LoadedLog
     from segstore.log.segment import Segment
+    from segstore.log.unified_log import UnifiedLog
     from tests.vectors.vector_files import Case, Cases
 
 VERSION_ROW = "transaction index version"
+APPEND_EPOCH = 50
 
 
-def load(case: Case, folder: Path) -> LoadedLog:
-    """Load as Kafka's ``UnifiedLog.create`` does, the topic's id included."""
+def open_as_kafka(case: Case, folder: Path, scheduler: HeldScheduler) -> UnifiedLog:
+    """Open as Kafka's ``UnifiedLog.create`` was called."""
     config = case["config"]
-    settings = config["log_config"]
-    loaded = load_as_kafka(
-        folder,
-        clean=case["clean_shutdown"],
-        log_start_offset=case["log_start_offset"],
-        recovery_point=case["recovery_point"],
-        settings=Settings(
-            index_interval_bytes=int(settings["index.interval.bytes"]),
-            segment_index_bytes=int(settings["segment.index.bytes"]),
-            segment_bytes=int(settings["internal.segment.bytes"]),
-            preallocate=settings.get("preallocate") == "true",
-            producer_id_expiration_ms=config["producer_id_expiration_ms"],
-        ),
-        now_ms=case["time_at_open"],
+    text = config["topic_id"]
+    options = open_options(
+        durability="none",
+        recovery="kafka",
+        config=LogConfig.from_properties(config["log_config"]),
+        topic_id=None if text is None else uuid.UUID(bytes=base64.urlsafe_b64decode(f"{text}==")),
     )
-    try:
-        note_topic_id(PartitionMetadataFile(Directory(str(folder))), config["topic_id"])
-    except SegstoreError:
-        close_quietly(loaded)
-        raise
-    return loaded
-
-
-def note_topic_id(file: PartitionMetadataFile, text: str | None) -> None:
-    """[UNI-5] What opening does with the id of its caller."""
-    topic_id = None if text is None else uuid.UUID(bytes=base64.urlsafe_b64decode(f"{text}=="))
-    if file.exists:
-        found = file.read()
-        assert found is not None
-        if topic_id not in {None, found}:
-            raise inconsistent_topic_id(file.path, found, topic_id)
-    elif topic_id is not None:
-        file.record(topic_id)
-        file.maybe_flush()
+    surroundings = Surroundings(
+        found=FoundState(
+            case["log_start_offset"], case["recovery_point"], case["clean_shutdown"], None
+        ),
+        environment=Environment.with_wall_clock(case["time_at_open"]),
+        background=scheduler,
+    )
+    log = open_partition(folder, options, surroundings)
+    scheduler.run_due()
+    return log
 
 
 def describe_segment(segment: Segment) -> dict[str, Any]:
@@ -85,51 +68,81 @@ def describe_segment(segment: Segment) -> dict[str, Any]:
     }
 
 
-def describe(loaded: LoadedLog) -> dict[str, Any]:
-    state = loaded.producer_state
-    assert state is not None
-    start = loaded.log_start_offset
+def describe(log: UnifiedLog) -> dict[str, Any]:
+    """What the vectors say of a log."""
+    producers = log._producers
     return {
-        "log_start_offset": start,
-        "log_end_offset": loaded.log_end.message_offset,
-        "recovery_point": max(loaded.recovery_point, start),  # [UNI-3]
-        "size": loaded.segments.size_in_bytes,
-        "segments": [describe_segment(segment) for segment in loaded.segments],
-        "leader_epochs": [list(entry) for entry in loaded.epochs.entries],
-        "producers": describe_producers(state.active_producers.values()),
-        "producer_state_end_offset": state.map_end_offset,
-        "oldest_snapshot_offset": state.oldest_snapshot_offset,
-        "latest_snapshot_offset": state.latest_snapshot_offset,
+        "log_start_offset": log.log_start_offset,
+        "log_end_offset": log.log_end_offset,
+        "high_watermark": log.high_watermark,
+        "last_stable_offset": log.last_stable_offset,
+        "first_unstable_offset": log._offsets.first_unstable_offset,
+        "recovery_point": log.recovery_point,
+        "size": log._local_log.segments.size_in_bytes,
+        "segments": [describe_segment(segment) for segment in log.segments()],
+        "leader_epochs": [list(entry) for entry in log._epochs.entries],
+        "producers": describe_producers(producers.active_producers.values()),
+        "producer_state_end_offset": producers.map_end_offset,
+        "oldest_snapshot_offset": producers.oldest_snapshot_offset,
+        "latest_snapshot_offset": producers.latest_snapshot_offset,
     }
+
+
+def append(case: Case, log: UnifiedLog) -> None:
+    """Append one batch: the log works, or fails as Kafka's."""
+    batch, expected = base64.b64decode(case["append"]), case["append_result"]
+    if "error" in expected:
+        check_refusal(expected["error"], lambda: log.append_as_leader(batch, APPEND_EPOCH))
+        return
+    info = log.append_as_leader(batch, APPEND_EPOCH)
+    found = {
+        "first_offset": info.base_offset,
+        "last_offset": info.last_offset,
+        "max_timestamp": info.max_timestamp,
+        "log_append_time": info.log_append_time,
+        "log_start_offset": info.log_start_offset,
+        "num_messages": info.records_count,
+        "valid_bytes": info.size_bytes,
+    }
+    assert found == {key: expected[key] for key in found}
 
 
 def check(case: Case, folder: Path) -> bool:
     """Compare one case; False when we follow 4.4.0 in it."""
     write_files(folder, case["input_files"])
     before = files_of(folder)
+    scheduler = HeldScheduler()
     try:
-        loaded = load(case, folder)
+        log = open_as_kafka(case, folder, scheduler)
     except SegstoreError as error:
-        if "error" not in case and is_of_later_release(error):
+        kafkas = expected_classes(case["error"]) if "error" in case else ()
+        if not isinstance(error, kafkas) and is_of_later_release(error):
             return False
-        if "error" not in case or not isinstance(error, expected_classes(case["error"])):
+        if not isinstance(error, kafkas):
             raise
-    else:
-        assert "error" not in case, f"Kafka fails: {case['error']}"
-        state = describe(loaded)
-        close_quietly(loaded)
-        expected = {key: case["state"][key] for key in state}
-        assert state == expected | {
-            "producers": sorted(expected["producers"], key=lambda one: one["producer_id"])
-        }
-    check_files(files_of(folder), expected_files(case["files"], before))
+        check_files(files_of(folder), expected_files(case["files"], before))
+        return True
+    assert "error" not in case, f"Kafka fails: {case['error']}"
+    try:
+        state, expected = describe(log), case["state"]
+        expected["producers"].sort(key=lambda producer: producer["producer_id"])
+        assert state == {key: expected[key] for key in state}
+        loaded = expected_files(case["files"], before)
+        check_files(files_of(folder), loaded)
+        append(case, log)
+        scheduler.run_due()
+        assert case["close_error"] is None
+    finally:
+        log.close()
+    check_files(files_of(folder), expected_files(case["files_after_close"], loaded))
     return True
 
 
-def test_loader(vectors: Callable[[str], Cases], tmp_path: Path):
+def test_loader(vectors: Callable[..., Cases], tmp_path: Path):
     """[LDR-1..LDR-34, T-10, SEG-40..SEG-43, PSM-55..PSM-74, LOC-25, LOC-26] With Kafka's profile.
 
-    State and files after loading, or the error and the files that it leaves.
+    State and files after loading, one append, and the files of a clean close; or the error and the
+    files that it leaves.
     """
     cases = vectors("loader")
 

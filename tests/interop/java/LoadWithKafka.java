@@ -93,7 +93,6 @@ public class LoadWithKafka {
         for (EpochEntry entry : epochs.epochEntries())
             entries.addArray().add(entry.epoch()).add(entry.startOffset());
         tellProducers(log, answer.putArray("producers"));
-        answer.put("last_stable_offset", log.lastStableOffset());
         answer.put("records_sha256", digestOfRecords(log));
         log.close();
         scheduler.runWhatIsDue();
