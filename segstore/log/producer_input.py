@@ -195,12 +195,14 @@ def check_follows_log_end(analysis: AppendAnalysis, log_end_offset: int) -> None
     """Refuse kept offsets below the log end [APP-9]."""
     first = analysis.first_offset
     if first < log_end_offset:
-        raise UnexpectedAppendOffsetError(
+        error = UnexpectedAppendOffsetError(
             f"offsets {first} to {analysis.last_offset} were appended to a log that ends"
             f" at {log_end_offset}",
             found=str(first),
             expected=f"{log_end_offset} or more",
         )
+        error.first_offset, error.last_offset = first, analysis.last_offset
+        raise error
 
 
 def check_offsets_ascend(headers: BatchHeaders) -> None:

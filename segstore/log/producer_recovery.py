@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segstore.errors import CorruptLogError, CorruptRecordError
+from segstore.errors import CorruptLogError, CorruptRecordError, InvalidTxnStateError
 from segstore.log.producer_state_rebuild import (
     rebuild_producer_state,
     rebuild_transaction_indexes,
@@ -36,7 +36,8 @@ def recover_producers(
     Raises
     ------
     CorruptLogError
-        A batch that would have to be read is damaged; snapshots that tell the same are lost.
+        A batch that would have to be read is damaged, or follows from none before it; snapshots
+        that tell the same are lost.
     """
     now_ms = directory.wall_clock_ms()
     recovered = [one for one in loaded.segments if one.base_offset in loaded.recovered]
@@ -62,7 +63,7 @@ def recover_producers(
             now_ms=now_ms,
             from_clean_shutdown=False,
         )
-    except CorruptRecordError as error:
+    except (CorruptRecordError, InvalidTxnStateError) as error:  # or its transactions have holes
         raise CorruptLogError(
             f"{error.message}; no producer snapshot spares a look at it. read_only=True opens the"
             " log as it is",
