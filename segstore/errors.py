@@ -231,7 +231,16 @@ class RecordBatchTooLargeError(SegstoreError, ValueError):
 
 
 class UnexpectedAppendOffsetError(SegstoreError, ValueError):
-    """Kept offsets lie below the log end offset (Kafka ``UnexpectedAppendOffsetException``)."""
+    """Kept offsets lie below the log end offset (Kafka ``UnexpectedAppendOffsetException``).
+
+    Attributes
+    ----------
+    first_offset, last_offset : int
+        Of what was to be appended.
+    """
+
+    first_offset: int = -1
+    last_offset: int = -1
 
 
 class InvalidEpochError(SegstoreError, ValueError):
