@@ -24,6 +24,7 @@ from segstore.log.checkpoints import (
     RECOVERY_POINT_CHECKPOINT,
     LogState,
 )
+from segstore.log.deleted_records import count_deleted, remove_deleted
 from segstore.log.epoch_changes import epoch_changes, fits, latest_epoch, note_epochs
 from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.leftovers import Leftovers
@@ -104,10 +105,10 @@ class LogLoader:
         if believed is not found:
             self._places.write_log_start(believed.log_start_offset)
         found = believed
-        first = floor_index(segments, found.log_start_offset)
+        first = count_deleted(segments, found.log_start_offset)
         epochs = self._read_epochs(segments[first:], writable=True)
         is_as_marked = fits(found.own_marker, segments, epochs)
-        self._remove_deleted_records(segments[:first])
+        remove_deleted(segments[:first], self._directory, self._report)
         del segments[:first]
         known = self._read_state(found, epochs, is_as_marked=is_as_marked)
         if self._report.created:
@@ -119,8 +120,7 @@ class LogLoader:
             lost_indexes.check(segments[: floor_index(segments, found.safe_below)])
             log_end_offset = self._recover(segments, found, epochs, known, quarantine)
         leftovers.remove_indexes_without_log(stems if self._report.clean else None)
-        for overflowed in lost_indexes.rebuild(segments):
-            self._split(overflowed, segments)
+        log_end_offset = self._end_with_indexes(segments, lost_indexes, log_end_offset)
         if not segments or log_end_offset < found.log_start_offset:
             if not self._report.clean:
                 self._report.warnings.append(
@@ -207,18 +207,6 @@ class LogLoader:
         )
         return replace(found, log_start_offset=first)
 
-    def _remove_deleted_records(self, segments: list[Segment]) -> None:
-        """Drop segments that end at or below the log start: they were deleted and acked.
-
-        Source: [DUR-18].
-        """
-        for segment in segments:
-            segment.delete_files()
-            segment.close_quietly()
-            self._report.removed.append(segment.name)
-        if segments:
-            self._directory.sync()
-
     def _clean_end(
         self, found: FoundState, segments: list[Segment], *, is_as_marked: bool
     ) -> int | None:
@@ -279,6 +267,15 @@ class LogLoader:
         self._recovered += recovered.base_offsets
         note_epochs(epochs, recovered.epochs)
         return recovered.next_offset
+
+    def _end_with_indexes(
+        self, segments: list[Segment], lost_indexes: LostIndexes, log_end_offset: int
+    ) -> int:
+        """Make missing indexes anew; returns the log end, which a split may show to lie behind."""
+        for overflowed in lost_indexes.rebuild(segments):
+            self._split(overflowed, segments)
+            log_end_offset = max(log_end_offset, segments[-1].read_next_offset()[0])
+        return log_end_offset
 
     def _split(self, overflowed: Segment, segments: list[Segment]) -> None:
         """Put several segments in the place of one whose offsets do not fit it [LDR-30, DUR-20]."""

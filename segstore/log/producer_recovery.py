@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segstore.errors import CorruptLogError, CorruptRecordError
+from segstore.errors import CorruptLogError, CorruptRecordError, InvalidTxnStateError
 from segstore.log.producer_state_rebuild import (
     rebuild_producer_state,
     rebuild_transaction_indexes,
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from segstore._core import CodecTable, Directory
     from segstore.log.loaded_log import LoadedLog
     from segstore.log.producer_state_manager import ProducerStateManager
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 def recover_producers(
     loaded: LoadedLog,
-    producers: ProducerStateManager,
+    new_producers: Callable[[], ProducerStateManager],
     codecs: CodecTable,
     directory: Directory,
     report: RecoveryReport,
@@ -34,14 +36,15 @@ def recover_producers(
     Raises
     ------
     CorruptLogError
-        A batch that would have to be read is damaged; snapshots that tell the same are lost.
+        A batch that would have to be read is damaged, or follows from none before it; snapshots
+        that tell the same are lost.
     """
     now_ms = directory.wall_clock_ms()
     recovered = [one for one in loaded.segments if one.base_offset in loaded.recovered]
     try:
-        if recovered:
+        if recovered:  # what lies below the log start is in its state too: it is not the log's
             rebuild_transaction_indexes(
-                producers,
+                new_producers(),
                 loaded.segments,
                 recovered,
                 codecs,
@@ -49,6 +52,7 @@ def recover_producers(
                 log_start_offset=loaded.log_start_offset,
                 now_ms=now_ms,
             )
+        producers = new_producers()
         producers.remove_stray_snapshots(loaded.segments.base_offsets)
         rebuild_producer_state(
             producers,
@@ -59,7 +63,7 @@ def recover_producers(
             now_ms=now_ms,
             from_clean_shutdown=False,
         )
-    except CorruptRecordError as error:
+    except (CorruptRecordError, InvalidTxnStateError) as error:  # or its transactions have holes
         raise CorruptLogError(
             f"{error.message}; no producer snapshot spares a look at it. read_only=True opens the"
             " log as it is",
