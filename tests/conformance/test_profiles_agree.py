@@ -145,6 +145,11 @@ class Script:
         def lead(data: bytes) -> Call:
             return lambda log: log.append_as_leader(data, epoch)
 
+        def truncate(log: UnifiedLog) -> bool:
+            is_shorter = log.truncate_to(cut)
+            log.update_high_watermark(log.high_watermark)  # Kafka tells of it with that [TRU-6]
+            return is_shorter
+
         calls: dict[str, Call] = {
             "plain": lead(plain),
             "idempotent": lead(sequenced(pid, 0, sequence, count)),
@@ -155,7 +160,7 @@ class Script:
             ),
             "follower": lambda log: log.append_as_follower(at(end, count, epoch=epoch), epoch),
             "high_watermark": lambda log: log.update_high_watermark(bound),
-            "truncate": lambda log: log.truncate_to(cut),
+            "truncate": truncate,
             "log_start": lambda log: log.maybe_increment_log_start_offset(start),
             "retention": lambda log: log.delete_old_segments(),
             "roll": lambda log: log.roll().base_offset,
