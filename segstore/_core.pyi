@@ -805,6 +805,8 @@ class SegmentContext:
         segment_bytes: int = 1073741824,
         max_batch_bytes: int = 2147483647,
     ) -> SegmentContext: ...
+    @property
+    def kafka_profile(self) -> bool: ...
 
 @final
 class FetchedBytes:
@@ -823,6 +825,8 @@ class FetchedBytes:
     @property
     def first_batch_size(self) -> int: ...
     @property
+    def first_batch_magic(self) -> int: ...
+    @property
     def first_entry_incomplete(self) -> bool: ...
 
 class SegmentSlice(NamedTuple):
@@ -831,6 +835,8 @@ class SegmentSlice(NamedTuple):
     position: int
     size_bytes: int
     first_entry_incomplete: bool
+    first_batch_size: int
+    first_batch_magic: int
 
 class Recovery(NamedTuple):
     scan: ScanResult

@@ -81,12 +81,14 @@ class Scheduler:
     def submit(self, task: Callable[[], None], delay_seconds: float = 0.0) -> None:
         self.tasks.append((self.now + delay_seconds, next(self._numbers), task))
 
-    def repeat(self, method: Callable[[], None], seconds: float) -> None:
+    def repeat(
+        self, method: Callable[[], None], seconds: float, *, first_seconds: float | None = None
+    ) -> None:
         def run() -> None:
             method()
             self.submit(run, seconds)
 
-        self.submit(run, seconds)
+        self.submit(run, seconds if first_seconds is None else first_seconds)
 
     def wait_until_idle(self, timeout: float = 10.0) -> bool:
         self.sleep(0)

@@ -24,7 +24,9 @@ class HeldScheduler:
         """Keep *task* until it is due."""
         self._tasks.append((self._now + delay_seconds, task))
 
-    def repeat(self, method: Callable[[], None], seconds: float) -> None:
+    def repeat(
+        self, method: Callable[[], None], seconds: float, *, first_seconds: float | None = None
+    ) -> None:
         """Repeat nothing: a test calls what it wants."""
 
     def run_due(self, seconds: float = 0.0) -> None:

@@ -89,6 +89,7 @@ typedef struct sgs_segment_fetch {
     int32_t position;    /* of that batch; not found: where the batches end */
     int32_t size;        /* bytes from there on: appended to `out`, or left in the file */
     int32_t first_batch_size;
+    int8_t first_batch_magic; /* below 2, base_offset may be that of its last message */
     bool first_entry_incomplete;
     bool ends_clean; /* not found: false when bytes that are no batch follow the last one */
 } sgs_segment_fetch;

@@ -61,21 +61,40 @@ sgs_status sgs_segment_walk_from(sgs_segment_walk *walk, sgs_log_segment *segmen
     return sgs_segment_walk_next(walk, header, found, err);
 }
 
-/* Kafka 4.x looks at the header behind the batch it answers with, unless the target is that batch's base offset: a size
- * below 14 there fails the look-up [SEG-18]. We answer; the conformance profile fails as well. */
-static sgs_status look_behind(const sgs_segment_walk *walk, const sgs_batch_header *header, int64_t offset,
-                              sgs_error *err)
+/* The base offset behind the batch that the walk is at, INT64_MAX at the end. A size below 14 there fails [SEG-18]. */
+static sgs_status following_base_offset(const sgs_segment_walk *walk, int64_t *base_offset, sgs_error *err)
 {
     uint8_t prefix[SGS_BATCH_PREFIX_BYTES];
-    if (!walk->segment->context->kafka_profile || header->base_offset == offset ||
-        walk->end - walk->position <= SGS_BATCH_PREFIX_BYTES)
+    *base_offset = INT64_MAX;
+    if (walk->end - walk->position <= SGS_BATCH_PREFIX_BYTES)
         return SGS_OK;
     const sgs_status status = sgs_segment_read_exactly(walk->segment, prefix, sizeof prefix, walk->position, err);
-    if (status != SGS_OK || sgs_load_be_i32(prefix + LENGTH_AT) >= SGS_LEGACY_MESSAGE_MIN_BYTES)
+    if (status != SGS_OK)
         return status;
+    *base_offset = sgs_load_be_i64(prefix);
+    if (sgs_load_be_i32(prefix + LENGTH_AT) >= SGS_LEGACY_MESSAGE_MIN_BYTES)
+        return SGS_OK;
     sgs_fail_at(err, SGS_CORRUPT_RECORD, walk->position, "a length from 14", "%" PRId32,
                 sgs_load_be_i32(prefix + LENGTH_AT));
     return sgs_segment_fail_in_log(walk->segment, err);
+}
+
+/* Kafka 4.x compares base offsets only: its answer is the last batch that begins at or below the target, when it reaches
+ * it, or else the one behind. With offsets that ascend that is the batch found already [SEG-18]. */
+static sgs_status look_behind(sgs_segment_walk *walk, sgs_batch_header *header, int64_t offset, bool *found,
+                              sgs_error *err)
+{
+    int64_t following = INT64_MIN;
+    sgs_status status = SGS_OK;
+    while (status == SGS_OK && *found && header->base_offset < offset) {
+        status = following_base_offset(walk, &following, err);
+        if (status != SGS_OK || following > offset)
+            break;
+        status = sgs_segment_walk_next(walk, header, found, err);
+    }
+    if (status == SGS_OK && *found && header->last_offset < offset)
+        status = sgs_segment_walk_next(walk, header, found, err);
+    return status;
 }
 
 /* The first batch that ends at or above `offset` [SEG-18], from `start_position` on where that is known. */
@@ -96,8 +115,8 @@ static sgs_status find_batch(sgs_segment_walk *walk, sgs_log_segment *segment, i
         walk->read_bytes = wanted + SGS_BATCH_HEADER_BYTES; /* every batch is indexed: the next one is the one */
     while (status == SGS_OK && *found && header->last_offset < offset)
         status = sgs_segment_walk_next(walk, header, found, err);
-    if (status == SGS_OK && *found)
-        status = look_behind(walk, header, offset, err);
+    if (status == SGS_OK && *found && segment->context->kafka_profile)
+        status = look_behind(walk, header, offset, found, err);
     return status;
 }
 
@@ -108,6 +127,7 @@ static void describe(const sgs_segment_walk *walk, const sgs_batch_header *heade
     if (found) {
         fetch->base_offset = header->base_offset;
         fetch->first_batch_size = header->size_bytes;
+        fetch->first_batch_magic = (int8_t)header->magic;
     }
 }
 

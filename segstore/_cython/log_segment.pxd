@@ -1,6 +1,6 @@
 """csrc/segment/log_segment.h"""
 
-from libc.stdint cimport int32_t, int64_t, uint32_t
+from libc.stdint cimport int8_t, int32_t, int64_t, uint32_t
 
 from segstore._cython.batch_scan cimport sgs_batch_table, sgs_scan_options, sgs_scan_result
 from segstore._cython.buffer cimport sgs_buffer
@@ -53,6 +53,7 @@ cdef extern from "segment/log_segment.h" nogil:
         int32_t position
         int32_t size
         int32_t first_batch_size
+        int8_t first_batch_magic
         bint first_entry_incomplete
 
     sgs_status sgs_log_segment_read(sgs_log_segment *segment, const sgs_segment_read *request, sgs_buffer *out,

@@ -13,6 +13,8 @@ class SegmentSlice(NamedTuple):
     position: int
     size_bytes: int
     first_entry_incomplete: bool
+    first_batch_size: int
+    first_batch_magic: int
 
 
 @cython.no_gc_clear
@@ -244,7 +246,15 @@ cdef class _SegmentAnswers(_Handle):
             self.leave()
         if not fetch.found:
             return None
-        return SegmentSlice(self, fetch.base_offset, fetch.position, fetch.size, bool(fetch.first_entry_incomplete))
+        return SegmentSlice(
+            self,
+            fetch.base_offset,
+            fetch.position,
+            fetch.size,
+            bool(fetch.first_entry_incomplete),
+            fetch.first_batch_size,
+            fetch.first_batch_magic,
+        )
 
     def write_to(self, int destination, int64_t position, int64_t size):
         """One step of sending bytes to a descriptor: (how many it took, whether it takes no more for now)."""

@@ -35,6 +35,10 @@ cdef class SegmentContext:
         if self.has_entered:
             self.directory.leave()
 
+    @property
+    def kafka_profile(self):
+        return self.context.kafka_profile
+
 
 @cython.final
 cdef class FetchedBytes:
@@ -68,6 +72,10 @@ cdef class FetchedBytes:
     @property
     def first_batch_size(self):
         return self.fetch.first_batch_size
+
+    @property
+    def first_batch_magic(self):
+        return self.fetch.first_batch_magic
 
     @property
     def first_entry_incomplete(self):

@@ -27,8 +27,10 @@ class Scheduler(Protocol):
     def submit(self, task: Callable[[], None], delay_seconds: float = 0.0) -> None:
         """Run *task* once, not before *delay_seconds* from now."""
 
-    def repeat(self, method: Callable[[], None], seconds: float) -> None:
-        """Call *method* every *seconds*."""
+    def repeat(
+        self, method: Callable[[], None], seconds: float, *, first_seconds: float | None = None
+    ) -> None:
+        """Call *method* every *seconds*, the first time after *first_seconds*."""
 
     def wait_until_idle(self, timeout: float = 10.0) -> bool:
         """Wait until all tasks that are due have ended."""
@@ -146,8 +148,13 @@ class BackgroundWorker:
             thread.start()
             self._thread = thread
 
-    def repeat(self, method: Callable[[], None], seconds: float) -> None:
-        """Call the bound *method* every *seconds* until `close`, or until its object is gone."""
+    def repeat(
+        self, method: Callable[[], None], seconds: float, *, first_seconds: float | None = None
+    ) -> None:
+        """Call the bound *method* every *seconds* until `close`, or until its object is gone.
+
+        The first time after *first_seconds*; None = *seconds*.
+        """
         reference = weakref.WeakMethod(method)
         worker = weakref.ref(self)
 
@@ -160,7 +167,7 @@ class BackgroundWorker:
             if owner is not None:
                 owner.submit(run, seconds)
 
-        self.submit(run, seconds)
+        self.submit(run, seconds if first_seconds is None else first_seconds)
 
     def wait_until_idle(self, timeout: float = 10.0) -> bool:
         """Wait until all tasks that are due have ended; False when *timeout* seconds passed."""

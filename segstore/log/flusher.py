@@ -83,6 +83,13 @@ class Flusher:
         if durability.seconds is not None:
             background.repeat(self._flush_by_timer, durability.seconds)
 
+    def use_durability(self, durability: Durability) -> None:
+        """Sync as *durability* says from the next append on; a timer keeps its period."""
+        self._durability = durability
+
+    def note_log_end(self, offset: int) -> None:
+        """The log ends at *offset* now; what is durable is known by syncs alone."""
+
     # ---- the append path -------------------------------------------------------------------------
 
     @property

@@ -39,6 +39,10 @@ class KafkaFlusher(Flusher):
     def durable(self, log_end: LogOffsetMetadata) -> None:
         """Only the recovery point says what is durable."""
 
+    def note_log_end(self, offset: int) -> None:
+        """A recovery point above the log end comes down to it [LOC-4, FLU-5]."""
+        self.recovery_point = min(self.recovery_point, offset)
+
     def check_window(self) -> None:
         """No append is refused for a late sync."""
 

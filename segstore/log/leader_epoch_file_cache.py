@@ -95,6 +95,10 @@ class LeaderEpochFileCache:
         """The oldest entry."""
         return self._entries[0] if self._entries else None
 
+    def begins_after(self, offset: int) -> bool:
+        """Whether the newest epoch was said to begin above *offset*: its records come earlier."""
+        return bool(self._entries) and self._entries[-1].start_offset > offset
+
     def assign(self, epoch: int, start_offset: int) -> bool:
         """Note that *epoch* begins at *start_offset*; the checkpoint is on disk at return [EPC-2].
 

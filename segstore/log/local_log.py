@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from segstore._core import AbortedTransactions
+from segstore._core import AbortedTransactions, base_offset_of
 from segstore.config import MAX_INT
 from segstore.errors import (
     CorruptLogError,
@@ -22,7 +22,7 @@ from segstore.log.transaction_index import (
     TransactionIndex,
     truncate_transaction_index,
 )
-from segstore.types import LogOffsetMetadata
+from segstore.types import CURRENT_MAGIC, LogOffsetMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -104,12 +104,19 @@ class LocalLog(LogTail):
             max_position = self.max_position(segment, bound)
             fetched = take(segment, start_offset, max_length, max_position, min_one_message)
             if fetched is not None:
-                base = segment.base_offset
-                return LogOffsetMetadata(fetched.base_offset, base, fetched.position), fetched
+                offset = self._first_offset(segment, fetched)
+                return LogOffsetMetadata(offset, segment.base_offset, fetched.position), fetched
             following = segments.higher_segment(segment.base_offset)
             self.check_no_gap(segment, following)
             segment = following
         return self.log_end, None
+
+    def _first_offset(self, segment: Segment, found: FetchedBytes | SegmentSlice) -> int:
+        """Return where the first batch begins; an old compressed one tells when it is opened."""
+        if found.first_batch_magic >= CURRENT_MAGIC:
+            return found.base_offset
+        data = self.directory.read_range(segment.name, found.position, found.first_batch_size)
+        return base_offset_of(data, self._codecs)
 
     def slice(
         self, start_offset: int, max_length: int, bound: LogOffsetMetadata, *, min_one_message: bool

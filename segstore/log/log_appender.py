@@ -20,7 +20,8 @@ from segstore.log.producer_append_info import UNKNOWN_TRANSACTION_VERSION
 from segstore.log.producer_input import (
     check_epochs_ascend,
     check_follows_log_end,
-    contiguous_from,
+    check_offsets_ascend,
+    end_of_last_gap,
 )
 from segstore.log.profile import Profile
 from segstore.log.verification_state_entry import VerificationGuard
@@ -242,9 +243,11 @@ class LogAppender(LaneAppender):
             if is_safe:
                 check_epochs_ascend(headers, self._epochs.latest_epoch)
             first = -1 if headers["magic"][0] < CURRENT_MAGIC else analysis.first_offset
-            gap_end = contiguous_from(headers, self.log_end_offset)
-            if is_safe and gap_end is not None:
-                self._save_state(contiguous_from=gap_end)
+            if is_safe:
+                check_offsets_ascend(headers)
+                behind_gap = end_of_last_gap(headers, self.log_end_offset)
+                if behind_gap is not None:
+                    self._save_state(contiguous_from=behind_gap)
             self._note_epochs(headers)
             self._check_fits_a_segment(size)
             duplicate = self._write(
@@ -258,7 +261,7 @@ class LogAppender(LaneAppender):
             )
             end, generation = self._local_log.log_end.message_offset, self._local_log.generation
         if duplicate is not None:
-            return self._duplicate(duplicate, generation)
+            return self._duplicate(duplicate, analysis.max_timestamp, generation)
         if self._syncs_on_append:
             self._flusher.sync_if_due(end, generation)
         count = int(np.maximum(headers["records_count"], 0).sum())
@@ -307,7 +310,7 @@ class LogAppender(LaneAppender):
                 epoch = self._epoch_of(leader_epoch)
             validation = validator.validate_and_assign_offsets(data, headers, first, now_ms, epoch)
             end, max_timestamp, count = validation[:3]
-            if epoch != latest_epoch:
+            if epoch != latest_epoch or self._epochs.begins_after(first):
                 self._note_epoch(epoch, first)
             duplicate = None
             if whole:
@@ -317,7 +320,7 @@ class LogAppender(LaneAppender):
                 self._write_rows(data, headers, size, max_timestamp, now_ms, first)
             generation = self._local_log.generation
         if duplicate is not None:
-            return self._duplicate(duplicate, generation)
+            return self._duplicate(duplicate, max_timestamp, generation)
         if self._syncs_on_append:
             flusher.sync_if_due(end, generation)
         return LogAppendInfo(
@@ -331,17 +334,27 @@ class LogAppender(LaneAppender):
             flusher.durable_offset,
         )
 
-    def _duplicate(self, batch: BatchMetadata, generation: int) -> LogAppendInfo:
+    def _begin_append(self) -> None:
+        if self._is_closed or self._flusher.failure is not None:  # while we waited
+            self._require_writable()
+        if self._has_window:
+            self._flusher.check_window()
+        self._begin_change()
+        self._flush_topic_id()
+
+    def _duplicate(
+        self, batch: BatchMetadata, max_timestamp: int, generation: int
+    ) -> LogAppendInfo:
         """Answer for a batch that was appended before, as it was answered then [APP-14].
 
         Who sends it again may not have had that answer: it is made as safe as any other first.
         """
-        if self._syncs_on_append:
+        if self._syncs_on_append and self.profile is Profile.SAFE:
             self._flusher.sync_if_due(batch.last_offset + 1, generation)
         return LogAppendInfo(
             batch.first_offset,
             batch.last_offset,
-            batch.timestamp,
+            max_timestamp,
             batch.timestamp,
             self.log_start_offset,
             0,

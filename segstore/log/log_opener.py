@@ -29,6 +29,7 @@ from segstore.log.producer_state_manager import ProducerStateManager
 from segstore.log.profile import Profile
 from segstore.log.read_only_loader import ReadOnlyLoader
 from segstore.log.recovery_report import RecoveryReport
+from segstore.log.segment_contexts import segment_context
 from segstore.log.surroundings import ALONE, Surroundings
 from segstore.log.unified_log import UnifiedLog
 from segstore.records.compression import codec_table, require_codec
@@ -209,16 +210,8 @@ def open_partition(
             )
         report = RecoveryReport(mode=options.profile.value)
         codecs = _codecs_for(options)
-        context = _core.SegmentContext(
-            directory,
-            codecs,
-            writable=not read_only,
-            heap_indexes=read_only,
-            preallocate=config.preallocate,
-            index_interval_bytes=config.index_interval_bytes,
-            max_index_bytes=config.segment_index_bytes,
-            segment_bytes=config.roll_bytes,
-            kafka_profile=is_kafka,
+        context = segment_context(
+            directory, codecs, config, options.profile, writable=not read_only
         )
         places = LogPlaces(
             directory,
@@ -231,7 +224,12 @@ def open_partition(
         )
         arguments = (directory, places, context, report, options.progress)
         new_producers = partial(
-            ProducerStateManager, str(topic_partition), directory, kafka_profile=is_kafka
+            ProducerStateManager,
+            str(topic_partition),
+            directory,
+            surroundings.producer_config,
+            max_transaction_timeout_ms=surroundings.max_transaction_timeout_ms,
+            kafka_profile=is_kafka,
         )
         if read_only:
             loaded = ReadOnlyLoader(*arguments).load()
@@ -244,7 +242,7 @@ def open_partition(
             ).load()
         else:
             loaded = LogLoader(*arguments).load()
-            producers = recover_producers(loaded, new_producers(), codecs, directory, report)
+            producers = recover_producers(loaded, new_producers, codecs, directory, report)
             loaded = loaded._replace(producer_state=producers)
         loaded = loaded._replace(topic_id=_topic_id(directory, options, report))
         log = UnifiedLog(places, loaded, context, codecs, options, report, holdings, surroundings)

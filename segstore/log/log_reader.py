@@ -132,7 +132,8 @@ class LogReader:
             view = self._committed_view()
             return VisibleRange(view.bound, view.aborted_from, view.damage)
         bound = self._offsets.last_stable_offset_metadata
-        if bound.message_offset_only:
+        is_known = not self._offsets.high_watermark_metadata.message_offset_only
+        if not is_known or bound.message_offset_only:
             with self._append_lock:
                 bound = self._offsets.fetch_last_stable_offset_metadata()
         return VisibleRange(bound, self._local_log.aborted_between)
@@ -194,11 +195,11 @@ class LogReader:
         offset, max_bytes = integer("offset", offset), natural("max_bytes", max_bytes)
         flag("min_one_message", min_one_message)
         cuts_done = self._local_log.cuts_done
-        visible = self._visible(isolation)
-        bound = visible.bound
         if offset < self.log_start_offset:
             end = self.log_end_offset
             raise out_of_range(offset, self.log_start_offset, end, self._local_log.directory)
+        visible = self._visible(isolation)
+        bound = visible.bound
         max_length = min(max_bytes, 2**31 - 1)
         try:
             metadata, fetched = self._local_log.fetch(

@@ -30,7 +30,13 @@ if TYPE_CHECKING:
 
     from typing_extensions import Buffer
 
-    from segstore._core import AppendLane, BatchHeaders, Directory, SegmentContext
+    from segstore._core import (
+        AppendLane,
+        BatchHeaders,
+        CodecTable,
+        Directory,
+        SegmentContext,
+    )
     from segstore.config import LogConfig
     from segstore.log.background import Scheduler
     from segstore.log.segments import Segments
@@ -60,6 +66,7 @@ class LogTail:
         segments: Segments,
         log_end: LogOffsetMetadata,
         background: Scheduler,
+        codecs: CodecTable,
     ) -> None:
         self.directory = directory
         self.config = config
@@ -72,6 +79,7 @@ class LogTail:
         self._cuts: list[LogOffsetMetadata] = []
         self._context = context
         self._background = background
+        self._codecs = codecs
         self._deletions = count()
         self._awaiting_deletion: dict[int, Callable[[], object]] = {}
         self._transaction_index: TransactionIndex | None = None
@@ -84,6 +92,12 @@ class LogTail:
 
     def _draw_max_segment_ms(self) -> int:
         return self.config.roll_ms - roll_jitter_ms(self.config)
+
+    def use_config(self, config: LogConfig, context: SegmentContext) -> None:
+        """Go by other settings from the next decision on; segments keep their own [UNI-7]."""
+        self.config = config
+        self._context = context
+        self._max_segment_ms = self._draw_max_segment_ms()
 
     # ---- what an interrupted call has left -------------------------------------------------------
 
@@ -215,6 +229,8 @@ class LogTail:
         self._rolling_to = base_offset
         try:
             if is_same:
+                if self._context.kafka_profile:
+                    sealed.indexes_full()  # Kafka loads them, and so they are there to go [LOC-12]
                 sealed.change_suffix(".deleted")
             created = self._create_segment(base_offset)
             if not is_same:

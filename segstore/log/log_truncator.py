@@ -51,7 +51,8 @@ class LogTruncator(LogRetention):
         kept_end = local_log.end_of_data_below(offset)
         flusher.sync_before_truncation(offset)
         with flusher.poisoned_by(FsyncFailedError):  # nothing was changed yet [DUR-30]
-            flusher.lower_recovery_point(min(offset, kept_end))
+            is_safe = self.profile is Profile.SAFE
+            flusher.lower_recovery_point(min(offset, kept_end) if is_safe else offset)
         with flusher.poisoned_by(BaseException):  # memory and disk may be apart [DUR-38]
             flusher.note_hole(kept_end, offset)
             removed = local_log.truncate_to(offset)
@@ -91,7 +92,9 @@ class LogTruncator(LogRetention):
         self._begin_change()
         goes_back = log_start_offset < self.log_start_offset
         with self._flusher.poisoned_by(FsyncFailedError):  # nothing was changed yet [DUR-30]
-            self._flusher.lower_recovery_point(min(offset, self.log_start_offset))
+            is_safe = self.profile is Profile.SAFE
+            lowest = min(offset, self.log_start_offset) if is_safe else offset
+            self._flusher.lower_recovery_point(lowest)
             if not goes_back:
                 self._places.write_log_start(log_start_offset)
         with self._flusher.poisoned_by(BaseException):  # memory and disk may be apart [DUR-38]

@@ -6,7 +6,7 @@ Under the append lock, all of it. A record is acknowledged by what calls this, b
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Final, NoReturn
 
 import numpy as np
 
@@ -26,6 +26,9 @@ from segstore.log.producer_state_rebuild import rebuild_producer_state
 from segstore.log.profile import Profile
 from segstore.log.slice_reader import SliceReader
 from segstore.types import CURRENT_MAGIC, LogAppendInfo
+
+_LEGACY: Final = -(2**31)
+"""Stands for the epoch of messages that have none; below all others."""
 
 _log = logging.getLogger(__name__)
 
@@ -50,6 +53,7 @@ class LogWriter(SliceReader):
     _flusher: Flusher
     _producers: ProducerStateManager
     _state: LogState | None
+    _expires_producers = False
     _partition_metadata: PartitionMetadataFile
 
     # ---- before ----------------------------------------------------------------------------------
@@ -88,7 +92,8 @@ class LogWriter(SliceReader):
             now_ms=self._now_ms(),
             from_clean_shutdown=False,
         )
-        self._offsets.update_first_unstable_offset()
+        if self.profile is Profile.SAFE:  # Kafka waits for the next event [TRU-6]
+            self._offsets.update_first_unstable_offset()
 
     def _check_fits_a_segment(self, size: int) -> None:
         limit = self.config.roll_bytes
@@ -140,13 +145,15 @@ class LogWriter(SliceReader):
 
         Source: [APP-10].
         """
-        if int(headers["magic"].min()) < CURRENT_MAGIC and self._epochs.entries:
-            with self._flusher.poisoned_by(FsyncFailedError):
-                self._epochs.clear_and_flush()
-                self._save_state()
-        headers = headers[headers["magic"] >= CURRENT_MAGIC]
-        epochs = headers["partition_leader_epoch"]
-        for row in np.flatnonzero(np.diff(epochs, prepend=-2)):
+        is_legacy = headers["magic"] < CURRENT_MAGIC
+        epochs = np.where(is_legacy, _LEGACY, headers["partition_leader_epoch"])
+        starts = headers["base_offset"]
+        changes = np.diff(epochs, prepend=_LEGACY + 1) != 0
+        goes_back = np.diff(starts, prepend=starts[0]) < 0  # the epoch began before that [EPC-3]
+        for row in np.flatnonzero(changes | goes_back):
+            if is_legacy[row]:
+                self._forget_epochs()
+                continue
             if epochs[row] < 0:
                 raise IllegalArgumentError(
                     f"the batch at offset {int(headers['base_offset'][row])} has no leader epoch",
@@ -154,6 +161,12 @@ class LogWriter(SliceReader):
                     expected="0 or more",
                 )
             self._note_epoch(int(epochs[row]), int(headers["base_offset"][row]))
+
+    def _forget_epochs(self) -> None:
+        if self._epochs.entries:
+            with self._flusher.poisoned_by(FsyncFailedError):
+                self._epochs.clear_and_flush()
+                self._save_state()
 
     def _save_state(self, contiguous_from: int | None = None) -> None:
         state = self._state
@@ -212,6 +225,7 @@ class LogWriter(SliceReader):
                 self._flusher.poison(error)
             offsets.update_first_unstable_offset()
             raise
+        self._flusher.note_log_end(last_offset + 1)
         if offsets.replicated:
             offsets.follow_log_end()
         if analysis is not None:
@@ -232,6 +246,12 @@ class LogWriter(SliceReader):
         """
         with self._flusher.poisoned_by(SegstoreError):
             analysis.updates.commit(self._local_log.append_aborted)
+        if not self._expires_producers:
+            self._expire_producers_later()
+
+    def _expire_producers_later(self) -> None:
+        """From now on, forget silent producers; a log without any needs no thread for that."""
+        raise NotImplementedError
 
     def _after_roll(self, sealed: Segment) -> None:
         """Write down the producers that a recovery of the new segment begins with [ROL-1]."""
@@ -245,6 +265,7 @@ class LogWriter(SliceReader):
             _log.warning(  # never a gate [DUR-22, DUR-41]
                 "%s: no producer snapshot at %d", self.path, active.base_offset, exc_info=True
             )
+        self._flusher.note_log_end(self.log_end_offset)
         self._offsets.follow_log_end()
         self._flusher.segment_was_sealed(sealed)
 

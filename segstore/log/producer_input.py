@@ -17,6 +17,7 @@ from segstore.errors import (
     CorruptRecordError,
     IllegalArgumentError,
     InvalidEpochError,
+    OffsetsOutOfOrderError,
     RecordTooLargeError,
     RecordTypeError,
     UnexpectedAppendOffsetError,
@@ -204,11 +205,34 @@ def check_follows_log_end(analysis: AppendAnalysis, log_end_offset: int) -> None
         raise error
 
 
-def contiguous_from(headers: BatchHeaders, log_end_offset: int) -> int | None:
-    """Return where the last gap in front of one of the batches ends, None when there is none."""
-    expected = np.append(log_end_offset, headers["last_offset"][:-1] + 1)
-    behind_gap = headers["base_offset"][headers["base_offset"] > expected]
-    return int(behind_gap[-1]) if len(behind_gap) else None
+def check_offsets_ascend(headers: BatchHeaders) -> None:
+    """Refuse batches that overlap: the offsets between two of them would be there twice [DUR-50].
+
+    Of an old compressed batch only the last offset is known without opening it.
+    """
+    begins, lasts = headers["base_offset"], headers["last_offset"]
+    is_legacy = headers["magic"] < CURRENT_MAGIC
+    overlaps = np.flatnonzero((begins[1:] <= lasts[:-1]) & ~is_legacy[1:])
+    if len(overlaps):
+        row = int(overlaps[0]) + 1
+        raise OffsetsOutOfOrderError(
+            f"batch {row} begins at offset {int(begins[row])}, inside or before the one before it",
+            found=str(int(begins[row])),
+            expected=f"{int(lasts[row - 1]) + 1} or more",
+        )
+
+
+def end_of_last_gap(headers: BatchHeaders, log_end_offset: int) -> int | None:
+    """Return where the batches go on behind the last offsets that are missing, None when none are.
+
+    Of messages of magic 0 and 1 offsets may be missing everywhere.
+    """
+    is_legacy = headers["magic"] < CURRENT_MAGIC
+    if is_legacy.any():
+        return int(headers["last_offset"][-1]) + 1
+    expected = np.concatenate(([log_end_offset], headers["last_offset"][:-1] + 1))
+    gaps = np.flatnonzero(headers["base_offset"] > expected)
+    return int(headers["base_offset"][gaps[-1]]) if len(gaps) else None
 
 
 def check_epochs_ascend(headers: BatchHeaders, latest: int | None) -> None:

@@ -11,6 +11,8 @@ from segstore.log.producer_state_rebuild import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from segstore._core import CodecTable, Directory
     from segstore.log.loaded_log import LoadedLog
     from segstore.log.producer_state_manager import ProducerStateManager
@@ -19,7 +21,7 @@ if TYPE_CHECKING:
 
 def recover_producers(
     loaded: LoadedLog,
-    producers: ProducerStateManager,
+    new_producers: Callable[[], ProducerStateManager],
     codecs: CodecTable,
     directory: Directory,
     report: RecoveryReport,
@@ -40,9 +42,9 @@ def recover_producers(
     now_ms = directory.wall_clock_ms()
     recovered = [one for one in loaded.segments if one.base_offset in loaded.recovered]
     try:
-        if recovered:
+        if recovered:  # what lies below the log start is in its state too: it is not the log's
             rebuild_transaction_indexes(
-                producers,
+                new_producers(),
                 loaded.segments,
                 recovered,
                 codecs,
@@ -50,6 +52,7 @@ def recover_producers(
                 log_start_offset=loaded.log_start_offset,
                 now_ms=now_ms,
             )
+        producers = new_producers()
         producers.remove_stray_snapshots(loaded.segments.base_offsets)
         rebuild_producer_state(
             producers,

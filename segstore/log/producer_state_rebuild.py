@@ -92,7 +92,7 @@ def rebuild_transaction_indexes(  # noqa: PLR0913 - what is read, and which part
 ) -> None:
     """Make the transaction index of each recovered segment anew [SEG-40, SEG-42, DUR-52].
 
-    On the way *state* is brought to the end of the last one.
+    On the way *state* is brought to the end of the last one, and written down there.
 
     Parameters
     ----------
@@ -116,6 +116,7 @@ def rebuild_transaction_indexes(  # noqa: PLR0913 - what is read, and which part
         for headers, _ in segment.scan_windows(check_crc=False):
             recover_producer_state(state, segment, headers, codecs, index)
         index.flush()
+    _take_snapshot(state)
 
 
 def recover_producer_state(

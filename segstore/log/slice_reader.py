@@ -65,11 +65,11 @@ class SliceReader(TimestampReader):
         flag("check_crcs", check_crcs)
         local_log = self._local_log
         cuts_done = local_log.cuts_done
-        visible = self._visible(isolation)
-        bound = visible.bound
         if offset < self.log_start_offset:
             end = self.log_end_offset
             raise out_of_range(offset, self.log_start_offset, end, local_log.directory)
+        visible = self._visible(isolation)
+        bound = visible.bound
         try:
             metadata, found = local_log.slice(
                 offset, min(max_bytes, MAX_INT), bound, min_one_message=min_one_message

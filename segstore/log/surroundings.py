@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from segstore.log.background import BackgroundWorker
+from segstore.log.producer_state_manager import DEFAULT_MAX_TRANSACTION_TIMEOUT_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from segstore._core import Environment
     from segstore.log.background import Scheduler
     from segstore.log.log_places import FoundState
+    from segstore.log.producer_state_manager_config import ProducerStateManagerConfig
 
 
 class Surroundings(NamedTuple):
@@ -29,6 +31,10 @@ class Surroundings(NamedTuple):
         Files and clocks; None = the system's.
     background : callable
         Called with a name and what must live as long as tasks run; gives the log's scheduler.
+    producer_config : ProducerStateManagerConfig or None
+        Shared by the logs of one owner; None = the defaults [PSM-36].
+    max_transaction_timeout_ms : int
+        The coordinator's: transactions that are open for much longer hang [PSM-46].
     """
 
     parent_is_locked: bool = False
@@ -36,6 +42,8 @@ class Surroundings(NamedTuple):
     found: FoundState | None = None
     environment: Environment | None = None
     background: Callable[[str, object], Scheduler] = BackgroundWorker
+    producer_config: ProducerStateManagerConfig | None = None
+    max_transaction_timeout_ms: int = DEFAULT_MAX_TRANSACTION_TIMEOUT_MS
 
 
 ALONE = Surroundings()

@@ -33,6 +33,7 @@ from segstore.log.partition_metadata_file import PartitionMetadataFile, inconsis
 from segstore.log.producer_input import ProducerInput
 from segstore.log.profile import Profile
 from segstore.log.segment import Segment
+from segstore.log.segment_contexts import segment_context
 from segstore.records.compression import compression_level, require_codec
 from segstore.records.record_builder import codec_of
 from segstore.types import Codec
@@ -86,12 +87,12 @@ class UnifiedLog(LogRemoval):
         surroundings: Surroundings,
     ) -> None:
         config = options.config
-        durability = options.durability.with_flush_settings(config)
         self.topic_partition = places.topic_partition
         self.path: str = places.directory.path
         self.config = config
         self.profile = options.profile
-        self.durability = durability
+        self._chosen_durability = options.durability
+        self.durability = durability = options.durability.with_flush_settings(config)
         self.read_only = holdings.lock is None
         self.report = report
         self._process_id = _core.process_id()
@@ -107,7 +108,13 @@ class UnifiedLog(LogRemoval):
         self._epochs = loaded.epochs
         self._state = loaded.state
         self._local_log = LocalLog(
-            self._directory, context, config, loaded.segments, loaded.log_end, self._background
+            self._directory,
+            context,
+            config,
+            loaded.segments,
+            loaded.log_end,
+            self._background,
+            codecs,
         )
         self._local_log.may_have_gaps = loaded.may_have_gaps or self.profile is Profile.KAFKA
         self._offsets = LogOffsets(
@@ -134,7 +141,6 @@ class UnifiedLog(LogRemoval):
             self.topic_partition,
             loaded.recovery_point,
         )
-        self._syncs_on_append = durability.sync or durability.messages != MAX_LONG
         self._has_window = durability.seconds is not None
         self._flusher.raise_recovery_point(loaded.log_start_offset)
         self._offsets.update_first_unstable_offset()
@@ -149,23 +155,37 @@ class UnifiedLog(LogRemoval):
         for one in loaded.awaiting_deletion:
             unlink = one.delete_files if isinstance(one, Segment) else one.delete_if_exists
             self._local_log.unlink_later(unlink)
-        if self.profile is Profile.KAFKA:
-            self._background.repeat(
-                self._expire_producers, PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS / 1000
-            )
+        self._opened_ms = self._now_ms()
+        if self.profile is Profile.KAFKA or not self._producers.is_empty:
+            self._expire_producers_later()
 
     def _use_config(self, config: LogConfig) -> None:
         """Take over settings; the next decision is made by them [UNI-7]."""
         codec = codec_of(config)
-        self.config = self._local_log.config = config
+        self.config = config
+        context = segment_context(
+            self._directory, self._codecs, config, self.profile, writable=True
+        )
+        self._local_log.use_config(config, context)
         self._batch_bytes = _uncompressed_batch_bytes(config, codec)
         self._builder_config = config.with_changes(max_message_bytes=self._batch_bytes)
         self._batch_options = _core.BatchOptions(
             codec=int(codec), level=compression_level(codec, config)
         )
+        durability = self.durability = self._chosen_durability.with_flush_settings(config)
+        self._syncs_on_append = durability.sync or durability.messages != MAX_LONG
         self._stamps_append_time = config.message_timestamp_type == "LogAppendTime"
         self._input = ProducerInput(config, self._codecs, self.profile)
         self._lane = self._input.lane()
+
+    def _expire_producers_later(self) -> None:
+        """Look for expired producers at Kafka's times: each interval since the open [EXP-1]."""
+        self._expires_producers = True
+        interval = PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS
+        passed = (self._now_ms() - self._opened_ms) % interval
+        self._background.repeat(
+            self._expire_producers, interval / 1000, first_seconds=(interval - passed) / 1000
+        )
 
     def _expire_producers(self) -> None:
         with self._append_lock:
@@ -271,6 +291,7 @@ class UnifiedLog(LogRemoval):
             self._require_writable()
             old = self.config
             self._use_config(config)
+            self._flusher.use_durability(self.durability)
         return old
 
     @property

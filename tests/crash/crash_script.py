@@ -68,8 +68,10 @@ class ManualScheduler:
         if not self._is_closed:
             heapq.heappush(self._tasks, (delay_seconds, next(self._numbers), task))
 
-    def repeat(self, method: Callable[[], None], seconds: float) -> None:
-        raise NotImplementedError  # only the mode seconds=S does
+    def repeat(
+        self, method: Callable[[], None], seconds: float, *, first_seconds: float | None = None
+    ) -> None:
+        """Scripts end before any of it is due: producers expire after a day."""
 
     def wait_until_idle(self, _timeout: float = 10.0) -> bool:
         return True

@@ -59,6 +59,29 @@ for _ in range(2):
     assert (result.returncode, result.stderr) == (0, "")
 
 
+def test_the_process_survives_an_iterator_over_a_view_in_a_cycle():
+    """The records of one batch, as the engine reads those of control batches."""
+    program = """
+import gc
+from segstore import _core
+from segstore.records.compression import codec_table
+data = _core.encode_records([(b"k", b"v")] * 3, _core.BatchOptions(), codec_table(), 1, 1000)
+for _ in range(3):
+    view = memoryview(bytes(data))
+    records = _core.iterate_raw_records(view, codec_table())
+    next(records)
+    cycle = [view, records]
+    cycle.append(cycle)
+    del view, records, cycle
+    gc.collect()
+"""
+    result = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60
+    )
+
+    assert (result.returncode, result.stderr) == (0, "")
+
+
 def test_what_a_dropped_iterator_read_from_is_given_back():
     """Held until the iterator goes, and no longer."""
     from segstore import _core

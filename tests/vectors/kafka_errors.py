@@ -31,6 +31,12 @@ OURS: dict[str, tuple[type[Exception], ...]] = {
     "InvalidTxnStateException": (errors.InvalidTxnStateError,),
     "OutOfOrderSequenceException": (errors.OutOfOrderSequenceError,),
     "TransactionCoordinatorFencedException": (errors.TransactionCoordinatorFencedError,),
+    "OffsetsOutOfOrderException": (errors.OffsetsOutOfOrderError,),
+    "RecordBatchTooLargeException": (errors.RecordBatchTooLargeError,),
+    "UnexpectedAppendOffsetException": (errors.UnexpectedAppendOffsetError,),
+    "RecordTooLargeException": (errors.RecordTooLargeError,),
+    "OffsetOutOfRangeException": (errors.OffsetOutOfRangeError,),
+    "RecordValidationException": (errors.InvalidRecordError, errors.InvalidTimestampError),
     "KafkaException": (
         errors.AlreadyExistsError,
         errors.IllegalStateError,

@@ -1,0 +1,78 @@
+"""A clock that a test moves, and a scheduler that goes by it (Kafka ``MockTime``)."""
+
+from __future__ import annotations
+
+import heapq
+from itertools import count
+from typing import TYPE_CHECKING
+
+from segstore._core import Environment
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class MockTime:
+    """Wall clock in ms, and the tasks that wait for it; nothing runs by itself.
+
+    A task runs in `run_due` or `sleep`, on the thread of the test, so never inside a call of a log.
+    """
+
+    def __init__(self, now_ms: int) -> None:
+        self.environment = Environment.with_wall_clock(now_ms)
+        self._tasks: list[tuple[int, int, Callable[[], None], MockScheduler]] = []
+        self._numbers = count()
+
+    @property
+    def now_ms(self) -> int:
+        return self.environment.wall_clock_ms
+
+    def sleep(self, milliseconds: int) -> None:
+        """Move the clock and run what is due by then."""
+        self.environment.wall_clock_ms += milliseconds
+        self.run_due()
+
+    def run_due(self) -> None:
+        while self._tasks and self._tasks[0][0] <= self.now_ms:
+            _, _, task, owner = heapq.heappop(self._tasks)
+            if not owner.is_closed:
+                task()
+
+    def add(self, delay_ms: int, task: Callable[[], None], owner: MockScheduler) -> None:
+        heapq.heappush(self._tasks, (self.now_ms + delay_ms, next(self._numbers), task, owner))
+
+    def scheduler(self, name: str, keeps: object) -> MockScheduler:
+        """Stand in for `BackgroundWorker`."""
+        del name, keeps
+        return MockScheduler(self)
+
+
+class MockScheduler:
+    """The tasks of one log."""
+
+    def __init__(self, time: MockTime) -> None:
+        self.is_closed = False
+        self._time = time
+
+    def submit(self, task: Callable[[], None], delay_seconds: float = 0.0) -> None:
+        self._time.add(round(delay_seconds * 1000), task, self)
+
+    def repeat(
+        self, method: Callable[[], None], seconds: float, *, first_seconds: float | None = None
+    ) -> None:
+        def again() -> None:
+            method()
+            self.submit(again, seconds)
+
+        self.submit(again, seconds if first_seconds is None else first_seconds)
+
+    def wait_until_idle(self, timeout: float = 10.0) -> bool:
+        del timeout
+        self._time.run_due()
+        return True
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def drop(self) -> None:
+        self.is_closed = True
