@@ -10,7 +10,7 @@ from bisect import insort
 from typing import TYPE_CHECKING
 
 from segstore.errors import CorruptSnapshotError, LogNotFoundError
-from segstore.log.partition_directory import file_name, segment_files
+from segstore.log.partition_directory import base_offsets_of, file_name, stems_by_extension
 from segstore.log.producer_snapshot import format_snapshot
 from segstore.log.snapshot_file import SNAPSHOT_FILE_SUFFIX, SnapshotFile
 
@@ -25,11 +25,9 @@ _log = logging.getLogger(__name__)
 
 def snapshot_offsets(directory: Directory) -> list[int]:
     """List the offsets of a partition's snapshots, ascending; other names do not count."""
-    return sorted(
-        file.offset
-        for file in segment_files(directory.names())
-        if file.kind == SNAPSHOT_FILE_SUFFIX and not file.suffix
-    )
+    extension = f".{SNAPSHOT_FILE_SUFFIX}"
+    names = [name for name in directory.names(ordered=False) if name.endswith(extension)]
+    return base_offsets_of(stems_by_extension(names)[SNAPSHOT_FILE_SUFFIX])
 
 
 def remove_snapshots_above(directory: Directory, offset: int) -> list[str]:
