@@ -126,6 +126,19 @@ def test_by_size(replica, clock, limit, left):
     assert (log.log_start_offset, log.log_end_offset) == (left[0], 15)
 
 
+@pytest.mark.parametrize(
+    ("limit", "percent"), [(10 * SIZE, 100), (20 * SIZE, 75), (16 * SIZE, 93), (-1, 0), (0, 0)]
+)
+def test_how_much_of_the_limit_is_used(replica, clock, limit, percent):
+    """[RET-11, DIFF-29] a number of whole percents, after each run."""
+    log = replica(retention_bytes=limit)
+    write(log, 15, clock.now)
+    follow(log)
+    assert log.retention_size_in_percent == 0
+    log.delete_old_segments()
+    assert log.retention_size_in_percent == percent
+
+
 # ---- the policies --------------------------------------------------------------------------------
 
 
