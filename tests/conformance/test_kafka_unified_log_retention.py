@@ -13,12 +13,11 @@ from tests.log_kit import bases, batch, offsets
 
 pytestmark = pytest.mark.usefixtures("clock", "scheduler")
 
-PROFILES = ["safe", "kafka"]
 SIZE = len(batch([(b"test", b"test")]))
 """Of a batch of one record."""
 
 
-@pytest.fixture(params=PROFILES)
+@pytest.fixture(params=["safe", "kafka"])
 def replica(new_log, request):
     """Open a log whose high watermark, clock and unlinking are the test's; 5 records a segment."""
 
@@ -44,9 +43,6 @@ def write(log, count: int, timestamp: int, epoch: int = 0) -> None:
 
 def files(log, ending: str) -> list[str]:
     return sorted(path.name for path in Path(log.path).glob(f"*{ending}"))
-
-
-# ---- by time -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
