@@ -83,8 +83,18 @@ class Flusher:
         if durability.seconds is not None:
             background.repeat(self._flush_by_timer, durability.seconds)
 
+    def take_name(self, topic_partition: TopicPartition) -> None:
+        """Write the recovery point under another name from now on."""
+        with self._checkpoint_lock:
+            self._topic_partition = topic_partition
+
     def use_durability(self, durability: Durability) -> None:
-        """Sync as *durability* says from the next append on; a timer keeps its period."""
+        """Sync as *durability* says from the next append on.
+
+        A timer of another period stays beside the new one: it syncs more often than was asked for.
+        """
+        if durability.seconds is not None and durability.seconds != self._durability.seconds:
+            self._background.repeat(self._flush_by_timer, durability.seconds)
         self._durability = durability
 
     def note_log_end(self, offset: int) -> None:

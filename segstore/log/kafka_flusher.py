@@ -6,7 +6,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from segstore._core import DataFile
-from segstore.errors import LogNotFoundError
+from segstore.errors import FsyncFailedError, LogNotFoundError
 from segstore.log.flusher import Flusher
 from segstore.log.partition_directory import file_name
 from segstore.log.snapshot_file import SNAPSHOT_FILE_SUFFIX
@@ -67,12 +67,16 @@ class KafkaFlusher(Flusher):
         flush_offset = offset + 1 if inclusive else offset
         log = self._local_log
         if flush_offset > self.recovery_point:
+            generation = log.generation
             segments = log.segments.values(self.recovery_point, flush_offset)
-            for segment in segments:
-                self._sync_segment(segment, indexes=True)
-            if any(segment.base_offset >= self.recovery_point for segment in segments):
-                log.directory.sync()
+            with self.poisoned_by(FsyncFailedError):
+                for segment in segments:
+                    self._sync_segment(segment, indexes=True)
+                if any(segment.base_offset >= self.recovery_point for segment in segments):
+                    log.directory.sync()
             with self._append_lock:
+                if log.generation != generation:  # cut meanwhile: others may be there now
+                    return self.recovery_point
                 self.recovery_point = max(self.recovery_point, offset)  # [LOC-17]
         return self.recovery_point
 

@@ -34,9 +34,18 @@ class LaneAppender(LogWriter):
     _syncs_on_append: bool
 
     def _begin_change(self) -> None:
-        if self._lane is not None:
-            self._lane.disarm()
+        self._settle_lane()
         super()._begin_change()
+
+    def _settle_lane(self) -> None:
+        """Take over where the lane has left the log, also when a write was interrupted."""
+        lane, local_log = self._lane, self._local_log
+        if lane is None:
+            return
+        if lane.is_armed and lane.next_offset > local_log.log_end.message_offset:
+            base_offset = local_log.log_end.segment_base_offset
+            local_log.log_end = LogOffsetMetadata(lane.next_offset, base_offset, lane.position)
+        lane.disarm()
 
     def _arm_lane(self) -> None:
         """Tell the lane where the log ends; the last step of an append by the layers."""
@@ -100,7 +109,7 @@ class LaneAppender(LogWriter):
         if self._append_lock.locked():  # who has to wait looks at his batches meanwhile [CON-2]
             return None
         with self._append_lock:
-            if self._is_closed or flusher.failure is not None:
+            if self._is_closed or flusher.failure is not None or lane is not self._lane:
                 return None
             before = lane.next_offset
             try:

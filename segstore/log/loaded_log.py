@@ -34,5 +34,7 @@ class LoadedLog(NamedTuple):
     """Renamed to ``.deleted``; the files go after ``file.delete.delay.ms`` [LOC-20, PSM-57]."""
     recovered: frozenset[int] = frozenset()
     """Base offsets of the segments whose indexes were made anew from their batches."""
+    moves_recovery_point: bool = False
+    """It is written down when everything below it is in order, transaction indexes too [DUR-56]."""
     topic_id: uuid.UUID | None = None
     """In ``partition.metadata``."""

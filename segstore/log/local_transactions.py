@@ -51,15 +51,19 @@ class LocalTransactions(LogTail):
         index = self._transaction_index
         if index is None or index.base_offset != base_offset:
             index = self._transaction_index = TransactionIndex(self.directory, base_offset)
-        self.unsynced_transaction_indexes.add(base_offset)
         self.names_version += 1
         index.append(aborted)
+        unsynced = self.unsynced_transaction_indexes
+        unsynced[base_offset] = unsynced.get(base_offset, 0) + 1
 
     def sync_transaction_index(self, base_offset: int) -> None:
         """Bring what `append_aborted` wrote to stable storage, with the segment's records."""
-        if base_offset in self.unsynced_transaction_indexes:
-            self.unsynced_transaction_indexes.discard(base_offset)
+        unsynced = self.unsynced_transaction_indexes
+        lines = unsynced.get(base_offset)
+        if lines is not None:
             TransactionIndex(self.directory, base_offset).flush()
+            if unsynced.get(base_offset) == lines:  # else another one came meanwhile
+                unsynced.pop(base_offset, None)
 
     def aborted_between(self, offset: int, upper_bound_offset: int) -> AbortedTransactions:
         """Return the aborted transactions that a reader from *offset* on leaves out [LOC-9]."""

@@ -145,8 +145,7 @@ class LogLoader:
         write_state(self._directory, state)
         epochs.flush()
         epochs.before_write = partial(announce_epoch, self._directory)
-        if found.recovery_point not in {log_end_offset, None if self._report.created else -1}:
-            self._places.write_recovery_point(log_end_offset)
+        old_points = {log_end_offset, None if self._report.created else -1}
         log_end = LogOffsetMetadata(log_end_offset, active.base_offset, active.size_bytes)
         self._fill_report(segments, found, log_end_offset, known)
         return LoadedLog(
@@ -157,6 +156,7 @@ class LogLoader:
             epochs,
             state,
             recovered=frozenset(self._recovered) & {one.base_offset for one in segments},
+            moves_recovery_point=found.recovery_point not in old_points,
         )
 
     def _open_segments(self, base_offsets: list[int]) -> list[Segment]:

@@ -244,6 +244,8 @@ def open_partition(
             loaded = LogLoader(*arguments).load()
             producers = recover_producers(loaded, new_producers, codecs, directory, report)
             loaded = loaded._replace(producer_state=producers)
+            if loaded.moves_recovery_point:
+                places.write_recovery_point(loaded.recovery_point)
         loaded = loaded._replace(topic_id=_topic_id(directory, options, report))
         log = UnifiedLog(places, loaded, context, codecs, options, report, holdings, surroundings)
         report.seconds = (_core.monotonic_ns() - began) / 1e9

@@ -185,6 +185,25 @@ class LogPlaces:
         if self._home is not None:
             write_offset(self._home, RECOVERY_POINT_CHECKPOINT, self.topic_partition, offset)
 
+    def take_name(self, topic_partition: TopicPartition) -> None:
+        """Go on under another name: its lines come beside the old ones, on stable storage [REN-1].
+
+        Whichever name the directory has after a crash, its lines are there.
+        """
+        home = self._home
+        for name in (LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT):
+            if home is not None and home.exists(name):
+                offsets = parse_offset_checkpoint(home.read_file(name, MAX_CHECKPOINT_BYTES), name)
+                if self.topic_partition in offsets:
+                    offsets[topic_partition] = offsets[self.topic_partition]
+                    home.write_file_atomically(name, format_offset_checkpoint(offsets))
+        self.topic_partition = topic_partition
+
+    @property
+    def takes_marks(self) -> bool:
+        """Whether a clean stop is written down at all."""
+        return self._home is not None
+
     def mark_clean(self, log_start_offset: int, marker: CleanShutdownMarker) -> None:
         """Write the checkpoints, merge them into the log directory's, then the marker, last.
 

@@ -84,6 +84,8 @@ class LogProducers(LogTruncator):
         producer_id, epoch = natural("producer_id", producer_id), integer("epoch", epoch)
         flag("supports_epoch_bump", supports_epoch_bump)
         with self._append_lock:
+            if not self._expires_producers:
+                self._expire_producers_later()
             return transaction_verification.maybe_start_transaction_verification(
                 self._producers,
                 producer_id,

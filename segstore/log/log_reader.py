@@ -213,6 +213,8 @@ class LogReader:
         aborted, aborted_below = visible.aborted_of_fetch(
             self._local_log, offset, metadata, None if fetched is None else fetched.size_bytes
         )
+        if aborted is not None:  # looked up behind the bytes: both of one log
+            self._local_log.check_not_cut(cuts_done, bound.message_offset)
         topic, partition = self.topic_partition
         return FetchDataInfo(
             b"" if fetched is None else fetched,

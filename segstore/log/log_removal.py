@@ -8,14 +8,20 @@ from typing import TYPE_CHECKING
 from segstore._core import Directory
 from segstore.errors import IllegalArgumentError, IllegalStateError
 from segstore.log.arguments import flag
+from segstore.log.checkpoints import LOCK
 from segstore.log.holdings import Holdings
 from segstore.log.log_producers import LogProducers
-from segstore.log.partition_directory import parse_directory_name
+from segstore.log.partition_directory import (
+    delete_directory_name,
+    has_unique_id,
+    parse_directory_name,
+)
 from segstore.log.partition_lock import PartitionLock
 from segstore.log.partition_path import open_parent_directory
 
 if TYPE_CHECKING:
     from segstore.log.background import Scheduler
+    from segstore.types import TopicPartition
 
 
 class LogRemoval(LogProducers):
@@ -54,15 +60,18 @@ class LogRemoval(LogProducers):
         old_name = directory.path.rpartition("/")[2]
         with self._append_lock:
             self._require_writable()
-            self._partition_metadata.maybe_flush()
+            self._begin_change()
+            self._flush_topic_id()
             if name == old_name:
                 return False
+            _check_is_the_same(directory, parent, old_name)
             if parent.exists(name):
                 raise IllegalArgumentError(
                     f"there is a {name} already", file=parent.path, found=name, expected="no such"
                 )
-            parent.rename(old_name, name)
             with self._flusher.poisoned_by(BaseException):
+                self._note_name(parse_directory_name(name))
+                parent.rename(old_name, name)
                 parent.sync()
                 directory.note_renamed(f"{parent.path}/{name}")
                 self.path = directory.path
@@ -70,6 +79,17 @@ class LogRemoval(LogProducers):
             if not reinitialize:
                 self._epochs.clear()
         return True
+
+    def _note_name(self, topic_partition: TopicPartition) -> None:
+        """Write the checkpoints for the new name, beside the old one's lines, before it counts.
+
+        Deleted records would come back else, and synced ones count as a tail [DUR-5, DUR-19].
+        """
+        if topic_partition == self.topic_partition:
+            return
+        self._places.take_name(topic_partition)
+        self._flusher.take_name(topic_partition)
+        self.topic_partition = topic_partition
 
     def _let_go(self) -> None:
         raise NotImplementedError
@@ -100,6 +120,7 @@ class LogRemoval(LogProducers):
             return
         self._require_writable()
         with self._append_lock:
+            self._require_writable()
             self._is_closed = True
         try:
             self._background.close()
@@ -122,19 +143,41 @@ class LogRemoval(LogProducers):
         return holdings
 
 
+def _check_is_the_same(directory: Directory, parent: Directory, name: str) -> None:
+    """Refuse to touch what has the name of a directory that was moved away."""
+    with closing(Directory(f"{parent.path}/{name}", directory.environment)) as there:
+        if there.identity != directory.identity:
+            raise IllegalStateError(
+                "the log's directory was moved: another one has its name",
+                file=directory.path,
+                found="another directory",
+                expected="the one that was opened",
+            )
+
+
 def _remove_tree(holdings: Holdings) -> None:
-    """Remove the partition's directory and what is in it, the deepest first."""
+    """Remove the partition's directory and what is in it, the deepest first.
+
+    It gets a name first under which nobody opens it; its ``.lock`` goes last.
+    """
     directory, parent = holdings.directory, holdings.parent
     if parent is None:
         raise IllegalStateError("the directory above cannot be written", file=directory.path)
     name = directory.path.rpartition("/")[2]
+    _check_is_the_same(directory, parent, name)
+    if not has_unique_id(name):
+        doomed = delete_directory_name(parse_directory_name(name))
+        parent.rename(name, doomed)
+        parent.sync()
+        directory.note_renamed(f"{parent.path}/{doomed}")
+        name = doomed
     waiting = [name]
     emptied: list[str] = []
     while waiting:
         path = waiting.pop()
         emptied.append(path)
         with closing(Directory(f"{parent.path}/{path}", directory.environment)) as inner:
-            for entry in inner.names():
+            for entry in sorted(inner.names(), key=lambda entry: entry == LOCK):
                 if inner.info(entry).is_directory:
                     waiting.append(f"{path}/{entry}")
                 else:

@@ -97,9 +97,11 @@ class LogSettings(LogRemoval):
             codec=int(codec), level=compression_level(codec, config)
         )
         durability = self.durability = self._chosen_durability.with_flush_settings(config)
+        self._has_window = durability.seconds is not None
         self._syncs_on_append = durability.sync or durability.messages != MAX_LONG
         self._stamps_append_time = config.message_timestamp_type == "LogAppendTime"
         self._input = ProducerInput(config, self._codecs, self.profile)
+        self._settle_lane()
         self._lane = self._input.lane()
 
     def _expire_producers_later(self) -> None:

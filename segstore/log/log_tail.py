@@ -83,7 +83,7 @@ class LogTail:
         self._deletions = count()
         self._awaiting_deletion: dict[int, Callable[[], object]] = {}
         self._transaction_index: TransactionIndex | None = None
-        self.unsynced_transaction_indexes: set[int] = set()
+        self.unsynced_transaction_indexes: dict[int, int] = {}
         self._active = segments.active_segment
         self._max_segment_ms = self._draw_max_segment_ms()
         self._rolling_to: int | None = None

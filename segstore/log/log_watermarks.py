@@ -160,6 +160,7 @@ class LogWatermarks(LogAppender):
         epoch, start_offset = leader_epoch(epoch), integer("start_offset", start_offset)
         with self._append_lock:
             self._require_writable()
+            self._begin_change()
             self._note_epoch(self._epoch_of(epoch), start_offset)
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:

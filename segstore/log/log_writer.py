@@ -179,7 +179,8 @@ class LogWriter(SliceReader):
             self.log_end_offset if latest is None else state.epochs_ordered_from,
             latest,
         )
-        write_state(self._directory, changed)
+        with self._flusher.poisoned_by(FsyncFailedError):
+            write_state(self._directory, changed)
         self._state = changed
 
     # ---- roll, check, write, publish -------------------------------------------------------------
@@ -218,18 +219,20 @@ class LogWriter(SliceReader):
                 return analysis.duplicate
             if analysis.begins_transaction:
                 offsets.note_transactional_append(local_log.log_end)
+        before = local_log.log_end.message_offset
         try:
             local_log.append(data, headers, last_offset)
-        except SegstoreError as error:
-            if local_log.is_poisoned:
-                self._flusher.poison(error)
+            if analysis is not None:
+                self._commit(analysis)
+        except BaseException as error:
+            is_there = local_log.log_end.message_offset != before
+            if local_log.is_poisoned or (is_there and analysis is not None):
+                self._flusher.poison(error)  # producers and transactions are behind the batches
             offsets.update_first_unstable_offset()
             raise
         self._flusher.note_log_end(last_offset + 1)
         if offsets.replicated:
             offsets.follow_log_end()
-        if analysis is not None:
-            self._commit(analysis)
         self._producers.update_map_end_offset(last_offset + 1)
         if analysis is not None or offsets.replicated:
             offsets.update_first_unstable_offset()
@@ -284,8 +287,7 @@ class LogWriter(SliceReader):
 
         The transaction would stay open for readers, and be over on disk [APP-16].
         """
-        with self._flusher.poisoned_by(SegstoreError):
-            analysis.updates.commit(self._local_log.append_aborted)
+        analysis.updates.commit(self._local_log.append_aborted)
         if not self._expires_producers:
             self._expire_producers_later()
 

@@ -132,7 +132,6 @@ class UnifiedLog(LogSettings):
             self.topic_partition,
             loaded.recovery_point,
         )
-        self._has_window = durability.seconds is not None
         self._flusher.raise_recovery_point(loaded.log_start_offset)
         self._offsets.update_first_unstable_offset()
         self._partition_metadata = PartitionMetadataFile(self._directory)
@@ -214,7 +213,8 @@ class UnifiedLog(LogSettings):
             return flusher.flush_up_to(self.log_end_offset, inclusive=force_active_segment)
         durable_offset = flusher.flush()
         if force_active_segment:
-            self._local_log.segments.active_segment.flush(indexes=True)
+            with flusher.poisoned_by(FsyncFailedError):
+                self._local_log.segments.active_segment.flush(indexes=True)
         try:
             flusher.write_recovery_point()
         except DiskFullError:  # the records are safe; the next open checks more than it needs to
@@ -305,6 +305,7 @@ class UnifiedLog(LogSettings):
             self._refuse(self._flusher.failure)
         local_log, is_safe = self._local_log, self.profile is Profile.SAFE
         with self._append_lock:
+            self._settle_lane()
             local_log.settle()  # no mark on what was interrupted
             self._flush_topic_id()
             self._offsets.listen(None)
@@ -313,6 +314,9 @@ class UnifiedLog(LogSettings):
             self._flusher.flush()
             active.on_become_inactive()
             active.flush(indexes=True)
+        elif self._places.takes_marks and isinstance(self._flusher, KafkaFlusher):
+            self._flusher.flush_up_to(self.log_end_offset, inclusive=True)  # what it says is there
+            self._directory.sync()
         self._take_last_snapshot()
         data_end = active.read_next_offset()[0] if is_safe else self.log_end_offset
         size = active.size_bytes
