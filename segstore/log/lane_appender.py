@@ -97,6 +97,8 @@ class LaneAppender(LogWriter):
     ) -> LogAppendInfo | None:
         """Append, publish, sync as the layers do; None when the lane did not take it."""
         local_log, flusher = self._local_log, self._flusher
+        if self._append_lock.locked():  # who has to wait looks at his batches meanwhile [CON-2]
+            return None
         with self._append_lock:
             if self._is_closed or flusher.failure is not None:
                 return None

@@ -9,7 +9,6 @@ import numpy as np
 import segstore._core as _core
 from segstore.errors import (
     InvalidRecordError,
-    SegstoreError,
 )
 from segstore.log import arguments
 from segstore.log.arguments import append_origin
@@ -362,43 +361,3 @@ class LogAppender(LaneAppender):
             self.durable_offset,
             is_duplicate=True,
         )
-
-    def _write_rows(  # noqa: PLR0913 - the tail of an append
-        self,
-        data: Buffer,
-        headers: BatchHeaders,
-        size: int,
-        max_timestamp: int,
-        now_ms: int,
-        first_offset: int,
-    ) -> None:
-        """Write batches that fit one segment at once, more in several steps."""
-        if size <= self.config.roll_bytes:
-            self._write(data, headers, size, max_timestamp, now_ms, first_offset, None)
-            return
-        view = memoryview(data)
-        sizes = headers["size_bytes"].astype(np.int64)
-        ends = np.cumsum(sizes)
-        begin = 0
-        while begin < len(headers):
-            start = int(ends[begin] - sizes[begin])
-            end = int(np.searchsorted(ends, start + self.config.roll_bytes, side="right"))
-            end = max(end, begin + 1)
-            rows = headers[begin:end]
-            try:
-                self._write(
-                    view[start : int(ends[end - 1])],
-                    rows,
-                    int(ends[end - 1]) - start,
-                    int(rows["max_timestamp"].max()),
-                    now_ms,
-                    int(rows["base_offset"][0]),
-                    None,
-                )
-            except SegstoreError as error:
-                if begin:
-                    reached = self.log_end_offset - 1
-                    error.message += f" (offsets {first_offset} to {reached} were appended before)"
-                    error.args = (error.message,)
-                raise
-            begin = end

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.errors import CorruptLogError, CorruptRecordError, SegstoreError
 from segstore.log.epoch_changes import epoch_changes
+from segstore.log.offset_jump import end_before_jump
 from segstore.log.overflow_split import OverflowedSegmentError, is_overflowed
 from segstore.log.partition_directory import INDEX_ENTRY_BYTES, file_name
 
@@ -290,8 +291,11 @@ class LogRecovery:
         if why is None:
             why = CorruptRecordError("an incomplete batch", position=scan.valid_bytes)
         point = found.recovery_point
-        if point is not None and scan.next_offset < point:
-            what = f"records from {scan.next_offset} to {point - 1} had been synced"
+        end = scan.next_offset
+        if point is not None and (before := end_before_jump(segment, scan)) is not None:
+            end = before
+        if point is not None and end < point:
+            what = f"records from {end} to {point - 1} had been synced"
             raise self._damage(segment, what, why) from scan.why
         if (
             point is None

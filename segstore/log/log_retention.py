@@ -24,6 +24,7 @@ _NS_PER_MS: Final = 1_000_000
 class LogRetention(LogWatermarks):
     """What takes whole segments away at the old end."""
 
+    _retention_size_in_percent = 0
     _last_clocks: tuple[int, int] | None = None
     """Wall clock and monotonic clock in ms, when time was last looked at."""
 
@@ -38,11 +39,24 @@ class LogRetention(LogWatermarks):
         with self._append_lock:
             self._require_writable()
             self._begin_change()
-            with self._flusher.poisoned_by(FsyncFailedError):
-                deleted = self._delete_while(self._is_below_log_start)
-                if "delete" in self.config.cleanup_policies:
-                    deleted += self._delete_by_size() + self._delete_by_time()
+            try:
+                with self._flusher.poisoned_by(FsyncFailedError):
+                    deleted = self._delete_while(self._is_below_log_start)
+                    if "delete" in self.config.cleanup_policies:
+                        deleted += self._delete_by_size() + self._delete_by_time()
+            finally:
+                self._note_retention_size()
         return deleted
+
+    @property
+    def retention_size_in_percent(self) -> int:
+        """How much of ``retention.bytes`` the last run left in use; 0 without a limit [RET-11]."""
+        return self._retention_size_in_percent
+
+    def _note_retention_size(self) -> None:
+        limit = self.config.retention_bytes
+        size = self._local_log.segments.size_in_bytes
+        self._retention_size_in_percent = size * 100 // limit if limit > 0 else 0
 
     # ---- what goes -------------------------------------------------------------------------------
 

@@ -13,12 +13,11 @@ from tests.log_kit import bases, batch, offsets
 
 pytestmark = pytest.mark.usefixtures("clock", "scheduler")
 
-PROFILES = ["safe", "kafka"]
 SIZE = len(batch([(b"test", b"test")]))
 """Of a batch of one record."""
 
 
-@pytest.fixture(params=PROFILES)
+@pytest.fixture(params=["safe", "kafka"])
 def replica(new_log, request):
     """Open a log whose high watermark, clock and unlinking are the test's; 5 records a segment."""
 
@@ -44,9 +43,6 @@ def write(log, count: int, timestamp: int, epoch: int = 0) -> None:
 
 def files(log, ending: str) -> list[str]:
     return sorted(path.name for path in Path(log.path).glob(f"*{ending}"))
-
-
-# ---- by time -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -124,6 +120,19 @@ def test_by_size(replica, clock, limit, left):
     log.delete_old_segments()
     assert bases(log) == left
     assert (log.log_start_offset, log.log_end_offset) == (left[0], 15)
+
+
+@pytest.mark.parametrize(
+    ("limit", "percent"), [(10 * SIZE, 100), (20 * SIZE, 75), (16 * SIZE, 93), (-1, 0), (0, 0)]
+)
+def test_how_much_of_the_limit_is_used(replica, clock, limit, percent):
+    """[RET-11, DIFF-29] a number of whole percents, after each run."""
+    log = replica(retention_bytes=limit)
+    write(log, 15, clock.now)
+    follow(log)
+    assert log.retention_size_in_percent == 0
+    log.delete_old_segments()
+    assert log.retention_size_in_percent == percent
 
 
 # ---- the policies --------------------------------------------------------------------------------
@@ -330,9 +339,6 @@ def test_a_reader_finishes_on_what_is_deleted(replica, clock, scheduler):
     assert offsets(found.read()) == [0, 1, 2, 3, 4]
 
 
-# ---- producers -----------------------------------------------------------------------------------
-
-
 def test_producers_outlive_their_segments(replica):
     """[RET-4, PSM-47] UnifiedLogTest.testProducerIdExpirationOnSegmentDeletion."""
     size = len(sequenced(1, 0, 0))
@@ -379,7 +385,7 @@ def test_delete_snapshots_on_increment_log_start_offset(replica, scheduler):
 def test_a_clock_that_was_set_deletes_nothing(new_log, clock):
     """[DUR-28, RET-7, RET-10] and Kafka's profile believes it."""
     left = {}
-    for profile in PROFILES:
+    for profile in ("safe", "kafka"):
         log = new_log(
             recovery=profile, replicated=False, internal_segment_bytes=5 * SIZE, retention_ms=10_000
         )

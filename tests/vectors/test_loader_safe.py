@@ -91,7 +91,7 @@ def difference(case: Case, folder: Path) -> str | None:
     try:
         log = open_safely(case, folder)
     except CorruptLogError:
-        there = batches_of(files_of(folder), (".log", ".log.swap", ".log.quarantine-1"))
+        there = batches_of(files_of(folder), (".log", ".log.swap", ".quarantine-1"))
         assert first_missing(kept, there, case["log_start_offset"]) is None
         return REFUSED
     with log:
