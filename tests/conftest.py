@@ -35,6 +35,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="what Kafka's own classes did (default: the packed choice)",
     )
     group.addoption("--slow", action="store_true", help="run tests marked slow in full; CI does")
+    group.addoption(
+        "--sequences",
+        type=int,
+        metavar="N",
+        help="sequences of the log's state machine (default: 40, 200 in CI; the long run: 10000)",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

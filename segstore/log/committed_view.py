@@ -216,10 +216,14 @@ def _beginning(
             )
             if one.last_offset < offset
         }
-        place = segment.translate_offset(offset)
-        position = segment.size_bytes if place is None else place.position
-        if segment.base_offset == moment.end.segment_base_offset:
-            position = min(position, moment.end.relative_position_in_segment)
+        end = moment.end
+        if (offset, segment.base_offset) == end[:2]:
+            position = end.relative_position_in_segment  # what lies there is no batch yet
+        else:
+            place = segment.translate_offset(offset)
+            position = segment.size_bytes if place is None else place.position
+            if segment.base_offset == end.segment_base_offset:
+                position = min(position, end.relative_position_in_segment)
     except (CorruptIndexError, UnsupportedFormatError, CorruptLogError):
         return nothing  # an index is damaged, or the log is: a walk finds where
     names = set(directory.names())

@@ -99,6 +99,10 @@ class LocalLog(LocalTransactions):
             return self.fetch(start_offset, 1, end, min_one_message=False)[0], None
         while segment is not None:
             max_position = self.max_position(segment, bound)
+            if (
+                max_position == 0 and bound == end
+            ):  # what lies there is no batch yet: zeros, or torn
+                break
             fetched = take(segment, start_offset, max_length, max_position, min_one_message)
             if fetched is not None:
                 offset = self._first_offset(segment, fetched)

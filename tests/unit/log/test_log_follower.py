@@ -157,3 +157,22 @@ def test_a_reader_outlives_the_writer(pair):
         append(again, 30)
         assert reader.refresh() == 70
         assert rows(reader) == rows(again)
+
+
+@pytest.mark.parametrize("is_flushed", [False, True])
+def test_zeros_of_a_preallocated_segment_are_not_read(tmp_path, is_flushed):
+    """[DUR-75] Behind a batch that was cut whole: offsets without records, then an empty segment.
+
+    The reader begins its walk through the transactions at the recovery point, or at a snapshot.
+    """
+    path = tmp_path / "orders-0"
+    with segstore.open(path, durability="none", preallocate=True, **SETTINGS) as writer:
+        writer.append([(None, b"value")] * 4)
+        if is_flushed:
+            writer.flush()
+        writer.truncate_to(3)
+        writer.roll()
+        with segstore.open(path, read_only=True) as reader:
+            assert reader.last_stable_offset == 3
+            assert list(reader.scan(isolation="read_committed")) == []
+            assert list(reader.read(3, 100, "durable")) == []

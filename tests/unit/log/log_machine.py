@@ -1,0 +1,161 @@
+"""The state machine of a log, its first part: how it is opened and what is appended to it."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
+
+from segstore._core import BatchOptions, encode_records
+from segstore.log.log_opener import open_options, open_partition
+from segstore.log.surroundings import Surroundings
+from segstore.records.compression import codec_table
+from tests.mock_time import MockTime
+from tests.oracle import OracleRecord
+from tests.unit.log.log_oracle import OracleBatch, OracleLog
+
+if TYPE_CHECKING:
+    from segstore import UnifiedLog
+
+START_MS = 1_700_000_000_000
+CODECS = codec_table()
+
+Data = tuple[int, bytes | None, bytes | None]
+"""How long ago, key, value."""
+
+RECORDS = st.lists(
+    st.tuples(
+        st.integers(0, 500), st.none() | st.binary(max_size=4), st.none() | st.binary(max_size=24)
+    ),
+    min_size=1,
+    max_size=4,
+)
+CODEC_IDS = st.integers(0, 4)
+
+SETTINGS = st.fixed_dictionaries(
+    {
+        "durability": st.sampled_from(["none", "messages=7", "seconds=30"]),
+        "compression_type": st.sampled_from(["producer", "gzip", "lz4", "zstd"]),
+        "internal_segment_bytes": st.sampled_from([1200, 4000]),
+        "index_interval_bytes": st.sampled_from([0, 150, 4096]),
+        "segment_index_bytes": st.sampled_from([48, 4096]),
+        "file_delete_delay_ms": st.sampled_from([0, 60_000]),
+        "preallocate": st.booleans(),
+        "retention_ms": st.sampled_from([None, 300_000]),
+        "retention_bytes": st.sampled_from([-1, 3000]),
+    }
+)
+
+
+class AppendingMachine(RuleBasedStateMachine):
+    """One log, its oracle, its clock, and the folder of the log."""
+
+    recovery = "safe"
+
+    @initialize(chosen=SETTINGS, is_replicated=st.booleans())
+    def open_new_log(self, *, chosen: dict[str, object], is_replicated: bool):
+        self.folder = Path(tempfile.mkdtemp(prefix="segstore-machine-"))
+        self.path = self.folder / "topic-0"
+        self.time = MockTime(START_MS)
+        self.settings = chosen
+        self.coordinator_epoch = 0
+        self.oracle = OracleLog(is_replicated=is_replicated)
+        self.log = self._open()
+
+    def teardown(self):
+        if hasattr(self, "log"):
+            try:
+                report = self.log.verify()
+                assert report.ok, str(report)
+            finally:
+                self.log.close()
+                shutil.rmtree(self.folder)
+
+    def _open(self, *, read_only: bool = False) -> UnifiedLog:
+        options = open_options(
+            recovery=self.recovery,
+            replicated=self.oracle.is_replicated and not read_only,
+            read_only=read_only,
+            segment_ms=None,
+            **self.settings,
+        )
+        surroundings = Surroundings(
+            environment=self.time.environment, background=self.time.scheduler
+        )
+        return open_partition(self.path, options, surroundings)
+
+    # ---- appends ---------------------------------------------------------------------------------
+
+    @rule(records=RECORDS)
+    def append(self, records: list[Data]):
+        self._append_own(self._stamped(records))
+
+    @rule(records=RECORDS, times=st.integers(2, 30))
+    def append_much(self, records: list[Data], times: int):
+        """More than a segment holds, in one call."""
+        self._append_own(self._stamped(records) * times)
+
+    def _append_own(self, records: list[Data]):
+        first = self.oracle.log_end
+        info = self.log.append(records)
+        assert (info.base_offset, info.last_offset) == (first, first + len(records) - 1)
+        self.oracle.note_epoch(self.oracle.latest_epoch or 0, first)
+        found = [len(list(batch)) for batch in self.log.scan(first).batches()]
+        for count in found:
+            self._note(records[:count], self.oracle.log_end)
+            del records[:count]
+        assert not records
+
+    @rule(many=st.lists(RECORDS, min_size=1, max_size=3), codec=CODEC_IDS, is_newer=st.booleans())
+    def append_as_leader(self, *, many: list[list[Data]], codec: int, is_newer: bool):
+        epoch = (self.oracle.latest_epoch or 0) + is_newer
+        for data in many:
+            records = self._stamped(data)
+            info = self.log.append_as_leader(encoded(records, codec=codec), epoch)
+            assert info.base_offset == self.oracle.log_end
+            self.oracle.note_epoch(epoch, info.base_offset)
+            self._note(records, info.base_offset)
+
+    @rule(
+        many=st.lists(st.tuples(st.integers(0, 3), RECORDS), min_size=1, max_size=3),
+        codec=CODEC_IDS,
+        is_newer=st.booleans(),
+    )
+    def append_as_follower(self, *, many: list[tuple[int, list[Data]]], codec: int, is_newer: bool):
+        """Offsets are given, and some may be missing."""
+        epoch = (self.oracle.latest_epoch or 0) + is_newer
+        content, offset, noted = b"", self.oracle.log_end, []
+        for gap, data in many:
+            offset += gap
+            records = self._stamped(data)
+            content += encoded(
+                records, codec=codec, base_offset=offset, partition_leader_epoch=epoch
+            )
+            noted.append((records, offset))
+            offset += len(records)
+        info = self.log.append_as_follower(content, epoch)
+        assert (info.base_offset, info.last_offset) == (noted[0][1], offset - 1)
+        self.oracle.note_epoch(epoch, noted[0][1])
+        for records, base_offset in noted:
+            self._note(records, base_offset)
+
+    def _stamped(self, data: list[Data]) -> list[Data]:
+        return [(self.time.now_ms - ago, key, value) for ago, key, value in data]
+
+    def _note(self, records: list[Data], base_offset: int, **producer: object) -> OracleBatch:
+        numbered = tuple(OracleRecord(base_offset + i, *one) for i, one in enumerate(records))
+        batch = OracleBatch(numbered, **producer)
+        self.oracle.append(batch)
+        return batch
+
+    def _offset_at(self, share: float) -> int:
+        start, end = self.oracle.log_start, self.oracle.log_end
+        return start + int((end - start) * share)
+
+
+def encoded(records: list[Data], **options: object) -> bytes:
+    return bytes(encode_records(records, BatchOptions(**options), CODECS, START_MS, 2**30))
