@@ -41,7 +41,7 @@ static bool is_believed(const sgs_time_index *index, uint32_t entries, int64_t s
         return true;
     const int64_t next = slot + 1;
     const bool ascends = next >= entries || (keys[next] > keys[slot] && offsets[next] >= offsets[slot]);
-    return offsets[slot] >= index->base.base_offset && (ascends || !index->base.grow_in_steps);
+    return !index->base.grow_in_steps || (offsets[slot] >= index->base.base_offset && ascends); /* IDX-2 */
 }
 
 static void check_lookup(const sgs_time_index *index, uint32_t entries, int64_t target)
