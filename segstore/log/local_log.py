@@ -99,10 +99,8 @@ class LocalLog(LocalTransactions):
             return self.fetch(start_offset, 1, end, min_one_message=False)[0], None
         while segment is not None:
             max_position = self.max_position(segment, bound)
-            if (
-                max_position == 0 and bound == end
-            ):  # what lies there is no batch yet: zeros, or torn
-                break
+            if max_position == 0 and bound == end and not self._context.kafka_profile:
+                break  # what lies there is no batch yet: zeros, or torn; Kafka makes the index here
             fetched = take(segment, start_offset, max_length, max_position, min_one_message)
             if fetched is not None:
                 offset = self._first_offset(segment, fetched)
