@@ -17,7 +17,6 @@ from segstore.errors import (
     FsyncFailedError,
     IllegalStateError,
     ResourceError,
-    SegstoreError,
 )
 from segstore.log.arguments import callback, integer
 from segstore.log.checkpoints import CleanShutdownMarker
@@ -87,7 +86,7 @@ class UnifiedLog(LogSettings):
         self.read_only = holdings.lock is None
         self.report = report
         self._process_id = _core.process_id()
-        self._is_closed = False
+        self._is_closed = True  # until it is open to somebody: an open that fails warns of nothing
         self._places = places
         self._directory: Directory = places.directory
         self._codecs = codecs
@@ -118,6 +117,7 @@ class UnifiedLog(LogSettings):
         self._follower: LogFollower | None = None
         if self.read_only:
             self._follower = LogFollower(self._local_log, places, context, loaded)
+            self._is_closed = False
             return
         if loaded.producer_state is None:
             raise IllegalStateError("a log that is written needs its producers", file=self.path)
@@ -137,17 +137,14 @@ class UnifiedLog(LogSettings):
         self._partition_metadata = PartitionMetadataFile(self._directory)
         self._topic_id = loaded.topic_id
         if options.topic_id is not None:
-            try:
-                self._take_topic_id(options.topic_id)
-            except SegstoreError:
-                self._is_closed = True  # it was never open to anybody
-                raise
+            self._take_topic_id(options.topic_id)
         for one in loaded.awaiting_deletion:
             unlink = one.delete_files if isinstance(one, Segment) else one.delete_if_exists
             self._local_log.unlink_later(unlink)
         self._opened_ms = self._now_ms()
         if self.profile is Profile.KAFKA or not self._producers.is_empty:
             self._expire_producers_later()
+        self._is_closed = False
 
     # ---- state -----------------------------------------------------------------------------------
 
