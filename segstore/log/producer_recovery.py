@@ -31,7 +31,7 @@ def recover_producers(
     Those of the segments that were recovered [LDR-16, DUR-52]. To Kafka a log without a snapshot
     that was closed cleanly has no producers [PSM-71]. Here snapshots may be lost [DUR-8]: what they
     would have told is read from the batches, else an open transaction would count as none, and its
-    records as committed.
+    records as committed. Only an empty log has no batch that could tell.
 
     Raises
     ------
@@ -52,6 +52,7 @@ def recover_producers(
                 log_start_offset=loaded.log_start_offset,
                 now_ms=now_ms,
             )
+        is_empty = loaded.log_start_offset == loaded.log_end.message_offset
         producers = new_producers()
         producers.remove_stray_snapshots(loaded.segments.base_offsets)
         rebuild_producer_state(
@@ -61,7 +62,7 @@ def recover_producers(
             log_start_offset=loaded.log_start_offset,
             last_offset=loaded.log_end.message_offset,
             now_ms=now_ms,
-            from_clean_shutdown=False,
+            from_clean_shutdown=report.clean and is_empty,
         )
     except (CorruptRecordError, InvalidTxnStateError) as error:  # or its transactions have holes
         raise CorruptLogError(

@@ -35,13 +35,20 @@ class InterruptedCallError(BaseException):
 @pytest.fixture
 def interrupt():
     """Arm a timer that raises in the main thread after some seconds; 0 takes it back."""
+    is_armed = False
 
     def raise_it(*_: object) -> None:
-        raise InterruptedCallError
+        if is_armed:  # a signal that was on its way may arrive after it was taken back
+            raise InterruptedCallError
+
+    def arm(seconds: float) -> None:
+        nonlocal is_armed
+        is_armed = seconds > 0
+        signal.setitimer(signal.ITIMER_REAL, seconds)
 
     before = signal.signal(signal.SIGALRM, raise_it)
-    yield lambda seconds: signal.setitimer(signal.ITIMER_REAL, seconds)
-    signal.setitimer(signal.ITIMER_REAL, 0)
+    yield arm
+    arm(0)
     signal.signal(signal.SIGALRM, before)
 
 
@@ -221,6 +228,15 @@ def test_two_interrupts_in_a_roll(new_log, monkeypatch):
     assert offsets(new_log()) == [0, 1]
 
 
+@pytest.fixture
+def ctrl_c():
+    """Let SIGINT raise: a shell has it ignored by what it starts in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("ctrl_c")
 def test_ctrl_c_in_many_threads(tmp_path):
     """[DUR-70] The main thread is interrupted while others append and sync: nobody hangs."""
     log = segstore.open(tmp_path / "topic-0", durability="sync")
