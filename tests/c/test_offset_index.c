@@ -98,35 +98,6 @@ TEST(lookup_agrees_with_a_linear_search)
     }
 }
 
-/* [OFX-3] the entry behind is given with the floor, where there is one that can be */
-TEST(lookup_between_answers_with_two_entries)
-{
-    const struct {
-        int64_t target, floor, above;
-        int32_t floor_position, above_position;
-    } cases[] = {
-        { BASE, BASE, BASE + 5, 0, 100 },
-        { BASE + 5, BASE + 5, BASE + 9, 100, 200 },
-        { BASE + 8, BASE + 5, BASE + 9, 100, 200 },
-        { BASE + 9, BASE + 9, BASE, 200, -1 }, /* the next one's position does not go up */
-        { BASE + 20, BASE + 20, BASE, 150, -1 },
-    };
-    fixture f;
-    open_fixture(&f, BASE, SLOTS * 8, true);
-    sgs_offset_position floor, above;
-    EXPECT_OK(sgs_offset_index_lookup_between(&f.index, BASE + 3, &floor, &above, &f.err), &f.err);
-    EXPECT_TRUE(floor.offset == BASE && floor.position == 0 && above.position == -1);
-    EXPECT_OK(append(&f, BASE + 5, 100), &f.err);
-    EXPECT_OK(append(&f, BASE + 9, 200), &f.err);
-    EXPECT_OK(append(&f, BASE + 20, 150), &f.err);
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
-        EXPECT_OK(sgs_offset_index_lookup_between(&f.index, cases[i].target, &floor, &above, &f.err), &f.err);
-        EXPECT_TRUE(floor.offset == cases[i].floor && floor.position == cases[i].floor_position);
-        EXPECT_TRUE(above.offset == cases[i].above && above.position == cases[i].above_position);
-    }
-    close_fixture(&f);
-}
-
 /* OffsetIndexTest.testEntry, OffsetIndexTest.testEntryOverflow [IDX-5] */
 TEST(entries_are_read_by_number)
 {
