@@ -1,14 +1,19 @@
 """The typed surface of the one extension module: the C core, wrapped. Translate, do not think."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, Self, TypeAlias, final
+from typing import Any, Generic, NamedTuple, Self, TypeAlias, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import Buffer, disjoint_base
 
 from segstore.errors import SegstoreError
-from segstore.types import FileTimestampAndOffset, OffsetPosition, TimestampOffset
+from segstore.types import (
+    FileTimestampAndOffset,
+    LogOffsetMetadata,
+    OffsetPosition,
+    TimestampOffset,
+)
 
 BATCH_HEADER_DTYPE: np.dtype[np.void]
 """One row a batch: csrc/record/record_batch.h ``sgs_batch_header``, same names, 80 bytes."""
@@ -974,6 +979,150 @@ class LogSegment:
     def time_index_lookup(self, timestamp: int) -> TimestampOffset: ...
 
 # ---- _cython/append_lane.pxi ---------------------------------------------------------------------
+
+@disjoint_base
+class FetchedRecords:
+    """The bytes of one fetch and where they are from; base of ``FetchDataInfo``.
+
+    What is not asked for is not made: the read lane fills it without ``__init__``.
+    """
+
+    _headers: BatchHeaders | None
+    def __init__(
+        self,
+        records: Buffer,
+        fetch_offset_metadata: LogOffsetMetadata,
+        *,
+        start_offset: int,
+        first_entry_incomplete: bool,
+        end_offset: int,
+        aborted: AbortedTransactions | None,
+        aborted_below: int,
+        codecs: CodecTable,
+        topic_partition: tuple[str, int],
+        check_crcs: bool,
+        file: str | None,
+    ) -> None: ...
+    @property
+    def records(self) -> memoryview:
+        """The bytes: read-only, shape ``(size_bytes,)``, format ``B``."""
+    @property
+    def size_bytes(self) -> int:
+        """Bytes read, those of a cut batch at the end included."""
+    @property
+    def fetch_offset_metadata(self) -> LogOffsetMetadata:
+        """Base offset and place of the first batch [RD-6]."""
+    @property
+    def file(self) -> str | None:
+        """Path of the ``.log``; None: errors are about the bytes."""
+    @property
+    def start_offset(self) -> int: ...
+    @property
+    def end_offset(self) -> int: ...
+    @property
+    def first_entry_incomplete(self) -> bool: ...
+    @property
+    def _aborted(self) -> AbortedTransactions | None: ...
+    @property
+    def _aborted_below(self) -> int: ...
+    @property
+    def _codecs(self) -> CodecTable: ...
+    @property
+    def _topic(self) -> str: ...
+    @property
+    def _partition(self) -> int: ...
+    @property
+    def _check_crcs(self) -> bool: ...
+
+@disjoint_base
+class SlicedRecords:
+    """Bytes of a segment that are still in the file; base of ``FileRecords``."""
+
+    def __init__(
+        self,
+        segment: LogSegment | None,
+        position: int,
+        size_bytes: int,
+        *,
+        log: Any,
+        cuts_done: int,
+        start_offset: int,
+        end_offset: int,
+        aborted: AbortedTransactions | None,
+        fetch_offset_metadata: LogOffsetMetadata,
+        first_entry_incomplete: bool,
+    ) -> None: ...
+    @property
+    def position(self) -> int: ...
+    @property
+    def size_bytes(self) -> int: ...
+    @property
+    def fetch_offset_metadata(self) -> LogOffsetMetadata:
+        """Base offset and place of the first batch [RD-6]."""
+    @property
+    def first_entry_incomplete(self) -> bool: ...
+    @property
+    def _segment(self) -> LogSegment | None: ...
+    @property
+    def _log(self) -> Any: ...
+    @property
+    def _aborted(self) -> AbortedTransactions | None: ...
+    @property
+    def _cuts_done(self) -> int: ...
+    @property
+    def _start_offset(self) -> int: ...
+    @property
+    def _end_offset(self) -> int: ...
+
+_FetchT = TypeVar("_FetchT", bound=FetchedRecords)
+_SliceT = TypeVar("_SliceT", bound=SlicedRecords)
+
+@final
+class ReadLane(Generic[_FetchT, _SliceT]):
+    """The short way of a plain read; the methods return None when the layers have to decide.
+
+    It reads one snapshot of a log's segments; where the log begins and ends comes with each call.
+    """
+
+    def __new__(
+        cls,
+        snapshot: object,
+        segments: Sequence[LogSegment],
+        codecs: CodecTable,
+        directory: Directory,
+        *,
+        fetch_class: type[_FetchT],
+        slice_class: type[_SliceT],
+    ) -> Self: ...
+    @property
+    def snapshot(self) -> object: ...
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        min_one_message: bool,
+        log_start_offset: int,
+        log_end: LogOffsetMetadata,
+        topic_partition: tuple[str, int],
+    ) -> _FetchT | None:
+        """One fetch up to the log end [LOC-6]."""
+    def slice(
+        self,
+        log: object,
+        offset: int,
+        max_bytes: int,
+        min_one_message: bool,
+        log_start_offset: int,
+        log_end: LogOffsetMetadata,
+        cuts_done: int,
+    ) -> _SliceT | None:
+        """The same with the bytes left where they are."""
+    def learn(self, running_maxima: tuple[int, ...]) -> None:
+        """Take over what is known of the segments' largest timestamps [TS-2]."""
+    def find_offset_by_timestamp(
+        self, timestamp: int, log_start_offset: int, log_end: LogOffsetMetadata
+    ) -> FileTimestampAndOffset | None:
+        """The first record at or behind both, of the first segment that reaches the timestamp."""
 
 @final
 class AppendLane:

@@ -16,9 +16,11 @@ from cpython.buffer cimport (
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.exc cimport PyErr_Occurred, PyErr_SetObject
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from cpython.memoryview cimport PyMemoryView_FromMemory
-from cpython.object cimport PyObject
+from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
+from cpython.memoryview cimport PyMemoryView_FromMemory, PyMemoryView_FromObject
+from cpython.object cimport PyObject, PyTypeObject
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
+from cpython.tuple cimport PyTuple_Check, PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport (
     INT8_MAX,
     INT8_MIN,
@@ -93,7 +95,7 @@ from segstore.errors import (
     RecordTypeError,
     SegstoreError,
 )
-from segstore.types import FileTimestampAndOffset, OffsetPosition, TimestampOffset
+from segstore.types import FileTimestampAndOffset, LogOffsetMetadata, OffsetPosition, TimestampOffset
 
 cnp.import_array()
 
@@ -129,6 +131,8 @@ include "_cython/segment_recovery.pxi"
 include "_cython/segment.pxi"
 include "_cython/open_segments.pxi"
 include "_cython/append_lane.pxi"
+include "_cython/fetched_records.pxi"
+include "_cython/read_lane.pxi"
 include "_cython/index_file.pxi"
 include "_cython/indexes.pxi"
 include "_cython/offset_map.pxi"

@@ -37,6 +37,13 @@ cdef extern from "segment/log_segment.h" nogil:
         SGS_SUFFIX_CLEANED
         SGS_SUFFIX_SWAP
 
+    ctypedef enum sgs_segment_file:
+        SGS_FILE_LOG
+
+    enum:
+        SGS_SEGMENT_NAME_BYTES
+
+    void sgs_segment_file_name(int64_t base_offset, sgs_segment_file kind, sgs_segment_suffix suffix, char *name)
     sgs_status sgs_log_segment_open(const sgs_segment_context *context, int64_t base_offset,
                                     sgs_segment_suffix suffix, bint create, sgs_log_segment **segment, sgs_error *err)
     sgs_status sgs_log_segment_append(sgs_log_segment *segment, const sgs_slice *slices, size_t slices_count,

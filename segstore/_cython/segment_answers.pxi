@@ -1,10 +1,16 @@
 # segment_answers.pxi - what a segment says of itself, its indexes, and the file (csrc/segment/log_segment.h)
 
+cdef inline object named(object kind, tuple values):
+    """A named tuple without its Python constructor."""
+    cdef tuple arguments = (values,)
+    return (<PyTypeObject *>tuple).tp_new(<type>kind, <PyObject *>arguments, NULL)
+
+
 cdef object timestamp_and_offset(const sgs_found_timestamp *found):
     if not found.found:
         return None
     leader_epoch = found.leader_epoch if found.leader_epoch >= 0 else None
-    return FileTimestampAndOffset(found.timestamp, found.offset, leader_epoch)
+    return named(FileTimestampAndOffset, (found.timestamp, found.offset, leader_epoch))
 
 
 class SegmentSlice(NamedTuple):

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from segstore._core import SlicedRecords
 from segstore.errors import IllegalArgumentError
 from segstore.log.arguments import natural
 from segstore.records.transferable_channel import TransferableRecords
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
-    from segstore._core import LogSegment, Record
+    from segstore._core import Record
     from segstore.records.fetch_data_info import FetchDataInfo
     from segstore.records.record_batch import RecordBatch
     from segstore.records.transferable_channel import TransferableChannel
-    from segstore.types import LogOffsetMetadata
 
 
-class FileRecords(TransferableRecords):
+class FileRecords(SlicedRecords, TransferableRecords):
     """The bytes of one fetch, still in the file: made by ``UnifiedLog.slice``.
 
     They begin with the batch that holds the requested offset and may end in the middle of one
@@ -31,49 +31,28 @@ class FileRecords(TransferableRecords):
         None: nothing is visible there.
     position, size_bytes : int
         The bytes, in the ``.log``.
-    check_not_cut : callable
-        Called with the end of the bytes in the ``.log``; raises when they were cut since.
-    describe : callable
-        Makes the `FetchDataInfo` of the bytes, when they are read, and their place.
+    log : SliceReader
+        Knows what was cut since, and what the bytes are.
+    cuts_done : int
+        How many truncations had come to their end before the log was looked at.
+    start_offset, end_offset : int
+        The offset that was asked for, and where visible data ended.
+    aborted : AbortedTransactions or None
+        What is left out when the bytes are read as records.
     fetch_offset_metadata : LogOffsetMetadata
         Base offset and place of the first batch [RD-6].
     first_entry_incomplete : bool
         True when not even the first batch is whole.
+
+    Attributes
+    ----------
+    position : int
+        Of the first byte, in the ``.log``.
+    size_bytes : int
+        Bytes, those of a cut batch at the end included (Kafka ``sizeInBytes``).
     """
 
-    __slots__ = (
-        "_check_not_cut",
-        "_describe",
-        "_segment",
-        "_size_bytes",
-        "fetch_offset_metadata",
-        "first_entry_incomplete",
-        "position",
-    )
-
-    def __init__(  # noqa: PLR0913 - what a fetch found, each by its name
-        self,
-        segment: LogSegment | None,
-        position: int,
-        size_bytes: int,
-        *,
-        check_not_cut: Callable[[int], None],
-        describe: Callable[[bytearray, LogOffsetMetadata], FetchDataInfo],
-        fetch_offset_metadata: LogOffsetMetadata,
-        first_entry_incomplete: bool = False,
-    ) -> None:
-        self._segment = segment
-        self._size_bytes = size_bytes
-        self._check_not_cut = check_not_cut
-        self._describe = describe
-        self.position = position
-        self.fetch_offset_metadata = fetch_offset_metadata
-        self.first_entry_incomplete = first_entry_incomplete
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes, those of a cut batch at the end included (Kafka ``sizeInBytes``)."""
-        return self._size_bytes
+    __slots__ = ()
 
     def slice(self, position: int, size: int) -> FileRecords:
         """Return a part of the records: *size* bytes from *position* on, or up to the end.
@@ -88,19 +67,22 @@ class FileRecords(TransferableRecords):
         Source: Kafka ``FileRecords.slice``.
         """
         start, length = natural("position", position), natural("size", size)
-        if start > self._size_bytes:
+        if start > self.size_bytes:
             raise IllegalArgumentError(
-                f"position {start} is behind the end of {self._size_bytes} bytes",
+                f"position {start} is behind the end of {self.size_bytes} bytes",
                 found=str(start),
-                expected=f"0 to {self._size_bytes}",
+                expected=f"0 to {self.size_bytes}",
             )
         place = self.position + start
         return FileRecords(
             self._segment,
             place,
-            min(length, self._size_bytes - start),
-            check_not_cut=self._check_not_cut,
-            describe=self._describe,
+            min(length, self.size_bytes - start),
+            log=self._log,
+            cuts_done=self._cuts_done,
+            start_offset=self._start_offset,
+            end_offset=self._end_offset,
+            aborted=self._aborted,
             fetch_offset_metadata=self.fetch_offset_metadata._replace(
                 relative_position_in_segment=place
             ),
@@ -114,22 +96,35 @@ class FileRecords(TransferableRecords):
         """
         if self._segment is None:
             return 0
-        end = self.position + self._size_bytes
-        self._check_not_cut(end)
+        self._check_not_cut()
         try:
             return channel.transfer_from(self._segment, self.position + position, count)
         finally:
-            self._check_not_cut(end)  # an error, too, may come from a cut
+            self._check_not_cut()  # an error, too, may come from a cut
 
     def read(self) -> FetchDataInfo:
         """Read the bytes into memory: the same as ``UnifiedLog.read`` had given."""
-        data = bytearray(self._size_bytes)
+        data = bytearray(self.size_bytes)
         if self._segment is not None:
             try:
                 self._segment.read_into(data, self.position)
             finally:
-                self._check_not_cut(self.position + self._size_bytes)
-        return self._describe(data, self.fetch_offset_metadata)
+                self._check_not_cut()
+        fetched: FetchDataInfo = self._log.describe_slice(
+            data,
+            self.fetch_offset_metadata,
+            start_offset=self._start_offset,
+            end_offset=self._end_offset,
+            first_entry_incomplete=self.first_entry_incomplete,
+            aborted=self._aborted,
+            has_file=self._segment is not None,
+        )
+        return fetched
+
+    def _check_not_cut(self) -> None:
+        end = self.position + self.size_bytes
+        base_offset = self.fetch_offset_metadata.segment_base_offset
+        self._log.check_slice_not_cut(self._cuts_done, base_offset, end)
 
     def batches(self) -> Iterator[RecordBatch]:
         """Yield the whole batches, from memory."""
@@ -140,6 +135,6 @@ class FileRecords(TransferableRecords):
         return iter(self.read())
 
     def __repr__(self) -> str:
-        end = self.position + self._size_bytes
+        end = self.position + self.size_bytes
         name = "nothing" if self._segment is None else f"bytes {self.position} to {end}"
         return f"FileRecords({name}, offset={self.fetch_offset_metadata.message_offset})"

@@ -143,6 +143,11 @@ class Segments:
             if self._segments[index].largest_timestamp() >= timestamp:
                 yield self._segments[index]
 
+    @property
+    def running_maxima(self) -> tuple[int, ...]:
+        """The largest timestamp up to the end of each segment, as far as it was asked for."""
+        return self._running_maxima
+
     def next_base_offset(self, segment: Segment) -> int | None:
         """Return the base offset of the segment behind *segment*, None for the last."""
         following = self.higher_segment(segment.base_offset)

@@ -5,7 +5,7 @@ Source: [RD-1, RD-6, SEG-19..SEG-21, DUR-79].
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from segstore.config import MAX_INT
 from segstore.errors import SegstoreError
@@ -19,8 +19,10 @@ from segstore.records.message_set_receive import FETCH_MAX_BYTES
 from segstore.types import Isolation
 
 if TYPE_CHECKING:
-    from segstore._core import SegmentSlice
+    from segstore._core import AbortedTransactions, SegmentSlice
     from segstore.types import LogOffsetMetadata
+
+_LOG_END: Final = Isolation.LOG_END
 
 
 class SliceReader(TimestampReader):
@@ -59,6 +61,34 @@ class SliceReader(TimestampReader):
 
         Source: Kafka ``UnifiedLog.read``, ``FileRecords.slice``.
         """
+        if isolation is _LOG_END and check_crcs is False:
+            local_log = self._local_log
+            cuts_done, segments = local_log.cuts_done, local_log.segments
+            lane = self._read_lane
+            if lane is None or lane.snapshot is not segments:
+                lane = self._renew_read_lane(segments)
+            log_start_offset = self._offsets.log_start_offset
+            found = lane.slice(
+                self,
+                offset,
+                max_bytes,
+                min_one_message,
+                log_start_offset,
+                local_log.log_end,
+                cuts_done,
+            )
+            if found is not None:
+                return found
+        return self._slice(offset, max_bytes, isolation, min_one_message, check_crcs)
+
+    def _slice(
+        self,
+        offset: int,
+        max_bytes: int,
+        isolation: Isolation | str,
+        min_one_message: bool,  # noqa: FBT001 - as the caller gave it
+        check_crcs: bool,  # noqa: FBT001
+    ) -> FileRecords:
         self._require_open()
         offset, max_bytes = integer("offset", offset), natural("max_bytes", max_bytes)
         flag("min_one_message", min_one_message)
@@ -84,38 +114,51 @@ class SliceReader(TimestampReader):
         aborted, _ = visible.aborted_of_fetch(
             local_log, offset, metadata, None if found is None else found.size_bytes
         )
-        is_incomplete = found is not None and found.first_entry_incomplete
-
-        def check_not_cut(end_position: int) -> None:
-            local_log.check_place_not_cut(cuts_done, metadata.segment_base_offset, end_position)
-
-        def describe(data: bytearray, place: LogOffsetMetadata) -> FetchDataInfo:
-            topic, partition = self.topic_partition
-            upper_bound_offset = 0  # of no interest without a list
-            if aborted is not None:
-                upper_bound_offset = local_log.upper_bound_of_fetch(place, len(data))
-            return FetchDataInfo(
-                data,
-                place,
-                start_offset=offset,
-                first_entry_incomplete=is_incomplete,
-                end_offset=bound.message_offset,
-                aborted=aborted,
-                aborted_below=upper_bound_offset,
-                codecs=self._codecs,
-                topic=topic,
-                partition=partition,
-                file=None if found is None else self._file_of(metadata),
-            )
-
         return FileRecords(
             None if found is None else found.segment,
             metadata.relative_position_in_segment,
             0 if found is None else found.size_bytes,
-            check_not_cut=check_not_cut,
-            describe=describe,
+            log=self,
+            cuts_done=cuts_done,
+            start_offset=offset,
+            end_offset=bound.message_offset,
+            aborted=aborted,
             fetch_offset_metadata=metadata,
-            first_entry_incomplete=is_incomplete,
+            first_entry_incomplete=found is not None and found.first_entry_incomplete,
+        )
+
+    def check_slice_not_cut(self, cuts_done: int, base_offset: int, end_position: int) -> None:
+        """Raise when bytes of a slice were cut since it was made [DUR-77]; `FileRecords` asks."""
+        self._local_log.check_place_not_cut(cuts_done, base_offset, end_position)
+
+    def describe_slice(  # noqa: PLR0913 - what a slice knows, each by its name
+        self,
+        data: bytearray,
+        place: LogOffsetMetadata,
+        *,
+        start_offset: int,
+        end_offset: int,
+        first_entry_incomplete: bool,
+        aborted: AbortedTransactions | None,
+        has_file: bool,
+    ) -> FetchDataInfo:
+        """Return the bytes of a slice as `read` had given them; `FileRecords` asks."""
+        topic, partition = self.topic_partition
+        upper_bound_offset = 0  # of no interest without a list
+        if aborted is not None:
+            upper_bound_offset = self._local_log.upper_bound_of_fetch(place, len(data))
+        return FetchDataInfo(
+            data,
+            place,
+            start_offset=start_offset,
+            first_entry_incomplete=first_entry_incomplete,
+            end_offset=end_offset,
+            aborted=aborted,
+            aborted_below=upper_bound_offset,
+            codecs=self._codecs,
+            topic=topic,
+            partition=partition,
+            file=self._file_of(place) if has_file else None,
         )
 
     def message_set_reader(

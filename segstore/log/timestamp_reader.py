@@ -5,7 +5,7 @@ Source: [TS-*].
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from segstore.log.arguments import integer
 from segstore.log.log_reader import LogReader
@@ -13,7 +13,10 @@ from segstore.log.timestamp_lookup import fetch_offset, find_offset_by_timestamp
 from segstore.types import Isolation
 
 if TYPE_CHECKING:
+    from segstore.log.segments import Segments
     from segstore.types import FileTimestampAndOffset
+
+_LOG_END: Final = Isolation.LOG_END
 
 
 class TimestampReader(LogReader):
@@ -29,11 +32,35 @@ class TimestampReader(LogReader):
         timestamp : int
             In ms; negative ones have no special meaning here.
         """
+        local_log = self._local_log
+        cuts_done = local_log.cuts_done
+        found = self._find_offset_by_lane(timestamp)
+        if found is not None:
+            local_log.check_not_cut(cuts_done, found.offset + 1)
+            return found.offset
         self._require_open()
+        segments = local_log.segments
         found = find_offset_by_timestamp(
-            self._local_log, self.log_start_offset, integer("timestamp", timestamp)
+            local_log, self.log_start_offset, integer("timestamp", timestamp)
         )
+        self._teach_lane(segments)
         return None if found is None else found.offset
+
+    def _find_offset_by_lane(self, timestamp: int) -> FileTimestampAndOffset | None:
+        """Look up without the layers; None when they have to [D11]."""
+        local_log = self._local_log
+        segments, lane = local_log.segments, self._read_lane
+        if lane is None or lane.snapshot is not segments:
+            lane = self._renew_read_lane(segments)
+        return lane.find_offset_by_timestamp(
+            timestamp, self._offsets.log_start_offset, local_log.log_end
+        )
+
+    def _teach_lane(self, segments: Segments) -> None:
+        """Tell the lane which of the largest timestamps the layers have asked for meanwhile."""
+        lane = self._read_lane
+        if lane is not None and lane.snapshot is segments:
+            lane.learn(segments.running_maxima)
 
     def fetch_offset_by_timestamp(
         self, timestamp: int, isolation: Isolation | str = Isolation.LOG_END
@@ -54,7 +81,13 @@ class TimestampReader(LogReader):
 
         Source: [TS-1..TS-4, TS-6]; Kafka ``UnifiedLog.fetchOffsetByTimestamp``.
         """
+        found = self._find_offset_by_lane(timestamp) if isolation is _LOG_END else None
+        if found is not None:
+            return found
         self._require_open()
         timestamp = integer("timestamp", timestamp)
         bound, log_start = self._visible(isolation).bound.message_offset, self.log_start_offset
-        return fetch_offset(self._local_log, self._epochs, log_start, bound, timestamp)
+        segments = self._local_log.segments
+        found = fetch_offset(self._local_log, self._epochs, log_start, bound, timestamp)
+        self._teach_lane(segments)
+        return found

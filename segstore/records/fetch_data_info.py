@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from segstore._core import ArrowStream, ColumnDecoder, iterate_records, scan_batches
+from segstore._core import (
+    ArrowStream,
+    ColumnDecoder,
+    FetchedRecords,
+    iterate_records,
+    scan_batches,
+)
 from segstore.config import MAX_LONG
 from segstore.errors import SegstoreError
 from segstore.records.columns import (
@@ -33,7 +39,7 @@ __all__ = ["FetchDataInfo"]
 Piece = TypeVar("Piece")
 
 
-class FetchDataInfo(TransferableRecords):
+class FetchDataInfo(FetchedRecords, TransferableRecords):
     """The answer to one read; owns its bytes and outlives the log.
 
     The bytes begin with the batch that holds the requested offset, so they may hold records below
@@ -61,21 +67,7 @@ class FetchDataInfo(TransferableRecords):
         What errors name, with the position in it; None: they are about the bytes.
     """
 
-    __slots__ = (
-        "_aborted",
-        "_aborted_below",
-        "_check_crcs",
-        "_codecs",
-        "_headers",
-        "_partition",
-        "_records",
-        "_topic",
-        "end_offset",
-        "fetch_offset_metadata",
-        "file",
-        "first_entry_incomplete",
-        "start_offset",
-    )
+    __slots__ = ()
 
     def __init__(  # noqa: PLR0913 - what a fetch knows, each by its name
         self,
@@ -93,35 +85,25 @@ class FetchDataInfo(TransferableRecords):
         check_crcs: bool = True,
         file: str | None = None,
     ) -> None:
-        self._records = memoryview(records).toreadonly()
-        self.fetch_offset_metadata = fetch_offset_metadata
-        self.start_offset = (
-            fetch_offset_metadata.message_offset if start_offset is None else start_offset
+        super().__init__(
+            records,
+            fetch_offset_metadata,
+            start_offset=(
+                fetch_offset_metadata.message_offset if start_offset is None else start_offset
+            ),
+            first_entry_incomplete=first_entry_incomplete,
+            end_offset=end_offset,
+            aborted=aborted,
+            aborted_below=aborted_below,
+            codecs=codec_table() if codecs is None else codecs,
+            topic_partition=(topic, partition),
+            check_crcs=check_crcs,
+            file=file,
         )
-        self.first_entry_incomplete = first_entry_incomplete
-        self.end_offset = end_offset
-        self._aborted = aborted
-        self._aborted_below = aborted_below
-        self._codecs = codec_table() if codecs is None else codecs
-        self._topic = topic
-        self._partition = partition
-        self._check_crcs = check_crcs
-        self._headers: BatchHeaders | None = None
-        self.file = file
-
-    @property
-    def records(self) -> memoryview:
-        """The bytes: read-only, shape ``(size_bytes,)``, format ``B``."""
-        return self._records
-
-    @property
-    def size_bytes(self) -> int:
-        """Bytes read, those of a cut batch at the end included."""
-        return self._records.nbytes
 
     def transfer_to(self, channel: TransferableChannel, position: int, count: int) -> int:
         """Send up to *count* bytes from *position* on in one step; 0 = none is taken for now."""
-        return channel.write(self._records[position : position + count])
+        return channel.write(self.records[position : position + count])
 
     @property
     def aborted_transactions(self) -> list[tuple[int, int]] | None:
@@ -138,7 +120,7 @@ class FetchDataInfo(TransferableRecords):
     def headers(self) -> BatchHeaders:
         """One row a whole batch; positions count from the first byte, CRCs are not looked at."""
         if self._headers is None:
-            self._headers, result = scan_batches(self._records, check_crc=False)
+            self._headers, result = scan_batches(self.records, check_crc=False)
             if result.why is not None:
                 raise self._located(result.why)
         return self._headers
@@ -146,13 +128,13 @@ class FetchDataInfo(TransferableRecords):
     def batches(self) -> Iterator[RecordBatch]:
         """Yield the whole batches."""
         return batches_of(
-            self.headers, self._records, self._codecs, topic=self._topic, partition=self._partition
+            self.headers, self.records, self._codecs, topic=self._topic, partition=self._partition
         )
 
     def __iter__(self) -> Iterator[Record]:
         """Yield the data records from the requested offset on, below ``end_offset``."""
         records = iterate_records(
-            self._records,
+            self.records,
             self._codecs,
             start_offset=self.start_offset,
             end_offset=self.end_offset,
@@ -185,7 +167,7 @@ class FetchDataInfo(TransferableRecords):
             partition=self._partition,
             aborted=self._aborted,
         )
-        batches = decode_to_batches([self._records], decoder, MAX_BATCH_ROWS, MAX_BATCH_BYTES)
+        batches = decode_to_batches([self.records], decoder, MAX_BATCH_ROWS, MAX_BATCH_BYTES)
         return ArrowStream(decoder, self._naming_the_file(batches))
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> Any:

@@ -59,7 +59,7 @@ def test_a_scan_before_everything_went(log):
 
 
 def test_a_fetch_with_an_old_bound(log, monkeypatch):
-    """The truncation falls between the bound and the read."""
+    """The truncation falls between the bound and the read, by the layers: they know the name."""
     fetch = log._local_log.fetch
 
     def fetch_later(*args, **options):
@@ -68,7 +68,7 @@ def test_a_fetch_with_an_old_bound(log, monkeypatch):
 
     monkeypatch.setattr(log._local_log, "fetch", fetch_later)
     with pytest.raises(LogTruncatedError):
-        log.read(350, 100)
+        log.read(350, 100, "log_end")
 
 
 def test_a_scan_made_during_a_truncation(log, monkeypatch):
