@@ -18,6 +18,7 @@ cdef extern from "Python.h":
     PyObject *new_integer "PyLong_FromLongLong"(long long)
     PyObject *new_tuple "PyTuple_New"(Py_ssize_t)
     void set_tuple_item "PyTuple_SET_ITEM"(PyObject *, Py_ssize_t, PyObject *)
+    object new_instance "PyType_GenericAlloc"(PyTypeObject *, Py_ssize_t)
     int append_to_list "PyList_Append"(object, PyObject *) except -1
     void PyObject_GC_UnTrack(void *)
     str new_text "PyUnicode_DecodeUTF8"(const char *, Py_ssize_t, const char *)
