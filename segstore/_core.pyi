@@ -1005,6 +1005,7 @@ class AppendLane:
         *,
         local_log: object,
         offsets: object,
+        producers: object,
         flusher: object,
         syncs_on_append: bool,
         max_segment_bytes: int,

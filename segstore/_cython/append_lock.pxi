@@ -6,7 +6,7 @@ cdef extern from "pythread.h":
 
 @cython.final
 cdef class AppendLock:
-    """A lock for ``with`` blocks, which the append lane takes without a Python call; whoever waits can be interrupted."""
+    """A lock for ``with`` blocks, which the append lane takes without a Python call; a wait can be interrupted."""
 
     cdef PyThread_type_lock lock
     cdef bint is_held  # guarded by the GIL

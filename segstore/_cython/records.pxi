@@ -14,6 +14,7 @@ cdef extern from "Python.h":
     PyObject *Py_None
     void Py_INCREF(PyObject *)
     void Py_DECREF(PyObject *)
+    void Py_XDECREF(PyObject *)
     PyObject *new_bytes "PyBytes_FromStringAndSize"(const char *, Py_ssize_t)
     PyObject *new_integer "PyLong_FromLongLong"(long long)
     PyObject *new_tuple "PyTuple_New"(Py_ssize_t)

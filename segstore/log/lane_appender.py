@@ -40,6 +40,7 @@ class LaneAppender(LogWriter):
             self._append_lock,
             local_log=self._local_log,
             offsets=self._offsets,
+            producers=self._producers,
             flusher=self._flusher,
             syncs_on_append=self._syncs_on_append,
             max_segment_bytes=self.config.roll_bytes,
@@ -59,7 +60,7 @@ class LaneAppender(LogWriter):
         end, base_offset = lane.next_offset, local_log.log_end.segment_base_offset
         if end > local_log.log_end.message_offset:
             local_log.log_end = LogOffsetMetadata(end, base_offset, lane.position)
-        self._producers.update_map_end_offset(end)  # nothing of it has a producer
+            self._producers.update_map_end_offset(end)  # nothing of it has a producer
         lane.disarm()
 
     def _arm_lane(self) -> None:

@@ -106,9 +106,9 @@ def run(log: UnifiedLog, seed: int) -> list[object]:
                     seen.append(settled(getattr(log, name)(data, argument)))
         except SegstoreError as error:
             seen.append((type(error), str(error)))
-        seen.append((log._local_log.log_end, log.log_start_offset))
-    log._settle_lane()
-    return [*seen, log._producers.map_end_offset]
+        local_log, producers = log._local_log, log._producers
+        seen.append((local_log.log_end, producers.map_end_offset, log.log_start_offset))
+    return seen
 
 
 def settled(info: LogAppendInfo) -> LogAppendInfo:
@@ -178,6 +178,22 @@ def test_a_log_that_was_closed_takes_nothing(new_log: Callable[..., UnifiedLog])
     ):
         with pytest.raises(ClosedError):
             append()
+
+
+def test_answers_and_log_ends_stay_as_they_are(new_log: Callable[..., UnifiedLog]):
+    """Their memory is used again only when nobody has them any more."""
+    log = new_log()
+    log.append([(None, b"first")])
+    kept = []
+    for number in range(1, 40):
+        info = log.append([(None, bytes(number))])
+        if number % 3:
+            kept.append((number, info, log._local_log.log_end))
+    for number, info, log_end in kept:
+        assert (info.base_offset, info.last_offset, info.records_count) == (number, number, 1)
+        assert (log_end.message_offset, log_end.segment_base_offset) == (number + 1, 0)
+    positions = [log_end.relative_position_in_segment for _, _, log_end in kept]
+    assert positions == sorted(set(positions))
 
 
 def test_a_list_that_is_refused_leaves_nothing(new_log: Callable[..., UnifiedLog]):
