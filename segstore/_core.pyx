@@ -3,6 +3,7 @@
 
 cimport cython
 cimport numpy as cnp
+from cpython cimport array
 from cpython.buffer cimport (
     PyBUF_FORMAT,
     PyBUF_ND,
@@ -63,6 +64,7 @@ from segstore._cython.record_batch cimport *
 from segstore._cython.record_filter cimport *
 from segstore._cython.record_iterator cimport *
 from segstore._cython.record_section cimport *
+from segstore._cython.segment_listing cimport *
 from segstore._cython.status cimport *
 from segstore._cython.time_index cimport *
 from segstore._cython.utf8_java cimport *
@@ -70,6 +72,7 @@ from segstore._cython.validation cimport *
 from segstore._cython.varint cimport *
 from segstore._cython.write_limit cimport *
 
+import array
 import os
 from typing import NamedTuple
 
@@ -123,6 +126,7 @@ include "_cython/records_builder.pxi"
 include "_cython/arrow.pxi"
 include "_cython/columns.pxi"
 include "_cython/segment_context.pxi"
+include "_cython/segment_listing.pxi"
 include "_cython/segment_answers.pxi"
 include "_cython/segment_recovery.pxi"
 include "_cython/segment.pxi"

@@ -21,6 +21,14 @@ cdef bytes encoded_name(str name):
     return encoded
 
 
+cdef list names_of_text(const sgs_buffer *text):
+    """Names, each with its NUL, as they are to Python."""
+    found = PyBytes_FromStringAndSize(<const char *>text.data, <Py_ssize_t>text.size)
+    names = found.decode("utf-8", "surrogateescape").split("\0")
+    names.pop()
+    return names
+
+
 cdef struct NameList:
     sgs_buffer text  # names, each with its NUL
     int64_t count
@@ -178,15 +186,41 @@ cdef class Directory(_Handle):
             with nogil:
                 status = self.env.list_directory(self.env, self.fd, &collect_name, &names, &err)
             check(status, &err, self.path)
-            text = PyBytes_FromStringAndSize(<const char *>names.text.data, <Py_ssize_t>names.text.size)
+            found = names_of_text(&names.text)
         finally:
             sgs_buffer_deinit(&names.text)
             self.leave()
-        found = text.decode("utf-8", "surrogateescape").split("\0")
-        found.pop()
         if ordered:
             found.sort()
         return found
+
+    def segment_listing(self):
+        """All names again, sorted into segments."""
+        cdef SegmentListing found = SegmentListing()
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_segment_listing_read(&found.listing, self.env, self.fd, &err)
+            check(status, &err, self.path)
+        finally:
+            self.leave()
+        return found
+
+    def has_segments(self):
+        """Whether there is the .log of a segment; looks no further than to the first one."""
+        cdef c_bool found = False
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_segment_listing_has_log(self.env, self.fd, &found, &err)
+            check(status, &err, self.path)
+        finally:
+            self.leave()
+        return bool(found)
 
     def info(self, str name):
         """Size, time and kind of a name; links are not followed."""
