@@ -31,6 +31,7 @@ from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.leftovers import Leftovers
 from segstore.log.loaded_log import LoadedLog
 from segstore.log.log_recovery import LogRecovery, floor_index
+from segstore.log.log_state_file import announce_epoch, write_state
 from segstore.log.lost_indexes import LostIndexes
 from segstore.log.overflow_split import OverflowedSegmentError, split_overflowed_segment
 from segstore.log.partition_directory import LOG_FILE_SUFFIX
@@ -48,7 +49,6 @@ if TYPE_CHECKING:
     from segstore._core import Directory, SegmentContext
     from segstore.log.log_places import FoundState, LogPlaces
     from segstore.log.recovery_report import RecoveryReport
-    from segstore.types import EpochEntry
 
 
 class LogLoader:
@@ -376,22 +376,3 @@ class LogLoader:
         report.log_end_offset = log_end_offset
         report.recovery_point = log_end_offset if report.clean else found.recovery_point or 0
         report.segments = len(segments)
-
-
-def write_state(directory: Directory, state: LogState) -> None:
-    """Write ``.segstore`` when it says something else; other epochs from before do not count."""
-    there = LogState.read(directory)
-    if there is None or replace(there, epochs_before=state.epochs_before) != state:
-        directory.write_file_atomically(LOG_STATE, state.format())
-
-
-def announce_epoch(directory: Directory, old: EpochEntry | None, new: EpochEntry | None) -> None:
-    """Tie ``.segstore`` to the leader-epoch checkpoint as it is and as it will be, then write that.
-
-    A crash between the two must not make the log look as if a broker had written it [DUR-64]:
-    records that are missing in the midst would go unnoticed.
-    """
-    state = LogState.read(directory)
-    if state is not None:
-        state = replace(state, latest_epoch=new, epochs_before=(old,))
-        directory.write_file_atomically(LOG_STATE, state.format())
