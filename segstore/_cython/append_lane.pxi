@@ -1,7 +1,7 @@
 # append_lane.pxi - the short way of an append for which nothing has to be decided (csrc/segment/append_lane.h)
 #
-# Half of what a small append costs is the kernel's; the other half is made of allocations, attributes and calls, each of
-# them a few hundredths. So there are few: 4,500 instructions for 100 bytes, as `valgrind --tool=callgrind` counts them.
+# Half of what a small append costs is the kernel's; the other half is allocations, attributes and calls, each of them a
+# few hundredths. So there are few: 4,500 instructions for 100 bytes, as `valgrind --tool=callgrind` counts them.
 
 
 cdef enum _Way:
