@@ -60,7 +60,7 @@ class Leftovers:
         """Finish or undo what was interrupted; returns the names that are there now."""
         names = self._directory.names(ordered=False)
         files = segment_files(name for name in names if name.endswith(_TEMPORARY_SUFFIXES))
-        swaps = _complete_swaps(files)
+        swaps = complete_swaps(files)
         going = {
             file.name
             for file in files
@@ -103,7 +103,7 @@ class Leftovers:
         """
         ranges = {}
         for base in sorted(file.offset for file in swaps if file.kind == "log"):
-            end = self._checked_end(base)
+            end = self.end_of_swap(base)
             if end is None:  # the old segments are still the better copy
                 quarantine.set_aside(base, SWAP_FILE_SUFFIX)
                 self._report.warnings.append(f"a damaged .swap segment at {base} was set aside")
@@ -122,7 +122,7 @@ class Leftovers:
         for file in sorted(swaps):
             self._directory.rename(file.name, file._replace(suffix="").name)
 
-    def _checked_end(self, base_offset: int) -> int | None:
+    def end_of_swap(self, base_offset: int) -> int | None:
         """Return the next offset of a ``.swap`` segment, None when it is not wholly good."""
         segment = Segment(self._context, base_offset, suffix=SWAP_FILE_SUFFIX)
         try:
@@ -145,10 +145,10 @@ class Leftovers:
         files = segment_files(self._directory.names())
         swapped_in = []
         first = end = 0
-        for file in sorted(_complete_swaps(files)):
+        for file in sorted(complete_swaps(files)):
             if file.kind != "log":
                 continue
-            next_offset = self._checked_end(file.offset)
+            next_offset = self.end_of_swap(file.offset)
             if next_offset is None:
                 self._report.warnings.append(f"a damaged .swap segment at {file.offset} is ignored")
             elif next_offset > file.offset:
@@ -170,7 +170,7 @@ class Leftovers:
         return plain + swapped_in
 
 
-def _complete_swaps(files: list[SegmentFile]) -> set[SegmentFile]:
+def complete_swaps(files: list[SegmentFile]) -> set[SegmentFile]:
     """Return the ``.swap`` files whose set is complete: those below every ``.cleaned`` one.
 
     Source: [LDR-3].

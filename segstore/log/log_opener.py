@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import segstore._core as _core
 from segstore.config import MAX_INT, LogConfig
@@ -40,6 +40,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
+SALVAGE: Final = "salvage"
+"""A value of ``recovery=`` that is no profile: the handle is that of another log, and safe."""
+
+
 def open(  # noqa: PLR0913 - the front door
     path: str | os.PathLike[str],
     *,
@@ -52,6 +56,7 @@ def open(  # noqa: PLR0913 - the front door
     replicated: bool | None = None,
     state_dir: str | os.PathLike[str] | None = None,
     topic_id: uuid.UUID | None = None,
+    target: str | os.PathLike[str] | None = None,
     **settings: Any,
 ) -> UnifiedLog:
     """Open the log of one partition, and make it when it is not there.
@@ -68,6 +73,8 @@ def open(  # noqa: PLR0913 - the front door
         ``.quarantine`` file, and the report says so - also when a later batch was good, or had been
         synced after the recovery point was last written [DUR-50, DUR-51, DUR-59]. ``kafka``: this
         open, and all that the handle does, are a broker's, its losses included [DUR-62].
+        ``salvage``: the log at *path* stays as it is; what can be proven of it is copied into a new
+        one at *target*, which is opened, as `segstore.salvage` does it.
     read_only : bool
         Take no lock and change nothing; another process may be writing.
     config : LogConfig or None
@@ -85,6 +92,8 @@ def open(  # noqa: PLR0913 - the front door
     topic_id : uuid.UUID or None
         Of the topic: written to ``partition.metadata`` before the first batch; an open of a log
         with another one fails [UNI-5].
+    target : path or None
+        With ``recovery="salvage"``: where the new log is made; there must be nothing.
     **settings
         Fields of `LogConfig`: ``segment_bytes=64 * 1024 * 1024``.
 
@@ -108,9 +117,16 @@ def open(  # noqa: PLR0913 - the front door
     IllegalArgumentError
         A setting that does not exist, or is out of range.
     """
+    is_salvage = recovery == SALVAGE
+    if (target is not None) != is_salvage or (is_salvage and read_only):
+        raise IllegalArgumentError(
+            "recovery='salvage' makes a new log at target=, and nothing else does",
+            found=f"recovery={recovery!r}, target={target!r}, read_only={read_only!r}",
+            expected="recovery='salvage' with a target",
+        )
     options = open_options(
         durability=durability,
-        recovery=recovery,
+        recovery=Profile.SAFE.value if is_salvage else recovery,
         read_only=read_only,
         config=config,
         progress=progress,
@@ -120,6 +136,10 @@ def open(  # noqa: PLR0913 - the front door
         topic_id=topic_id,
         **settings,
     )
+    if target is not None:
+        from segstore.log.salvage import salvage_and_open
+
+        return salvage_and_open(path, target, options)[0]
     return open_partition(path, options)
 
 
