@@ -18,7 +18,7 @@ static void check_refusal(const segment_question *question, sgs_status status, c
 
 /* ---- reads ---- */
 
-/* What was returned stands in the .log, and reaches the offset. */
+/* What was returned stands in the .log, and reaches the offset; Kafka compares base offsets [SEG-18]. */
 static void check_fetch(const segment_question *question, const sgs_segment_fetch *fetch, const sgs_buffer *out,
                         int64_t offset)
 {
@@ -31,7 +31,8 @@ static void check_fetch(const segment_question *question, const sgs_segment_fetc
     sgs_error err;
     const size_t left = (size_t)(question->plain->size - fetch->position);
     FUZZ_CHECK(sgs_batch_header_load(question->plain->log + fetch->position, left, 0, &header, &err) == SGS_OK);
-    FUZZ_CHECK(header.last_offset >= offset && header.base_offset == fetch->base_offset);
+    FUZZ_CHECK(header.last_offset >= offset || (question->context->kafka_profile && header.base_offset >= offset));
+    FUZZ_CHECK(header.base_offset == fetch->base_offset);
     FUZZ_CHECK(header.size_bytes == fetch->first_batch_size);
 }
 

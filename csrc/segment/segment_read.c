@@ -92,9 +92,15 @@ static sgs_status look_behind(sgs_segment_walk *walk, sgs_batch_header *header, 
             break;
         status = sgs_segment_walk_next(walk, header, found, err);
     }
-    if (status == SGS_OK && *found && header->last_offset < offset)
+    if (status == SGS_OK && *found && header->base_offset < offset && header->last_offset < offset)
         status = sgs_segment_walk_next(walk, header, found, err);
     return status;
+}
+
+/* Whether the walk has to go on. To Kafka a batch that begins at the target is the one, wherever it says that it ends. */
+static bool lies_before(const sgs_segment_walk *walk, const sgs_batch_header *header, int64_t offset)
+{
+    return header->last_offset < offset && !(walk->segment->context->kafka_profile && header->base_offset >= offset);
 }
 
 /* The first batch that ends at or above `offset` [SEG-18], from `start_position` on where that is known. */
@@ -110,10 +116,10 @@ static sgs_status find_batch(sgs_segment_walk *walk, sgs_log_segment *segment, i
     } else {
         status = sgs_segment_walk_from(walk, segment, offset, window, first_read, header, found, err);
     }
-    if (status == SGS_OK && *found && header->last_offset < offset &&
+    if (status == SGS_OK && *found && lies_before(walk, header, offset) &&
         header->size_bytes > (int64_t)segment->context->index_interval_bytes)
         walk->read_bytes = wanted + SGS_BATCH_HEADER_BYTES; /* every batch is indexed: the next one is the one */
-    while (status == SGS_OK && *found && header->last_offset < offset)
+    while (status == SGS_OK && *found && lies_before(walk, header, offset))
         status = sgs_segment_walk_next(walk, header, found, err);
     if (status == SGS_OK && *found && segment->context->kafka_profile)
         status = look_behind(walk, header, offset, found, err);
