@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from segstore.config import LogConfig
     from segstore.errors import *  # noqa: F403
     from segstore.log.file_records import FileRecords
-    from segstore.log.log_opener import open
+    from segstore.log.log_salvage import salvage
+    from segstore.log.open_log import open
     from segstore.log.recovery_report import RecoveryReport
-    from segstore.log.salvage import salvage
     from segstore.log.salvage_report import LostRange, SalvageReport
     from segstore.log.unified_log import UnifiedLog
     from segstore.manager.log_manager import LogManager, open_dir
@@ -60,10 +60,10 @@ _HOMES = {
     "TimestampType": "segstore.types",
     "TopicPartition": "segstore.types",
     "UnifiedLog": "segstore.log.unified_log",
-    "open": "segstore.log.log_opener",
+    "open": "segstore.log.open_log",
     "open_dir": "segstore.manager.log_manager",
     "partition_for_key": "segstore.records.partitioner",
-    "salvage": "segstore.log.salvage",
+    "salvage": "segstore.log.log_salvage",
 }
 
 __all__ = [

@@ -68,40 +68,55 @@ def _choose(
 ) -> Mask:
     first, last = rows["base_offset"], rows["last_offset"]
     base = bases[rows["segment"]]
-    kept: Mask = rows["whole"] & (first > reached) & (last >= first)
-    kept &= first >= base
-    if state is not None:  # a broker of old may have written such a log [LDR-30]
+    kept: Mask = rows["whole"] & (first > reached) & (last >= first) & (first >= base)
+    if state is not None:  # a broker of old may have written a log that overflows [LDR-30]
         kept &= last - base <= MAX_INT  # [DUR-50, DUR-89]
+        kept &= (rows["position"] > 0) | (first == base) | (first < state.contiguous_from)
     chosen = np.flatnonzero(kept)
-    if not bool(np.all(first[chosen][1:] > last[chosen][:-1])):
-        best = _most_that_ascend(first[chosen].tolist(), last[chosen].tolist())
+    jumps = _jumps(rows[chosen], state)
+    if jumps.any() or not bool(np.all(first[chosen][1:] > last[chosen][:-1])):
+        best = _most_that_ascend(first[chosen].tolist(), last[chosen].tolist(), jumps.tolist())
         kept[:] = False
         kept[chosen[best]] = True
     if state is not None:
-        _drop_jumps(rows, kept, base, state.contiguous_from)
         _drop_epochs(rows, kept, epoch, state.epochs_ordered_from)
     return kept
 
 
-def _most_that_ascend(firsts: list[int], lasts: list[int]) -> list[int]:
+def _jumps(rows: np.ndarray, state: LogState | None) -> Mask:
+    """Return which rows leave a gap to the one before, with no byte between them.
+
+    In a log without gaps one of the two is wrong [DUR-50, DUR-64].
+    """
+    jumps: Mask = np.zeros(len(rows), np.bool_)
+    if state is not None:
+        first, last = rows["base_offset"][1:], rows["last_offset"][:-1]
+        touches = rows["position"][:-1] + rows["size"][:-1] == rows["position"][1:]
+        touches &= rows["segment"][:-1] == rows["segment"][1:]
+        jumps[1:] = touches & (first != last + 1) & (first >= state.contiguous_from)
+    return jumps
+
+
+def _most_that_ascend(firsts: list[int], lasts: list[int], jumps: list[bool]) -> list[int]:
     """Return which batches to keep, so that each begins behind the end of the one before.
 
     The classical longest increasing subsequence, by the best score of all that end below an offset,
-    kept in a Fenwick tree over the ranks of the ends.
+    kept in a Fenwick tree over the ranks of the ends. The tree lags by one batch: that one, the
+    next may not follow when it is a jump.
     """
     ends = sorted(set(lasts))
     ranks = {end: rank for rank, end in enumerate(ends, start=1)}
-    tree: list[tuple[int, int]] = [(0, -1)] * (len(ends) + 1)  # score, and minus who has it
+    tree: list[tuple[int, int]] = [(0, -1)] * (len(ends) + 1)  # a score, and who has it
     best_at_end: dict[int, int] = {}
     scores: list[int] = []
     before: list[int] = []
     for index, (first, last) in enumerate(zip(firsts, lasts, strict=True)):
-        score, previous = 0, -1
-        rank = bisect_left(ends, first)
-        while rank > 0:
-            if tree[rank][0] > score:
-                score, previous = tree[rank]
-            rank &= rank - 1
+        score, previous = _best_below(tree, bisect_left(ends, first))
+        if index:
+            latest = index - 1
+            if lasts[latest] < first and not jumps[index] and scores[latest] > score:
+                score, previous = scores[latest], latest
+            _enter(tree, ranks[lasts[latest]], (scores[latest], latest))
         continued = best_at_end.get(first - 1)
         if continued is not None and scores[continued] + 1 > score:
             score, previous = scores[continued] + 1, continued
@@ -109,11 +124,6 @@ def _most_that_ascend(firsts: list[int], lasts: list[int]) -> list[int]:
         before.append(previous)
         if last not in best_at_end or scores[best_at_end[last]] < scores[index]:
             best_at_end[last] = index
-        rank = ranks[last]
-        while rank < len(tree):
-            if tree[rank][0] < scores[index]:
-                tree[rank] = (scores[index], index)
-            rank += rank & -rank
     chosen: list[int] = []
     index = max(range(len(scores)), key=scores.__getitem__)
     while index >= 0:
@@ -122,22 +132,21 @@ def _most_that_ascend(firsts: list[int], lasts: list[int]) -> list[int]:
     return chosen[::-1]
 
 
-def _drop_jumps(rows: np.ndarray, kept: Mask, bases: np.ndarray, contiguous_from: int) -> None:
-    """Drop a last batch that is not where the one before ends, with no byte between them.
+def _best_below(tree: list[tuple[int, int]], rank: int) -> tuple[int, int]:
+    """Return the best score of the first *rank* ends, and who has it."""
+    best = (0, -1)
+    while rank > 0:
+        if tree[rank][0] > best[0]:
+            best = tree[rank]
+        rank &= rank - 1
+    return best
 
-    Of one with others behind it, these have shown whether it jumped [DUR-50, DUR-64].
-    """
-    first, last, position = rows["base_offset"], rows["last_offset"], rows["position"]
-    touches = np.zeros(len(rows), np.bool_)
-    touches[1:] = (rows["segment"][1:] == rows["segment"][:-1]) & (
-        position[1:] == position[:-1] + rows["size"][:-1]
-    )
-    expected = np.where(position == 0, bases, first)
-    follows = np.flatnonzero(touches[1:] & kept[:-1]) + 1
-    expected[follows] = last[follows - 1] + 1
-    is_continued = np.zeros(len(rows), np.bool_)
-    is_continued[:-1] = touches[1:] & kept[1:] & (first[1:] == last[:-1] + 1)
-    kept &= (first == expected) | is_continued | (first < contiguous_from)
+
+def _enter(tree: list[tuple[int, int]], rank: int, entry: tuple[int, int]) -> None:
+    while rank < len(tree):
+        if tree[rank][0] < entry[0]:
+            tree[rank] = entry
+        rank += rank & -rank
 
 
 def _drop_epochs(rows: np.ndarray, kept: Mask, epoch: int, ordered_from: int) -> None:

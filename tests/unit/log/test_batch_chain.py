@@ -112,3 +112,9 @@ def test_the_most_that_ascend(pairs):
     )
     assert len(kept) == best
     assert all(after[0] > before[1] for before, after in pairwise(kept))
+
+
+def test_one_of_two_that_overlap_with_nothing_around_them_to_continue():
+    """[DUR-64] in a log without gaps, the one that leaves one to its neighbour is wrong."""
+    ranges = [(0, 1), (3, 6), (6, 10), (2**40, 2**40 + 4), (16, 17)]
+    assert chosen(rows_of(ranges), state=LogState(0, 0, None)) == [(0, 1), (6, 10), (16, 17)]
