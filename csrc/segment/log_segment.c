@@ -117,6 +117,8 @@ sgs_status sgs_log_segment_open(const sgs_segment_context *context, int64_t base
     atomic_init(&opened->created_ms, env->wall_clock_ms(env));
     atomic_init(&opened->first_batch_timestamp, INT64_MIN);
     atomic_init(&opened->needs_sync, true);
+    if (create)
+        sgs_segment_forget_headers(opened); /* of one that had the name */
     *segment = opened;
     return SGS_OK;
 }
@@ -210,6 +212,12 @@ void sgs_segment_set_max_timestamp(sgs_log_segment *segment, sgs_timestamp_offse
     segment->max_timestamp = max_timestamp;
     atomic_store_explicit(&segment->has_max_timestamp, true, memory_order_relaxed);
     sgs_segment_unlock_guard(segment);
+}
+
+void sgs_segment_forget_headers(const sgs_log_segment *segment)
+{
+    if (segment->context->headers != NULL)
+        sgs_header_view_renew(segment->context->headers);
 }
 
 int64_t sgs_log_segment_base_offset(const sgs_log_segment *segment) { return segment->base_offset; }

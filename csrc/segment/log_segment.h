@@ -12,6 +12,7 @@
 #include "index/time_index.h"
 #include "record/batch_scan.h"
 #include "record/codec.h"
+#include "segment/header_cache.h"
 
 /* What the segments of one partition share; borrowed by each of them for its whole life. */
 typedef struct sgs_segment_context {
@@ -28,6 +29,7 @@ typedef struct sgs_segment_context {
     int32_t segment_bytes;         /* size of a preallocated .log */
     int32_t max_batch_bytes;       /* when reading [DUR-86] */
     const sgs_codec_table *codecs; /* for timestamp look-ups inside compressed batches */
+    sgs_header_view *headers;      /* NULL = none are remembered; never of a log that somebody else may write */
 } sgs_segment_context;
 
 typedef struct sgs_log_segment sgs_log_segment;
