@@ -16,8 +16,10 @@ if TYPE_CHECKING:
     from segstore.config import LogConfig
     from segstore.errors import *  # noqa: F403
     from segstore.log.file_records import FileRecords
-    from segstore.log.log_opener import open
+    from segstore.log.log_salvage import salvage
+    from segstore.log.open_log import open
     from segstore.log.recovery_report import RecoveryReport
+    from segstore.log.salvage_report import LostRange, SalvageReport
     from segstore.log.unified_log import UnifiedLog
     from segstore.manager.log_manager import LogManager, open_dir
     from segstore.records.error_mapping import ErrorCode
@@ -43,6 +45,7 @@ _HOMES = {
     "Isolation": "segstore.types",
     "LogConfig": "segstore.config",
     "LogManager": "segstore.manager.log_manager",
+    "LostRange": "segstore.log.salvage_report",
     "MemoryRecords": "segstore.records.memory_records",
     "MessageSet": "segstore.records.message_set_receive",
     "MessageSetReader": "segstore.records.message_set_reader",
@@ -52,13 +55,15 @@ _HOMES = {
     "MultiMessageSetSend": "segstore.records.message_set_send",
     "Record": "segstore._core",
     "RecoveryReport": "segstore.log.recovery_report",
+    "SalvageReport": "segstore.log.salvage_report",
     "SpecialTimestamp": "segstore.types",
     "TimestampType": "segstore.types",
     "TopicPartition": "segstore.types",
     "UnifiedLog": "segstore.log.unified_log",
-    "open": "segstore.log.log_opener",
+    "open": "segstore.log.open_log",
     "open_dir": "segstore.manager.log_manager",
     "partition_for_key": "segstore.records.partitioner",
+    "salvage": "segstore.log.log_salvage",
 }
 
 __all__ = [
@@ -69,6 +74,7 @@ __all__ = [
     "Isolation",
     "LogConfig",
     "LogManager",
+    "LostRange",
     "MemoryRecords",
     "MessageSet",
     "MessageSetReader",
@@ -78,6 +84,7 @@ __all__ = [
     "MultiMessageSetSend",
     "Record",
     "RecoveryReport",
+    "SalvageReport",
     "SpecialTimestamp",
     "TimestampType",
     "TopicPartition",
@@ -85,6 +92,7 @@ __all__ = [
     "open",
     "open_dir",
     "partition_for_key",
+    "salvage",
 ]
 
 

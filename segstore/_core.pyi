@@ -1,5 +1,6 @@
 """The typed surface of the one extension module: the C core, wrapped. Translate, do not think."""
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, NamedTuple, Self, TypeAlias, TypeVar, final
 
@@ -10,6 +11,7 @@ from typing_extensions import Buffer, disjoint_base
 from segstore.errors import SegstoreError
 from segstore.types import (
     FileTimestampAndOffset,
+    LogAppendInfo,
     LogOffsetMetadata,
     OffsetPosition,
     TimestampOffset,
@@ -19,6 +21,8 @@ BATCH_HEADER_DTYPE: np.dtype[np.void]
 """One row a batch: csrc/record/record_batch.h ``sgs_batch_header``, same names, 80 bytes."""
 
 BatchHeaders: TypeAlias = NDArray[np.void]
+
+_SegmentT = TypeVar("_SegmentT", bound=LogSegment)
 
 STATUS_NAMES: tuple[str, ...]
 COLUMN_NAMES: tuple[str, ...]
@@ -169,6 +173,10 @@ class Directory:
 
         Names that are no UTF-8 come with surrogate escapes.
         """
+    def segment_listing(self) -> SegmentListing:
+        """All names once more, sorted into segments, without a Python object a name."""
+    def has_segments(self) -> bool:
+        """Whether there is the ``.log`` of a segment; looks no further than to the first one."""
     def info(self, name: str) -> FileInfo: ...
     def exists(self, name: str) -> bool: ...
     def read_file(self, name: str, max_bytes: int = 67108864) -> bytes:
@@ -852,6 +860,29 @@ class RecoveredBatches(NamedTuple):
     last_indexed_position: int
     error: SegstoreError | None
 
+@final
+class SegmentListing:
+    """csrc/segment/segment_listing.h: the names in a directory at one time."""
+
+    def __new__(cls, names: Iterable[str] = ()) -> Self:
+        """Sort names that do not come from a directory; `Directory.segment_listing` does others."""
+    @property
+    def others(self) -> list[str]:
+        """Names that are not 20 digits, a dot and the extension of a segment file or snapshot."""
+    def base_offsets(self, kind: str, *, lacking: str | None = None) -> array[int]:
+        """Offsets of the files of a kind, ascending; only those that lack another kind's file.
+
+        Kinds are ``log``, ``index``, ``timeindex``, ``txnindex`` and ``snapshot``.
+        """
+
+def open_segments(
+    segment_class: type[_SegmentT], context: SegmentContext, base_offsets: array[int]
+) -> list[_SegmentT]:
+    """Open the segments of these ``.log`` files: their sizes are looked up, nothing is opened.
+
+    What went since it was listed is left out. NotALogError, LimitExceededError (above 2^31 - 1).
+    """
+
 @disjoint_base
 class LogSegment:
     """csrc/segment/log_segment.h; log/segment.py subclasses it with empty ``__slots__``.
@@ -860,8 +891,15 @@ class LogSegment:
     """
 
     def __new__(
-        cls, context: SegmentContext, base_offset: int, *, create: bool = False, suffix: str = ""
-    ) -> Self: ...
+        cls,
+        context: SegmentContext,
+        base_offset: int,
+        listed_size: int = -1,
+        *,
+        create: bool = False,
+        suffix: str = "",
+    ) -> Self:
+        """With *listed_size*, the size that its ``.log`` has just shown, nothing is looked up."""
     def append(self, batches: Buffer, headers: BatchHeaders) -> None:
         """Append batches; *headers* are their rows, whose positions are ignored.
 
@@ -978,7 +1016,7 @@ class LogSegment:
     def fetch_upper_bound_offset(self, position: int, fetch_size: int) -> int | None: ...
     def time_index_lookup(self, timestamp: int) -> TimestampOffset: ...
 
-# ---- _cython/append_lane.pxi ---------------------------------------------------------------------
+# ---- _cython/fetched_records.pxi and _cython/read_lane.pxi ---------------------------------------
 
 @disjoint_base
 class FetchedRecords:
@@ -1124,20 +1162,38 @@ class ReadLane(Generic[_FetchT, _SliceT]):
     ) -> FileTimestampAndOffset | None:
         """The first record at or behind both, of the first segment that reaches the timestamp."""
 
+# ---- _cython/append_lane.pxi ---------------------------------------------------------------------
+
+@final
+class AppendLock:
+    """One thread at a time changes a log; for ``with`` blocks."""
+
+    def __enter__(self) -> None: ...
+    def __exit__(self, *exception: object) -> None: ...
+    def locked(self) -> bool: ...
+
 @final
 class AppendLane:
-    """The short way of a plain append; the methods return None when the layers have to decide.
+    """The short way of a plain append, from the list to the answer [D11].
 
-    Else first and last offset, largest timestamp, records, bytes of the active segment. Used under
-    the append lock.
+    The methods return None when the layers have to do it. Made of the parts of one log.
     """
 
     def __new__(
         cls,
         validator_of_sent: LogValidator,
         validator_of_own: LogValidator,
+        options: BatchOptions,
+        codecs: CodecTable,
+        append_lock: AppendLock,
         *,
+        local_log: object,
+        offsets: object,
+        producers: object,
+        flusher: object,
+        syncs_on_append: bool,
         max_segment_bytes: int,
+        max_message_bytes: int,
         max_batch_bytes: int,
     ) -> Self: ...
     @property
@@ -1155,15 +1211,15 @@ class AppendLane:
         max_segment_ms: int,
     ) -> None: ...
     def disarm(self) -> None: ...
-    def append_as_leader(
-        self, data: bytes, leader_epoch: int, now_ms: int
-    ) -> tuple[int, int, int, int] | None: ...
-    def append_own(
-        self, batches: EncodedBatches, now_ms: int
-    ) -> tuple[int, int, int, int] | None: ...
-    def append_as_follower(
-        self, data: bytes, leader_epoch: int, now_ms: int
-    ) -> tuple[int, int, int, int] | None: ...
+    def append(self, records: object, timestamp: object) -> LogAppendInfo | EncodedBatches | None:
+        """Append a list of records.
+
+        *timestamp* is for those without one; None = now. What was built comes back when only the
+        layers can append it.
+        """
+
+    def append_as_leader(self, data: object, leader_epoch: object) -> LogAppendInfo | None: ...
+    def append_as_follower(self, data: object, leader_epoch: object) -> LogAppendInfo | None: ...
 
 # ---- _cython/index_file.pxi, indexes.pxi ---------------------------------------------------------
 

@@ -3,6 +3,7 @@
 
 cimport cython
 cimport numpy as cnp
+from cpython cimport array
 from cpython.buffer cimport (
     PyBUF_FORMAT,
     PyBUF_ND,
@@ -14,12 +15,22 @@ from cpython.buffer cimport (
     PyObject_GetBuffer,
 )
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.exc cimport PyErr_Occurred, PyErr_SetObject
-from cpython.mem cimport PyMem_Free, PyMem_Malloc
+from cpython.exc cimport PyErr_CheckSignals, PyErr_Occurred, PyErr_SetObject
 from cpython.long cimport PyLong_AsLongLongAndOverflow, PyLong_CheckExact
+from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.memoryview cimport PyMemoryView_FromMemory, PyMemoryView_FromObject
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
+from cpython.pythread cimport (
+    NOWAIT_LOCK,
+    PY_LOCK_ACQUIRED,
+    PyLockStatus,
+    PyThread_acquire_lock,
+    PyThread_allocate_lock,
+    PyThread_free_lock,
+    PyThread_release_lock,
+    PyThread_type_lock,
+)
 from cpython.tuple cimport PyTuple_Check, PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport (
     INT8_MAX,
@@ -66,6 +77,7 @@ from segstore._cython.record_batch cimport *
 from segstore._cython.record_filter cimport *
 from segstore._cython.record_iterator cimport *
 from segstore._cython.record_section cimport *
+from segstore._cython.segment_listing cimport *
 from segstore._cython.status cimport *
 from segstore._cython.time_index cimport *
 from segstore._cython.utf8_java cimport *
@@ -73,6 +85,7 @@ from segstore._cython.validation cimport *
 from segstore._cython.varint cimport *
 from segstore._cython.write_limit cimport *
 
+import array
 import os
 from typing import NamedTuple
 
@@ -95,7 +108,13 @@ from segstore.errors import (
     RecordTypeError,
     SegstoreError,
 )
-from segstore.types import FileTimestampAndOffset, LogOffsetMetadata, OffsetPosition, TimestampOffset
+from segstore.types import (
+    FileTimestampAndOffset,
+    LogAppendInfo,
+    LogOffsetMetadata,
+    OffsetPosition,
+    TimestampOffset,
+)
 
 cnp.import_array()
 
@@ -109,6 +128,7 @@ include "_cython/environment.pxi"
 include "_cython/simulated_disk.pxi"
 include "_cython/varints.pxi"
 include "_cython/file_lock.pxi"
+include "_cython/directory_names.pxi"
 include "_cython/directory.pxi"
 include "_cython/data_file.pxi"
 include "_cython/codecs.pxi"
@@ -126,10 +146,12 @@ include "_cython/records_builder.pxi"
 include "_cython/arrow.pxi"
 include "_cython/columns.pxi"
 include "_cython/segment_context.pxi"
+include "_cython/segment_listing.pxi"
 include "_cython/segment_answers.pxi"
 include "_cython/segment_recovery.pxi"
 include "_cython/segment.pxi"
 include "_cython/open_segments.pxi"
+include "_cython/append_lock.pxi"
 include "_cython/append_lane.pxi"
 include "_cython/fetched_records.pxi"
 include "_cython/read_lane.pxi"

@@ -58,6 +58,10 @@ void sgs_segment_file_name(int64_t base_offset, sgs_segment_file kind, sgs_segme
  *  @return also SGS_LIMIT_EXCEEDED for a .log above 2^31 - 1 bytes [DUR-97] */
 sgs_status sgs_log_segment_open(const sgs_segment_context *context, int64_t base_offset, sgs_segment_suffix suffix,
                                 bool create, sgs_log_segment **segment, sgs_error *err);
+/** The same for an existing .log whose size the caller has just looked up (segment_listing.h), and when: only memory is
+ *  touched. @return SGS_OK, SGS_RESOURCE; SGS_ILLEGAL_ARGUMENT for a number below 0 */
+sgs_status sgs_log_segment_open_sized(const sgs_segment_context *context, int64_t base_offset, int32_t size,
+                                      int64_t created_ms, sgs_log_segment **segment, sgs_error *err);
 
 /** [SEG-5, DUR-12] Write whole batches with one pwritev and move both indexes. `rows` are the batches' headers in order;
  *  sum of size_bytes must equal the slices' bytes. Index entries stop silently when an index is full or stale (SEG-27 port).

@@ -43,6 +43,8 @@ void sgs_segment_lock_guard(sgs_log_segment *segment);
 void sgs_segment_unlock_guard(sgs_log_segment *segment);
 /** Present name of one of the files. */
 void sgs_segment_name(const sgs_log_segment *segment, sgs_segment_file kind, char name[SGS_SEGMENT_NAME_BYTES]);
+/** Size of a .log by its name. @return also SGS_NOT_A_LOG, SGS_LIMIT_EXCEEDED [DUR-97] */
+sgs_status sgs_segment_log_size(const sgs_env *env, int directory_fd, const char *name, int32_t *size, sgs_error *err);
 /** The .log descriptor, opened at first use. */
 sgs_status sgs_segment_descriptor(sgs_log_segment *segment, int *fd, sgs_error *err);
 /** Both indexes, loaded (and created) at first use [LZY-1]. */

@@ -46,6 +46,8 @@ cdef extern from "segment/log_segment.h" nogil:
     void sgs_segment_file_name(int64_t base_offset, sgs_segment_file kind, sgs_segment_suffix suffix, char *name)
     sgs_status sgs_log_segment_open(const sgs_segment_context *context, int64_t base_offset,
                                     sgs_segment_suffix suffix, bint create, sgs_log_segment **segment, sgs_error *err)
+    sgs_status sgs_log_segment_open_sized(const sgs_segment_context *context, int64_t base_offset, int32_t size,
+                                          int64_t created_ms, sgs_log_segment **segment, sgs_error *err)
     sgs_status sgs_log_segment_append(sgs_log_segment *segment, const sgs_slice *slices, size_t slices_count,
                                       const sgs_batch_header *rows, size_t rows_count, c_bool *poisoned, sgs_error *err)
 

@@ -2,8 +2,8 @@
 #
 # The layers above know where a log begins and ends, and which segments it has: immutable objects, which come in with
 # each call. A read whose segment holds what was asked for, below the end of the log, goes down in one call and comes
-# back as one object. Whatever else there is - another isolation, a gap, the end of a segment, an old format, an argument
-# of another type, any error - is not taken, and the layers do it: their errors are the only ones.
+# back as one object. Whatever else there is - another isolation, a gap, the end of a segment, an old format, an
+# argument of another type, any error - is not taken, and the layers do it: their errors are the only ones.
 
 cdef enum:
     MAGIC_WITH_BASE_OFFSET = 2

@@ -81,7 +81,7 @@ def open_partition_directory(
                 f"there is no such directory{_hint_beside(path, environment)}", file=path
             ) from error
         topic_partition = _parse_name(name, path)
-        return _make_directory(path, environment), topic_partition
+        return make_directory(path, environment), topic_partition
     except NotALogError as error:
         raise NotALogError(
             "this is a file: give the directory <topic>-<partition> that holds the .log files",
@@ -90,10 +90,10 @@ def open_partition_directory(
             expected="a directory",
         ) from error
     try:
-        names = directory.names(ordered=False)
-        topic_partition = _parse_name(name, path, names)
+        topic_partition = _parse_name(name, path, directory)
         if not read_only:
-            _check_may_become_a_log(path, names)
+            if not directory.has_segments():
+                _check_may_become_a_log(path, directory.names(ordered=False))
             if live_only:
                 _check_is_live(name, path)
     except BaseException:
@@ -102,11 +102,12 @@ def open_partition_directory(
     return directory, topic_partition
 
 
-def _parse_name(name: str, path: str, names: list[str] | None = None) -> TopicPartition:
+def _parse_name(name: str, path: str, directory: _core.Directory | None = None) -> TopicPartition:
     try:
         return parse_directory_name(name)
     except NotALogError as error:
-        partitions = [entry for entry in names or () if is_partition_directory_name(entry)]
+        names = [] if directory is None else directory.names(ordered=False)
+        partitions = [entry for entry in names if is_partition_directory_name(entry)]
         hint = ""
         if partitions:
             hint = (
@@ -165,12 +166,12 @@ def _above(path: str) -> str:
     return os.path.dirname(path)  # noqa: PTH120 - as the name: links are not resolved
 
 
-def _make_directory(path: str, environment: _core.Environment | None) -> _core.Directory:
+def make_directory(path: str, environment: _core.Environment | None) -> _core.Directory:
     """Make the directory and those above it, each on stable storage before the next [DUR-11]."""
     try:
         return _core.Directory(path, environment, create=True)
     except LogNotFoundError:
-        _make_directory(_above(path), environment).close()
+        make_directory(_above(path), environment).close()
         return _core.Directory(path, environment, create=True)
 
 
