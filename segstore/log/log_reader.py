@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, Final
 
-from segstore._core import ReadLane, process_id
+from segstore._core import process_id
 from segstore.errors import (
     ClosedError,
     ForkedHandleError,
@@ -16,7 +16,7 @@ from segstore.errors import (
 )
 from segstore.log.arguments import flag, integer, isolation_of, natural, seconds
 from segstore.log.committed_view import current_view
-from segstore.log.file_records import FileRecords
+from segstore.log.lane_reader import LaneReader
 from segstore.log.local_log import out_of_range
 from segstore.log.log_scan import LogScan, check_range
 from segstore.log.partition_directory import LOG_FILE_SUFFIX, file_name
@@ -27,37 +27,28 @@ from segstore.types import Isolation, LogOffsetMetadata
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from segstore._core import AppendLock, CodecTable, Record
+    from segstore._core import AppendLock, Record
     from segstore.config import LogConfig
     from segstore.log.committed_view import CommittedView
     from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
-    from segstore.log.local_log import LocalLog
-    from segstore.log.log_offsets import LogOffsets
     from segstore.log.segment import Segment
-    from segstore.log.segments import Segments
-    from segstore.types import TopicPartition
 
 _LOG_END: Final = Isolation.LOG_END
 
 
-class LogReader:
+class LogReader(LaneReader):
     """What can be read of a log; `UnifiedLog` adds what changes it.
 
     No method takes a lock: each takes the log end and the segments, immutable objects, once.
     """
 
-    topic_partition: TopicPartition
     config: LogConfig
     read_only: bool
-    _local_log: LocalLog
     _epochs: LeaderEpochFileCache
-    _codecs: CodecTable
-    _offsets: LogOffsets
     _append_lock: AppendLock
     _process_id: int
     _is_closed: bool
     _committed: CommittedView | None = None
-    _read_lane: ReadLane[FetchDataInfo, FileRecords] | None = None
 
     # ---- offsets ---------------------------------------------------------------------------------
 
@@ -196,33 +187,10 @@ class LogReader:
         if max_bytes is None:
             return self.scan(offset, isolation=isolation)
         if isolation is _LOG_END:
-            local_log = self._local_log
-            segments, lane = local_log.segments, self._read_lane
-            if lane is None or lane.snapshot is not segments:
-                lane = self._renew_read_lane(segments)
-            found = lane.read(
-                offset,
-                max_bytes,
-                min_one_message,
-                self._offsets.log_start_offset,
-                local_log.log_end,
-                self.topic_partition,
-            )
+            found = self._read_by_lane(offset, max_bytes, min_one_message)
             if found is not None:
                 return found
         return self._fetch(offset, max_bytes, isolation, min_one_message)
-
-    def _renew_read_lane(self, segments: Segments) -> ReadLane[FetchDataInfo, FileRecords]:
-        """Return the short way of reads from these segments [D11]."""
-        lane = self._read_lane = ReadLane(
-            segments,
-            segments.as_tuple,
-            self._codecs,
-            self._local_log.directory,
-            fetch_class=FetchDataInfo,
-            slice_class=FileRecords,
-        )
-        return lane
 
     def _fetch(
         self,

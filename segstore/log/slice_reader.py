@@ -62,21 +62,7 @@ class SliceReader(TimestampReader):
         Source: Kafka ``UnifiedLog.read``, ``FileRecords.slice``.
         """
         if isolation is _LOG_END and check_crcs is False:
-            local_log = self._local_log
-            cuts_done, segments = local_log.cuts_done, local_log.segments
-            lane = self._read_lane
-            if lane is None or lane.snapshot is not segments:
-                lane = self._renew_read_lane(segments)
-            log_start_offset = self._offsets.log_start_offset
-            found = lane.slice(
-                self,
-                offset,
-                max_bytes,
-                min_one_message,
-                log_start_offset,
-                local_log.log_end,
-                cuts_done,
-            )
+            found = self._slice_by_lane(offset, max_bytes, min_one_message)
             if found is not None:
                 return found
         return self._slice(offset, max_bytes, isolation, min_one_message, check_crcs)
@@ -127,11 +113,11 @@ class SliceReader(TimestampReader):
             first_entry_incomplete=found is not None and found.first_entry_incomplete,
         )
 
-    def check_slice_not_cut(self, cuts_done: int, base_offset: int, end_position: int) -> None:
+    def _check_slice_not_cut(self, cuts_done: int, base_offset: int, end_position: int) -> None:
         """Raise when bytes of a slice were cut since it was made [DUR-77]; `FileRecords` asks."""
         self._local_log.check_place_not_cut(cuts_done, base_offset, end_position)
 
-    def describe_slice(  # noqa: PLR0913 - what a slice knows, each by its name
+    def _describe_slice(  # noqa: PLR0913 - what a slice knows, each by its name
         self,
         data: bytearray,
         place: LogOffsetMetadata,

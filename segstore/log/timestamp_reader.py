@@ -13,7 +13,6 @@ from segstore.log.timestamp_lookup import fetch_offset, find_offset_by_timestamp
 from segstore.types import Isolation
 
 if TYPE_CHECKING:
-    from segstore.log.segments import Segments
     from segstore.types import FileTimestampAndOffset
 
 _LOG_END: Final = Isolation.LOG_END
@@ -45,22 +44,6 @@ class TimestampReader(LogReader):
         )
         self._teach_lane(segments)
         return None if found is None else found.offset
-
-    def _find_offset_by_lane(self, timestamp: int) -> FileTimestampAndOffset | None:
-        """Look up without the layers; None when they have to [D11]."""
-        local_log = self._local_log
-        segments, lane = local_log.segments, self._read_lane
-        if lane is None or lane.snapshot is not segments:
-            lane = self._renew_read_lane(segments)
-        return lane.find_offset_by_timestamp(
-            timestamp, self._offsets.log_start_offset, local_log.log_end
-        )
-
-    def _teach_lane(self, segments: Segments) -> None:
-        """Tell the lane which of the largest timestamps the layers have asked for meanwhile."""
-        lane = self._read_lane
-        if lane is not None and lane.snapshot is segments:
-            lane.learn(segments.running_maxima)
 
     def fetch_offset_by_timestamp(
         self, timestamp: int, isolation: Isolation | str = Isolation.LOG_END

@@ -1,0 +1,83 @@
+"""The short way of a read for which nothing has to be decided [D11].
+
+Up to the log end, where one segment holds what was asked for: such a read is one call of the core
+on the objects of this moment. None means that the layers have to do it: nothing has happened then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segstore._core import ReadLane
+from segstore.log.file_records import FileRecords
+from segstore.records.fetch_data_info import FetchDataInfo
+
+if TYPE_CHECKING:
+    from segstore._core import CodecTable
+    from segstore.log.local_log import LocalLog
+    from segstore.log.log_offsets import LogOffsets
+    from segstore.log.segments import Segments
+    from segstore.types import FileTimestampAndOffset, TopicPartition
+
+    Lane = ReadLane[FetchDataInfo, FileRecords]
+
+
+class LaneReader:
+    """What tries the lane before the layers."""
+
+    topic_partition: TopicPartition
+    _local_log: LocalLog
+    _codecs: CodecTable
+    _offsets: LogOffsets
+    _read_lane: Lane | None = None
+
+    def _new_read_lane(self, segments: Segments) -> Lane:
+        lane = self._read_lane = ReadLane(
+            segments,
+            segments.as_tuple,
+            self._codecs,
+            self._local_log.directory,
+            fetch_class=FetchDataInfo,
+            slice_class=FileRecords,
+        )
+        return lane
+
+    def _read_by_lane(
+        self,
+        offset: int,
+        max_bytes: int,
+        min_one_message: bool,  # noqa: FBT001 - as the caller gave it
+    ) -> FetchDataInfo | None:
+        local_log = self._local_log
+        segments, lane = local_log.segments, self._read_lane
+        if lane is None or lane.snapshot is not segments:
+            lane = self._new_read_lane(segments)
+        start, end = self._offsets.log_start_offset, local_log.log_end
+        return lane.read(offset, max_bytes, min_one_message, start, end, self.topic_partition)
+
+    def _slice_by_lane(
+        self,
+        offset: int,
+        max_bytes: int,
+        min_one_message: bool,  # noqa: FBT001 - as the caller gave it
+    ) -> FileRecords | None:
+        local_log = self._local_log
+        cuts_done, segments, lane = local_log.cuts_done, local_log.segments, self._read_lane
+        if lane is None or lane.snapshot is not segments:
+            lane = self._new_read_lane(segments)
+        start, end = self._offsets.log_start_offset, local_log.log_end
+        return lane.slice(self, offset, max_bytes, min_one_message, start, end, cuts_done)
+
+    def _find_offset_by_lane(self, timestamp: int) -> FileTimestampAndOffset | None:
+        local_log = self._local_log
+        segments, lane = local_log.segments, self._read_lane
+        if lane is None or lane.snapshot is not segments:
+            lane = self._new_read_lane(segments)
+        start, end = self._offsets.log_start_offset, local_log.log_end
+        return lane.find_offset_by_timestamp(timestamp, start, end)
+
+    def _teach_lane(self, segments: Segments) -> None:
+        """Tell the lane which of the largest timestamps the layers have asked for meanwhile."""
+        lane = self._read_lane
+        if lane is not None and lane.snapshot is segments:
+            lane.learn(segments.running_maxima)
