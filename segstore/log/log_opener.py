@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +16,11 @@ from segstore.log.kafka_log_loader import KafkaLogLoader
 from segstore.log.log_loader import LogLoader
 from segstore.log.log_places import LogPlaces
 from segstore.log.partition_lock import PartitionLock
-from segstore.log.partition_metadata_file import PartitionMetadataFile, inconsistent_topic_id
+from segstore.log.partition_metadata_file import (
+    PartitionMetadataFile,
+    check_topic_id,
+    inconsistent_topic_id,
+)
 from segstore.log.partition_path import (
     absolute_path,
     check_file_system,
@@ -26,6 +29,7 @@ from segstore.log.partition_path import (
 )
 from segstore.log.producer_recovery import recover_producers
 from segstore.log.producer_state_manager import ProducerStateManager
+from segstore.log.producer_state_manager_config import ProducerStateManagerConfig
 from segstore.log.profile import Profile
 from segstore.log.read_only_loader import ReadOnlyLoader
 from segstore.log.recovery_report import RecoveryReport
@@ -37,6 +41,7 @@ from segstore.records.record_builder import codec_of
 
 if TYPE_CHECKING:
     import os
+    import uuid
     from collections.abc import Callable
 
 
@@ -52,6 +57,7 @@ def open(  # noqa: PLR0913 - the front door
     replicated: bool | None = None,
     state_dir: str | os.PathLike[str] | None = None,
     topic_id: uuid.UUID | None = None,
+    producer_config: ProducerStateManagerConfig | None = None,
     **settings: Any,
 ) -> UnifiedLog:
     """Open the log of one partition, and make it when it is not there.
@@ -80,11 +86,15 @@ def open(  # noqa: PLR0913 - the front door
         True: the caller moves the high watermark, which is the log start at first [UNI-4]. False:
         it is the log end. None = True with ``recovery="kafka"`` only.
     state_dir : path or None
-        With ``recovery="kafka"``: where lock and checkpoints go. None = there are none, and only
-        the clean marker and the checkpoints of the log directory above say what was synced.
+        With ``recovery="kafka"``: where lock and checkpoints of this partition go. None = there are
+        none, and only the clean marker and the checkpoints of the log directory above say what was
+        synced. Each partition has its own.
     topic_id : uuid.UUID or None
         Of the topic: written to ``partition.metadata`` before the first batch; an open of a log
         with another one fails [UNI-5].
+    producer_config : ProducerStateManagerConfig or None
+        When producers are forgotten, and whether a transaction's first batch needs a
+        `VerificationGuard`; may be shared by many logs, and change while they are open [PSM-36].
     **settings
         Fields of `LogConfig`: ``segment_bytes=64 * 1024 * 1024``.
 
@@ -118,6 +128,7 @@ def open(  # noqa: PLR0913 - the front door
         replicated=replicated,
         state_dir=state_dir,
         topic_id=topic_id,
+        producer_config=producer_config,
         **settings,
     )
     return open_partition(path, options)
@@ -135,6 +146,7 @@ class OpenOptions(NamedTuple):
     replicated: bool = False
     state_dir: str | None = None
     topic_id: uuid.UUID | None = None
+    producer_config: ProducerStateManagerConfig | None = None
 
 
 def open_options(  # noqa: PLR0913 - those of `open`
@@ -148,6 +160,7 @@ def open_options(  # noqa: PLR0913 - those of `open`
     replicated: bool | None = None,
     state_dir: str | os.PathLike[str] | None = None,
     topic_id: uuid.UUID | None = None,
+    producer_config: ProducerStateManagerConfig | None = None,
     **settings: Any,
 ) -> OpenOptions:
     """Check the arguments of `open`; for one log or for many."""
@@ -160,13 +173,18 @@ def open_options(  # noqa: PLR0913 - those of `open`
     if replicated is not None:
         flag("replicated", replicated)
     if topic_id is not None:
-        instance("topic_id", topic_id, uuid.UUID, "a uuid.UUID")
+        check_topic_id(topic_id)
+    if producer_config is not None:
+        expected = "a ProducerStateManagerConfig"
+        instance("producer_config", producer_config, ProducerStateManagerConfig, expected)
     if state_dir is not None and profile is Profile.SAFE:
         raise IllegalArgumentError(
             "state_dir is for recovery='kafka': a safe log keeps its state beside the segments",
             found=f"recovery={recovery!r}",
             expected="recovery='kafka'",
         )
+    if state_dir is not None and not path_text("state_dir", state_dir):
+        raise IllegalArgumentError("state_dir is empty", found="''", expected="a directory")
     return OpenOptions(
         durability=Durability.parse(durability),
         profile=profile,
@@ -177,6 +195,7 @@ def open_options(  # noqa: PLR0913 - those of `open`
         replicated=profile is Profile.KAFKA if replicated is None else replicated,
         state_dir=None if state_dir is None else absolute_path(path_text("state_dir", state_dir)),
         topic_id=topic_id,
+        producer_config=producer_config,
     )
 
 
@@ -227,7 +246,7 @@ def open_partition(
             ProducerStateManager,
             str(topic_partition),
             directory,
-            surroundings.producer_config,
+            options.producer_config or surroundings.producer_config,
             max_transaction_timeout_ms=surroundings.max_transaction_timeout_ms,
             kafka_profile=is_kafka,
         )
