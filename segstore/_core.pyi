@@ -1,7 +1,8 @@
 """The typed surface of the one extension module: the C core, wrapped. Translate, do not think."""
 
+from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import NamedTuple, Self, TypeAlias, final
+from typing import NamedTuple, Self, TypeAlias, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,8 @@ BATCH_HEADER_DTYPE: np.dtype[np.void]
 """One row a batch: csrc/record/record_batch.h ``sgs_batch_header``, same names, 80 bytes."""
 
 BatchHeaders: TypeAlias = NDArray[np.void]
+
+_SegmentT = TypeVar("_SegmentT", bound=LogSegment)
 
 STATUS_NAMES: tuple[str, ...]
 COLUMN_NAMES: tuple[str, ...]
@@ -164,6 +167,10 @@ class Directory:
 
         Names that are no UTF-8 come with surrogate escapes.
         """
+    def segment_listing(self) -> SegmentListing:
+        """All names once more, sorted into segments, without a Python object a name."""
+    def has_segments(self) -> bool:
+        """Whether there is the ``.log`` of a segment; looks no further than to the first one."""
     def info(self, name: str) -> FileInfo: ...
     def exists(self, name: str) -> bool: ...
     def read_file(self, name: str, max_bytes: int = 67108864) -> bytes:
@@ -847,6 +854,29 @@ class RecoveredBatches(NamedTuple):
     last_indexed_position: int
     error: SegstoreError | None
 
+@final
+class SegmentListing:
+    """csrc/segment/segment_listing.h: the names in a directory at one time."""
+
+    def __new__(cls, names: Iterable[str] = ()) -> Self:
+        """Sort names that do not come from a directory; `Directory.segment_listing` does others."""
+    @property
+    def others(self) -> list[str]:
+        """Names that are not 20 digits, a dot and the extension of a segment file or snapshot."""
+    def base_offsets(self, kind: str, *, lacking: str | None = None) -> array[int]:
+        """Offsets of the files of a kind, ascending; only those that lack another kind's file.
+
+        Kinds are ``log``, ``index``, ``timeindex``, ``txnindex`` and ``snapshot``.
+        """
+
+def open_segments(
+    segment_class: type[_SegmentT], context: SegmentContext, base_offsets: array[int]
+) -> list[_SegmentT]:
+    """Open the segments of these ``.log`` files: their sizes are looked up, nothing is opened.
+
+    What went since it was listed is left out. NotALogError, LimitExceededError (above 2^31 - 1).
+    """
+
 @disjoint_base
 class LogSegment:
     """csrc/segment/log_segment.h; log/segment.py subclasses it with empty ``__slots__``.
@@ -855,8 +885,15 @@ class LogSegment:
     """
 
     def __new__(
-        cls, context: SegmentContext, base_offset: int, *, create: bool = False, suffix: str = ""
-    ) -> Self: ...
+        cls,
+        context: SegmentContext,
+        base_offset: int,
+        listed_size: int = -1,
+        *,
+        create: bool = False,
+        suffix: str = "",
+    ) -> Self:
+        """With *listed_size*, the size that its ``.log`` has just shown, nothing is looked up."""
     def append(self, batches: Buffer, headers: BatchHeaders) -> None:
         """Append batches; *headers* are their rows, whose positions are ignored.
 

@@ -3,6 +3,7 @@
 
 cimport cython
 cimport numpy as cnp
+from cpython cimport array
 from cpython.buffer cimport (
     PyBUF_FORMAT,
     PyBUF_ND,
@@ -51,6 +52,7 @@ from segstore._cython.env cimport *
 from segstore._cython.env_manual_clock cimport *
 from segstore._cython.env_sim cimport *
 from segstore._cython.file_records cimport *
+from segstore._cython.header_cache cimport *
 from segstore._cython.legacy_builder cimport *
 from segstore._cython.legacy_message cimport *
 from segstore._cython.log_segment cimport *
@@ -63,6 +65,7 @@ from segstore._cython.record_batch cimport *
 from segstore._cython.record_filter cimport *
 from segstore._cython.record_iterator cimport *
 from segstore._cython.record_section cimport *
+from segstore._cython.segment_listing cimport *
 from segstore._cython.status cimport *
 from segstore._cython.time_index cimport *
 from segstore._cython.utf8_java cimport *
@@ -70,6 +73,7 @@ from segstore._cython.validation cimport *
 from segstore._cython.varint cimport *
 from segstore._cython.write_limit cimport *
 
+import array
 import os
 from typing import NamedTuple
 
@@ -106,6 +110,7 @@ include "_cython/environment.pxi"
 include "_cython/simulated_disk.pxi"
 include "_cython/varints.pxi"
 include "_cython/file_lock.pxi"
+include "_cython/directory_names.pxi"
 include "_cython/directory.pxi"
 include "_cython/data_file.pxi"
 include "_cython/codecs.pxi"
@@ -123,6 +128,7 @@ include "_cython/records_builder.pxi"
 include "_cython/arrow.pxi"
 include "_cython/columns.pxi"
 include "_cython/segment_context.pxi"
+include "_cython/segment_listing.pxi"
 include "_cython/segment_answers.pxi"
 include "_cython/segment_recovery.pxi"
 include "_cython/segment.pxi"

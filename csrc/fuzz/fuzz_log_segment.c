@@ -31,6 +31,8 @@ enum { PARAMETERS_BYTES = 10, NO_FILE = 0xFF, LOG_BYTES_MAX = 2048, SMALL_BATCH_
 typedef struct trial {
     memory_directory directory;
     sgs_segment_context context;
+    sgs_header_cache cache; /* of all trials; each has a view of its own */
+    sgs_header_view headers;
     char log_name[SGS_SEGMENT_NAME_BYTES], index_name[SGS_SEGMENT_NAME_BYTES], time_name[SGS_SEGMENT_NAME_BYTES];
     uint8_t log[LOG_BYTES_MAX + 2 * KIT_LEAST_BATCH_BYTES]; /* as it should be */
     plain_segment plain;
@@ -206,6 +208,9 @@ static void take_parameters(fuzz_input *input, size_t *index_size, size_t *time_
 {
     the.flags = fuzz_take_u8(input);
     const bool kafka = (the.flags & KAFKA) != 0;
+    if (the.cache.memory.reallocate == NULL)
+        sgs_header_cache_init(&the.cache, kit_memory());
+    sgs_header_view_init(&the.headers, &the.cache);
     the.context = (sgs_segment_context){
         .env = &the.directory.env,
         .kafka_profile = kafka,
@@ -215,6 +220,7 @@ static void take_parameters(fuzz_input *input, size_t *index_size, size_t *time_
         .segment_bytes = 1 << 20,
         .max_batch_bytes = (the.flags & SMALL_BATCHES) != 0 && !kafka ? SMALL_BATCH_BYTES : INT32_MAX,
         .codecs = kit_codecs(),
+        .headers = &the.headers,
     };
     the.plain.base_offset = fuzz_take_u16(input);
     the.target_offset = the.plain.base_offset + fuzz_take_u8(input);

@@ -46,10 +46,30 @@ static sgs_status check_entry(const sgs_offset_index *index, int64_t slot, sgs_o
                        slot);
 }
 
+/* The entry at `slot`, when there is one and it can be behind `below`. */
+static sgs_offset_position entry_above(const sgs_offset_index *index, int64_t slot, uint32_t entries,
+                                       sgs_offset_position below)
+{
+    if (slot < (int64_t)entries && sgs_abstract_index_is_readable(&index->base, (uint32_t)slot)) {
+        const sgs_offset_position entry = entry_at(index, (uint32_t)slot);
+        if (entry.offset > below.offset && entry.position > below.position)
+            return entry;
+    }
+    return (sgs_offset_position){ .offset = index->base.base_offset, .position = -1 };
+}
+
 sgs_status sgs_offset_index_lookup(const sgs_offset_index *index, int64_t target, sgs_offset_position *out,
                                    sgs_error *err)
 {
+    sgs_offset_position ignored;
+    return sgs_offset_index_lookup_between(index, target, out, &ignored, err);
+}
+
+sgs_status sgs_offset_index_lookup_between(const sgs_offset_index *index, int64_t target, sgs_offset_position *floor,
+                                           sgs_offset_position *above, sgs_error *err)
+{
     sgs_offset_position found = { .offset = index->base.base_offset, .position = 0 };
+    sgs_offset_position behind = found;
     int64_t slot;
     const uint32_t entries = sgs_abstract_index_enter(&index->base);
     sgs_status status =
@@ -58,9 +78,13 @@ sgs_status sgs_offset_index_lookup(const sgs_offset_index *index, int64_t target
         found = entry_at(index, (uint32_t)slot);
         status = check_entry(index, slot, found, err);
     }
-    sgs_abstract_index_leave(&index->base);
     if (status == SGS_OK)
-        *out = found;
+        behind = entry_above(index, slot + 1, entries, found);
+    sgs_abstract_index_leave(&index->base);
+    if (status == SGS_OK) {
+        *floor = found;
+        *above = behind;
+    }
     return status;
 }
 

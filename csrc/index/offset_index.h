@@ -27,6 +27,10 @@ bool sgs_offset_index_is_full(const sgs_offset_index *index);
  *  entries before the first that does not increase [DUR-80]; an impossible entry is SGS_CORRUPT_INDEX [DUR-53]. */
 sgs_status sgs_offset_index_lookup(const sgs_offset_index *index, int64_t target, sgs_offset_position *out,
                                    sgs_error *err);
+/** As lookup, and the entry behind it: the batch that holds the target lies between the two, or begins at the second.
+ *  @param above  (base_offset, -1) when there is none, or none that can be */
+sgs_status sgs_offset_index_lookup_between(const sgs_offset_index *index, int64_t target, sgs_offset_position *floor,
+                                           sgs_offset_position *above, sgs_error *err);
 /** [OFX-4] @return SGS_OK; SGS_ILLEGAL_ARGUMENT full; SGS_INVALID_OFFSET; SGS_INDEX_OFFSET_OVERFLOW; SGS_ILLEGAL_STATE when
  *          the entry was written, but not behind the others, after a resize that failed [IDX-9] */
 sgs_status sgs_offset_index_append(sgs_offset_index *index, const sgs_env *env, const char *name, int64_t offset,

@@ -73,10 +73,10 @@ static sgs_status create_log(const sgs_segment_context *context, const char *nam
     return status;
 }
 
-static sgs_status find_log(const sgs_segment_context *context, const char *name, int32_t *size, sgs_error *err)
+sgs_status sgs_segment_log_size(const sgs_env *env, int directory_fd, const char *name, int32_t *size, sgs_error *err)
 {
     sgs_file_info info;
-    const sgs_status status = context->env->file_info_at(context->env, context->directory_fd, name, &info, err);
+    const sgs_status status = env->file_info_at(env, directory_fd, name, &info, err);
     if (status != SGS_OK)
         return status;
     if (!info.is_regular)
@@ -87,6 +87,26 @@ static sgs_status find_log(const sgs_segment_context *context, const char *name,
     return SGS_OK;
 }
 
+static sgs_log_segment *make_segment(const sgs_segment_context *context, int64_t base_offset, sgs_segment_suffix suffix,
+                                     int fd, int32_t size, int64_t created_ms)
+{
+    sgs_log_segment *made = context->env->allocate(context->env, sizeof *made);
+    if (made == NULL)
+        return NULL;
+    memset(made, 0, sizeof *made);
+    made->context = context;
+    made->base_offset = base_offset;
+    made->next_offset = size == 0 ? base_offset : -1;
+    atomic_init(&made->suffix, (uint8_t)suffix);
+    atomic_flag_clear(&made->guard);
+    atomic_init(&made->fd, fd);
+    atomic_init(&made->size, size);
+    atomic_init(&made->created_ms, created_ms);
+    atomic_init(&made->first_batch_timestamp, INT64_MIN);
+    atomic_init(&made->needs_sync, true);
+    return made;
+}
+
 sgs_status sgs_log_segment_open(const sgs_segment_context *context, int64_t base_offset, sgs_segment_suffix suffix,
                                 bool create, sgs_log_segment **segment, sgs_error *err)
 {
@@ -95,30 +115,34 @@ sgs_status sgs_log_segment_open(const sgs_segment_context *context, int64_t base
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "base offset %" PRId64 " is negative", base_offset);
     char name[SGS_SEGMENT_NAME_BYTES];
     sgs_segment_file_name(base_offset, SGS_FILE_LOG, suffix, name);
-    sgs_log_segment *opened = env->allocate(env, sizeof *opened);
+    sgs_log_segment *opened = make_segment(context, base_offset, suffix, -1, 0, env->wall_clock_ms(env));
     if (opened == NULL)
         return sgs_fail(err, SGS_RESOURCE, "no memory for a segment");
 
     int fd = -1;
     int32_t size = 0;
-    const sgs_status status = create ? create_log(context, name, &fd, err) : find_log(context, name, &size, err);
+    const sgs_status status = create ? create_log(context, name, &fd, err)
+                                     : sgs_segment_log_size(env, context->directory_fd, name, &size, err);
     if (status != SGS_OK) {
         env->release(env, opened);
         return sgs_fail_in_file(err, name);
     }
-    memset(opened, 0, sizeof *opened);
-    opened->context = context;
-    opened->base_offset = base_offset;
-    opened->next_offset = size == 0 ? base_offset : -1;
-    atomic_init(&opened->suffix, (uint8_t)suffix);
-    atomic_flag_clear(&opened->guard);
     atomic_init(&opened->fd, fd);
     atomic_init(&opened->size, size);
-    atomic_init(&opened->created_ms, env->wall_clock_ms(env));
-    atomic_init(&opened->first_batch_timestamp, INT64_MIN);
-    atomic_init(&opened->needs_sync, true);
+    opened->next_offset = size == 0 ? base_offset : -1;
+    if (create)
+        sgs_segment_forget_headers(opened); /* of one that had the name */
     *segment = opened;
     return SGS_OK;
+}
+
+sgs_status sgs_log_segment_open_sized(const sgs_segment_context *context, int64_t base_offset, int32_t size,
+                                      int64_t created_ms, sgs_log_segment **segment, sgs_error *err)
+{
+    if (base_offset < 0 || size < 0)
+        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "no segment of %" PRId32 " bytes at %" PRId64, size, base_offset);
+    *segment = make_segment(context, base_offset, SGS_SUFFIX_NONE, -1, size, created_ms);
+    return *segment == NULL ? sgs_fail(err, SGS_RESOURCE, "no memory for a segment") : SGS_OK;
 }
 
 sgs_status sgs_segment_descriptor(sgs_log_segment *segment, int *fd, sgs_error *err)
@@ -210,6 +234,12 @@ void sgs_segment_set_max_timestamp(sgs_log_segment *segment, sgs_timestamp_offse
     segment->max_timestamp = max_timestamp;
     atomic_store_explicit(&segment->has_max_timestamp, true, memory_order_relaxed);
     sgs_segment_unlock_guard(segment);
+}
+
+void sgs_segment_forget_headers(const sgs_log_segment *segment)
+{
+    if (segment->context->headers != NULL)
+        sgs_header_view_renew(segment->context->headers);
 }
 
 int64_t sgs_log_segment_base_offset(const sgs_log_segment *segment) { return segment->base_offset; }

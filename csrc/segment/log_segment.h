@@ -12,6 +12,7 @@
 #include "index/time_index.h"
 #include "record/batch_scan.h"
 #include "record/codec.h"
+#include "segment/header_cache.h"
 
 /* What the segments of one partition share; borrowed by each of them for its whole life. */
 typedef struct sgs_segment_context {
@@ -28,6 +29,7 @@ typedef struct sgs_segment_context {
     int32_t segment_bytes;         /* size of a preallocated .log */
     int32_t max_batch_bytes;       /* when reading [DUR-86] */
     const sgs_codec_table *codecs; /* for timestamp look-ups inside compressed batches */
+    sgs_header_view *headers;      /* NULL = none are remembered; never of a log that somebody else may write */
 } sgs_segment_context;
 
 typedef struct sgs_log_segment sgs_log_segment;
@@ -56,6 +58,10 @@ void sgs_segment_file_name(int64_t base_offset, sgs_segment_file kind, sgs_segme
  *  @return also SGS_LIMIT_EXCEEDED for a .log above 2^31 - 1 bytes [DUR-97] */
 sgs_status sgs_log_segment_open(const sgs_segment_context *context, int64_t base_offset, sgs_segment_suffix suffix,
                                 bool create, sgs_log_segment **segment, sgs_error *err);
+/** The same for an existing .log whose size the caller has just looked up (segment_listing.h), and when: only memory is
+ *  touched. @return SGS_OK, SGS_RESOURCE; SGS_ILLEGAL_ARGUMENT for a number below 0 */
+sgs_status sgs_log_segment_open_sized(const sgs_segment_context *context, int64_t base_offset, int32_t size,
+                                      int64_t created_ms, sgs_log_segment **segment, sgs_error *err);
 
 /** [SEG-5, DUR-12] Write whole batches with one pwritev and move both indexes. `rows` are the batches' headers in order;
  *  sum of size_bytes must equal the slices' bytes. Index entries stop silently when an index is full or stale (SEG-27 port).

@@ -43,6 +43,8 @@ void sgs_segment_lock_guard(sgs_log_segment *segment);
 void sgs_segment_unlock_guard(sgs_log_segment *segment);
 /** Present name of one of the files. */
 void sgs_segment_name(const sgs_log_segment *segment, sgs_segment_file kind, char name[SGS_SEGMENT_NAME_BYTES]);
+/** Size of a .log by its name. @return also SGS_NOT_A_LOG, SGS_LIMIT_EXCEEDED [DUR-97] */
+sgs_status sgs_segment_log_size(const sgs_env *env, int directory_fd, const char *name, int32_t *size, sgs_error *err);
 /** The .log descriptor, opened at first use. */
 sgs_status sgs_segment_descriptor(sgs_log_segment *segment, int *fd, sgs_error *err);
 /** Both indexes, loaded (and created) at first use [LZY-1]. */
@@ -57,6 +59,8 @@ bool sgs_segment_goes_without_index(sgs_log_segment *segment, sgs_status status)
 /** Note that an index is damaged: look-ups go around it, seal or close makes it anew. */
 void sgs_segment_note_damage(sgs_log_segment *segment);
 void sgs_segment_set_max_timestamp(sgs_log_segment *segment, sgs_timestamp_offset max_timestamp);
+/** Bytes of the .log went, or its name: no header that was read before is remembered any more. */
+void sgs_segment_forget_headers(const sgs_log_segment *segment);
 
 /* ---- segment_walk.c: batch headers one after the other, by Kafka's file rules [SEG-17] ---- */
 
@@ -68,12 +72,18 @@ typedef struct sgs_segment_walk {
     int64_t position;        /* of the next header */
     int64_t end;             /* logical size when the walk began */
     int64_t expected_offset; /* of the next batch, at least; INT64_MIN = unknown [DUR-79] */
+    uint64_t version;        /* of the headers that may be remembered, 0 = none: they come from the file, with bytes */
     size_t read_bytes;       /* how much to read when the next header is not in the window; the walk adapts it */
 } sgs_segment_walk;
 
+typedef enum sgs_walk_kind {
+    SGS_WALK_FOR_BYTES,  /* what the headers belong to is wanted too: they are read together */
+    SGS_WALK_FOR_HEADERS /* those of large batches are remembered, and need not be read */
+} sgs_walk_kind;
+
 /** Start at a batch start. The window may hold bytes before `window->size`: they stay. */
-void sgs_segment_walk_start(sgs_segment_walk *walk, sgs_log_segment *segment, sgs_buffer *window, int64_t position,
-                            size_t read_bytes);
+void sgs_segment_walk_start(sgs_segment_walk *walk, sgs_log_segment *segment, sgs_walk_kind kind, sgs_buffer *window,
+                            int64_t position, size_t read_bytes);
 /** The header at walk->position, which moves behind the batch.
  *  @param found  false at the end: walk->position == walk->end when it was clean, less when bytes follow that are no batch
  *  @return SGS_CORRUPT_RECORD for a declared size that cannot be, or offsets that go back */
@@ -94,8 +104,9 @@ sgs_status sgs_segment_read_exactly(sgs_log_segment *segment, void *data, size_t
 
 /** Start a walk at the greatest index entry at or below `offset`, or at 0, and take the first header. The entry is verified
  *  on use: one that does not lead to its batch is bypassed by a walk from the start [DUR-53]. */
-sgs_status sgs_segment_walk_from(sgs_segment_walk *walk, sgs_log_segment *segment, int64_t offset, sgs_buffer *window,
-                                 size_t read_bytes, sgs_batch_header *header, bool *found, sgs_error *err);
+sgs_status sgs_segment_walk_from(sgs_segment_walk *walk, sgs_log_segment *segment, sgs_walk_kind kind, int64_t offset,
+                                 sgs_buffer *window, size_t read_bytes, sgs_batch_header *header, bool *found,
+                                 sgs_error *err);
 
 /* ---- segment_timestamps.c ---- */
 

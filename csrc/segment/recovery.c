@@ -20,6 +20,7 @@ sgs_status sgs_segment_cut_tail(sgs_log_segment *segment, int32_t valid_bytes, s
     if (status != SGS_OK)
         return status;
     atomic_store_explicit(&segment->size, valid_bytes, memory_order_release);
+    sgs_segment_forget_headers(segment);
     segment->next_offset = valid_bytes == 0 ? segment->base_offset : -1;
     if (valid_bytes == 0)
         atomic_store_explicit(&segment->first_batch_timestamp, INT64_MIN, memory_order_relaxed);

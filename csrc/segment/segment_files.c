@@ -39,6 +39,7 @@ sgs_status sgs_log_segment_change_suffix(sgs_log_segment *segment, sgs_segment_s
     }
     if (status == SGS_OK)
         atomic_store_explicit(&segment->suffix, (uint8_t)suffix, memory_order_relaxed);
+    sgs_segment_forget_headers(segment); /* another may take the name */
     sgs_segment_unlock_guard(segment);
     return status;
 }
@@ -54,6 +55,7 @@ sgs_status sgs_log_segment_delete_files(sgs_log_segment *segment, sgs_error *err
     }
     sgs_segment_lock_guard(segment);
     segment->deleted = true;
+    sgs_segment_forget_headers(segment);
     for (int i = 0; i < SGS_FILE_COUNT; ++i) {
         char name[SGS_SEGMENT_NAME_BYTES];
         sgs_error later;

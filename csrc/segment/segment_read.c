@@ -1,8 +1,10 @@
 /* segment_read.c - translate an offset, read from it, find the end [SEG-17..SEG-22].
  *
- * A small read is one pread: from the index position on, wide enough for what the index skips and what was asked for; the
- * headers are walked in memory and what lies before the wanted batch is dropped. A large one reads the headers first and
- * then the bytes to where they stay: a second call costs less than moving them. */
+ * Where batches are large, each has an index entry, and the one with the offset begins at the entry behind the floor: what
+ * is wanted is read from there on, in one call, and its header says whether it is so. Where they are small, one call reads
+ * from the floor on, wide enough for what the index skips and for what was asked; the headers are walked in memory and what
+ * lies before the wanted batch is dropped. Above a size the header is read first and then the bytes to where they stay: a
+ * second call costs less than moving, or having read in vain, so many. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -16,6 +18,10 @@ enum {
     LENGTH_AT = 8,
 };
 
+typedef struct index_place { /* between which index entries an offset lies */
+    sgs_offset_position floor, above;
+} index_place;
+
 /* How much to read first, to find the batch. */
 static size_t margin(const sgs_log_segment *segment)
 {
@@ -23,42 +29,79 @@ static size_t margin(const sgs_log_segment *segment)
     return interval < MAX_MARGIN_BYTES - MARGIN_BYTES ? interval + MARGIN_BYTES : MAX_MARGIN_BYTES;
 }
 
-static sgs_status index_floor(sgs_log_segment *segment, int64_t offset, sgs_offset_position *entry, sgs_error *err)
+static sgs_status look_up(sgs_log_segment *segment, int64_t offset, index_place *place, sgs_error *err)
 {
     sgs_offset_index *index;
     sgs_status status = sgs_log_segment_offset_index(segment, &index, err);
     if (status == SGS_OK)
-        status = sgs_offset_index_lookup(index, offset, entry, err);
+        status = sgs_offset_index_lookup_between(index, offset, &place->floor, &place->above, err);
     if (status == SGS_OK || !sgs_segment_goes_without_index(segment, status))
         return status;
-    *entry = (sgs_offset_position){ .offset = segment->base_offset, .position = 0 };
+    place->floor = (sgs_offset_position){ .offset = segment->base_offset, .position = 0 };
+    place->above = (sgs_offset_position){ .offset = segment->base_offset, .position = -1 };
     return SGS_OK;
 }
 
-sgs_status sgs_segment_walk_from(sgs_segment_walk *walk, sgs_log_segment *segment, int64_t offset, sgs_buffer *window,
-                                 size_t read_bytes, sgs_batch_header *header, bool *found, sgs_error *err)
+static bool is_no_batch(sgs_status status) { return status == SGS_CORRUPT_RECORD || status == SGS_LIMIT_EXCEEDED; }
+
+static sgs_status walk_from_floor(sgs_segment_walk *walk, sgs_log_segment *segment, sgs_walk_kind kind,
+                                  sgs_offset_position floor, sgs_buffer *window, size_t read_bytes,
+                                  sgs_batch_header *header, bool *found, sgs_error *err)
 {
-    sgs_offset_position entry;
     const size_t window_start = window->size;
-    sgs_status status = index_floor(segment, offset, &entry, err);
-    if (status != SGS_OK)
-        return status;
-    const int32_t position = entry.position > 0 ? entry.position : 0; /* Kafka believes an entry, but for that */
-    sgs_segment_walk_start(walk, segment, window, position, read_bytes);
-    if (entry.position > 0 && !segment->context->kafka_profile) {
+    const int32_t position = floor.position > 0 ? floor.position : 0; /* Kafka believes an entry, but for that */
+    sgs_status status = SGS_OK;
+    sgs_segment_walk_start(walk, segment, kind, window, position, read_bytes);
+    if (floor.position > 0 && !segment->context->kafka_profile) {
         /* The entry names the last offset of the batch at its position, or of a set that begins there [DUR-53]. */
         *found = false;
-        if (entry.position < walk->end)
+        if (floor.position < walk->end)
             status = sgs_segment_walk_next(walk, header, found, err);
-        if (status == SGS_OK && *found && header->base_offset <= entry.offset && header->last_offset <= entry.offset)
+        if (status == SGS_OK && *found && header->base_offset <= floor.offset && header->last_offset <= floor.offset)
             return SGS_OK;
-        if (status != SGS_OK && status != SGS_CORRUPT_RECORD && status != SGS_LIMIT_EXCEEDED)
+        if (status != SGS_OK && !is_no_batch(status))
             return status;
         sgs_segment_note_damage(segment);
         window->size = window_start;
-        sgs_segment_walk_start(walk, segment, window, 0, read_bytes);
+        sgs_segment_walk_start(walk, segment, kind, window, 0, read_bytes);
     }
     return sgs_segment_walk_next(walk, header, found, err);
+}
+
+sgs_status sgs_segment_walk_from(sgs_segment_walk *walk, sgs_log_segment *segment, sgs_walk_kind kind, int64_t offset,
+                                 sgs_buffer *window, size_t read_bytes, sgs_batch_header *header, bool *found,
+                                 sgs_error *err)
+{
+    index_place place;
+    SGS_TRY(look_up(segment, offset, &place, err));
+    return walk_from_floor(walk, segment, kind, place.floor, window, read_bytes, header, found, err);
+}
+
+/* Try the batch that the entry above names: it is the one when it begins at or below `offset` and reaches it, since offsets
+ * ascend [DUR-79]. Between two entries so far apart there is a large batch, and the next entry is that of the batch behind.
+ * `*found` false: it is another one; nothing is known then. */
+static sgs_status try_entry_above(sgs_segment_walk *walk, sgs_log_segment *segment, sgs_walk_kind kind, int64_t offset,
+                                  const index_place *place, size_t wanted, sgs_buffer *window, sgs_batch_header *header,
+                                  bool *found, sgs_error *err)
+{
+    const int64_t apart = (int64_t)place->above.position - place->floor.position;
+    const size_t window_start = window->size;
+    *found = false;
+    if (segment->context->kafka_profile || place->floor.offset >= offset ||
+        apart < 2 * (int64_t)segment->context->index_interval_bytes)
+        return SGS_OK;
+    sgs_segment_walk_start(walk, segment, kind, window, place->above.position,
+                           wanted <= ONE_READ_BYTES ? wanted : SGS_BATCH_HEADER_BYTES);
+    if (place->above.position >= walk->end)
+        return SGS_OK;
+    const sgs_status status = sgs_segment_walk_next(walk, header, found, err);
+    if (status != SGS_OK && !is_no_batch(status))
+        return status;
+    *found = status == SGS_OK && *found && header->base_offset <= offset && header->last_offset >= offset &&
+             header->last_offset <= place->above.offset; /* the entry fits its batch [DUR-53] */
+    if (!*found)
+        window->size = window_start;
+    return SGS_OK;
 }
 
 /* The base offset behind the batch that the walk is at, INT64_MAX at the end. A size below 14 there fails [SEG-18]. */
@@ -104,17 +147,23 @@ static bool lies_before(const sgs_segment_walk *walk, const sgs_batch_header *he
 }
 
 /* The first batch that ends at or above `offset` [SEG-18], from `start_position` on where that is known. */
-static sgs_status find_batch(sgs_segment_walk *walk, sgs_log_segment *segment, int64_t offset, int32_t start_position,
-                             size_t wanted, sgs_buffer *window, sgs_batch_header *header, bool *found, sgs_error *err)
+static sgs_status find_batch(sgs_segment_walk *walk, sgs_log_segment *segment, sgs_walk_kind kind, int64_t offset,
+                             int32_t start_position, size_t wanted, sgs_buffer *window, sgs_batch_header *header,
+                             bool *found, sgs_error *err)
 {
-    const bool in_one_read = wanted <= ONE_READ_BYTES;
-    const size_t first_read = margin(segment) + (in_one_read ? wanted : 0);
-    sgs_status status;
+    const size_t first_read = margin(segment) + (wanted <= ONE_READ_BYTES ? wanted : 0);
+    index_place place = { .floor = { .position = start_position } };
+    sgs_status status = SGS_OK;
+    *found = false;
     if (start_position > 0) {
-        sgs_segment_walk_start(walk, segment, window, start_position, first_read);
+        sgs_segment_walk_start(walk, segment, kind, window, start_position, first_read);
         status = sgs_segment_walk_next(walk, header, found, err);
     } else {
-        status = sgs_segment_walk_from(walk, segment, offset, window, first_read, header, found, err);
+        SGS_TRY(look_up(segment, offset, &place, err));
+        SGS_TRY(try_entry_above(walk, segment, kind, offset, &place, wanted, window, header, found, err));
+        if (*found)
+            return SGS_OK;
+        status = walk_from_floor(walk, segment, kind, place.floor, window, first_read, header, found, err);
     }
     if (status == SGS_OK && *found && lies_before(walk, header, offset) &&
         header->size_bytes > (int64_t)segment->context->index_interval_bytes)
@@ -162,7 +211,8 @@ static sgs_status find_slice(sgs_log_segment *segment, const sgs_segment_read *r
     sgs_segment_walk walk;
     sgs_batch_header header;
     bool found;
-    sgs_status status = find_batch(&walk, segment, request->start_offset, request->start_position,
+    sgs_status status = find_batch(&walk, segment, takes_bytes ? SGS_WALK_FOR_BYTES : SGS_WALK_FOR_HEADERS,
+                                   request->start_offset, request->start_position,
                                    no_bytes || !takes_bytes ? 0 : (size_t)request->max_size, out, &header, &found, err);
     if (status != SGS_OK)
         return status;
@@ -224,7 +274,8 @@ sgs_status sgs_log_segment_translate_offset(sgs_log_segment *segment, int64_t of
     sgs_batch_header header;
     bool found;
     sgs_buffer_init(&window, sgs_env_memory(segment->context->env));
-    sgs_status status = find_batch(&walk, segment, offset, start_position, 0, &window, &header, &found, err);
+    sgs_status status =
+        find_batch(&walk, segment, SGS_WALK_FOR_HEADERS, offset, start_position, 0, &window, &header, &found, err);
     if (status == SGS_OK && found && max_position >= 0 && max_position < header.position)
         status = fail_bound(segment, max_position, header.position, err);
     if (status == SGS_OK)
@@ -240,10 +291,13 @@ static sgs_status find_last_batches(sgs_segment_walk *walk, sgs_log_segment *seg
 {
     /* a look-up of the greatest offset answers the last entry */
     if (!segment->context->kafka_profile)
-        return sgs_segment_walk_from(walk, segment, INT64_MAX, window, margin(segment), header, found, err);
+        return sgs_segment_walk_from(walk, segment, SGS_WALK_FOR_HEADERS, INT64_MAX, window, margin(segment), header,
+                                     found, err);
     sgs_offset_index *index;
     const sgs_status status = sgs_log_segment_offset_index(segment, &index, err);
-    return status == SGS_OK ? find_batch(walk, segment, index->last_offset, 0, 0, window, header, found, err) : status;
+    return status == SGS_OK
+               ? find_batch(walk, segment, SGS_WALK_FOR_HEADERS, index->last_offset, 0, 0, window, header, found, err)
+               : status;
 }
 
 sgs_status sgs_log_segment_read_next_offset(sgs_log_segment *segment, int64_t *next_offset, bool *ends_clean,

@@ -42,8 +42,8 @@ static sgs_timestamp_offset no_entry(const sgs_log_segment *segment) /* [TMX-2] 
 static sgs_status finder_start(finder *self, sgs_log_segment *segment, int64_t offset, sgs_error *err)
 {
     self->window.size = 0;
-    return sgs_segment_walk_from(&self->walk, segment, offset, &self->window, WALK_READ_BYTES, &self->header,
-                                 &self->found, err);
+    return sgs_segment_walk_from(&self->walk, segment, SGS_WALK_FOR_HEADERS, offset, &self->window, WALK_READ_BYTES,
+                                 &self->header, &self->found, err);
 }
 
 static sgs_status finder_next(finder *self, sgs_error *err)
@@ -197,7 +197,7 @@ static sgs_status finder_start_at(finder *self, sgs_log_segment *segment, int32_
         sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "position %" PRId32 " is negative", position);
         return sgs_segment_fail_in_log(segment, err);
     }
-    sgs_segment_walk_start(&self->walk, segment, &self->window, position, WALK_READ_BYTES);
+    sgs_segment_walk_start(&self->walk, segment, SGS_WALK_FOR_HEADERS, &self->window, position, WALK_READ_BYTES);
     return finder_next(self, err);
 }
 
@@ -271,7 +271,7 @@ sgs_status sgs_log_segment_first_batch_timestamp(sgs_log_segment *segment, int64
     }
     finder self;
     finder_init(&self, segment);
-    sgs_segment_walk_start(&self.walk, segment, &self.window, 0, SGS_BATCH_HEADER_BYTES);
+    sgs_segment_walk_start(&self.walk, segment, SGS_WALK_FOR_HEADERS, &self.window, 0, SGS_BATCH_HEADER_BYTES);
     const sgs_status status = finder_next(&self, err);
     if (status == SGS_OK) {
         *timestamp = self.found ? self.header.max_timestamp : SGS_NO_TIMESTAMP;

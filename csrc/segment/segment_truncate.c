@@ -19,6 +19,7 @@ static sgs_status cut_log(sgs_log_segment *segment, int32_t position, sgs_error 
         atomic_store_explicit(&segment->size, before, memory_order_release);
         return status;
     }
+    sgs_segment_forget_headers(segment);
     status = env->sync_file(env, fd, name, err);
     if (status != SGS_OK)
         atomic_store_explicit(&segment->poisoned, true, memory_order_relaxed); /* [DUR-35] */

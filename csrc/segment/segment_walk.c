@@ -35,9 +35,21 @@ sgs_status sgs_segment_read_exactly(sgs_log_segment *segment, void *data, size_t
     return sgs_fail_in_file(err, name);
 }
 
-void sgs_segment_walk_start(sgs_segment_walk *walk, sgs_log_segment *segment, sgs_buffer *window, int64_t position,
-                            size_t read_bytes)
+/* Which headers may be taken from memory. Under another name a segment may stand beside one of the same base offset; who
+ * gives it that name begins a new version behind it, so the name is looked at last. */
+static uint64_t version_of(sgs_log_segment *segment, sgs_walk_kind kind)
 {
+    sgs_header_view *const headers = segment->context->headers;
+    if (kind != SGS_WALK_FOR_HEADERS || headers == NULL)
+        return 0;
+    const uint64_t version = sgs_header_view_version(headers);
+    return atomic_load_explicit(&segment->suffix, memory_order_relaxed) == SGS_SUFFIX_NONE ? version : 0;
+}
+
+void sgs_segment_walk_start(sgs_segment_walk *walk, sgs_log_segment *segment, sgs_walk_kind kind, sgs_buffer *window,
+                            int64_t position, size_t read_bytes)
+{
+    const uint64_t version = version_of(segment, kind); /* before the size: a cut lowers that first */
     *walk = (sgs_segment_walk){
         .segment = segment,
         .window = window,
@@ -46,6 +58,7 @@ void sgs_segment_walk_start(sgs_segment_walk *walk, sgs_log_segment *segment, sg
         .position = position,
         .end = sgs_log_segment_size(segment),
         .expected_offset = segment->context->kafka_profile ? INT64_MIN : segment->base_offset,
+        .version = version,
         .read_bytes = read_bytes,
     };
 }
@@ -104,13 +117,10 @@ static sgs_status check_order(sgs_segment_walk *walk, const sgs_batch_header *he
     return SGS_OK;
 }
 
-sgs_status sgs_segment_walk_next(sgs_segment_walk *walk, sgs_batch_header *header, bool *found, sgs_error *err)
+/* The header at walk->position, from the file; `left` bytes are there, at least those of a prefix. */
+static sgs_status read_header(sgs_segment_walk *walk, int64_t left, sgs_batch_header *header, bool *found,
+                              sgs_error *err)
 {
-    const int64_t left = walk->end - walk->position;
-    if (left <= SGS_BATCH_PREFIX_BYTES) { /* Kafka wants 18 bytes, one more than it reads */
-        *found = false;
-        return SGS_OK;
-    }
     const uint8_t *bytes;
     size_t size;
     sgs_status status = header_bytes(walk, &bytes, &size, err);
@@ -121,21 +131,49 @@ sgs_status sgs_segment_walk_next(sgs_segment_walk *walk, sgs_batch_header *heade
         sgs_fail_at(err, SGS_CORRUPT_RECORD, walk->position, "a length from 14", "%" PRId32, length);
         return sgs_segment_fail_in_log(walk->segment, err);
     }
-    if (length > left - SGS_LOG_OVERHEAD) {
-        *found = false;
+    if (length > left - SGS_LOG_OVERHEAD)
         return SGS_OK;
-    }
     const sgs_segment_context *context = walk->segment->context;
     if (!context->kafka_profile && length > context->max_batch_bytes) {
         sgs_fail_at(err, SGS_LIMIT_EXCEEDED, walk->position, "a batch within the limit",
                     "%" PRId32 " bytes, limit %" PRId32, length, context->max_batch_bytes);
         return sgs_segment_fail_in_log(walk->segment, err);
     }
-    sgs_batch_header loaded;
-    status = sgs_batch_header_peek(bytes, size, walk->position, &loaded, err);
-    if (status == SGS_OK)
-        status = check_order(walk, &loaded, err);
+    status = sgs_batch_header_peek(bytes, size, walk->position, header, err);
     if (status != SGS_OK)
+        return sgs_segment_fail_in_log(walk->segment, err);
+    if (walk->version != 0 &&
+        header->size_bytes > (int64_t)context->index_interval_bytes) /* others come many at a read */
+        sgs_header_view_put(context->headers, walk->version, walk->segment->base_offset, header);
+    *found = true;
+    return SGS_OK;
+}
+
+static bool remembers(const sgs_segment_walk *walk, int64_t left, sgs_batch_header *header)
+{
+    const sgs_log_segment *const segment = walk->segment;
+    return walk->version != 0 &&
+           sgs_header_view_find(segment->context->headers, walk->version, segment->base_offset, walk->position,
+                                header) &&
+           header->size_bytes <= left;
+}
+
+sgs_status sgs_segment_walk_next(sgs_segment_walk *walk, sgs_batch_header *header, bool *found, sgs_error *err)
+{
+    const int64_t left = walk->end - walk->position;
+    sgs_batch_header loaded;
+    sgs_status status = SGS_OK;
+    bool is_there = false;
+    if (left > SGS_BATCH_PREFIX_BYTES) { /* Kafka wants 18 bytes, one more than it reads */
+        is_there = remembers(walk, left, &loaded);
+        if (!is_there)
+            status = read_header(walk, left, &loaded, &is_there, err);
+    }
+    if (status != SGS_OK || !is_there) {
+        *found = false;
+        return status;
+    }
+    if (check_order(walk, &loaded, err) != SGS_OK)
         return sgs_segment_fail_in_log(walk->segment, err);
     walk->position += loaded.size_bytes;
     walk->read_bytes = loaded.size_bytes >= LARGE_BATCH_BYTES ? HEADER_READ_BYTES : NEXT_READ_BYTES;
@@ -169,6 +207,8 @@ sgs_status sgs_segment_walk_take(sgs_segment_walk *walk, int64_t position, size_
 
     const size_t skipped = (size_t)(position - walk->window_position);
     const size_t have = smaller(size, (int64_t)(window_bytes(walk) - skipped));
+    if (have < size && have <= HEADER_READ_BYTES) /* cheaper to read again than to go on at an odd address */
+        return fill(walk, position, size, err);
     sgs_status status = SGS_OK;
     if (walk->window_start + size > walk->window->size) /* may move the bytes */
         status = sgs_buffer_reserve(walk->window, walk->window_start + size - walk->window->size, err);

@@ -1,43 +1,5 @@
 # directory.pxi - a directory held open, and its files by name (csrc/io/env.h)
 
-class FileInfo(NamedTuple):
-    size: int
-    modified_ms: int
-    is_directory: bool
-    is_regular: bool
-
-
-cdef enum:
-    MAX_NAMES = 1000000  # [DUR-98]
-
-
-cdef bytes encoded_name(str name):
-    """The bytes of a name inside a directory; what is no single name is refused [DUR-101]."""
-    cdef bytes encoded = name.encode("utf-8", "surrogateescape")
-    if not encoded or b"/" in encoded or b"\0" in encoded or encoded in (b".", b".."):
-        raise IllegalArgumentError(
-            f"{name!r} is not the name of a file", found=repr(name), expected="a name without / and NUL"
-        )
-    return encoded
-
-
-cdef struct NameList:
-    sgs_buffer text  # names, each with its NUL
-    int64_t count
-
-
-cdef sgs_status collect_name(void *context, const char *name, sgs_error *err) noexcept nogil:
-    cdef NameList *names = <NameList *>context
-    names.count += 1
-    if names.count > MAX_NAMES:
-        return sgs_fail(err, SGS_LIMIT_EXCEEDED, "more than %d names in the directory", <int>MAX_NAMES)
-    return sgs_buffer_append(&names.text, name, strlen(name) + 1, err)
-
-
-cdef object file_info_of(const sgs_file_info *info):
-    return FileInfo(info.size, info.modified_ms, bool(info.is_directory), bool(info.is_regular))
-
-
 cdef sgs_status write_whole_file(const sgs_env *env, int directory_fd, const char *name, const void *data,
                                  size_t size, sgs_error *err) noexcept nogil:
     """Make *name* hold exactly *data*, on stable storage."""
@@ -65,13 +27,9 @@ cdef sgs_status write_whole_file(const sgs_env *env, int directory_fd, const cha
 
 @cython.final
 @cython.no_gc_clear  # its environment outlives its descriptor
-cdef class Directory(_Handle):
+cdef class Directory(_DirectoryNames):
     """A directory, opened once and held [DUR-10, DUR-99]."""
 
-    cdef readonly Environment environment
-    cdef const sgs_env *env  # of environment
-    cdef int fd
-    cdef readonly str path
     cdef readonly bint created
 
     def __cinit__(self, path, Environment environment=None, *, bint create=False):
@@ -165,62 +123,6 @@ cdef class Directory(_Handle):
         finally:
             self.leave()
         return bool(is_network)
-
-    def names(self, *, bint ordered=True):
-        """All names, sorted unless that is not wanted."""
-        cdef NameList names
-        cdef sgs_error err
-        cdef sgs_status status
-        self.enter()
-        sgs_buffer_init(&names.text, memory)
-        names.count = 0
-        try:
-            with nogil:
-                status = self.env.list_directory(self.env, self.fd, &collect_name, &names, &err)
-            check(status, &err, self.path)
-            text = PyBytes_FromStringAndSize(<const char *>names.text.data, <Py_ssize_t>names.text.size)
-        finally:
-            sgs_buffer_deinit(&names.text)
-            self.leave()
-        found = text.decode("utf-8", "surrogateescape").split("\0")
-        found.pop()
-        if ordered:
-            found.sort()
-        return found
-
-    def info(self, str name):
-        """Size, time and kind of a name; links are not followed."""
-        cdef bytes encoded = encoded_name(name)
-        cdef const char *text = encoded
-        cdef sgs_file_info info
-        cdef sgs_error err
-        cdef sgs_status status
-        self.enter()
-        try:
-            with nogil:
-                status = self.env.file_info_at(self.env, self.fd, text, &info, &err)
-            check(status, &err, self.path)
-        finally:
-            self.leave()
-        return file_info_of(&info)
-
-    def exists(self, str name):
-        """Whether there is anything of that name."""
-        cdef bytes encoded = encoded_name(name)
-        cdef const char *text = encoded
-        cdef sgs_file_info info
-        cdef sgs_error err
-        cdef sgs_status status
-        self.enter()
-        try:
-            with nogil:
-                status = self.env.file_info_at(self.env, self.fd, text, &info, &err)
-            if status == SGS_NOT_FOUND:
-                return False
-            check(status, &err, self.path)
-        finally:
-            self.leave()
-        return True
 
     def read_file(self, str name, int64_t max_bytes=67108864):
         """A small regular file whole."""

@@ -6,6 +6,7 @@ from segstore._cython.batch_scan cimport sgs_batch_table, sgs_scan_options, sgs_
 from segstore._cython.buffer cimport sgs_buffer
 from segstore._cython.codec cimport sgs_codec_table
 from segstore._cython.env cimport sgs_env, sgs_slice
+from segstore._cython.header_cache cimport sgs_header_view
 from segstore._cython.offset_index cimport sgs_offset_index
 from segstore._cython.record_batch cimport sgs_batch_header
 from segstore._cython.status cimport c_bool, sgs_error, sgs_status
@@ -25,6 +26,7 @@ cdef extern from "segment/log_segment.h" nogil:
         int32_t segment_bytes
         int32_t max_batch_bytes
         const sgs_codec_table *codecs
+        sgs_header_view *headers
 
     ctypedef struct sgs_log_segment:
         pass
@@ -37,6 +39,8 @@ cdef extern from "segment/log_segment.h" nogil:
 
     sgs_status sgs_log_segment_open(const sgs_segment_context *context, int64_t base_offset,
                                     sgs_segment_suffix suffix, bint create, sgs_log_segment **segment, sgs_error *err)
+    sgs_status sgs_log_segment_open_sized(const sgs_segment_context *context, int64_t base_offset, int32_t size,
+                                          int64_t created_ms, sgs_log_segment **segment, sgs_error *err)
     sgs_status sgs_log_segment_append(sgs_log_segment *segment, const sgs_slice *slices, size_t slices_count,
                                       const sgs_batch_header *rows, size_t rows_count, c_bool *poisoned, sgs_error *err)
 

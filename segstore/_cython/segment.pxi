@@ -19,13 +19,19 @@ cdef class LogSegment(_SegmentRecovery):
     cdef void *newer
     cdef void *older
 
-    def __cinit__(self, SegmentContext context not None, int64_t base_offset, *, bint create=False,
-                  str suffix not None=""):
-        cdef sgs_segment_suffix kind = suffix_of(suffix)
+    def __cinit__(self, SegmentContext context not None, int64_t base_offset, int32_t listed_size=-1, *,
+                  bint create=False, str suffix not None=""):
+        cdef sgs_segment_suffix kind
         cdef sgs_error err
         cdef sgs_status status
         self.context = context
         self.base_offset = base_offset
+        if listed_size >= 0:
+            self.listed_size = listed_size
+            self.listed_ms = context.context.env.wall_clock_ms(context.context.env)
+            self.is_closed = False
+            return
+        kind = suffix_of(suffix)
         context.directory.require_open()
         with nogil:
             status = sgs_log_segment_open(&context.context, base_offset, kind, create, &self.segment, &err)
@@ -233,6 +239,8 @@ cdef class LogSegment(_SegmentRecovery):
             return
         self.is_closed = True
         forget_use(self)
+        if self.segment == NULL:  # it was never used
+            return
         if self.callers == 0:
             segment = self.segment
             self.segment = NULL

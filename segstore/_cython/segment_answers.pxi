@@ -19,11 +19,28 @@ class SegmentSlice(NamedTuple):
 
 @cython.no_gc_clear
 cdef class _SegmentAnswers(_Handle):
-    """The part of `LogSegment` that asks and changes nothing."""
+    """The part of `LogSegment` that asks and changes nothing.
 
-    cdef sgs_log_segment *segment
+    Of most segments of a large log nobody asks anything: what the core keeps of one is made at its first use.
+    """
+
+    cdef sgs_log_segment *segment  # NULL before that
     cdef SegmentContext context
     cdef readonly int64_t base_offset
+    cdef int64_t listed_ms  # when its size was looked up
+    cdef int32_t listed_size
+
+    cdef int require_open(self) except -1:
+        cdef sgs_error err
+        _Handle.require_open(self)
+        if self.segment == NULL:
+            self.check(
+                sgs_log_segment_open_sized(
+                    &self.context.context, self.base_offset, self.listed_size, self.listed_ms, &self.segment, &err
+                ),
+                &err,
+            )
+        return 0
 
     cdef int check(self, sgs_status status, sgs_error *err) except -1:
         return check(status, err, self.context.directory.path)
@@ -38,8 +55,8 @@ cdef class _SegmentAnswers(_Handle):
 
     @property
     def size_bytes(self):
-        self.require_open()
-        return sgs_log_segment_size(self.segment)
+        _Handle.require_open(self)
+        return self.listed_size if self.segment == NULL else sgs_log_segment_size(self.segment)
 
     @property
     def unflushed_records(self):

@@ -1,11 +1,16 @@
 # segment_context.pxi - what segments share, and the bytes that they hand out (csrc/segment/log_segment.h)
 
+cdef sgs_header_cache header_cache  # of all logs of the process
+sgs_header_cache_init(&header_cache, memory)
+
+
 @cython.final
 @cython.no_gc_clear
 cdef class SegmentContext:
     """What the segments of one partition share; keeps the directory open."""
 
     cdef sgs_segment_context context
+    cdef sgs_header_view headers
     cdef Directory directory
     cdef CodecTable codecs
     cdef bint has_entered
@@ -30,6 +35,9 @@ cdef class SegmentContext:
         self.context.segment_bytes = segment_bytes
         self.context.max_batch_bytes = max_batch_bytes
         self.context.codecs = &codecs.table
+        if writable:
+            sgs_header_view_init(&self.headers, &header_cache)
+            self.context.headers = &self.headers
 
     def __dealloc__(self):
         if self.has_entered:

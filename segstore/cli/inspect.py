@@ -51,7 +51,7 @@ def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
     """Collect the facts about the partition at *path* as plain values."""
     import segstore._core as _core
     from segstore.cli.state_check import read_state
-    from segstore.log.partition_directory import segment_base_offsets, segment_files
+    from segstore.log.partition_directory import segment_files
     from segstore.records.compression import codec_table
 
     problems: list[Finding] = []
@@ -59,7 +59,7 @@ def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
     try:
         names = directory.names()
         files = segment_files(names)
-        bases = segment_base_offsets(names)
+        bases = _core.SegmentListing(names).base_offsets("log")
         state = read_state(directory, path, problems)
         context = _core.SegmentContext(directory, codec_table(), writable=False)
         tallies = Tallies()

@@ -16,7 +16,7 @@ from segstore.cli.records_check import check_records
 from segstore.cli.state_check import OPEN_REBUILDS, check_state_files, read_state
 from segstore.errors import CorruptLogError, SegstoreError
 from segstore.log.open_forecast import OpenForecast, forecast_open
-from segstore.log.partition_directory import file_name, segment_base_offsets, segment_files
+from segstore.log.partition_directory import file_name, segment_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -59,7 +59,7 @@ def check_partition(
     directory = _core.Directory(path)
     try:
         names = directory.names()
-        bases = segment_base_offsets(names)
+        bases = _core.SegmentListing(names).base_offsets("log")
         state = read_state(directory, path, check.findings)
         check.segments = len(bases)
         check.log_start_offset = max(state.log_start_offset or 0, bases[0] if bases else 0)

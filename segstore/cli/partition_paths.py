@@ -104,14 +104,15 @@ def is_partition(path: str) -> bool:
     LogNotFoundError, NotALogError
         There is nothing at *path*, or a file.
     """
-    from segstore.log.partition_directory import segment_base_offsets
+    from segstore._core import SegmentListing
 
     try:
-        return bool(segment_base_offsets(name.name for name in Path(path).iterdir()))
+        listing = SegmentListing(entry.name for entry in Path(path).iterdir())
     except FileNotFoundError as error:
         raise LogNotFoundError("there is no such directory", file=path) from error
     except NotADirectoryError as error:
         raise NotALogError("this is a file, not a log's directory", file=path) from error
+    return bool(listing.base_offsets("log"))
 
 
 def holds_log(path: str) -> bool:

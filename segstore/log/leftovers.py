@@ -9,31 +9,30 @@ incomplete. Names that are not ours are never touched.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from bisect import bisect_left
+from typing import TYPE_CHECKING
 
-from segstore.errors import NotALogError, SegstoreError
+from segstore._core import open_segments
+from segstore.errors import NotALogError
 from segstore.log.checkpoints import TEMPORARY_FILES
 from segstore.log.partition_directory import (
     CLEANED_FILE_SUFFIX,
     DELETED_FILE_SUFFIX,
     INDEX_FILE_SUFFIXES,
+    LOG_FILE_SUFFIX,
     SWAP_FILE_SUFFIX,
     SegmentFile,
     file_name,
     segment_files,
-    stems_by_extension,
 )
 from segstore.log.segment import Segment
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable
 
-    from segstore._core import Directory, SegmentContext
+    from segstore._core import Directory, SegmentContext, SegmentListing
     from segstore.log.quarantine import Quarantine
     from segstore.log.recovery_report import RecoveryReport
-
-
-_TEMPORARY_SUFFIXES: Final = (DELETED_FILE_SUFFIX, CLEANED_FILE_SUFFIX, SWAP_FILE_SUFFIX)
 
 
 class Leftovers:
@@ -56,10 +55,11 @@ class Leftovers:
         self._context = context
         self._report = report
 
-    def clear(self, quarantine: Quarantine) -> list[str]:
-        """Finish or undo what was interrupted; returns the names that are there now."""
-        names = self._directory.names(ordered=False)
-        files = segment_files(name for name in names if name.endswith(_TEMPORARY_SUFFIXES))
+    def clear(self, quarantine: Quarantine) -> SegmentListing:
+        """Finish or undo what was interrupted; returns what is there now."""
+        listing = self._directory.segment_listing()
+        names = listing.others
+        files = segment_files(names)
         swaps = _complete_swaps(files)
         going = {
             file.name
@@ -70,29 +70,30 @@ class Leftovers:
         going |= TEMPORARY_FILES.intersection(names)
         going |= {name for name in names if name.endswith(".snapshot.tmp") and name[:20].isdigit()}
         if not going and not swaps:
-            return names
+            return listing
         self._remove(going)
         if any(file.kind == "log" for file in swaps):
-            self._swap_in(segment_files(names), swaps, quarantine)
+            self._swap_in(segment_files(self._directory.names()), swaps, quarantine)
         else:
             self._remove(file.name for file in swaps)
         self._directory.sync()
-        return self._directory.names(ordered=False)
+        return self._directory.segment_listing()
 
-    def remove_indexes_without_log(self, stems: Mapping[str, set[str]] | None) -> None:
+    def remove_indexes_without_log(self, listing: SegmentListing | None) -> None:
         """Remove index files that belong to no ``.log`` [LDR-11].
 
         Not before the log was found to be whole: they show that a ``.log`` was there [DUR-54].
 
         Parameters
         ----------
-        stems : mapping or None
-            What is there, by its extension; None to look.
+        listing : SegmentListing or None
+            What is there; None to look.
         """
-        if stems is None:
-            stems = stems_by_extension(self._directory.names(ordered=False))
+        if listing is None:
+            listing = self._directory.segment_listing()
         for kind in INDEX_FILE_SUFFIXES:
-            self._remove(file_name(int(stem), kind) for stem in stems[kind] - stems["log"])
+            alone = listing.base_offsets(kind, lacking=LOG_FILE_SUFFIX)
+            self._remove(file_name(base_offset, kind) for base_offset in alone)
 
     def _swap_in(
         self, files: list[SegmentFile], swaps: set[SegmentFile], quarantine: Quarantine
@@ -142,10 +143,10 @@ class Leftovers:
 
     def segments_for_reading(self) -> list[Segment]:
         """Return the segments as they will be once a writer has opened the log; changes nothing."""
-        files = segment_files(self._directory.names())
+        listing = self._directory.segment_listing()
         swapped_in = []
         first = end = 0
-        for file in sorted(_complete_swaps(files)):
+        for file in sorted(_complete_swaps(segment_files(listing.others))):
             if file.kind != "log":
                 continue
             next_offset = self._checked_end(file.offset)
@@ -159,15 +160,10 @@ class Leftovers:
             self._report.warnings.append(
                 f"a compaction was interrupted: offsets {first} to {end} are read from .swap files"
             )
-        plain = []
-        for file in files:
-            if file.kind == "log" and not file.suffix and not first <= file.offset < end:
-                try:
-                    plain.append(Segment(self._context, file.offset))
-                except SegstoreError:
-                    if self._directory.exists(file.name):
-                        raise  # else its writer deleted it while we looked
-        return plain + swapped_in
+        bases = listing.base_offsets(LOG_FILE_SUFFIX)
+        replaced = slice(bisect_left(bases, first), bisect_left(bases, end))
+        del bases[replaced]
+        return open_segments(Segment, self._context, bases) + swapped_in
 
 
 def _complete_swaps(files: list[SegmentFile]) -> set[SegmentFile]:

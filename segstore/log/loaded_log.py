@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import uuid
+    from array import array
 
     from segstore.log.checkpoints import LogState
     from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
@@ -36,5 +37,7 @@ class LoadedLog(NamedTuple):
     """Base offsets of the segments whose indexes were made anew from their batches."""
     moves_recovery_point: bool = False
     """It is written down when everything below it is in order, transaction indexes too [DUR-56]."""
+    snapshot_offsets: array[int] | None = None
+    """Of the producer snapshots, when they were listed and nothing can have changed since."""
     topic_id: uuid.UUID | None = None
     """In ``partition.metadata``."""

@@ -13,7 +13,7 @@ from segstore.errors import (
     LogNotFoundError,
     LogTruncatedError,
 )
-from segstore.log.partition_directory import segment_base_offsets
+from segstore.log.partition_directory import LOG_FILE_SUFFIX
 from segstore.log.segment import Segment
 from segstore.log.segments import Segments
 from segstore.types import LogOffsetMetadata
@@ -70,15 +70,16 @@ class LogFollower:
         local_log = self._local_log
         seen = local_log.log_end
         found = self._places.read()
-        bases = segment_base_offsets(self._places.directory.names())
+        bases = self._places.directory.segment_listing().base_offsets(LOG_FILE_SUFFIX)
         if not bases:
             return
         known = local_log.segments
         intact_below = _intact_below(known.base_offsets, bases, seen.segment_base_offset)
+        there = set(bases)
         kept = [
             segment
             for segment in known
-            if segment.base_offset in bases and segment.base_offset < intact_below
+            if segment.base_offset in there and segment.base_offset < intact_below
         ]
         segments, end = self._look_from(seen, self._without_rewritten(kept), bases)
         self.log_start_offset = max(found.log_start_offset, bases[0])
@@ -112,7 +113,7 @@ class LogFollower:
         return kept
 
     def _look_from(
-        self, seen: LogOffsetMetadata, kept: list[Segment], bases: list[int]
+        self, seen: LogOffsetMetadata, kept: list[Segment], bases: Sequence[int]
     ) -> tuple[Segments, LogOffsetMetadata]:
         """Read headers and checksums of what came behind *seen*; *kept* lies before it."""
         segments = list(kept)
@@ -173,12 +174,13 @@ class LogFollower:
         return segment.base_offset, 0
 
 
-def _intact_below(known: Sequence[int], bases: list[int], seen_base: int) -> int:
+def _intact_below(known: Sequence[int], bases: Sequence[int], seen_base: int) -> int:
     """Return the base offset of the first segment that may have been cut since it was seen.
 
     A truncation takes the segments behind the one that it cuts; new ones may have come instead.
     """
-    strange = [base for base in bases if base < seen_base and base not in known]
+    were_there = set(known)
+    strange = [base for base in bases if base < seen_base and base not in were_there]
     if not strange and seen_base in bases:
         return seen_base
     first_changed = strange[0] if strange else seen_base

@@ -9,6 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from segstore._core import open_segments
 from segstore.errors import (
     CorruptCheckpointError,
     CorruptLogError,
@@ -30,26 +31,24 @@ from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.leftovers import Leftovers
 from segstore.log.loaded_log import LoadedLog
 from segstore.log.log_recovery import LogRecovery, floor_index
+from segstore.log.log_state_file import announce_epoch, write_state
 from segstore.log.lost_indexes import LostIndexes
 from segstore.log.overflow_split import OverflowedSegmentError, split_overflowed_segment
-from segstore.log.partition_directory import (
-    LOG_FILE_SUFFIX,
-    base_offsets_of,
-    stems_by_extension,
-)
+from segstore.log.partition_directory import LOG_FILE_SUFFIX
 from segstore.log.quarantine import Quarantine
 from segstore.log.segment import Segment
 from segstore.log.segments import Segments
+from segstore.log.snapshot_file import SNAPSHOT_FILE_SUFFIX
 from segstore.log.snapshot_files import remove_snapshots_at
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Callable
 
     from segstore._core import Directory, SegmentContext
     from segstore.log.log_places import FoundState, LogPlaces
     from segstore.log.recovery_report import RecoveryReport
-    from segstore.types import EpochEntry
 
 
 class LogLoader:
@@ -97,10 +96,10 @@ class LogLoader:
         self._places.remove_clean_markers()
         quarantine = Quarantine(self._directory, self._report)
         leftovers = Leftovers(self._directory, self._context, self._report)
-        stems = stems_by_extension(leftovers.clear(quarantine))
-        lost_indexes = LostIndexes(self._directory, self._report, stems)
-        self._report.created = not stems[LOG_FILE_SUFFIX]
-        segments = self._open_segments(base_offsets_of(stems[LOG_FILE_SUFFIX]))
+        listing = leftovers.clear(quarantine)
+        lost_indexes = LostIndexes(self._directory, self._report, listing)
+        segments = self._open_segments(listing.base_offsets(LOG_FILE_SUFFIX))
+        self._report.created = not segments
         believed = self._with_possible_log_start(found, segments)
         if believed is not found:
             self._places.write_log_start(believed.log_start_offset)
@@ -119,7 +118,7 @@ class LogLoader:
         else:
             lost_indexes.check(segments[: floor_index(segments, found.safe_below)])
             log_end_offset = self._recover(segments, found, epochs, known, quarantine)
-        leftovers.remove_indexes_without_log(stems if self._report.clean else None)
+        leftovers.remove_indexes_without_log(listing if self._report.clean else None)
         log_end_offset = self._end_with_indexes(segments, lost_indexes, log_end_offset)
         if not segments or log_end_offset < found.log_start_offset:
             if not self._report.clean:
@@ -155,13 +154,18 @@ class LogLoader:
             log_end_offset,
             epochs,
             state,
-            recovered=frozenset(self._recovered) & {one.base_offset for one in segments},
+            recovered=self._recovered_of(segments),
             moves_recovery_point=found.recovery_point not in old_points,
+            snapshot_offsets=(
+                listing.base_offsets(SNAPSHOT_FILE_SUFFIX)
+                if self._report.clean and not self._report.removed
+                else None
+            ),
         )
 
-    def _open_segments(self, base_offsets: list[int]) -> list[Segment]:
-        """Open all segments, in order."""
-        return [Segment(self._context, base) for base in base_offsets]
+    def _open_segments(self, base_offsets: array[int]) -> list[Segment]:
+        """Look up the sizes of all segments; their files are not opened."""
+        return open_segments(Segment, self._context, base_offsets)
 
     def _check_never_had_records(self, found: FoundState, epochs: LeaderEpochFileCache) -> None:
         """Raise when a directory without a ``.log`` is one that lost them all [DUR-51].
@@ -268,6 +272,12 @@ class LogLoader:
         note_epochs(epochs, recovered.epochs)
         return recovered.next_offset
 
+    def _recovered_of(self, segments: list[Segment]) -> frozenset[int]:
+        recovered = frozenset(self._recovered)
+        if not recovered:
+            return recovered
+        return recovered.intersection(segment.base_offset for segment in segments)
+
     def _end_with_indexes(
         self, segments: list[Segment], lost_indexes: LostIndexes, log_end_offset: int
     ) -> int:
@@ -368,22 +378,3 @@ class LogLoader:
         report.log_end_offset = log_end_offset
         report.recovery_point = log_end_offset if report.clean else found.recovery_point or 0
         report.segments = len(segments)
-
-
-def write_state(directory: Directory, state: LogState) -> None:
-    """Write ``.segstore`` when it says something else; other epochs from before do not count."""
-    there = LogState.read(directory)
-    if there is None or replace(there, epochs_before=state.epochs_before) != state:
-        directory.write_file_atomically(LOG_STATE, state.format())
-
-
-def announce_epoch(directory: Directory, old: EpochEntry | None, new: EpochEntry | None) -> None:
-    """Tie ``.segstore`` to the leader-epoch checkpoint as it is and as it will be, then write that.
-
-    A crash between the two must not make the log look as if a broker had written it [DUR-64]:
-    records that are missing in the midst would go unnoticed.
-    """
-    state = LogState.read(directory)
-    if state is not None:
-        state = replace(state, latest_epoch=new, epochs_before=(old,))
-        directory.write_file_atomically(LOG_STATE, state.format())

@@ -9,7 +9,9 @@ damage is never repaired by dropping data.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from itertools import pairwise, zip_longest
+from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.errors import CorruptLogError, CorruptRecordError, SegstoreError
@@ -391,7 +393,4 @@ def _epoch_of_first(headers: BatchHeaders, offset: int) -> int | None:
 
 def floor_index(segments: list[Segment], offset: int) -> int:
     """Return the index of the segment that holds *offset*, 0 when it lies below all [LDR-23]."""
-    index = 0
-    while index + 1 < len(segments) and segments[index + 1].base_offset <= offset:
-        index += 1
-    return index
+    return max(bisect_right(segments, offset, key=attrgetter("base_offset")) - 1, 0)

@@ -20,7 +20,7 @@ from segstore.errors import (
     SegstoreError,
 )
 from segstore.log.checkpoints import LogState
-from segstore.log.log_loader import write_state
+from segstore.log.log_state_file import write_state
 from segstore.log.producer_analysis import analyze_producers
 from segstore.log.producer_state_rebuild import rebuild_producer_state
 from segstore.log.profile import Profile

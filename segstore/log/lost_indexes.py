@@ -6,12 +6,10 @@ from typing import TYPE_CHECKING
 
 from segstore.errors import CorruptLogError
 from segstore.log.overflow_split import is_overflowed
-from segstore.log.partition_directory import INDEX_ENTRY_BYTES
+from segstore.log.partition_directory import INDEX_ENTRY_BYTES, LOG_FILE_SUFFIX, file_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from segstore._core import Directory, ScanResult
+    from segstore._core import Directory, ScanResult, SegmentListing
     from segstore.log.recovery_report import RecoveryReport
     from segstore.log.segment import Segment
 
@@ -25,17 +23,19 @@ class LostIndexes:
         The partition's.
     report : RecoveryReport
         Knows what recovery has rebuilt already, and takes what is rebuilt here.
-    stems : mapping
-        What was there before anything was opened, by its extension.
+    listing : SegmentListing
+        What was there before anything was opened.
     """
 
     def __init__(
-        self, directory: Directory, report: RecoveryReport, stems: Mapping[str, set[str]]
+        self, directory: Directory, report: RecoveryReport, listing: SegmentListing
     ) -> None:
         self._directory = directory
         self._report = report
-        self._stems = stems
-        self._whole = set.intersection(*(stems[kind] for kind in INDEX_ENTRY_BYTES))
+        self._missing = {
+            kind: frozenset(listing.base_offsets(LOG_FILE_SUFFIX, lacking=kind))
+            for kind in INDEX_ENTRY_BYTES
+        }
 
     def check(self, segments: list[Segment]) -> None:
         """Raise, before recovery changes anything, what would keep indexes from being made anew.
@@ -46,7 +46,7 @@ class LostIndexes:
             A segment that lost an index does not consist of batches.
         """
         for segment in segments:
-            if self._of(segment, check_sizes=True):
+            if self._of(segment):
                 base = segment.base_offset
                 _, scan = segment.scan(check_order=True, expected_offset=base, table=False)
                 if not is_overflowed(segment, scan):
@@ -60,11 +60,8 @@ class LostIndexes:
         """
         rebuilt = set(self._report.rebuilt)
         overflowed = []
-        check_sizes = not self._report.clean
-        for segment in segments:
-            lost = [
-                name for name in self._of(segment, check_sizes=check_sizes) if name not in rebuilt
-            ]
+        for segment in self._with_missing(segments) if self._report.clean else segments:
+            lost = [name for name in self._of(segment) if name not in rebuilt]
             if not lost:
                 continue
             base = segment.base_offset
@@ -78,15 +75,22 @@ class LostIndexes:
             self._report.rebuilt += lost
         return overflowed
 
-    def _of(self, segment: Segment, *, check_sizes: bool) -> list[str]:
-        stem = f"{segment.base_offset:020d}"
-        if (stem in self._whole and not check_sizes) or segment.size_bytes == 0:
+    def _with_missing(self, segments: list[Segment]) -> list[Segment]:
+        missing = frozenset().union(*self._missing.values())
+        if not missing:
             return []
+        return [segment for segment in segments if segment.base_offset in missing]
+
+    def _of(self, segment: Segment) -> list[str]:
+        base = segment.base_offset
+        if segment.size_bytes == 0:
+            return []
+        names = {file_name(base, kind): kind for kind in INDEX_ENTRY_BYTES}
         return [
-            f"{stem}.{kind}"
-            for kind, entry_bytes in INDEX_ENTRY_BYTES.items()
-            if stem not in self._stems[kind]
-            or self._directory.info(f"{stem}.{kind}").size % entry_bytes
+            name
+            for name, kind in names.items()
+            if base in self._missing[kind]
+            or self._directory.info(name).size % INDEX_ENTRY_BYTES[kind]
         ]
 
 

@@ -28,6 +28,7 @@ from segstore.log.segment import Segment
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Callable, Collection
 
     from segstore.log.quarantine import Quarantine
@@ -157,7 +158,7 @@ class _ForecastLoader(LogLoader):
         super().__init__(*arguments)
         self.opened: list[_ForecastSegment] = []
 
-    def _open_segments(self, base_offsets: list[int]) -> list[Segment]:
+    def _open_segments(self, base_offsets: array[int]) -> list[Segment]:
         overlay: Any = self._directory
         for base in base_offsets:
             name = file_name(base, "log")
@@ -268,6 +269,9 @@ class _OverlayDirectory:
 
     def names(self, *, ordered: bool = True) -> list[str]:  # noqa: ARG002 - always are
         return sorted({*self._real_names, *self._written})
+
+    def segment_listing(self) -> _core.SegmentListing:
+        return _core.SegmentListing(self.names())
 
     def exists(self, name: str) -> bool:
         return name in self._written or name in self._real_names

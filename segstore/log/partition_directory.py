@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections import defaultdict
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import uuid4
 
@@ -39,8 +38,6 @@ _TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 _PARTITION = re.compile(r"0|[1-9][0-9]{0,9}", re.ASCII)
 _UNIQUE_ID_DIRECTORY = re.compile(r"(\S+)-(\S+)\.(\S+)-(?:delete|stray|future)", re.ASCII)
 _OFFSET = re.compile(r"\+?[0-9]{1,40}", re.ASCII)
-_OFFSET_DIGITS: Final = 20
-_MAX_OFFSET_TEXT: Final = f"{MAX_OFFSET:020d}"
 _SEGMENT_FILE = re.compile(
     r"([0-9]{20})\.(log|index|timeindex|txnindex|snapshot)(\.deleted|\.cleaned|\.swap)?", re.ASCII
 )
@@ -190,37 +187,6 @@ def parse_file_name(name: str) -> SegmentFile | None:
 def segment_files(names: Iterable[str]) -> list[SegmentFile]:
     """Return the segment files and snapshots among *names*, in their order."""
     return [parsed for name in names if (parsed := parse_file_name(name)) is not None]
-
-
-def segment_base_offsets(names: Iterable[str]) -> list[int]:
-    """Return the base offsets of the ``.log`` files among *names*, ascending."""
-    return base_offsets_of(stems_by_extension(names)[LOG_FILE_SUFFIX])
-
-
-def base_offsets_of(stems: Iterable[str]) -> list[int]:
-    """Return the offsets that *stems* of file names are, ascending."""
-    return sorted(map(int, stems))
-
-
-def stems_by_extension(names: Iterable[str]) -> defaultdict[str, set[str]]:
-    """Return the 20 digits before the first dot of *names*, by what follows the dot.
-
-    Ten thousand segments are tens of thousands of names: this is all that most of them need.
-    """
-    found: defaultdict[str, set[str]] = defaultdict(set)
-    for name in names:
-        stem, _, extension = name.partition(".")
-        if len(stem) == _OFFSET_DIGITS:
-            found[extension].add(stem)
-    for extension, stems in found.items():
-        digits = "".join(stems)
-        if not (digits.isascii() and digits.isdecimal() and max(stems) <= _MAX_OFFSET_TEXT):
-            found[extension] = {stem for stem in stems if _is_offset(stem)}
-    return found
-
-
-def _is_offset(stem: str) -> bool:
-    return stem.isascii() and stem.isdecimal() and stem <= _MAX_OFFSET_TEXT
 
 
 def offset_from_file_name(name: str) -> int:

@@ -90,10 +90,10 @@ def open_partition_directory(
             expected="a directory",
         ) from error
     try:
-        names = directory.names(ordered=False)
-        topic_partition = _parse_name(name, path, names)
+        topic_partition = _parse_name(name, path, directory)
         if not read_only:
-            _check_may_become_a_log(path, names)
+            if not directory.has_segments():
+                _check_may_become_a_log(path, directory.names(ordered=False))
             if live_only:
                 _check_is_live(name, path)
     except BaseException:
@@ -102,11 +102,12 @@ def open_partition_directory(
     return directory, topic_partition
 
 
-def _parse_name(name: str, path: str, names: list[str] | None = None) -> TopicPartition:
+def _parse_name(name: str, path: str, directory: _core.Directory | None = None) -> TopicPartition:
     try:
         return parse_directory_name(name)
     except NotALogError as error:
-        partitions = [entry for entry in names or () if is_partition_directory_name(entry)]
+        names = [] if directory is None else directory.names(ordered=False)
+        partitions = [entry for entry in names if is_partition_directory_name(entry)]
         hint = ""
         if partitions:
             hint = (

@@ -40,7 +40,9 @@ def recover_producers(
         that tell the same are lost.
     """
     now_ms = directory.wall_clock_ms()
-    recovered = [one for one in loaded.segments if one.base_offset in loaded.recovered]
+    recovered = [
+        one for base in sorted(loaded.recovered) if (one := loaded.segments.get(base)) is not None
+    ]
     try:
         if recovered:  # what lies below the log start is in its state too: it is not the log's
             rebuild_transaction_indexes(
@@ -54,7 +56,7 @@ def recover_producers(
             )
         is_empty = loaded.log_start_offset == loaded.log_end.message_offset
         producers = new_producers()
-        producers.remove_stray_snapshots(loaded.segments.base_offsets)
+        producers.remove_stray_snapshots(loaded.segments.base_offsets, loaded.snapshot_offsets)
         rebuild_producer_state(
             producers,
             loaded.segments,

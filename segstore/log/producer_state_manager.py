@@ -23,6 +23,7 @@ from segstore.log.verification_state_entry import VerificationStateEntry
 from segstore.types import NO_PRODUCER_ID, NO_TIMESTAMP, LogOffsetMetadata
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Collection, Mapping
 
     from segstore._core import Directory
@@ -44,7 +45,7 @@ class ProducerStateManager:
     partition : str
         For messages: ``topic-0``.
     directory : Directory
-        The partition's; the snapshots in it are known from here on.
+        The partition's, with its snapshots.
     config : ProducerStateManagerConfig
         Shared with other logs; read at each use.
     max_transaction_timeout_ms : int
@@ -285,8 +286,19 @@ class ProducerStateManager:
         self._last_snapshot_offset = end
         return file
 
-    def remove_stray_snapshots(self, segment_base_offsets: Collection[int]) -> None:
-        """List the snapshots again, and delete those that no segment begins with [PSM-55]."""
+    def remove_stray_snapshots(
+        self, segment_base_offsets: Collection[int], listed: array[int] | None = None
+    ) -> None:
+        """List the snapshots again, and delete those that no segment begins with [PSM-55].
+
+        Parameters
+        ----------
+        segment_base_offsets : collection of int
+            Of the log.
+        listed : array of int or None
+            Offsets of the snapshots, of a caller who has just listed them.
+        """
+        self._snapshots.reload(listed)
         self._snapshots.remove_strays(segment_base_offsets)
 
     def delete_snapshots_before(self, offset: int) -> None:
@@ -317,9 +329,8 @@ class ProducerStateManager:
         now_ms : int
             Wall clock: expired producers are not loaded.
         """
-        for offset in self._snapshots.offsets:
-            if offset > log_end_offset or offset <= log_start_offset:
-                self._snapshots.delete(offset)
+        for offset in self._snapshots.outside(log_start_offset + 1, log_end_offset):
+            self._snapshots.delete(offset)
         if log_end_offset == self._last_map_offset:
             self.on_log_start_offset_incremented(log_start_offset)
             return

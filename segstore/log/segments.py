@@ -5,16 +5,21 @@ Source: [MAP-*, D6].
 
 from __future__ import annotations
 
+from array import array
 from bisect import bisect_left, bisect_right
+from operator import attrgetter
 from typing import TYPE_CHECKING
 
 from segstore.config import MIN_LONG
 from segstore.errors import IllegalArgumentError, IllegalStateError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from segstore.log.segment import Segment
+
+
+_base_offset: Callable[[Segment], int] = attrgetter("base_offset")
 
 
 class Segments:
@@ -28,9 +33,8 @@ class Segments:
     def __init__(
         self, segments: Iterable[Segment] = (), running_maxima: tuple[int, ...] = ()
     ) -> None:
-        ordered = sorted(segments, key=_base_offset)
-        self._segments = tuple(ordered)
-        self._base_offsets = tuple(segment.base_offset for segment in ordered)
+        self._segments = tuple(sorted(segments, key=_base_offset))
+        self._base_offsets = array("q", map(_base_offset, self._segments))
         self._running_maxima = running_maxima
 
     def __len__(self) -> int:
@@ -40,11 +44,11 @@ class Segments:
         return iter(self._segments)
 
     def __contains__(self, base_offset: object) -> bool:
-        return base_offset in self._base_offsets
+        return isinstance(base_offset, int) and self.get(base_offset) is not None
 
     @property
-    def base_offsets(self) -> tuple[int, ...]:
-        """Base offsets, ascending."""
+    def base_offsets(self) -> array[int]:
+        """Base offsets, ascending; not to be changed."""
         return self._base_offsets
 
     @property
@@ -164,7 +168,3 @@ class Segments:
         if not self._segments:
             raise IllegalStateError("the log has no segment")
         return self._segments[index]
-
-
-def _base_offset(segment: Segment) -> int:
-    return segment.base_offset

@@ -6,15 +6,16 @@ Source: [PSM-50, PSM-55..PSM-58]; Kafka ``ProducerStateManager.snapshots``.
 from __future__ import annotations
 
 import logging
-from bisect import insort
+from bisect import bisect_left, bisect_right, insort
 from typing import TYPE_CHECKING
 
 from segstore.errors import CorruptSnapshotError, LogNotFoundError
-from segstore.log.partition_directory import base_offsets_of, file_name, stems_by_extension
+from segstore.log.partition_directory import file_name
 from segstore.log.producer_snapshot import format_snapshot
 from segstore.log.snapshot_file import SNAPSHOT_FILE_SUFFIX, SnapshotFile
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Callable, Collection, Iterable
 
     from segstore._core import Directory
@@ -23,11 +24,9 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-def snapshot_offsets(directory: Directory) -> list[int]:
+def snapshot_offsets(directory: Directory) -> array[int]:
     """List the offsets of a partition's snapshots, ascending; other names do not count."""
-    extension = f".{SNAPSHOT_FILE_SUFFIX}"
-    names = [name for name in directory.names(ordered=False) if name.endswith(extension)]
-    return base_offsets_of(stems_by_extension(names)[SNAPSHOT_FILE_SUFFIX])
+    return directory.segment_listing().base_offsets(SNAPSHOT_FILE_SUFFIX)
 
 
 def remove_snapshots_above(directory: Directory, offset: int) -> list[str]:
@@ -52,7 +51,7 @@ def _remove(directory: Directory, goes: Callable[[int], bool]) -> list[str]:
 
 
 class SnapshotFiles:
-    """The snapshots that are known: those listed when this was made, and what came since.
+    """The snapshots that are known: those listed at the first use, and what came since.
 
     Parameters
     ----------
@@ -71,47 +70,61 @@ class SnapshotFiles:
         self._directory = directory
         self._kafka_profile = kafka_profile
         self.refused: list[CorruptSnapshotError] = []
-        self._offsets: list[int] = []
-        self._files: dict[int, SnapshotFile] = {}
-        self.reload()
+        self._listed: array[int] | None = None
 
-    def reload(self) -> None:
-        """List the directory again; names that are not ours do not count [PSM-50, DUR-98]."""
-        self._offsets = snapshot_offsets(self._directory)
-        self._files = {offset: SnapshotFile(self._directory, offset) for offset in self._offsets}
+    @property
+    def _offsets(self) -> array[int]:
+        if self._listed is None:
+            self._listed = snapshot_offsets(self._directory)
+        return self._listed
+
+    def reload(self, listed: array[int] | None = None) -> None:
+        """List the directory again; names that are not ours do not count [PSM-50, DUR-98].
+
+        Parameters
+        ----------
+        listed : array of int or None
+            What there is, of a caller who has just listed it.
+        """
+        self._listed = snapshot_offsets(self._directory) if listed is None else listed
 
     @property
     def offsets(self) -> tuple[int, ...]:
         """Offsets of the known snapshots, ascending."""
         return tuple(self._offsets)
 
+    def outside(self, first: int, last: int) -> array[int]:
+        """Return the offsets of known snapshots below *first* and above *last*."""
+        known = self._offsets
+        below = bisect_left(known, first)
+        return known[:below] + known[max(bisect_right(known, last), below) :]
+
     @property
     def latest(self) -> SnapshotFile | None:
         """The newest."""
-        return self._files[self._offsets[-1]] if self._offsets else None
+        return self._file(self._offsets[-1]) if self._offsets else None
 
     @property
     def oldest(self) -> SnapshotFile | None:
         """The oldest."""
-        return self._files[self._offsets[0]] if self._offsets else None
+        return self._file(self._offsets[0]) if self._offsets else None
 
     def get(self, offset: int) -> SnapshotFile | None:
         """Return the snapshot of exactly *offset*."""
-        return self._files.get(offset)
+        return self._file(offset) if self._knows(offset) else None
 
     def write(
         self, offset: int, entries: Iterable[ProducerStateEntry], *, sync: bool
     ) -> SnapshotFile:
         """Write the state below *offset*, and know the file; *sync* is that of `take_snapshot`."""
-        file = SnapshotFile(self._directory, offset)
+        file = self._file(offset)
         data = format_snapshot(entries)
         if self._kafka_profile:
             file.write_in_place(data, sync=sync)
         else:
             file.write(data, sync_directory=sync)
-        if offset not in self._files:
+        if not self._knows(offset):
             insort(self._offsets, offset)
-        self._files[offset] = file
         return file
 
     def load_latest(self) -> tuple[int, list[ProducerStateEntry]] | None:
@@ -130,10 +143,10 @@ class SnapshotFiles:
 
     def forget(self, offset: int) -> SnapshotFile | None:
         """Know it no longer; the file stays."""
-        file = self._files.pop(offset, None)
-        if file is not None:
-            self._offsets.remove(offset)
-        return file
+        if not self._knows(offset):
+            return None
+        del self._offsets[bisect_left(self._offsets, offset)]
+        return self._file(offset)
 
     def delete(self, offset: int) -> None:
         """Remove the snapshot of exactly *offset*, when it is known."""
@@ -153,11 +166,10 @@ class SnapshotFiles:
         return file
 
     def remove_strays(self, segment_base_offsets: Collection[int]) -> None:
-        """List again, and delete the snapshots that no segment begins with, but for the newest.
+        """Delete the snapshots that no segment begins with, but for the newest.
 
         That one stays when it is at or above every segment's base: a close wrote it [PSM-55].
         """
-        self.reload()
         bases = set(segment_base_offsets)
         strays = [offset for offset in self._offsets if offset not in bases]
         if strays and strays[-1] >= max(bases, default=strays[-1]):
@@ -168,5 +180,10 @@ class SnapshotFiles:
     def update_parent_directory(self, directory: Directory) -> None:
         """Look for all files in *directory* from now on."""
         self._directory = directory
-        for file in self._files.values():
-            file.update_parent_directory(directory)
+
+    def _knows(self, offset: int) -> bool:
+        index = bisect_left(self._offsets, offset)
+        return index < len(self._offsets) and self._offsets[index] == offset
+
+    def _file(self, offset: int) -> SnapshotFile:
+        return SnapshotFile(self._directory, offset)

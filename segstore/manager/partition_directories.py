@@ -11,7 +11,6 @@ from segstore.log.partition_directory import (
     directory_name,
     is_partition_directory_name,
     parse_directory_name,
-    segment_base_offsets,
 )
 
 if TYPE_CHECKING:
@@ -50,7 +49,7 @@ def holds_a_log(directory: Directory, topic_partition: TopicPartition) -> bool:
     """Whether there is a segment in a partition's directory; one may just look like a partition."""
     partition = Directory(f"{directory.path}/{directory_name(topic_partition)}")
     try:
-        return bool(segment_base_offsets(partition.names()))
+        return partition.has_segments()
     finally:
         partition.close()
 
@@ -66,7 +65,7 @@ def was_closed_cleanly(directory: Directory, topic_partition: TopicPartition) ->
 
 def refuse_partition_directory(directory: Directory) -> None:
     """Raise `NotALogError` when *directory* is one partition's: its parent was meant."""
-    if segment_base_offsets(directory.names()):
+    if directory.has_segments():
         raise NotALogError(
             "this is the directory of one partition; the log directory is the one above it",
             file=directory.path,

@@ -15,6 +15,8 @@ void segment_kit_open(segment_kit *kit)
     memory_env_init(&kit->memory, sgs_env_posix());
     kit->codecs.max_decompressed_batch_bytes = 1 << 20;
     kit->codecs.max_record_bytes = 1 << 20;
+    sgs_header_cache_init(&kit->cache, sgs_env_memory(&kit->memory.env));
+    sgs_header_view_init(&kit->headers, &kit->cache);
     kit->context = (sgs_segment_context){
         .env = &kit->memory.env,
         .directory_fd = kit->directory.fd,
@@ -24,6 +26,7 @@ void segment_kit_open(segment_kit *kit)
         .segment_bytes = 1 << 20,
         .max_batch_bytes = INT32_MAX,
         .codecs = &kit->codecs,
+        .headers = &kit->headers,
     };
 }
 
@@ -32,6 +35,7 @@ void segment_kit_close(segment_kit *kit)
     if (kit->segment != NULL)
         EXPECT_OK(sgs_log_segment_close(kit->segment, &kit->err), &kit->err);
     kit->segment = NULL;
+    sgs_header_cache_deinit(&kit->cache);
     EXPECT_TRUE(memory_env_is_balanced(&kit->memory));
     temporary_close(&kit->directory);
 }

@@ -13,6 +13,8 @@ typedef struct segment_kit {
     memory_env memory;
     sgs_segment_context context; /* change it before the segment is opened */
     sgs_codec_table codecs;
+    sgs_header_cache cache;
+    sgs_header_view headers;
     sgs_log_segment *segment;
     sgs_error err;
     bool poisoned;

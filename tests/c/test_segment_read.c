@@ -157,46 +157,6 @@ TEST(translate_answers_as_read_without_the_bytes)
     segment_kit_close(&kit);
 }
 
-/* ---- how many calls a read takes ---- */
-
-TEST(a_small_read_is_one_call_and_a_large_one_two)
-{
-    segment_kit kit;
-    segment_kit_open(&kit);
-    REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
-    append_all(&kit, 0, 2000, 1, 250);
-    reads(&kit, 0, 1, 500000, true, 0, 0, 250);
-    const struct {
-        int64_t offset;
-        int32_t size;
-        int64_t calls;
-    } cases[] = { { 1000, 100, 1 }, { 1001, 4096, 1 }, { 1507, 16384, 1 }, { 77, 300000, 2 }, { 0, 400000, 2 } };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
-        const int64_t before = memory_env_calls(&kit.memory, "read_at");
-        reads(&kit, cases[i].offset, cases[i].size, 500000, true, cases[i].offset, (int32_t)cases[i].offset * 250,
-              cases[i].size < 250 ? 250 : cases[i].size);
-        EXPECT_EQ_I64(memory_env_calls(&kit.memory, "read_at") - before, cases[i].calls);
-    }
-    segment_kit_close(&kit);
-}
-
-/* Batches above the interval: each is indexed, and the entry of one leads to the next. */
-TEST(reads_of_large_batches_take_few_calls)
-{
-    segment_kit kit;
-    segment_kit_open(&kit);
-    REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
-    for (int i = 0; i < 40; ++i)
-        EXPECT_OK(segment_kit_append(&kit, 10 * i, 10, i, 20000), &kit.err);
-    reads(&kit, 0, 1, 800000, true, 0, 0, 20000);
-    for (int i = 1; i < 40; ++i) {
-        const int64_t before = memory_env_calls(&kit.memory, "read_at");
-        reads(&kit, 10 * i + 5, 15000, 800000, true, 10 * i, 20000 * i, 20000);
-        EXPECT_TRUE(memory_env_calls(&kit.memory, "read_at") - before <= 3);
-    }
-    segment_kit_close(&kit);
-}
-
 /* What is in `out` stays before the new bytes, and comes back untouched from a failure. */
 TEST(bytes_are_appended_and_a_failure_takes_them_back)
 {

@@ -16,7 +16,6 @@ from segstore.log.partition_directory import (
     is_partition_directory_name,
     parse_directory_name,
     parse_file_name,
-    segment_base_offsets,
     segment_files,
 )
 from segstore.types import TopicPartition
@@ -92,12 +91,4 @@ def test_a_file_name_says_offset_kind_and_suffix(offset, kind, suffix):
 def test_names_that_are_not_ours_to_touch(name):
     """[DUR-98]"""
     assert parse_file_name(name) is None
-    assert segment_files([name]) == segment_base_offsets([name]) == []
-
-
-def test_base_offsets_are_those_of_plain_logs_ascending():
-    """[DUR-98]"""
-    names = [file_name(30, "log"), file_name(4, "log"), file_name(5, "index"), "x",
-             file_name(6, "log") + ".swap", file_name(7, "log") + ".deleted"]  # fmt: skip
-
-    assert segment_base_offsets(names) == [4, 30]
+    assert segment_files([name]) == []
