@@ -16,9 +16,11 @@ if TYPE_CHECKING:
     from segstore.config import LogConfig
     from segstore.errors import *  # noqa: F403
     from segstore.log.file_records import FileRecords
-    from segstore.log.log_opener import open
+    from segstore.log.log_salvage import salvage
+    from segstore.log.open_log import open
     from segstore.log.producer_state_manager_config import ProducerStateManagerConfig
     from segstore.log.recovery_report import RecoveryReport
+    from segstore.log.salvage_report import LostRange, SalvageReport
     from segstore.log.unified_log import UnifiedLog
     from segstore.log.verification_state_entry import VerificationGuard
     from segstore.manager.log_manager import LogManager, open_dir
@@ -55,6 +57,7 @@ _HOMES = {
     "LogConfig": "segstore.config",
     "LogManager": "segstore.manager.log_manager",
     "LogOffsetMetadata": "segstore.types",
+    "LostRange": "segstore.log.salvage_report",
     "MemoryRecords": "segstore.records.memory_records",
     "MessageSet": "segstore.records.message_set_receive",
     "MessageSetReader": "segstore.records.message_set_reader",
@@ -65,14 +68,16 @@ _HOMES = {
     "ProducerStateManagerConfig": "segstore.log.producer_state_manager_config",
     "Record": "segstore._core",
     "RecoveryReport": "segstore.log.recovery_report",
+    "SalvageReport": "segstore.log.salvage_report",
     "SpecialTimestamp": "segstore.types",
     "TimestampType": "segstore.types",
     "TopicPartition": "segstore.types",
     "UnifiedLog": "segstore.log.unified_log",
     "VerificationGuard": "segstore.log.verification_state_entry",
-    "open": "segstore.log.log_opener",
+    "open": "segstore.log.open_log",
     "open_dir": "segstore.manager.log_manager",
     "partition_for_key": "segstore.records.partitioner",
+    "salvage": "segstore.log.log_salvage",
 }
 
 __all__ = [
@@ -85,6 +90,7 @@ __all__ = [
     "LogConfig",
     "LogManager",
     "LogOffsetMetadata",
+    "LostRange",
     "MemoryRecords",
     "MessageSet",
     "MessageSetReader",
@@ -95,6 +101,7 @@ __all__ = [
     "ProducerStateManagerConfig",
     "Record",
     "RecoveryReport",
+    "SalvageReport",
     "SpecialTimestamp",
     "TimestampType",
     "TopicPartition",
@@ -103,6 +110,7 @@ __all__ = [
     "open",
     "open_dir",
     "partition_for_key",
+    "salvage",
 ]
 
 
