@@ -122,6 +122,7 @@ class LogRemoval(LogProducers):
         self._require_writable()
         with self._append_lock:
             self._require_writable()
+            self._settle_lane()
             self._is_closed = True
         try:
             self._background.close()

@@ -73,8 +73,7 @@ class LogSettings(LogRemoval):
         if known is not None and known != topic_id:
             raise inconsistent_topic_id(self._partition_metadata.path, known, topic_id)
         if known is None:
-            if self._lane is not None:  # the id is written down before the next batch
-                self._lane.disarm()
+            self._settle_lane()  # the id is written down before the next batch
             self._partition_metadata.record(topic_id)
             self._topic_id = topic_id
             self._background.submit(self._write_topic_id)
@@ -103,7 +102,7 @@ class LogSettings(LogRemoval):
         self._stamps_append_time = config.message_timestamp_type == "LogAppendTime"
         self._input = ProducerInput(config, self._codecs, self.profile)
         self._settle_lane()
-        self._lane = self._input.lane()
+        self._lane = self._new_lane()
 
     def _expire_producers_later(self) -> None:
         """Look for expired producers at Kafka's times: each interval since the open [EXP-1]."""
