@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 import segstore._core as _core
+from segstore.config import MAX_LONG
 from segstore.errors import (
+    InvalidOffsetError,
     InvalidRecordError,
 )
 from segstore.log import arguments
-from segstore.log.arguments import append_origin
+from segstore.log.arguments import append_origin, instance
 from segstore.log.lane_appender import LaneAppender
 from segstore.log.log_writer import base_of_new_segment
 from segstore.log.producer_analysis import AppendRequest
@@ -169,6 +171,8 @@ class LogAppender(LaneAppender):
         if leader_epoch is not None:
             leader_epoch = arguments.leader_epoch(leader_epoch)
         origin = append_origin(origin)
+        instance("verification_guard", verification_guard, VerificationGuard, "a VerificationGuard")
+        transaction_version = arguments.integer("transaction_version", transaction_version)
         request = AppendRequest(origin, verification_guard, transaction_version)
         if origin is AppendOrigin.RAFT_LEADER:
             return self._append_with_offsets(batches, self._epoch_of(leader_epoch), request)
@@ -235,6 +239,10 @@ class LogAppender(LaneAppender):
         )
         if not len(headers):
             return self._nothing_appended()
+        if analysis.last_offset == MAX_LONG:
+            raise InvalidOffsetError(
+                "no offset is left behind the last batch", found=str(MAX_LONG), expected="below it"
+            )
         size = len(memoryview(data))
         is_safe = self.profile is Profile.SAFE
         if is_safe:  # else the epochs come first, and stay [APP-10, APP-11]

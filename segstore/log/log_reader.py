@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from segstore.config import LogConfig
     from segstore.log.committed_view import CommittedView
     from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
+    from segstore.log.log_follower import LogFollower
     from segstore.log.segment import Segment
 
 _LOG_END: Final = Isolation.LOG_END
@@ -49,6 +50,7 @@ class LogReader(LaneReader):
     _process_id: int
     _is_closed: bool
     _committed: CommittedView | None = None
+    _follower: LogFollower | None = None
 
     # ---- offsets ---------------------------------------------------------------------------------
 
@@ -303,6 +305,7 @@ class LogReader(LaneReader):
             start_timestamp=start_timestamp,
             end_timestamp=end_timestamp,
             check_crcs=check_crcs,
+            follower=self._follower,
         )
 
     def select(self, *columns: str, isolation: Isolation | str = Isolation.LOG_END) -> LogScan:

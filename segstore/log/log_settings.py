@@ -5,14 +5,13 @@ Source: [UNI-5, UNI-7, UNI-8, EXP-1].
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING, Final
 
 import segstore._core as _core
 from segstore.config import MAX_LONG, LogConfig
 from segstore.log.arguments import instance
 from segstore.log.log_removal import LogRemoval
-from segstore.log.partition_metadata_file import inconsistent_topic_id
+from segstore.log.partition_metadata_file import check_topic_id, inconsistent_topic_id
 from segstore.log.producer_input import ProducerInput
 from segstore.log.segment_contexts import segment_context
 from segstore.records.compression import compression_level, require_codec
@@ -20,6 +19,8 @@ from segstore.records.record_builder import codec_of
 from segstore.types import Codec
 
 if TYPE_CHECKING:
+    import uuid
+
     from segstore.log.durability import Durability
 
 PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS: Final = 600_000
@@ -62,7 +63,7 @@ class LogSettings(LogRemoval):
             It has another one.
         """
         self._require_writable()
-        instance("topic_id", topic_id, uuid.UUID, "a uuid.UUID")
+        check_topic_id(topic_id)
         with self._append_lock:
             self._require_writable()
             self._take_topic_id(topic_id)

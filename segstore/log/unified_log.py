@@ -113,7 +113,8 @@ class UnifiedLog(LogSettings):
             replicated=options.replicated,
             profile=self.profile,
         )
-        self._follower: LogFollower | None = None
+        self._topic_id = loaded.topic_id
+        self._follower = None
         if self.read_only:
             self._follower = LogFollower(self._local_log, places, context, loaded)
             self._is_closed = False
@@ -134,7 +135,6 @@ class UnifiedLog(LogSettings):
         self._flusher.raise_recovery_point(loaded.log_start_offset)
         self._offsets.update_first_unstable_offset()
         self._partition_metadata = PartitionMetadataFile(self._directory)
-        self._topic_id = loaded.topic_id
         if options.topic_id is not None:
             self._take_topic_id(options.topic_id)
         for one in loaded.awaiting_deletion:
