@@ -60,7 +60,7 @@ class Leftovers:
         listing = self._directory.segment_listing()
         names = listing.others
         files = segment_files(names)
-        swaps = _complete_swaps(files)
+        swaps = complete_swaps(files)
         going = {
             file.name
             for file in files
@@ -104,7 +104,7 @@ class Leftovers:
         """
         ranges = {}
         for base in sorted(file.offset for file in swaps if file.kind == "log"):
-            end = self._checked_end(base)
+            end = self.end_of_swap(base)
             if end is None:  # the old segments are still the better copy
                 quarantine.set_aside(base, SWAP_FILE_SUFFIX)
                 self._report.warnings.append(f"a damaged .swap segment at {base} was set aside")
@@ -123,7 +123,7 @@ class Leftovers:
         for file in sorted(swaps):
             self._directory.rename(file.name, file._replace(suffix="").name)
 
-    def _checked_end(self, base_offset: int) -> int | None:
+    def end_of_swap(self, base_offset: int) -> int | None:
         """Return the next offset of a ``.swap`` segment, None when it is not wholly good."""
         segment = Segment(self._context, base_offset, suffix=SWAP_FILE_SUFFIX)
         try:
@@ -146,10 +146,10 @@ class Leftovers:
         listing = self._directory.segment_listing()
         swapped_in = []
         first = end = 0
-        for file in sorted(_complete_swaps(segment_files(listing.others))):
+        for file in sorted(complete_swaps(segment_files(listing.others))):
             if file.kind != "log":
                 continue
-            next_offset = self._checked_end(file.offset)
+            next_offset = self.end_of_swap(file.offset)
             if next_offset is None:
                 self._report.warnings.append(f"a damaged .swap segment at {file.offset} is ignored")
             elif next_offset > file.offset:
@@ -166,7 +166,7 @@ class Leftovers:
         return open_segments(Segment, self._context, bases) + swapped_in
 
 
-def _complete_swaps(files: list[SegmentFile]) -> set[SegmentFile]:
+def complete_swaps(files: list[SegmentFile]) -> set[SegmentFile]:
     """Return the ``.swap`` files whose set is complete: those below every ``.cleaned`` one.
 
     Source: [LDR-3].

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +16,11 @@ from segstore.log.kafka_log_loader import KafkaLogLoader
 from segstore.log.log_loader import LogLoader
 from segstore.log.log_places import LogPlaces
 from segstore.log.partition_lock import PartitionLock
-from segstore.log.partition_metadata_file import PartitionMetadataFile, inconsistent_topic_id
+from segstore.log.partition_metadata_file import (
+    PartitionMetadataFile,
+    check_topic_id,
+    inconsistent_topic_id,
+)
 from segstore.log.partition_path import (
     absolute_path,
     check_file_system,
@@ -26,6 +29,7 @@ from segstore.log.partition_path import (
 )
 from segstore.log.producer_recovery import recover_producers
 from segstore.log.producer_state_manager import ProducerStateManager
+from segstore.log.producer_state_manager_config import ProducerStateManagerConfig
 from segstore.log.profile import Profile
 from segstore.log.read_only_loader import ReadOnlyLoader
 from segstore.log.recovery_report import RecoveryReport
@@ -37,90 +41,8 @@ from segstore.records.record_builder import codec_of
 
 if TYPE_CHECKING:
     import os
+    import uuid
     from collections.abc import Callable
-
-
-def open(  # noqa: PLR0913 - the front door
-    path: str | os.PathLike[str],
-    *,
-    durability: str = "sync",
-    recovery: str = "safe",
-    read_only: bool = False,
-    config: LogConfig | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
-    allow_network_fs: bool = False,
-    replicated: bool | None = None,
-    state_dir: str | os.PathLike[str] | None = None,
-    topic_id: uuid.UUID | None = None,
-    **settings: Any,
-) -> UnifiedLog:
-    """Open the log of one partition, and make it when it is not there.
-
-    Parameters
-    ----------
-    path : path
-        A directory ``<topic>-<partition>``, of this library or a broker's.
-    durability : str
-        When an append returns: ``sync`` (the default), ``messages=N``, ``seconds=S`` or ``none``.
-    recovery : str
-        ``safe``: below the recovery point on disk nothing is dropped to make an open succeed. At or
-        above it the first bad batch ends the log: what follows is cut, a copy is kept in a
-        ``.quarantine`` file, and the report says so - also when a later batch was good, or had been
-        synced after the recovery point was last written [DUR-50, DUR-51, DUR-59]. ``kafka``: this
-        open, and all that the handle does, are a broker's, its losses included [DUR-62].
-    read_only : bool
-        Take no lock and change nothing; another process may be writing.
-    config : LogConfig or None
-        Kafka's topic settings.
-    progress : callable or None
-        Called with a phase, the work done and the work to do, while an unclean log is recovered.
-    allow_network_fs : bool
-        Write on NFS, CIFS or FUSE, where locks and syncs may not hold what they promise [DUR-72].
-    replicated : bool or None
-        True: the caller moves the high watermark, which is the log start at first [UNI-4]. False:
-        it is the log end. None = True with ``recovery="kafka"`` only.
-    state_dir : path or None
-        With ``recovery="kafka"``: where lock and checkpoints go. None = there are none, and only
-        the clean marker and the checkpoints of the log directory above say what was synced.
-    topic_id : uuid.UUID or None
-        Of the topic: written to ``partition.metadata`` before the first batch; an open of a log
-        with another one fails [UNI-5].
-    **settings
-        Fields of `LogConfig`: ``segment_bytes=64 * 1024 * 1024``.
-
-    Returns
-    -------
-    UnifiedLog
-        Its ``report`` says what was found and done.
-
-    Raises
-    ------
-    LogNotFoundError
-        There is nothing at *path* to read.
-    NotALogError, InvalidTopicError
-        The path is not that of a partition.
-    LogLockedError
-        Another writer has it.
-    CorruptLogError
-        Data below the recovery point is damaged or missing; ``read_only=True`` opens the log.
-    CodecMissingError
-        ``compression_type`` needs a library that is not installed; nothing was created.
-    IllegalArgumentError
-        A setting that does not exist, or is out of range.
-    """
-    options = open_options(
-        durability=durability,
-        recovery=recovery,
-        read_only=read_only,
-        config=config,
-        progress=progress,
-        allow_network_fs=allow_network_fs,
-        replicated=replicated,
-        state_dir=state_dir,
-        topic_id=topic_id,
-        **settings,
-    )
-    return open_partition(path, options)
 
 
 class OpenOptions(NamedTuple):
@@ -135,6 +57,7 @@ class OpenOptions(NamedTuple):
     replicated: bool = False
     state_dir: str | None = None
     topic_id: uuid.UUID | None = None
+    producer_config: ProducerStateManagerConfig | None = None
 
 
 def open_options(  # noqa: PLR0913 - those of `open`
@@ -148,6 +71,7 @@ def open_options(  # noqa: PLR0913 - those of `open`
     replicated: bool | None = None,
     state_dir: str | os.PathLike[str] | None = None,
     topic_id: uuid.UUID | None = None,
+    producer_config: ProducerStateManagerConfig | None = None,
     **settings: Any,
 ) -> OpenOptions:
     """Check the arguments of `open`; for one log or for many."""
@@ -160,13 +84,18 @@ def open_options(  # noqa: PLR0913 - those of `open`
     if replicated is not None:
         flag("replicated", replicated)
     if topic_id is not None:
-        instance("topic_id", topic_id, uuid.UUID, "a uuid.UUID")
+        check_topic_id(topic_id)
+    if producer_config is not None:
+        expected = "a ProducerStateManagerConfig"
+        instance("producer_config", producer_config, ProducerStateManagerConfig, expected)
     if state_dir is not None and profile is Profile.SAFE:
         raise IllegalArgumentError(
             "state_dir is for recovery='kafka': a safe log keeps its state beside the segments",
             found=f"recovery={recovery!r}",
             expected="recovery='kafka'",
         )
+    if state_dir is not None and not path_text("state_dir", state_dir):
+        raise IllegalArgumentError("state_dir is empty", found="''", expected="a directory")
     return OpenOptions(
         durability=Durability.parse(durability),
         profile=profile,
@@ -177,6 +106,7 @@ def open_options(  # noqa: PLR0913 - those of `open`
         replicated=profile is Profile.KAFKA if replicated is None else replicated,
         state_dir=None if state_dir is None else absolute_path(path_text("state_dir", state_dir)),
         topic_id=topic_id,
+        producer_config=producer_config,
     )
 
 
@@ -227,7 +157,7 @@ def open_partition(
             ProducerStateManager,
             str(topic_partition),
             directory,
-            surroundings.producer_config,
+            options.producer_config or surroundings.producer_config,
             max_transaction_timeout_ms=surroundings.max_transaction_timeout_ms,
             kafka_profile=is_kafka,
         )

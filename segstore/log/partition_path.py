@@ -81,7 +81,7 @@ def open_partition_directory(
                 f"there is no such directory{_hint_beside(path, environment)}", file=path
             ) from error
         topic_partition = _parse_name(name, path)
-        return _make_directory(path, environment), topic_partition
+        return make_directory(path, environment), topic_partition
     except NotALogError as error:
         raise NotALogError(
             "this is a file: give the directory <topic>-<partition> that holds the .log files",
@@ -166,12 +166,12 @@ def _above(path: str) -> str:
     return os.path.dirname(path)  # noqa: PTH120 - as the name: links are not resolved
 
 
-def _make_directory(path: str, environment: _core.Environment | None) -> _core.Directory:
+def make_directory(path: str, environment: _core.Environment | None) -> _core.Directory:
     """Make the directory and those above it, each on stable storage before the next [DUR-11]."""
     try:
         return _core.Directory(path, environment, create=True)
     except LogNotFoundError:
-        _make_directory(_above(path), environment).close()
+        make_directory(_above(path), environment).close()
         return _core.Directory(path, environment, create=True)
 
 

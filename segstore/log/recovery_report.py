@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from segstore.log.salvage_report import SalvageReport
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,6 +47,8 @@ class RecoveryReport:
         What else a person should know.
     seconds : float
         Time taken.
+    salvage : SalvageReport or None
+        Of a log that ``recovery="salvage"`` made: what was kept of the damaged one.
     """
 
     mode: str = "safe"
@@ -64,10 +69,12 @@ class RecoveryReport:
     quarantined: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     seconds: float = 0.0
+    salvage: SalvageReport | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, for JSON."""
-        return asdict(self)
+        fields = {**asdict(self), "salvage": None}
+        return fields if self.salvage is None else {**fields, "salvage": self.salvage.to_dict()}
 
     def __str__(self) -> str:
         how = "new log" if self.created else "clean" if self.clean else "not closed cleanly"

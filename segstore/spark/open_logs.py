@@ -11,7 +11,7 @@ import os
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from segstore.log.log_opener import open as open_log
+from segstore.log.open_log import open as open_log
 from segstore.log.partition_directory import directory_name
 
 if TYPE_CHECKING:

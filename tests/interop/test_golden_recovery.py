@@ -115,3 +115,28 @@ def test_a_safe_open_keeps_what_kafka_keeps(
         *report.warnings,
     ]
     golden_summary.name(f"{loaded_partition}, safe: {'; '.join(beyond) or 'nothing to report'}")
+
+
+def test_salvage_keeps_what_kafka_keeps(
+    loaded_partition: GoldenPartition, golden_summary: GoldenSummary, tmp_path: Path
+):
+    """[DUR-62] Nothing is changed; what is behind damage comes back as well."""
+    shutil.copytree(loaded_partition.data, tmp_path / "data")
+    source = tmp_path / "data" / loaded_partition.name
+    before = files_of(source)
+    kept = {  # Kafka looks at no CRC below its recovery point
+        base: batch
+        for base, batch in batches_of(loaded_partition.loaded_directory).items()
+        if scan_batches(batch)[1].stop == "complete"
+    }
+
+    report = segstore.salvage(source, tmp_path / "new" / loaded_partition.name)
+
+    check_files(files_of(source), before)
+    ours = batches_of(tmp_path / "new" / loaded_partition.name)
+    assert {base: ours.get(base) for base in kept} == kept
+    assert report.log_start_offset == loaded_partition.loaded["log_start_offset"]
+    assert report.log_end_offset >= loaded_partition.loaded["log_end_offset"]
+    if len(ours) > len(kept) or report.lost_ranges:
+        more = f"{len(ours) - len(kept)} batches more, {report.lost_ranges} ranges lost"
+        golden_summary.name(f"{loaded_partition}, salvage: {more}")

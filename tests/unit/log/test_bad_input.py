@@ -107,7 +107,7 @@ def test_a_path_of_the_wrong_type(path):
     [
         ({"durability": "always"}, "'always'"),
         ({"durability": 5}, "5"),
-        ({"recovery": "salvage"}, "'salvage'"),
+        ({"recovery": "unsafe"}, "'unsafe'"),
         ({"segment_bytes": 5}, "5"),
         ({"segment_size": 5}, "segment_size"),
         ({"internal_segment_bytes": 0}, "0"),

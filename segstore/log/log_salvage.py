@@ -1,0 +1,226 @@
+"""Salvage: every batch of a damaged log that can be proven, copied into a new log.
+
+The source is only read, and no lock is taken there [DUR-62, DUR-71]: of a log that somebody writes
+meanwhile, what is there now is copied. The new log is built in a directory whose name says that it
+may be deleted, as Kafka's does: after a crash the target is absent or valid.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from typing import TYPE_CHECKING, Any
+
+import segstore._core as _core
+from segstore.errors import (
+    AlreadyExistsError,
+    CorruptCheckpointError,
+    IllegalArgumentError,
+    NotALogError,
+    SegstoreError,
+)
+from segstore.log.arguments import path_text
+from segstore.log.checkpoints import (
+    LOG_START_OFFSET_CHECKPOINT,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
+    read_topic_id,
+    write_offset,
+)
+from segstore.log.log_opener import OpenOptions, open_options, open_partition
+from segstore.log.log_places import FoundState
+from segstore.log.partition_directory import (
+    delete_directory_name,
+    has_unique_id,
+    parse_directory_name,
+)
+from segstore.log.partition_lock import PartitionLock
+from segstore.log.partition_path import absolute_path, check_file_system, make_directory
+from segstore.log.salvage_report import SalvageReport
+from segstore.log.salvage_source import SalvageSource
+from segstore.log.salvage_target import SalvageTarget
+from segstore.log.surroundings import ALONE, Surroundings
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segstore.config import LogConfig
+    from segstore.log.unified_log import UnifiedLog
+    from segstore.types import TopicPartition
+
+
+def salvage(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    config: LogConfig | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+    allow_network_fs: bool = False,
+    **settings: Any,
+) -> SalvageReport:
+    """Copy every batch of a damaged log that can be proven into a new log [DUR-62].
+
+    A batch is kept, byte for byte and with its offsets, when its CRC is right and its offsets fit
+    between those before and behind it; also behind damage, where an open ends the log. In *source*
+    no byte is changed, and no file made.
+
+    Parameters
+    ----------
+    source, target : path
+        Directories ``<topic>-<partition>``. *target* must not exist; whatever happens, it comes
+        into being whole or not at all.
+    config : LogConfig or None
+        Kafka's topic settings, for the indexes of the new log.
+    progress : callable or None
+        Called with a phase, the work done and the work to do; what it raises ends the salvage.
+    allow_network_fs : bool
+        Write on NFS, CIFS or FUSE.
+    **settings
+        Fields of `LogConfig`.
+
+    Returns
+    -------
+    SalvageReport
+        What was kept, and the bytes and offsets of what was not, with the reasons.
+
+    Raises
+    ------
+    LogNotFoundError, NotALogError, InvalidTopicError
+        *source* is no log, or *target* is no name of one.
+    AlreadyExistsError
+        There is something at *target*.
+    CorruptLogError
+        No batch at all can be proven, or *source* was changed while it was read.
+    """
+    options = open_options(
+        config=config, progress=progress, allow_network_fs=allow_network_fs, **settings
+    )
+    log, report = salvage_and_open(source, target, options)
+    log.close()
+    return report
+
+
+def salvage_and_open(
+    source: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    options: OpenOptions,
+    surroundings: Surroundings = ALONE,
+) -> tuple[UnifiedLog, SalvageReport]:
+    """Do what `salvage` does, and return the new log too, open; its report has the salvage's."""
+    began = _core.monotonic_ns()
+    source_path = absolute_path(path_text("path", source))
+    target_path = absolute_path(path_text("target", target))
+    topic_partition = _check_target(source_path, target_path)
+    environment = surroundings.environment
+    report = SalvageReport(source=source_path, target=target_path)
+    above, name = os.path.split(target_path)
+    with contextlib.ExitStack() as stack:
+        found = SalvageSource(source_path, report, options.progress, environment)
+        stack.callback(found.close)
+        parent = make_directory(above, environment)
+        stack.callback(parent.close)
+        if parent.exists(name):
+            raise AlreadyExistsError(
+                "a salvage makes a new log, and there is something here already",
+                file=target_path,
+                found="a file or directory",
+                expected="nothing",
+            )
+        check_file_system(parent, allowed=options.allow_network_fs)
+        building = delete_directory_name(topic_partition)
+        directory = _core.Directory(f"{above}/{building}", environment, create=True)
+        stack.callback(directory.close)
+        try:
+            lock = PartitionLock.acquire(
+                directory, parent, parent_is_locked=surroundings.parent_is_locked
+            )
+            stack.callback(lock.release)
+            _build(found, directory, topic_partition, report)
+            parent.rename(building, name)
+        except BaseException:
+            with contextlib.suppress(SegstoreError):
+                _remove(parent, directory, building)
+            raise
+        parent.sync()
+    start = report.log_start_offset
+    log = open_partition(
+        target_path,
+        options,
+        surroundings._replace(
+            found=FoundState(start, start, parent_is_clean=False, own_marker=None)
+        ),
+    )
+    try:
+        _complete(report, log)
+    except BaseException:
+        log.close_quietly()
+        raise
+    report.seconds = (_core.monotonic_ns() - began) / 1e9
+    return log, report
+
+
+def _check_target(source: str, target: str) -> TopicPartition:
+    above, name = os.path.split(target)
+    topic_partition = parse_directory_name(name)
+    if has_unique_id(name):
+        raise NotALogError(
+            f"{name} is no name for a log that stays: its ending says what is done with it",
+            file=target,
+            found=name,
+            expected="<topic>-<partition>",
+        )
+    real_source, real_above = os.path.realpath(source), os.path.realpath(above)
+    if os.path.commonpath([real_source, real_above]) == real_source:
+        raise IllegalArgumentError(
+            "a salvage changes nothing in the damaged log: the new one goes elsewhere",
+            file=target,
+            found=target,
+            expected=f"a directory outside of {source}",
+        )
+    return topic_partition
+
+
+def _build(
+    found: SalvageSource,
+    directory: _core.Directory,
+    topic_partition: TopicPartition,
+    report: SalvageReport,
+) -> None:
+    """Write segments and checkpoints, all of it on stable storage; indexes are for the open."""
+    target = SalvageTarget(directory, found, report)
+    target.copy()
+    try:
+        topic_id = read_topic_id(found.directory)
+    except CorruptCheckpointError as error:
+        report.warnings.append(f"the topic id is lost: {error}")
+    else:
+        if topic_id is not None:
+            content = found.directory.read_file(PARTITION_METADATA)
+            directory.write_file_atomically(PARTITION_METADATA, content)
+    start = report.log_start_offset
+    write_offset(directory, LOG_START_OFFSET_CHECKPOINT, topic_partition, start)
+    write_offset(directory, RECOVERY_POINT_CHECKPOINT, topic_partition, start)
+    directory.sync()
+
+
+def _remove(parent: _core.Directory, directory: _core.Directory, name: str) -> None:
+    """Leave nothing behind; what cannot be removed now has a name that says what it is."""
+    if not parent.exists(name):
+        return
+    for file in directory.names(ordered=False):
+        directory.unlink(file)
+    parent.remove_directory(name)
+    parent.sync()
+
+
+def _complete(report: SalvageReport, log: UnifiedLog) -> None:
+    """Take over what the new log shows of itself."""
+    report.log_end_offset = log.log_end_offset
+    report.segments = log.report.segments
+    stable = log.last_stable_offset
+    if stable < log.log_end_offset:  # a marker may be lost
+        report.warnings.append(
+            f"a transaction is open from offset {stable} on, and its end may be among what was"
+            " lost: isolation='read_committed' reads no further"
+        )
+    log.report.salvage = report

@@ -1,0 +1,125 @@
+"""The front door: one partition's log, opened, made or salvaged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from segstore.errors import IllegalArgumentError
+from segstore.log.log_opener import open_options, open_partition
+from segstore.log.log_salvage import salvage_and_open
+from segstore.log.profile import Profile
+
+if TYPE_CHECKING:
+    import os
+    import uuid
+    from collections.abc import Callable
+
+    from segstore.config import LogConfig
+    from segstore.log.producer_state_manager_config import ProducerStateManagerConfig
+    from segstore.log.unified_log import UnifiedLog
+
+SALVAGE: Final = "salvage"
+"""A value of ``recovery=`` that is no profile: the handle is that of another log, and safe."""
+
+
+def open(  # noqa: PLR0913 - the front door
+    path: str | os.PathLike[str],
+    *,
+    durability: str = "sync",
+    recovery: str = "safe",
+    read_only: bool = False,
+    config: LogConfig | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+    allow_network_fs: bool = False,
+    replicated: bool | None = None,
+    state_dir: str | os.PathLike[str] | None = None,
+    topic_id: uuid.UUID | None = None,
+    producer_config: ProducerStateManagerConfig | None = None,
+    target: str | os.PathLike[str] | None = None,
+    **settings: Any,
+) -> UnifiedLog:
+    """Open the log of one partition, and make it when it is not there.
+
+    Parameters
+    ----------
+    path : path
+        A directory ``<topic>-<partition>``, of this library or a broker's.
+    durability : str
+        When an append returns: ``sync`` (the default), ``messages=N``, ``seconds=S`` or ``none``.
+    recovery : str
+        ``safe``: below the recovery point on disk nothing is dropped to make an open succeed. At or
+        above it the first bad batch ends the log: what follows is cut, a copy is kept in a
+        ``.quarantine`` file, and the report says so - also when a later batch was good, or had been
+        synced after the recovery point was last written [DUR-50, DUR-51, DUR-59]. ``kafka``: this
+        open, and all that the handle does, are a broker's, its losses included [DUR-62].
+        ``salvage``: the log at *path* stays as it is; what can be proven of it is copied into a new
+        one at *target*, which is opened, as `segstore.salvage` does it.
+    read_only : bool
+        Take no lock and change nothing; another process may be writing.
+    config : LogConfig or None
+        Kafka's topic settings.
+    progress : callable or None
+        Called with a phase, the work done and the work to do, while an unclean log is recovered.
+    allow_network_fs : bool
+        Write on NFS, CIFS or FUSE, where locks and syncs may not hold what they promise [DUR-72].
+    replicated : bool or None
+        True: the caller moves the high watermark, which is the log start at first [UNI-4]. False:
+        it is the log end. None = True with ``recovery="kafka"`` only.
+    state_dir : path or None
+        With ``recovery="kafka"``: where lock and checkpoints of this partition go. None = there are
+        none, and only the clean marker and the checkpoints of the log directory above say what was
+        synced. Each partition has its own.
+    topic_id : uuid.UUID or None
+        Of the topic: written to ``partition.metadata`` before the first batch; an open of a log
+        with another one fails [UNI-5].
+    producer_config : ProducerStateManagerConfig or None
+        When producers are forgotten, and whether a transaction's first batch needs a
+        `VerificationGuard`; may be shared by many logs, and change while they are open [PSM-36].
+    target : path or None
+        With ``recovery="salvage"``: where the new log is made; there must be nothing.
+    **settings
+        Fields of `LogConfig`: ``segment_bytes=64 * 1024 * 1024``.
+
+    Returns
+    -------
+    UnifiedLog
+        Its ``report`` says what was found and done.
+
+    Raises
+    ------
+    LogNotFoundError
+        There is nothing at *path* to read.
+    NotALogError, InvalidTopicError
+        The path is not that of a partition.
+    LogLockedError
+        Another writer has it.
+    CorruptLogError
+        Data below the recovery point is damaged or missing; ``read_only=True`` opens the log.
+    CodecMissingError
+        ``compression_type`` needs a library that is not installed; nothing was created.
+    IllegalArgumentError
+        A setting that does not exist, or is out of range.
+    """
+    is_salvage = recovery == SALVAGE
+    if (target is not None) != is_salvage or (is_salvage and read_only):
+        raise IllegalArgumentError(
+            "recovery='salvage' makes a new log at target=, and nothing else does",
+            found=f"recovery={recovery!r}, target={target!r}, read_only={read_only!r}",
+            expected="recovery='salvage' with a target",
+        )
+    options = open_options(
+        durability=durability,
+        recovery=Profile.SAFE.value if is_salvage else recovery,
+        read_only=read_only,
+        config=config,
+        progress=progress,
+        allow_network_fs=allow_network_fs,
+        replicated=replicated,
+        state_dir=state_dir,
+        topic_id=topic_id,
+        producer_config=producer_config,
+        **settings,
+    )
+    if target is not None:
+        return salvage_and_open(path, target, options)[0]
+    return open_partition(path, options)

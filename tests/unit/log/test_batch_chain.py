@@ -1,0 +1,120 @@
+"""Which batches ascend: the most, then those that continue each other."""
+
+from __future__ import annotations
+
+from itertools import combinations, pairwise
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from segstore.log import batch_chain
+from segstore.log.batch_chain import choose_batches
+from segstore.log.batch_search import ROW
+from segstore.log.checkpoints import LogState
+
+SIZE = 100
+
+
+def rows_of(ranges, segment=0, epochs=None):
+    """Whole batches, one behind the other in a file; None is a range that is none."""
+    rows = np.zeros(len(ranges), ROW)
+    for number, one in enumerate(ranges):
+        rows[number]["position"], rows[number]["size"] = number * SIZE, SIZE
+        rows[number]["segment"] = segment
+        rows[number]["epoch"] = -1 if epochs is None else epochs[number]
+        if one is not None:
+            rows[number]["whole"] = True
+            rows[number]["base_offset"], rows[number]["last_offset"] = one
+    return rows
+
+
+def chosen(*tables, bases=(0,), state=None):
+    """(base, last) of what is kept."""
+    found = []
+    for rows, kept in choose_batches(tables, bases, state):
+        found += [(int(row["base_offset"]), int(row["last_offset"])) for row in rows[kept]]
+    return found
+
+
+def test_a_jump_and_a_fall_are_left_out():
+    """[DUR-50] whichever way the wrong one went."""
+    good = [(offset, offset + 9) for offset in range(0, 100, 10)]
+    for wrong in [(500, 509), (0, 9), (33, 42), (27, 36), (2**40, 2**40 + 9)]:
+        ranges = [*good[:3], wrong, *good[4:]]
+        assert chosen(rows_of(ranges)) == [*good[:3], *good[4:]]
+
+
+def test_what_continues_wins_over_what_only_fits():
+    """One of two overlapping batches is wrong: the one that its neighbours do not continue."""
+    assert chosen(rows_of([(0, 9), (11, 20), (20, 29), (30, 39)])) == [(0, 9), (20, 29), (30, 39)]
+    assert chosen(rows_of([(0, 9), (10, 19), (19, 28), (30, 39)])) == [(0, 9), (10, 19), (30, 39)]
+
+
+def test_gaps_of_a_compacted_log_stay():
+    ranges = [(0, 3), (10, 12), (500, 500), (2**31 - 1, 2**31 - 1)]
+    assert chosen(rows_of(ranges)) == ranges
+
+
+def test_a_batch_that_is_not_of_its_segment():
+    """[DUR-50, DUR-89] below its base, or backwards; beyond 31 bits it may be a broker's."""
+    assert chosen(rows_of([(5, 9), (10, 9), (20, 29)]), bases=[6]) == [(20, 29)]
+    far = [(5, 9), (2**31 + 1, 2**31 + 5)]
+    assert chosen(rows_of(far), bases=[5]) == far
+    assert chosen(rows_of(far), bases=[5], state=LogState(2**40, 0, None)) == far[:1]
+
+
+def test_the_last_batch_of_a_log_without_gaps():
+    """[DUR-64] jumped, with nothing behind it that would tell."""
+    state = LogState(0, 0, None)
+    good = [(0, 9), (10, 19)]
+    assert chosen(rows_of([*good, (21, 30)]), state=state) == good
+    assert chosen(rows_of([*good, (21, 30)])) == [*good, (21, 30)]
+    assert chosen(rows_of([*good, None, (30, 39)]), state=state) == [*good, (30, 39)]
+    assert chosen(rows_of([(1, 5)]), state=state) == []
+
+
+def test_leader_epochs_that_go_back():
+    """[DUR-64] count where the log is known to have none."""
+    ranges = [(offset, offset) for offset in range(5)]
+    rows = rows_of(ranges, epochs=[0, 9, 0, 1, -1])
+    assert chosen(rows, state=LogState(0, 0, None)) == [(0, 0), (2, 2), (3, 3), (4, 4)]
+    assert chosen(rows) == ranges
+
+
+def test_a_decision_does_not_depend_on_where_a_block_ends(monkeypatch):
+    """What is behind a batch is looked at before it is kept."""
+    ranges = [(offset, offset) for offset in range(400)]
+    for wrong in range(0, 400, 17):
+        ranges[wrong] = (wrong + 5000, wrong + 5000)
+    expected = [one for one in ranges if one[0] < 400]
+    monkeypatch.setattr(batch_chain, "_BLOCK_ROWS", 64)
+    monkeypatch.setattr(batch_chain, "_LOOK_AHEAD_ROWS", 16)
+    rows = rows_of(ranges)
+    tables = [rows[at : at + 7] for at in range(0, len(rows), 7)]
+    assert chosen(*tables)[:-1] == expected[: len(chosen(*tables)) - 1]
+    assert len(chosen(*tables)) >= len(expected) - 1
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.integers(-2, 5)), max_size=9),
+)
+def test_the_most_that_ascend(pairs):
+    """The oracle tries all subsets."""
+    ranges = [(first, first + more) for first, more in pairs]
+    kept = chosen(rows_of(ranges))
+    legal = [one for one in ranges if one[1] >= one[0]]
+    best = max(
+        len(subset)
+        for count in range(len(legal) + 1)
+        for subset in combinations(legal, count)
+        if all(after[0] > before[1] for before, after in pairwise(subset))
+    )
+    assert len(kept) == best
+    assert all(after[0] > before[1] for before, after in pairwise(kept))
+
+
+def test_one_of_two_that_overlap_with_nothing_around_them_to_continue():
+    """[DUR-64] in a log without gaps, the one that leaves one to its neighbour is wrong."""
+    ranges = [(0, 1), (3, 6), (6, 10), (2**40, 2**40 + 4), (16, 17)]
+    assert chosen(rows_of(ranges), state=LogState(0, 0, None)) == [(0, 1), (6, 10), (16, 17)]
