@@ -1024,6 +1024,9 @@ class AppendLock:
 
     def __enter__(self) -> None: ...
     def __exit__(self, *exception: object) -> None: ...
+    def bar(self) -> None:
+        """Keep the append lane out from now on: the log takes no changes any more."""
+
     def locked(self) -> bool: ...
 
 @final
@@ -1063,6 +1066,7 @@ class AppendLane:
         position: int,
         leader_epoch: int,
         max_segment_ms: int,
+        log_start_offset: int,
     ) -> None: ...
     def disarm(self) -> None: ...
     def append(self, records: object, timestamp: object) -> LogAppendInfo | EncodedBatches | None:

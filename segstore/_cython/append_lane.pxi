@@ -25,6 +25,7 @@ cdef class AppendLane:
     cdef _BatchWriter writer  # None while somebody builds with it
     cdef AppendLock append_lock
     cdef object local_log
+    cdef object log_start_offset
     cdef object offsets
     cdef object producers
     cdef object flusher
@@ -56,12 +57,13 @@ cdef class AppendLane:
         sgs_append_lane_deinit(&self.lane)
 
     def arm(self, LogSegment segment not None, int64_t next_offset, int32_t position, int32_t leader_epoch,
-            int64_t max_segment_ms):
+            int64_t max_segment_ms, log_start_offset):
         """The log ends there, in that epoch, and nothing is left undone."""
         self.lane.next_offset = next_offset
         self.lane.position = position
         self.lane.leader_epoch = leader_epoch
         self.lane.max_segment_ms = max_segment_ms
+        self.log_start_offset = log_start_offset  # which nobody moves before the lane is disarmed
         self.segment = segment
 
     def disarm(self):
@@ -136,11 +138,13 @@ cdef class AppendLane:
         cdef sgs_error err
         cdef sgs_status status
         cdef int64_t append_time = -1
-        if segment is None or segment.process != current_process or not self.append_lock.try_acquire():
+        if segment is None or segment.process != current_process or self.append_lock.is_barred:
+            return None
+        if not self.append_lock.try_acquire():
             return None  # who has to wait looks at his batches meanwhile [CON-2]
         try:
             segment = self.segment
-            if segment is None or self.flusher.failure is not None:
+            if segment is None:
                 return None
             if way == AS_LEADER and leader_epoch >= 0 and leader_epoch != self.lane.leader_epoch:
                 return None
@@ -201,7 +205,6 @@ cdef class AppendLane:
         cdef object last_offset = answer.last_offset if answer.last_offset != answer.first_offset else first_offset
         cdef object max_timestamp = answer.max_timestamp
         cdef object log_append_time = append_time
-        cdef object log_start_offset = self.offsets.log_start_offset
         cdef object records_count = answer.records_count
         cdef object size_bytes = size
         cdef object durable = self.flusher.durable
@@ -213,7 +216,7 @@ cdef class AppendLane:
         put(info, 1, last_offset)
         put(info, 2, max_timestamp)
         put(info, 3, log_append_time)
-        put(info, 4, log_start_offset)
+        put(info, 4, self.log_start_offset)
         put(info, 5, records_count)
         put(info, 6, size_bytes)
         put(info, 7, <object>borrowed_tuple_item(durable, 0))

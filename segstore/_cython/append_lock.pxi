@@ -9,7 +9,8 @@ cdef class AppendLock:
     """A lock for ``with`` blocks, which the append lane takes without a Python call; a wait can be interrupted."""
 
     cdef PyThread_type_lock lock
-    cdef bint is_held  # guarded by the GIL
+    cdef bint is_held  # guarded by the GIL, as the next one is
+    cdef bint is_barred
 
     def __cinit__(self):
         self.lock = PyThread_allocate_lock()
@@ -46,6 +47,10 @@ cdef class AppendLock:
         if not self.is_held:
             raise RuntimeError("the lock is not held")
         self.release()
+
+    def bar(self):
+        """The log takes no changes any more: nobody gets in who does not look why."""
+        self.is_barred = True
 
     def locked(self):
         """Whether somebody holds it."""

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 
     from segstore._core import BatchHeaders, FetchedBytes
     from segstore.log.local_log import LocalLog
+    from segstore.log.log_follower import LogFollower
     from segstore.log.segment import Segment
     from segstore.log.transaction_walk import Damage
     from segstore.types import LogOffsetMetadata
@@ -54,6 +55,8 @@ class ChunkReader:
     start_timestamp : int
         In ms: segments and batches before the first one with such a timestamp are left out, as far
         as the index tells; ``MIN_LONG`` for none.
+    follower : LogFollower or None
+        Of a log that another handle writes: asked whether that one cut the log, when reading fails.
     damage : Damage or None
         Why the range ends before what was asked for; raised behind its last chunk.
     """
@@ -63,6 +66,7 @@ class ChunkReader:
         "_cuts_done",
         "_damage",
         "_end_offset",
+        "_follower",
         "_local_log",
         "_start_offset",
         "_start_timestamp",
@@ -77,6 +81,7 @@ class ChunkReader:
         bound: LogOffsetMetadata,
         cuts_done: int,
         start_timestamp: int = MIN_LONG,
+        follower: LogFollower | None = None,
         damage: Damage | None = None,
     ) -> None:
         self._local_log = local_log
@@ -85,6 +90,7 @@ class ChunkReader:
         self._bound = bound
         self._cuts_done = cuts_done
         self._start_timestamp = start_timestamp
+        self._follower = follower
         self._damage = damage
 
     def __iter__(self) -> Iterator[Chunk]:
@@ -96,6 +102,8 @@ class ChunkReader:
                 chunk = next(chunks, None)
             except SegstoreError:
                 self._local_log.check_not_cut(self._cuts_done, self._end_offset)
+                if self._follower is not None:
+                    self._follower.check_not_cut()
                 raise
             read_up_to = self._end_offset
             if chunk is not None:

@@ -360,6 +360,7 @@ class Flusher:
         else:
             self.failure = IllegalStateError(f"interrupted by {type(error).__name__}: {error}")
             self.failure.__cause__ = error
+        self._append_lock.bar()
         _log.error("%s is read-only from here on: %s", self._topic_partition, self.failure)
 
     def end(self) -> None:

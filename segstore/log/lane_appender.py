@@ -68,4 +68,4 @@ class LaneAppender(LogWriter):
         lane, epoch = self._lane, self._epochs.latest_epoch
         if lane is None or epoch is None or self.profile is not Profile.SAFE or self._has_window:
             return
-        self._local_log.arm(lane, epoch)
+        self._local_log.arm(lane, epoch, self._offsets.log_start_offset)

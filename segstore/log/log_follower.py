@@ -5,6 +5,8 @@ Source: [DUR-71, DUR-75..DUR-78, DUR-81].
 
 from __future__ import annotations
 
+import logging
+import threading
 from typing import TYPE_CHECKING, Final
 
 from segstore.errors import (
@@ -12,6 +14,7 @@ from segstore.errors import (
     CorruptRecordError,
     LogNotFoundError,
     LogTruncatedError,
+    SegstoreError,
 )
 from segstore.log.partition_directory import LOG_FILE_SUFFIX
 from segstore.log.segment import Segment
@@ -26,12 +29,14 @@ if TYPE_CHECKING:
     from segstore.log.local_log import LocalLog
     from segstore.log.log_places import LogPlaces
 
+_log = logging.getLogger(__name__)
+
 _NEWEST_COUNT: Final = 16
 """How many sealed segments are looked at again."""
 
 
 class LogFollower:
-    """Keeps a read-only handle up to date; nothing on disk is changed, no lock is taken.
+    """Keeps a read-only handle up to date; nothing on disk is changed, no file is locked.
 
     Attributes
     ----------
@@ -49,6 +54,7 @@ class LogFollower:
         self._local_log = local_log
         self._places = places
         self._context = context
+        self._lock = threading.Lock()
 
     @property
     def durable(self) -> LogOffsetMetadata:
@@ -60,13 +66,32 @@ class LogFollower:
         return local_log.offset_metadata(self.recovery_point)
 
     def refresh(self) -> None:
-        """Take over new segments, new bytes, a new log start; called under the handle's lock.
+        """Take over new segments, new bytes, a new log start.
 
         Raises
         ------
         LogTruncatedError
             The log ends below what was seen. The handle shows the shorter log from then on.
         """
+        with self._lock:
+            self._refresh()
+
+    def check_not_cut(self) -> None:
+        """Raise when the writer cut the log below what was seen: what was read was torn [DUR-77].
+
+        Raises
+        ------
+        LogTruncatedError
+            As `refresh`.
+        """
+        try:
+            self.refresh()
+        except LogTruncatedError:
+            raise
+        except SegstoreError:  # the reader has an error already
+            _log.debug("%s: looking again failed", self._places.directory.path, exc_info=True)
+
+    def _refresh(self) -> None:
         local_log = self._local_log
         seen = local_log.log_end
         found = self._places.read()

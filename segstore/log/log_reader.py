@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from segstore.log.committed_view import CommittedView
     from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.local_log import LocalLog
+    from segstore.log.log_follower import LogFollower
     from segstore.log.log_offsets import LogOffsets
     from segstore.log.segment import Segment
     from segstore.types import TopicPartition
@@ -53,6 +54,7 @@ class LogReader:
     _process_id: int
     _is_closed: bool
     _committed: CommittedView | None = None
+    _follower: LogFollower | None = None
 
     # ---- offsets ---------------------------------------------------------------------------------
 
@@ -294,6 +296,7 @@ class LogReader:
             start_timestamp=start_timestamp,
             end_timestamp=end_timestamp,
             check_crcs=check_crcs,
+            follower=self._follower,
         )
 
     def select(self, *columns: str, isolation: Isolation | str = Isolation.LOG_END) -> LogScan:

@@ -351,7 +351,8 @@ class LogRecovery:
     ) -> CorruptLogError:
         """Make the error that refuses the log; the place of *why* is its own, and named once."""
         error = CorruptLogError(
-            f"{what}. Nothing was changed; read_only=True opens the log as it is",
+            f"{what}. No record was changed; read_only=True opens the log as it is, and"
+            " recovery='salvage' copies what can be proven of it",
             file=segment.path,
         )
         if why is None:

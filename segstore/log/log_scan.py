@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
     from segstore._core import AbortedTransactions, ArrowBatch, CodecTable, Record
     from segstore.log.local_log import LocalLog
+    from segstore.log.log_follower import LogFollower
     from segstore.log.transaction_walk import Damage
     from segstore.types import LogOffsetMetadata, TopicPartition
 
@@ -68,6 +69,7 @@ class LogScan:
         start_timestamp: int | None = None,
         end_timestamp: int | None = None,
         check_crcs: bool = True,
+        follower: LogFollower | None = None,
         damage: Damage | None = None,
     ) -> None:
         self.start_offset = start_offset
@@ -87,6 +89,7 @@ class LogScan:
             bound=bound,
             cuts_done=cuts_done,
             start_timestamp=self._timestamps[0],
+            follower=follower,
             damage=damage,
         )
         self._check_crcs = check_crcs

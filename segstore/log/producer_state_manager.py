@@ -59,6 +59,8 @@ class ProducerStateManager:
         Write snapshots in place, and read past bytes behind their end, as Kafka does [DUR-62].
     """
 
+    __slots__ = ("__dict__", "map_end_offset")  # as LogTail's
+
     def __init__(
         self,
         partition: str,

@@ -114,7 +114,7 @@ class UnifiedLog(LogSettings):
             profile=self.profile,
         )
         self._topic_id = loaded.topic_id
-        self._follower: LogFollower | None = None
+        self._follower = None
         if self.read_only:
             self._follower = LogFollower(self._local_log, places, context, loaded)
             self._is_closed = False

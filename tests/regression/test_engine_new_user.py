@@ -18,6 +18,7 @@ from segstore.errors import (
     InvalidOffsetError,
     InvalidTxnStateError,
     LogLockedError,
+    LogTruncatedError,
 )
 from tests.log_kit import offsets
 
@@ -172,6 +173,22 @@ def test_no_topic_has_the_id_zero(tmp_path):
     with pytest.raises(CorruptCheckpointError) as caught:
         segstore.open(tmp_path / "t-0", topic_id=uuid.uuid4())
     assert caught.value.file == str(tmp_path / "t-0" / "partition.metadata")
+
+
+# ---- readers of a log that is written ------------------------------------------------------------
+
+
+def test_a_scan_beside_a_truncation_of_another_handle(tmp_path):
+    """[DUR-77] It told of bytes that are no batch: of corruption, in a log without any."""
+    writer = segstore.open(tmp_path / "z-0", durability="none", internal_segment_bytes=300)
+    fill(writer, 20)
+    records = iter(segstore.open(tmp_path / "z-0", read_only=True).scan())
+    assert next(records).offset == 0
+    writer.truncate_to(5)
+
+    with pytest.raises(LogTruncatedError):
+        list(records)
+    writer.close()
 
 
 # ---- arguments -----------------------------------------------------------------------------------
