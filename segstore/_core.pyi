@@ -968,6 +968,7 @@ class LogSegment:
         self,
         *,
         cut: bool = True,
+        check_crc: bool = True,
         check_order: bool = True,
         contiguous: bool = False,
         check_epochs: bool = False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segstore.errors import SegstoreError
-from segstore.log.log_recovery import floor_index
+from segstore.log.segments import floor_index
 
 if TYPE_CHECKING:
     from segstore._core import Directory

@@ -35,6 +35,8 @@ class LoadedLog(NamedTuple):
     """Renamed to ``.deleted``; the files go after ``file.delete.delay.ms`` [LOC-20, PSM-57]."""
     recovered: frozenset[int] = frozenset()
     """Base offsets of the segments whose indexes were made anew from their batches."""
+    with_producers: frozenset[int] = frozenset()
+    """Of those, the ones that hold batches with a producer id."""
     moves_recovery_point: bool = False
     """It is written down when everything below it is in order, transaction indexes too [DUR-56]."""
     snapshot_offsets: array[int] | None = None

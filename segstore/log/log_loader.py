@@ -30,14 +30,14 @@ from segstore.log.epoch_changes import epoch_changes, fits, latest_epoch, note_e
 from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.leftovers import Leftovers
 from segstore.log.loaded_log import LoadedLog
-from segstore.log.log_recovery import LogRecovery, floor_index
+from segstore.log.log_recovery import LogRecovery
 from segstore.log.log_state_file import announce_epoch, write_state
 from segstore.log.lost_indexes import LostIndexes
 from segstore.log.overflow_split import OverflowedSegmentError, split_overflowed_segment
 from segstore.log.partition_directory import LOG_FILE_SUFFIX
 from segstore.log.quarantine import Quarantine
 from segstore.log.segment import Segment
-from segstore.log.segments import Segments
+from segstore.log.segments import Segments, floor_index
 from segstore.log.snapshot_file import SNAPSHOT_FILE_SUFFIX
 from segstore.log.snapshot_files import remove_snapshots_at
 from segstore.types import LogOffsetMetadata
@@ -82,6 +82,7 @@ class LogLoader:
         self._report = report
         self._progress = progress
         self._recovered: list[int] = []
+        self._with_producers: list[int] = []
 
     def load(self) -> LoadedLog:
         """Bring the directory in order and return the log, all of it on stable storage.
@@ -155,6 +156,7 @@ class LogLoader:
             epochs,
             state,
             recovered=self._recovered_of(segments),
+            with_producers=frozenset(self._with_producers),
             moves_recovery_point=found.recovery_point not in old_points,
             snapshot_offsets=(
                 listing.base_offsets(SNAPSHOT_FILE_SUFFIX)
@@ -269,6 +271,7 @@ class LogLoader:
                 self._split(overflow.segment, segments)
         segments[:] = recovered.segments
         self._recovered += recovered.base_offsets
+        self._with_producers = recovered.with_producers
         note_epochs(epochs, recovered.epochs)
         return recovered.next_offset
 

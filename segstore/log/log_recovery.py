@@ -9,9 +9,7 @@ damage is never repaired by dropping data.
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from itertools import pairwise, zip_longest
-from operator import attrgetter
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.errors import CorruptLogError, CorruptRecordError, SegstoreError
@@ -19,6 +17,7 @@ from segstore.log.epoch_changes import epoch_changes
 from segstore.log.offset_jump import end_before_jump
 from segstore.log.overflow_split import OverflowedSegmentError, is_overflowed
 from segstore.log.partition_directory import INDEX_ENTRY_BYTES, file_name
+from segstore.log.segments import floor_index
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -45,6 +44,8 @@ class Recovered(NamedTuple):
     """Where the leader epoch changes in the segments that were read."""
     base_offsets: list[int]
     """Of the segments that were read to their end."""
+    with_producers: list[int]
+    """Of those that hold batches with a producer id."""
 
 
 class _Scan(NamedTuple):
@@ -64,6 +65,7 @@ class _Scanned(NamedTuple):
     result: ScanResult
     is_cut: bool
     """The file has more than that, which goes."""
+    has_producers: bool
 
 
 class _Plan(NamedTuple):
@@ -138,7 +140,9 @@ class LogRecovery:
         self._rewrite(kept, found.safe_below)
         self._directory.sync()
         bases = [segment.base_offset for segment in kept]
-        return Recovered(segments[:first] + kept, plan.next_offset, plan.epochs, bases)
+        producers = [one.segment.base_offset for one in plan.scanned if one.has_producers]
+        kept = segments[:first] + kept
+        return Recovered(kept, plan.next_offset, plan.epochs, bases, producers)
 
     def _decide(self, segments: list[Segment], found: FoundState) -> _Plan:
         """Scan up to the end of the log; changes nothing, so that damage can still be refused."""
@@ -154,10 +158,11 @@ class LogRecovery:
                 reason = f"records {next_offset} to {segment.base_offset - 1} are missing"
                 break
             how = self._how_to_scan(segment, next_offset, previous_epoch)
-            overlapping_epoch, highest_epoch = None, previous_epoch
+            overlapping_epoch, highest_epoch, has_producers = None, previous_epoch, False
             for headers, scan in segment.scan_windows(check_order=True, **how._asdict()):
                 changes = epoch_changes(headers, highest_epoch)
                 highest_epoch = changes[-1].epoch if changes else highest_epoch
+                has_producers |= bool((headers["producer_id"] >= 0).any())
                 epochs += changes
                 if following is not None and overlapping_epoch is None:
                     overlapping_epoch = _epoch_of_first(headers, following.base_offset)
@@ -165,7 +170,8 @@ class LogRecovery:
                 previous_epoch = scan.last_epoch
             self._report.scanned_bytes += scan.valid_bytes
             self._note_progress(total)
-            scanned.append(_Scanned(segment, how, scan, is_cut=scan.stop != "complete"))
+            is_cut = scan.stop != "complete"
+            scanned.append(_Scanned(segment, how, scan, is_cut, has_producers))
             if following is not None and overlapping_epoch is not None:
                 self._check_overlap(overlapping_epoch, following)
                 reason = f"the segment before reaches beyond {following.base_offset}"
@@ -192,8 +198,10 @@ class LogRecovery:
         if last.is_cut:
             self._quarantine.keep_tail(last.segment.base_offset, end, size)
         self._set_aside(plan.later)
-        for segment, how, result, is_cut in plan.scanned:
-            _, recovery = segment.recover(cut=is_cut, table=False, **how._asdict())
+        for segment, how, result, is_cut, _ in plan.scanned:  # all checksums of a whole one fit
+            _, recovery = segment.recover(
+                cut=is_cut, check_crc=is_cut, table=False, **how._asdict()
+            )
             if recovery.scan.valid_bytes != result.valid_bytes:
                 raise CorruptLogError(
                     "was read twice, with two results",
@@ -390,8 +398,3 @@ def _epoch_of_first(headers: BatchHeaders, offset: int) -> int | None:
     """Return the leader epoch of the first batch that reaches *offset*, None without one."""
     reaching = headers["partition_leader_epoch"][headers["last_offset"] >= offset]
     return int(reaching[0]) if len(reaching) else None
-
-
-def floor_index(segments: list[Segment], offset: int) -> int:
-    """Return the index of the segment that holds *offset*, 0 when it lies below all [LDR-23]."""
-    return max(bisect_right(segments, offset, key=attrgetter("base_offset")) - 1, 0)

@@ -53,6 +53,7 @@ def recover_producers(
                 directory,
                 log_start_offset=loaded.log_start_offset,
                 now_ms=now_ms,
+                with_producers=loaded.with_producers,
             )
         is_empty = loaded.log_start_offset == loaded.log_end.message_offset
         producers = new_producers()

@@ -19,7 +19,7 @@ from segstore.log.transaction_index import TransactionIndex
 from segstore.types import AppendOrigin
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from segstore._core import BatchHeaders, CodecTable, Directory, RawRecord
     from segstore.log.producer_batch import ProducerBatch
@@ -89,6 +89,7 @@ def rebuild_transaction_indexes(  # noqa: PLR0913 - what is read, and which part
     *,
     log_start_offset: int,
     now_ms: int,
+    with_producers: Container[int],
 ) -> None:
     """Make the transaction index of each recovered segment anew [SEG-40, SEG-42, DUR-52].
 
@@ -98,6 +99,8 @@ def rebuild_transaction_indexes(  # noqa: PLR0913 - what is read, and which part
     ----------
     recovered : sequence of Segment
         Ascending, the last ones of *segments*; every batch in them was checked.
+    with_producers : container of int
+        Base offsets of those that hold batches with a producer id; the others are not read again.
     """
     base_offset = recovered[0].base_offset
     rebuild_producer_state(
@@ -113,6 +116,9 @@ def rebuild_transaction_indexes(  # noqa: PLR0913 - what is read, and which part
         index = TransactionIndex(directory, segment.base_offset)
         index.delete_if_exists()
         index = TransactionIndex(directory, segment.base_offset)
+        if segment.base_offset not in with_producers:
+            state.update_map_end_offset(max(state.map_end_offset, segment.read_next_offset()[0]))
+            continue
         for headers, _ in segment.scan_windows(check_crc=False):
             recover_producer_state(state, segment, headers, codecs, index)
         index.flush()

@@ -19,8 +19,7 @@ from segstore.log.epoch_changes import epoch_changes, fits, latest_epoch, note_e
 from segstore.log.leftovers import Leftovers
 from segstore.log.loaded_log import LoadedLog
 from segstore.log.log_loader import LogLoader
-from segstore.log.log_recovery import floor_index
-from segstore.log.segments import Segments
+from segstore.log.segments import Segments, floor_index
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from segstore.config import MIN_LONG
 from segstore.errors import IllegalArgumentError, IllegalStateError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from segstore.log.segment import Segment
 
@@ -173,3 +173,8 @@ class Segments:
         if not self._segments:
             raise IllegalStateError("the log has no segment")
         return self._segments[index]
+
+
+def floor_index(segments: Sequence[Segment], offset: int) -> int:
+    """Return the index of the segment that holds *offset*, 0 when it lies below all [LDR-23]."""
+    return max(bisect_right(segments, offset, key=_base_offset) - 1, 0)
