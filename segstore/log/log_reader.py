@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Any
 from segstore._core import process_id
 from segstore.errors import (
     ClosedError,
+    CorruptIndexError,
     ForkedHandleError,
     SegstoreError,
+    UnsupportedFormatError,
 )
 from segstore.log.arguments import flag, integer, isolation_of, natural, seconds
 from segstore.log.committed_view import current_view
 from segstore.log.local_log import out_of_range
 from segstore.log.log_scan import LogScan, check_range
 from segstore.log.partition_directory import LOG_FILE_SUFFIX, file_name
+from segstore.log.profile import Profile
 from segstore.log.visible_range import VisibleRange
 from segstore.records.fetch_data_info import FetchDataInfo
 from segstore.types import Isolation, LogOffsetMetadata
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
     import threading
     from collections.abc import Iterator, Sequence
 
-    from segstore._core import CodecTable, Record
+    from segstore._core import AbortedTransactions, CodecTable, Record
     from segstore.config import LogConfig
     from segstore.log.committed_view import CommittedView
     from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
@@ -53,6 +56,7 @@ class LogReader:
     _append_lock: threading.Lock
     _process_id: int
     _is_closed: bool
+    profile: Profile
     _committed: CommittedView | None = None
 
     # ---- offsets ---------------------------------------------------------------------------------
@@ -136,7 +140,16 @@ class LogReader:
         if not is_known or bound.message_offset_only:
             with self._append_lock:
                 bound = self._offsets.fetch_last_stable_offset_metadata()
-        return VisibleRange(bound, self._local_log.aborted_between)
+        return VisibleRange(bound, self._aborted_between)
+
+    def _aborted_between(self, offset: int, upper_bound_offset: int) -> AbortedTransactions:
+        """Return what the indexes tell, or the batches where an index is damaged [DUR-8]."""
+        try:
+            return self._local_log.aborted_between(offset, upper_bound_offset)
+        except (CorruptIndexError, UnsupportedFormatError):
+            if self.profile is Profile.KAFKA:
+                raise
+            return self._committed_view().aborted_from(offset, upper_bound_offset)
 
     def _committed_view(self) -> CommittedView:
         view = self._committed = current_view(
