@@ -18,9 +18,11 @@ if TYPE_CHECKING:
     from segstore.log.file_records import FileRecords
     from segstore.log.log_salvage import salvage
     from segstore.log.open_log import open
+    from segstore.log.producer_state_manager_config import ProducerStateManagerConfig
     from segstore.log.recovery_report import RecoveryReport
     from segstore.log.salvage_report import LostRange, SalvageReport
     from segstore.log.unified_log import UnifiedLog
+    from segstore.log.verification_state_entry import VerificationGuard
     from segstore.manager.log_manager import LogManager, open_dir
     from segstore.records.error_mapping import ErrorCode
     from segstore.records.fetch_data_info import FetchDataInfo
@@ -33,11 +35,20 @@ if TYPE_CHECKING:
     )
     from segstore.records.message_set_send import MessageSetSend, MultiMessageSetSend
     from segstore.records.partitioner import partition_for_key
-    from segstore.types import Codec, Isolation, SpecialTimestamp, TimestampType, TopicPartition
+    from segstore.types import (
+        AppendOrigin,
+        Codec,
+        Isolation,
+        LogOffsetMetadata,
+        SpecialTimestamp,
+        TimestampType,
+        TopicPartition,
+    )
 
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AppendOrigin": "segstore.types",
     "Codec": "segstore.types",
     "ErrorCode": "segstore.records.error_mapping",
     "FetchDataInfo": "segstore.records.fetch_data_info",
@@ -45,6 +56,7 @@ _HOMES = {
     "Isolation": "segstore.types",
     "LogConfig": "segstore.config",
     "LogManager": "segstore.manager.log_manager",
+    "LogOffsetMetadata": "segstore.types",
     "LostRange": "segstore.log.salvage_report",
     "MemoryRecords": "segstore.records.memory_records",
     "MessageSet": "segstore.records.message_set_receive",
@@ -53,6 +65,7 @@ _HOMES = {
     "MessageSetSend": "segstore.records.message_set_send",
     "MultiMessageSetReceive": "segstore.records.message_set_receive",
     "MultiMessageSetSend": "segstore.records.message_set_send",
+    "ProducerStateManagerConfig": "segstore.log.producer_state_manager_config",
     "Record": "segstore._core",
     "RecoveryReport": "segstore.log.recovery_report",
     "SalvageReport": "segstore.log.salvage_report",
@@ -60,6 +73,7 @@ _HOMES = {
     "TimestampType": "segstore.types",
     "TopicPartition": "segstore.types",
     "UnifiedLog": "segstore.log.unified_log",
+    "VerificationGuard": "segstore.log.verification_state_entry",
     "open": "segstore.log.open_log",
     "open_dir": "segstore.manager.log_manager",
     "partition_for_key": "segstore.records.partitioner",
@@ -67,6 +81,7 @@ _HOMES = {
 }
 
 __all__ = [
+    "AppendOrigin",
     "Codec",
     "ErrorCode",
     "FetchDataInfo",
@@ -74,6 +89,7 @@ __all__ = [
     "Isolation",
     "LogConfig",
     "LogManager",
+    "LogOffsetMetadata",
     "LostRange",
     "MemoryRecords",
     "MessageSet",
@@ -82,6 +98,7 @@ __all__ = [
     "MessageSetSend",
     "MultiMessageSetReceive",
     "MultiMessageSetSend",
+    "ProducerStateManagerConfig",
     "Record",
     "RecoveryReport",
     "SalvageReport",
@@ -89,6 +106,7 @@ __all__ = [
     "TimestampType",
     "TopicPartition",
     "UnifiedLog",
+    "VerificationGuard",
     "open",
     "open_dir",
     "partition_for_key",

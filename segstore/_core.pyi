@@ -9,7 +9,12 @@ from numpy.typing import NDArray
 from typing_extensions import Buffer, disjoint_base
 
 from segstore.errors import SegstoreError
-from segstore.types import FileTimestampAndOffset, OffsetPosition, TimestampOffset
+from segstore.types import (
+    FileTimestampAndOffset,
+    LogAppendInfo,
+    OffsetPosition,
+    TimestampOffset,
+)
 
 BATCH_HEADER_DTYPE: np.dtype[np.void]
 """One row a batch: csrc/record/record_batch.h ``sgs_batch_header``, same names, 80 bytes."""
@@ -1013,19 +1018,35 @@ class LogSegment:
 # ---- _cython/append_lane.pxi ---------------------------------------------------------------------
 
 @final
-class AppendLane:
-    """The short way of a plain append; the methods return None when the layers have to decide.
+class AppendLock:
+    """One thread at a time changes a log; for ``with`` blocks."""
 
-    Else first and last offset, largest timestamp, records, bytes of the active segment. Used under
-    the append lock.
+    def __enter__(self) -> None: ...
+    def __exit__(self, *exception: object) -> None: ...
+    def locked(self) -> bool: ...
+
+@final
+class AppendLane:
+    """The short way of a plain append, from the list to the answer [D11].
+
+    The methods return None when the layers have to do it. Made of the parts of one log.
     """
 
     def __new__(
         cls,
         validator_of_sent: LogValidator,
         validator_of_own: LogValidator,
+        options: BatchOptions,
+        codecs: CodecTable,
+        append_lock: AppendLock,
         *,
+        local_log: object,
+        offsets: object,
+        producers: object,
+        flusher: object,
+        syncs_on_append: bool,
         max_segment_bytes: int,
+        max_message_bytes: int,
         max_batch_bytes: int,
     ) -> Self: ...
     @property
@@ -1043,15 +1064,15 @@ class AppendLane:
         max_segment_ms: int,
     ) -> None: ...
     def disarm(self) -> None: ...
-    def append_as_leader(
-        self, data: bytes, leader_epoch: int, now_ms: int
-    ) -> tuple[int, int, int, int] | None: ...
-    def append_own(
-        self, batches: EncodedBatches, now_ms: int
-    ) -> tuple[int, int, int, int] | None: ...
-    def append_as_follower(
-        self, data: bytes, leader_epoch: int, now_ms: int
-    ) -> tuple[int, int, int, int] | None: ...
+    def append(self, records: object, timestamp: object) -> LogAppendInfo | EncodedBatches | None:
+        """Append a list of records.
+
+        *timestamp* is for those without one; None = now. What was built comes back when only the
+        layers can append it.
+        """
+
+    def append_as_leader(self, data: object, leader_epoch: object) -> LogAppendInfo | None: ...
+    def append_as_follower(self, data: object, leader_epoch: object) -> LogAppendInfo | None: ...
 
 # ---- _cython/index_file.pxi, indexes.pxi ---------------------------------------------------------
 

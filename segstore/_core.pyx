@@ -15,11 +15,22 @@ from cpython.buffer cimport (
     PyObject_GetBuffer,
 )
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
-from cpython.exc cimport PyErr_Occurred, PyErr_SetObject
+from cpython.exc cimport PyErr_CheckSignals, PyErr_Occurred, PyErr_SetObject
+from cpython.long cimport PyLong_AsLongLongAndOverflow
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.memoryview cimport PyMemoryView_FromMemory
-from cpython.object cimport PyObject
+from cpython.object cimport PyObject, PyTypeObject
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
+from cpython.pythread cimport (
+    NOWAIT_LOCK,
+    PY_LOCK_ACQUIRED,
+    PyLockStatus,
+    PyThread_acquire_lock,
+    PyThread_allocate_lock,
+    PyThread_free_lock,
+    PyThread_release_lock,
+    PyThread_type_lock,
+)
 from libc.stdint cimport (
     INT8_MAX,
     INT8_MIN,
@@ -96,7 +107,13 @@ from segstore.errors import (
     RecordTypeError,
     SegstoreError,
 )
-from segstore.types import FileTimestampAndOffset, OffsetPosition, TimestampOffset
+from segstore.types import (
+    FileTimestampAndOffset,
+    LogAppendInfo,
+    LogOffsetMetadata,
+    OffsetPosition,
+    TimestampOffset,
+)
 
 cnp.import_array()
 
@@ -133,6 +150,7 @@ include "_cython/segment_answers.pxi"
 include "_cython/segment_recovery.pxi"
 include "_cython/segment.pxi"
 include "_cython/open_segments.pxi"
+include "_cython/append_lock.pxi"
 include "_cython/append_lane.pxi"
 include "_cython/index_file.pxi"
 include "_cython/indexes.pxi"

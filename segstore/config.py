@@ -13,6 +13,7 @@ from segstore.errors import IllegalArgumentError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+MAX_SHORT: Final = 2**15 - 1
 MAX_INT: Final = 2**31 - 1
 MAX_LONG: Final = 2**63 - 1
 MIN_LONG: Final = -(2**63)

@@ -4,15 +4,22 @@ from __future__ import annotations
 
 import os
 import shutil
+import struct
+from typing import TYPE_CHECKING
 
 from aiokafka.record.default_records import DefaultRecordBatchBuilder as AiokafkaBuilder
 from kafka.record.default_records import DefaultRecordBatchBuilder as KafkaPythonBuilder
 
 import segstore
 
-from .common import PROFILE, Comparison, Cost, LogBesideFile, ScratchDirectory, cost_of, speed_ratio
+from .common import PROFILE, Comparison, Cost, ScratchDirectory, cost_of, speed_ratio
 from .datasets import FIRST_TIMESTAMP, batches, key_values, records_in_log, replicated
 from .kafka_peer import kafka_log
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_LENGTH = struct.Struct("<I")
 
 
 class AppendOfPrebuiltBatches(Comparison):
@@ -140,26 +147,51 @@ def _new_builder(builder_class: type) -> object:
     )
 
 
-class AppendOfOneRecord(LogBesideFile):
+class PlainFile:
+    """What a program writes that wants no library: length and value, and where each begins."""
+
+    def __init__(self, path: Path) -> None:
+        self.descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND)
+        self.positions: list[int] = []
+        self.end = 0
+
+    def append(self, value: bytes) -> None:
+        os.write(self.descriptor, _LENGTH.pack(len(value)) + value)
+        self.positions.append(self.end)
+        self.end += _LENGTH.size + len(value)
+
+
+class AppendOfOneRecord(Comparison):
     """One record a call, no sync, against a plain file: length and value by one os.write."""
 
     params = ([100, 1000],)
     param_names = ("value_bytes",)
-    unit = "ratio"
 
     def setup(self, value_bytes: int) -> None:
-        self.open_both()
-        self.records = key_values(value_bytes, PROFILE.lookups)
+        self.make_scratch()
+        self.values = [value for _, value in key_values(value_bytes, PROFILE.lookups)]
+        self.log = segstore.open(self.path / "bench-0", durability="none", segment_ms=None)
+        self.file = PlainFile(self.path / "plain")
 
-    def track_speed_against_plain_file(self, value_bytes: int) -> float:
-        return speed_ratio(self._append, self._write)
+    def ours(self) -> Cost:
+        return cost_of(self._append)
+
+    def theirs(self) -> Cost:
+        return cost_of(self._write)
 
     def _append(self) -> float:
-        for record in self.records:
-            self.log.append([record])
-        return len(self.records)
+        append = self.log.append
+        for value in self.values:
+            append([(None, value)])
+        return len(self.values)
 
     def _write(self) -> float:
-        for _, value in self.records:
-            os.write(self.descriptor, len(value).to_bytes(4) + value)
-        return len(self.records)
+        append = self.file.append
+        for value in self.values:
+            append(value)
+        return len(self.values)
+
+    def teardown(self, *parameters: object) -> None:
+        self.log.close()
+        os.close(self.file.descriptor)
+        super().teardown(*parameters)

@@ -160,7 +160,10 @@ static sgs_status posix_write_at(const sgs_env *env, int fd, const char *name, c
         if (used == 0)
             return SGS_OK;
         ssize_t result;
-        SGS_RETRY(result, pwritev(fd, parts, used, position + *written));
+        if (used == 1) /* a tenth of a microsecond less */
+            SGS_RETRY(result, pwrite(fd, parts[0].iov_base, parts[0].iov_len, position + *written));
+        else
+            SGS_RETRY(result, pwritev(fd, parts, used, position + *written));
         if (result == 0) {
             errno = EIO; /* no progress, no reason [DUR-37] */
             result = -1;

@@ -23,4 +23,9 @@
 sgs_status sgs_validate_and_assign_offsets(sgs_log_validator *validator, int64_t next_offset, uint8_t *data,
                                            size_t size, sgs_batch_header *rows, size_t rows_count, sgs_error *err);
 
+/** The same for a batch that our own builder made, `row` and all, when nothing of it has to be looked at again: it is
+ *  stamped, and nothing is counted. @return false: sgs_validate_and_assign_offsets has to do it */
+bool sgs_assign_offsets_by_header(const sgs_log_validator *validator, int64_t next_offset, uint8_t *data,
+                                  sgs_batch_header *row);
+
 #endif

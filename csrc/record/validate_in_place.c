@@ -2,6 +2,7 @@
 #include <inttypes.h>
 
 #include "base/bytes.h"
+#include "record/log_validator.h"
 #include "record/validate_rules.h"
 
 /* Base offset and epoch lie outside the CRC [APP-34]; the largest timestamp does not. */
@@ -44,7 +45,7 @@ sgs_status sgs_append_stamp(const sgs_append_batch *batch, int64_t records_count
 
 static sgs_status assign(const sgs_append_batch *batch, sgs_error *err)
 {
-    if (sgs_append_header_suffices(batch))
+    if (sgs_append_header_suffices(&batch->validator->options, &batch->header))
         return sgs_append_stamp(batch, batch->header.records_count, batch->header.max_timestamp, err);
     const bool asks_for_order = batch->header.magic >= 2 && !batch->validator->options.kafka_limits;
     sgs_append_walk walk = { .offset_rule = asks_for_order ? SGS_OFFSETS_FILL_BATCH : SGS_OFFSETS_AS_THEY_ARE };
@@ -59,6 +60,23 @@ static sgs_status assign(const sgs_append_batch *batch, sgs_error *err)
             status = sgs_append_judge(batch, err);
     }
     return status == SGS_OK ? sgs_append_stamp(batch, walk.records_count, walk.max_timestamp, err) : status;
+}
+
+bool sgs_assign_offsets_by_header(const sgs_log_validator *validator, int64_t next_offset, uint8_t *data,
+                                  sgs_batch_header *row)
+{
+    const sgs_validation_options *const options = &validator->options;
+    int64_t end;
+    if (row->magic != 2 || options->target_magic != 2 || sgs_batch_codec(row) != SGS_CODEC_NONE ||
+        options->target_codec > SGS_CODEC_NONE || options->log_append_time ||
+        !sgs_append_header_suffices(options, row) || __builtin_add_overflow(next_offset, row->records_count, &end))
+        return false;
+    row->base_offset = next_offset;
+    row->last_offset = end - 1;
+    row->partition_leader_epoch = options->partition_leader_epoch;
+    sgs_batch_set_last_offset(data, row->last_offset);
+    sgs_batch_set_leader_epoch(data, row->partition_leader_epoch);
+    return true;
 }
 
 sgs_status sgs_append_in_place(const sgs_append_request *request, sgs_error *err)

@@ -153,7 +153,7 @@ sgs_status sgs_append_compressed(const sgs_append_request *request, bool *is_reb
     SGS_TRY(sgs_append_batch_load(request, request->first, &state.first, err));
     const sgs_append_batch *const first = &state.first;
     const bool keep = is_kept(request, &first->header);
-    if (keep && sgs_append_header_suffices(first) && first->header.magic >= 2) {
+    if (keep && sgs_append_header_suffices(&first->validator->options, &first->header) && first->header.magic >= 2) {
         SGS_TRY(sgs_append_batch_check(first, request->magic, err));
         return sgs_append_stamp(first, first->header.records_count, first->header.max_timestamp, err);
     }

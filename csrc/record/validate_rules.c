@@ -103,16 +103,15 @@ bool sgs_append_timestamp_is_in_range(const sgs_validation_options *options, int
     return age <= options->timestamp_before_max_ms && lead <= options->timestamp_after_max_ms;
 }
 
-bool sgs_append_header_suffices(const sgs_append_batch *batch)
+bool sgs_append_header_suffices(const sgs_validation_options *options, const sgs_batch_header *header)
 {
-    const sgs_validation_options *const options = &batch->validator->options;
-    const int64_t timestamp = batch->header.max_timestamp;
+    const int64_t timestamp = header->max_timestamp;
     if (options->records_are_checked)
         return true;
     if (!options->records_are_trusted || options->keys_required)
         return false;
     if (options->log_append_time || timestamp == SGS_NO_TIMESTAMP)
-        return (batch->header.attributes & SGS_ATTRIBUTE_LOG_APPEND_TIME) == 0;
+        return (header->attributes & SGS_ATTRIBUTE_LOG_APPEND_TIME) == 0;
     return options->timestamp_before_max_ms == INT64_MAX && sgs_append_timestamp_is_in_range(options, timestamp);
 }
 

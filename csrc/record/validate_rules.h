@@ -62,7 +62,7 @@ sgs_status sgs_append_batch_load(const sgs_append_request *request, size_t index
 sgs_status sgs_append_batch_check(const sgs_append_batch *batch, int8_t first_magic, sgs_error *err);
 /** Whether a batch of our own builder can be taken by its header: nothing asks for its keys or its smallest timestamp,
  *  and its largest is in range. */
-bool sgs_append_header_suffices(const sgs_append_batch *batch);
+bool sgs_append_header_suffices(const sgs_validation_options *options, const sgs_batch_header *header);
 /** Whether the topic takes the timestamp [format.md 12.4]; the differences wrap as Java's do. */
 bool sgs_append_timestamp_is_in_range(const sgs_validation_options *options, int64_t timestamp);
 /** Note a wrong record. @return SGS_RESOURCE when there is no memory for it */

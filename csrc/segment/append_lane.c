@@ -63,19 +63,23 @@ static sgs_status write_batches(sgs_append_lane *lane, sgs_log_segment *segment,
     return SGS_OK;
 }
 
-/* The only row of `data`, offsets and epoch stamped into both; false when that needs the layers. */
-static bool stamp(sgs_append_lane *lane, sgs_log_segment *segment, sgs_log_validator *validator, uint8_t *data,
-                  size_t size, sgs_batch_header *row, int64_t now_ms, sgs_lane_append *answer)
+static void start(const sgs_append_lane *lane, sgs_log_validator *validator, int64_t now_ms)
 {
-    sgs_error ignored; /* the layers meet it again, with its place and number */
     validator->options.now_ms = now_ms;
     validator->options.partition_leader_epoch = lane->leader_epoch;
+}
+
+/* The only row of `data`, offsets and epoch stamped into both; false when that needs the layers. */
+static bool stamp(const sgs_append_lane *lane, sgs_log_validator *validator, uint8_t *data, size_t size,
+                  sgs_batch_header *row, sgs_lane_append *answer)
+{
+    sgs_error ignored; /* the layers meet it again, with its place and number */
     if (sgs_validate_and_assign_offsets(validator, lane->next_offset, data, size, row, 1, &ignored) != SGS_OK ||
         validator->result.is_rebuilt)
         return false;
     answer->max_timestamp = validator->result.max_timestamp;
     answer->records_count = validator->result.records_count;
-    return has_room(lane, segment, size, row->last_offset, answer->max_timestamp, now_ms);
+    return true;
 }
 
 static bool is_plain(const sgs_append_lane *lane, size_t size)
@@ -99,8 +103,10 @@ sgs_status sgs_append_lane_leader(sgs_append_lane *lane, sgs_log_segment *segmen
     if (row.magic != CURRENT_MAGIC || row.attributes != 0 || row.producer_id >= 0)
         return SGS_OK;
     sgs_buffer_clear(&lane->copy);
+    start(lane, validator, now_ms);
     if (sgs_buffer_append(&lane->copy, data, size, &ignored) != SGS_OK ||
-        !stamp(lane, segment, validator, lane->copy.data, size, &row, now_ms, answer))
+        !stamp(lane, validator, lane->copy.data, size, &row, answer) ||
+        !has_room(lane, segment, size, row.last_offset, answer->max_timestamp, now_ms))
         return SGS_OK;
     const sgs_status status = write_batches(lane, segment, lane->copy.data, size, &row, 1, answer, err);
     if (size > KEPT_BYTES)
@@ -114,8 +120,16 @@ sgs_status sgs_append_lane_own(sgs_append_lane *lane, sgs_log_segment *segment, 
 {
     sgs_batch_header stamped = *row; /* the layers get the row as it was, and bytes that they stamp again */
     *answer = (sgs_lane_append){ .taken = false };
-    if (!is_plain(lane, size) || validator->options.log_append_time || /* which is not stamped twice */
-        !stamp(lane, segment, validator, data, size, &stamped, now_ms, answer))
+    if (!is_plain(lane, size) || validator->options.log_append_time) /* which is not stamped twice */
+        return SGS_OK;
+    start(lane, validator, now_ms);
+    if (sgs_assign_offsets_by_header(validator, lane->next_offset, data, &stamped)) {
+        answer->max_timestamp = stamped.max_timestamp;
+        answer->records_count = stamped.records_count;
+    } else if (!stamp(lane, validator, data, size, &stamped, answer)) {
+        return SGS_OK;
+    }
+    if (!has_room(lane, segment, size, stamped.last_offset, answer->max_timestamp, now_ms))
         return SGS_OK;
     return write_batches(lane, segment, data, size, &stamped, 1, answer, err);
 }

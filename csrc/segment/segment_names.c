@@ -16,7 +16,8 @@ void sgs_segment_file_name(int64_t base_offset, sgs_segment_file kind, sgs_segme
 {
     SGS_ASSERT(base_offset >= 0);
     uint64_t rest = (uint64_t)base_offset;
-    for (int i = OFFSET_DIGITS - 1; i >= 0; --i) {
+    memset(name, '0', OFFSET_DIGITS);
+    for (int i = OFFSET_DIGITS - 1; rest > 0; --i) {
         name[i] = (char)('0' + rest % 10);
         rest /= 10;
     }

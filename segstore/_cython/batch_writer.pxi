@@ -97,6 +97,9 @@ cdef class _BatchWriter:
             self.options.transactional,
             self.options.delete_horizon_ms,
         ) = options
+        self.choose_target()
+
+    cdef void choose_target(self) noexcept:
         self.target = &self.result.content if self.options.codec == SGS_CODEC_NONE else &self.builder.section
 
     def __dealloc__(self):
@@ -143,6 +146,35 @@ cdef class _BatchWriter:
     cdef EncodedBatches close(self):
         self.end()
         return self.result
+
+    cdef EncodedBatches write(self, list records, int64_t default_timestamp):
+        """Batches of a list."""
+        cdef Py_ssize_t index = 0
+        self.default_timestamp = default_timestamp
+        self.expected_count = list_size(records)
+        while index < list_size(records):  # asked each time: other code may run in between and change the list
+            item = <object>borrowed_list_item(records, index)
+            self.add_object(item, index)
+            index += 1
+        return self.close()
+
+    cdef void forget(self) noexcept:
+        """Begin again, in the same memory; what a rare large batch needed is given back."""
+        if self.result.content.capacity > KEPT_BYTES:
+            sgs_buffer_deinit(&self.result.content)
+        if self.builder.section.capacity > KEPT_BYTES:
+            sgs_buffer_deinit(&self.builder.section)
+        sgs_buffer_clear(&self.result.content)
+        sgs_buffer_clear(&self.result.row_bytes)
+        self.result.records_count = 0
+        self.is_started = False
+
+    cdef EncodedBatches give_away(self):
+        """What was written, to somebody who keeps it."""
+        cdef EncodedBatches given = self.result
+        self.result = EncodedBatches.__new__(EncodedBatches)
+        self.choose_target()
+        return given
 
     cdef int make_room(self, int64_t bound) except -1:
         """Room for a record of at most *bound* bytes, and, for the first of a list, for others like it."""

@@ -5,15 +5,10 @@ def encode_records(records, options, CodecTable codecs not None, int64_t default
     cdef _BatchWriter writer = _BatchWriter(options, codecs, default_timestamp, max_batch_bytes)
     cdef Py_ssize_t index = 0
     if type(records) is list:
-        writer.expected_count = list_size(records)
-        while index < list_size(records):  # asked each time: other code may run in between and change the list
-            item = <object>borrowed_list_item(records, index)
-            writer.add_object(item, index)
-            index += 1
-    else:
-        for item in records:
-            writer.add_object(item, index)
-            index += 1
+        return writer.write(<list>records, default_timestamp)
+    for item in records:
+        writer.add_object(item, index)
+        index += 1
     return writer.close()
 
 

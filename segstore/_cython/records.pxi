@@ -14,10 +14,12 @@ cdef extern from "Python.h":
     PyObject *Py_None
     void Py_INCREF(PyObject *)
     void Py_DECREF(PyObject *)
+    void Py_XDECREF(PyObject *)
     PyObject *new_bytes "PyBytes_FromStringAndSize"(const char *, Py_ssize_t)
     PyObject *new_integer "PyLong_FromLongLong"(long long)
     PyObject *new_tuple "PyTuple_New"(Py_ssize_t)
     void set_tuple_item "PyTuple_SET_ITEM"(PyObject *, Py_ssize_t, PyObject *)
+    object new_instance "PyType_GenericAlloc"(PyTypeObject *, Py_ssize_t)
     int append_to_list "PyList_Append"(object, PyObject *) except -1
     void PyObject_GC_UnTrack(void *)
     str new_text "PyUnicode_DecodeUTF8"(const char *, Py_ssize_t, const char *)

@@ -27,6 +27,8 @@ def integer(name: str, value: object) -> int:
         number = value if type(value) is int else operator.index(value)  # type: ignore[arg-type]
     except TypeError:
         raise _wrong_type(name, value, "an integer") from None
+    if type(value) is bool:
+        raise _wrong_type(name, value, "an integer")
     if not MIN_LONG <= number <= MAX_LONG:
         raise IllegalArgumentError(
             f"{name} must fit in 64 bits, {_shown(value)} does not",
@@ -133,6 +135,8 @@ def isolation_of(value: object) -> Isolation:
 def append_origin(value: object) -> AppendOrigin:
     """Return the origin that *value* is, one that appends as a leader."""
     if not isinstance(value, AppendOrigin) or value is AppendOrigin.REPLICATION:
+        if not isinstance(value, AppendOrigin):
+            raise _wrong_type("origin", value, "an AppendOrigin")
         raise IllegalArgumentError(
             f"origin must be one of a leader's, not {value!r}",
             found=repr(value),

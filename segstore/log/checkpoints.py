@@ -212,7 +212,12 @@ def read_topic_id(directory: Directory) -> uuid.UUID | None:
     """Return the topic id of a partition directory, None without ``partition.metadata``."""
     if not directory.exists(PARTITION_METADATA):
         return None
-    return parse_partition_metadata(directory.read_file(PARTITION_METADATA, MAX_MARKER_BYTES))
+    data = directory.read_file(PARTITION_METADATA, MAX_MARKER_BYTES)
+    try:
+        return parse_partition_metadata(data)
+    except CorruptCheckpointError as error:
+        error.file = f"{directory.path}/{PARTITION_METADATA}"
+        raise
 
 
 # ---- clean marker of a partition that was opened alone [DUR-24, DUR-65] --------------------------

@@ -28,6 +28,7 @@ from segstore.types import LogOffsetMetadata
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from segstore._core import AppendLock
     from segstore.log.background import Scheduler
     from segstore.log.durability import Durability
     from segstore.log.local_log import LocalLog
@@ -57,7 +58,7 @@ class Flusher:
     def __init__(  # noqa: PLR0913 - what a flusher works with
         self,
         local_log: LocalLog,
-        append_lock: threading.Lock,
+        append_lock: AppendLock,
         durability: Durability,
         background: Scheduler,
         topic_partition: TopicPartition,

@@ -60,8 +60,12 @@ class LeaderEpochFileCache:
             self._entries = _with_entry(self._entries, epoch, start_offset) or self._entries
 
     @classmethod
-    def read(cls, directory: Directory, *, writable: bool) -> LeaderEpochFileCache | None:
+    def read(
+        cls, directory: Directory, *, writable: bool, believes_empty: bool = True
+    ) -> LeaderEpochFileCache | None:
         """Read the checkpoint of *directory*, None when there is none.
+
+        To Kafka a file without a byte has no epochs; without *believes_empty* it counts as lost.
 
         Raises
         ------
@@ -71,6 +75,8 @@ class LeaderEpochFileCache:
         if not directory.exists(LEADER_EPOCH_CHECKPOINT):
             return None
         data = directory.read_file(LEADER_EPOCH_CHECKPOINT, MAX_CHECKPOINT_BYTES)
+        if not data and not believes_empty:
+            return None
         cache = cls(directory if writable else None, parse_leader_epoch_checkpoint(data))
         cache.written_entry = cache.latest_entry
         return cache

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
 import segstore._core as _core
+from segstore.config import MAX_LONG
 from segstore.errors import (
+    InvalidOffsetError,
     InvalidRecordError,
 )
 from segstore.log import arguments
-from segstore.log.arguments import append_origin
+from segstore.log.arguments import append_origin, instance
 from segstore.log.lane_appender import LaneAppender
 from segstore.log.log_writer import base_of_new_segment
 from segstore.log.producer_analysis import AppendRequest
@@ -32,14 +34,15 @@ if TYPE_CHECKING:
 
     from segstore._core import (
         BatchHeaders,
-        BatchOptions,
         EncodedBatches,
         LogValidator,
     )
     from segstore.config import LogConfig
-    from segstore.log.producer_input import ProducerInput
     from segstore.log.producer_state_entry import BatchMetadata
     from segstore.records.memory_records import MemoryRecords
+
+
+_CLIENT: Final = AppendOrigin.CLIENT
 
 
 class LogAppender(LaneAppender):
@@ -48,10 +51,8 @@ class LogAppender(LaneAppender):
     Syncs happen outside it.
     """
 
-    _batch_bytes: int
-    _batch_options: BatchOptions
     _builder_config: LogConfig
-    _input: ProducerInput
+    _stamps_append_time: bool
 
     def append(self, records: object, *, timestamp: int | None = None) -> LogAppendInfo:
         """Append records and return when they are as safe as `durability` says.
@@ -83,18 +84,21 @@ class LogAppender(LaneAppender):
             No space: nothing was appended, the log stays writable. What is larger than a segment
             goes in several steps; those before the failed one stay, and the message names them.
         """
+        lane = self._lane
+        done = None if lane is None else lane.append(records, timestamp)  # [D11]
+        if isinstance(done, LogAppendInfo):
+            return done
         self._require_writable()
         now_ms = self._now_ms()
         default_timestamp = (
             now_ms if timestamp is None else arguments.integer("timestamp", timestamp)
         )
-        if type(records) is list:  # the common case, by the shortest way [D11]
+        if done is not None:
+            batches = done
+        elif type(records) is list:
             batches = _core.encode_records(
                 records, self._batch_options, self._codecs, default_timestamp, self._batch_bytes
             )
-            done = self._lane_own(batches, now_ms)
-            if done is not None:
-                return done
         else:
             batches = build_batches(
                 records, config=self._builder_config, default_timestamp=default_timestamp
@@ -158,14 +162,17 @@ class LogAppender(LaneAppender):
 
         Source: [APP-1, APP-4, APP-8, APP-13]; Kafka ``UnifiedLog.appendAsLeader``.
         """
-        if type(batches) is bytes and origin is AppendOrigin.CLIENT:
-            done = self._lane_as_leader(batches, leader_epoch)
+        lane = self._lane
+        if lane is not None and origin is _CLIENT:
+            done = lane.append_as_leader(batches, leader_epoch)  # [D11]
             if done is not None:
                 return done
         self._require_writable()
         if leader_epoch is not None:
             leader_epoch = arguments.leader_epoch(leader_epoch)
         origin = append_origin(origin)
+        instance("verification_guard", verification_guard, VerificationGuard, "a VerificationGuard")
+        transaction_version = arguments.integer("transaction_version", transaction_version)
         request = AppendRequest(origin, verification_guard, transaction_version)
         if origin is AppendOrigin.RAFT_LEADER:
             return self._append_with_offsets(batches, self._epoch_of(leader_epoch), request)
@@ -213,10 +220,10 @@ class LogAppender(LaneAppender):
 
         Source: [APP-2, APP-9, PSM-15]; Kafka ``UnifiedLog.appendAsFollower``.
         """
-        if type(batches) is bytes:
-            done = self._lane_as_follower(batches, leader_epoch)
-            if done is not None:
-                return done
+        lane = self._lane
+        done = None if lane is None else lane.append_as_follower(batches, leader_epoch)  # [D11]
+        if done is not None:
+            return done
         self._require_writable()
         epoch = arguments.leader_epoch(leader_epoch)
         return self._append_with_offsets(batches, epoch, AppendRequest(AppendOrigin.REPLICATION))
@@ -232,6 +239,10 @@ class LogAppender(LaneAppender):
         )
         if not len(headers):
             return self._nothing_appended()
+        if analysis.last_offset == MAX_LONG:
+            raise InvalidOffsetError(
+                "no offset is left behind the last batch", found=str(MAX_LONG), expected="below it"
+            )
         size = len(memoryview(data))
         is_safe = self.profile is Profile.SAFE
         if is_safe:  # else the epochs come first, and stay [APP-10, APP-11]

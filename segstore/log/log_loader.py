@@ -335,7 +335,9 @@ class LogLoader:
     def _read_epochs(self, segments: list[Segment], *, writable: bool) -> LeaderEpochFileCache:
         """Read the leader-epoch checkpoint, or make the cache anew from batch headers [DUR-21]."""
         try:
-            cache = LeaderEpochFileCache.read(self._directory, writable=writable)
+            cache = LeaderEpochFileCache.read(
+                self._directory, writable=writable, believes_empty=False
+            )
             if cache is not None:
                 return cache
         except (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -17,7 +16,11 @@ from segstore.log.kafka_log_loader import KafkaLogLoader
 from segstore.log.log_loader import LogLoader
 from segstore.log.log_places import LogPlaces
 from segstore.log.partition_lock import PartitionLock
-from segstore.log.partition_metadata_file import PartitionMetadataFile, inconsistent_topic_id
+from segstore.log.partition_metadata_file import (
+    PartitionMetadataFile,
+    check_topic_id,
+    inconsistent_topic_id,
+)
 from segstore.log.partition_path import (
     absolute_path,
     check_file_system,
@@ -26,6 +29,7 @@ from segstore.log.partition_path import (
 )
 from segstore.log.producer_recovery import recover_producers
 from segstore.log.producer_state_manager import ProducerStateManager
+from segstore.log.producer_state_manager_config import ProducerStateManagerConfig
 from segstore.log.profile import Profile
 from segstore.log.read_only_loader import ReadOnlyLoader
 from segstore.log.recovery_report import RecoveryReport
@@ -37,6 +41,7 @@ from segstore.records.record_builder import codec_of
 
 if TYPE_CHECKING:
     import os
+    import uuid
     from collections.abc import Callable
 
 
@@ -52,6 +57,7 @@ class OpenOptions(NamedTuple):
     replicated: bool = False
     state_dir: str | None = None
     topic_id: uuid.UUID | None = None
+    producer_config: ProducerStateManagerConfig | None = None
 
 
 def open_options(  # noqa: PLR0913 - those of `open`
@@ -65,6 +71,7 @@ def open_options(  # noqa: PLR0913 - those of `open`
     replicated: bool | None = None,
     state_dir: str | os.PathLike[str] | None = None,
     topic_id: uuid.UUID | None = None,
+    producer_config: ProducerStateManagerConfig | None = None,
     **settings: Any,
 ) -> OpenOptions:
     """Check the arguments of `open`; for one log or for many."""
@@ -77,13 +84,18 @@ def open_options(  # noqa: PLR0913 - those of `open`
     if replicated is not None:
         flag("replicated", replicated)
     if topic_id is not None:
-        instance("topic_id", topic_id, uuid.UUID, "a uuid.UUID")
+        check_topic_id(topic_id)
+    if producer_config is not None:
+        expected = "a ProducerStateManagerConfig"
+        instance("producer_config", producer_config, ProducerStateManagerConfig, expected)
     if state_dir is not None and profile is Profile.SAFE:
         raise IllegalArgumentError(
             "state_dir is for recovery='kafka': a safe log keeps its state beside the segments",
             found=f"recovery={recovery!r}",
             expected="recovery='kafka'",
         )
+    if state_dir is not None and not path_text("state_dir", state_dir):
+        raise IllegalArgumentError("state_dir is empty", found="''", expected="a directory")
     return OpenOptions(
         durability=Durability.parse(durability),
         profile=profile,
@@ -94,6 +106,7 @@ def open_options(  # noqa: PLR0913 - those of `open`
         replicated=profile is Profile.KAFKA if replicated is None else replicated,
         state_dir=None if state_dir is None else absolute_path(path_text("state_dir", state_dir)),
         topic_id=topic_id,
+        producer_config=producer_config,
     )
 
 
@@ -144,7 +157,7 @@ def open_partition(
             ProducerStateManager,
             str(topic_partition),
             directory,
-            surroundings.producer_config,
+            options.producer_config or surroundings.producer_config,
             max_transaction_timeout_ms=surroundings.max_transaction_timeout_ms,
             kafka_profile=is_kafka,
         )

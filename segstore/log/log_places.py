@@ -24,6 +24,7 @@ from segstore.errors import (
 from segstore.log.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
     LOG_START_OFFSET_CHECKPOINT,
+    LOG_STATE,
     MAX_CHECKPOINT_BYTES,
     MAX_MARKER_BYTES,
     RECOVERY_POINT_CHECKPOINT,
@@ -45,6 +46,8 @@ if TYPE_CHECKING:
 MERGE_LOCK: Final = ".segstore.lock"
 _MERGE_ATTEMPTS: Final = 500
 _MERGE_PAUSE_SECONDS: Final = 0.01
+
+_TRUE_OF_A_SAFE_LOG: Final = (CLEAN_SHUTDOWN_MARKER, LOG_STATE, RECOVERY_POINT_CHECKPOINT)
 
 _log = logging.getLogger(__name__)
 
@@ -100,8 +103,8 @@ class LogPlaces:
         removed it before the first of them could be written.
     home : Directory or None
         Where the partition's own checkpoints and marker are; by default beside the segments. With
-        Kafka's profile they are elsewhere or, None, nowhere, and the log directory's are only read
-        [DUR-62].
+        Kafka's profile they are elsewhere or, None, nowhere, and the log directory's are only read,
+        or brought down by a truncation [DUR-62].
     profile : Profile
         That of the handle.
     found : FoundState or None
@@ -161,10 +164,20 @@ class LogPlaces:
             return None
 
     def remove_clean_markers(self) -> None:
-        """Before the first write: the stop is unclean until `mark_clean` [DUR-24]."""
+        """Before the first write: the stop is unclean until `mark_clean` [DUR-24].
+
+        What a safe handle left beside the segments is not true any more once another profile
+        writes: it would make an unclean stop look clean, or a shorter log a damaged one.
+        """
         for directory in (self._home, self.parent):
             if directory is not None:
                 CleanShutdownFileHandler(directory).delete()
+        if not self._is_safe:
+            left = [name for name in _TRUE_OF_A_SAFE_LOG if self.directory.exists(name)]
+            for name in left:
+                self.directory.unlink(name)
+            if left:
+                self.directory.sync()
 
     def write_log_start(self, offset: int) -> None:
         """Bring the log start to stable storage in the partition's own checkpoint [DUR-19].
@@ -173,6 +186,8 @@ class LogPlaces:
         """
         name = LOG_START_OFFSET_CHECKPOINT
         parent = self.parent
+        if not self._is_safe:
+            self._lower(name, offset)
         if self._home is None:
             return
         if self._is_safe and parent is not None and (self._offset(parent, name, []) or 0) > offset:
@@ -184,6 +199,24 @@ class LogPlaces:
         """Bring the recovery point to stable storage in the partition's own checkpoint."""
         if self._home is not None:
             write_offset(self._home, RECOVERY_POINT_CHECKPOINT, self.topic_partition, offset)
+
+    def lower_recovery_point(self, offset: int) -> None:
+        """With Kafka's profile: before a truncation, lower what others wrote down [LOC-4].
+
+        A broker's ``LogManager`` writes its checkpoint then. A later open would take the records
+        that were cut for lost ones.
+        """
+        if not self._is_safe:
+            self._lower(RECOVERY_POINT_CHECKPOINT, offset)
+
+    def _lower(self, name: str, offset: int) -> None:
+        """Bring lines down that are there; none is made [DUR-62]."""
+        if (self._offset(self.directory, name, []) or 0) > offset:
+            write_offset(self.directory, name, self.topic_partition, offset)
+        parent = self.parent
+        if parent is not None and (self._offset(parent, name, []) or 0) > offset:
+            with _merge_lock(parent):
+                self._merge(parent, name, offset)
 
     def take_name(self, topic_partition: TopicPartition) -> None:
         """Go on under another name: its lines come beside the old ones, on stable storage [REN-1].

@@ -27,10 +27,9 @@ from segstore.records.fetch_data_info import FetchDataInfo
 from segstore.types import Isolation, LogOffsetMetadata
 
 if TYPE_CHECKING:
-    import threading
     from collections.abc import Iterator, Sequence
 
-    from segstore._core import AbortedTransactions, CodecTable, Record
+    from segstore._core import AbortedTransactions, AppendLock, CodecTable, Record
     from segstore.config import LogConfig
     from segstore.log.committed_view import CommittedView
     from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
@@ -53,7 +52,7 @@ class LogReader:
     _epochs: LeaderEpochFileCache
     _codecs: CodecTable
     _offsets: LogOffsets
-    _append_lock: threading.Lock
+    _append_lock: AppendLock
     _process_id: int
     _is_closed: bool
     profile: Profile

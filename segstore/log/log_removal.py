@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from segstore._core import Directory
 from segstore.errors import IllegalArgumentError, IllegalStateError
-from segstore.log.arguments import flag
+from segstore.log.arguments import flag, instance
 from segstore.log.checkpoints import LOCK
 from segstore.log.holdings import Holdings
 from segstore.log.log_producers import LogProducers
@@ -52,6 +52,7 @@ class LogRemoval(LogProducers):
             The directory above cannot be opened.
         """
         self._require_writable()
+        instance("name", name, str, "a str")
         parse_directory_name(name)
         flag("reinitialize", reinitialize)
         parent, directory = self._holdings.parent, self._directory
@@ -121,6 +122,7 @@ class LogRemoval(LogProducers):
         self._require_writable()
         with self._append_lock:
             self._require_writable()
+            self._settle_lane()
             self._is_closed = True
         try:
             self._background.close()

@@ -5,14 +5,13 @@ Source: [UNI-5, UNI-7, UNI-8, EXP-1].
 
 from __future__ import annotations
 
-import uuid
 from typing import TYPE_CHECKING, Final
 
 import segstore._core as _core
 from segstore.config import MAX_LONG, LogConfig
 from segstore.log.arguments import instance
 from segstore.log.log_removal import LogRemoval
-from segstore.log.partition_metadata_file import inconsistent_topic_id
+from segstore.log.partition_metadata_file import check_topic_id, inconsistent_topic_id
 from segstore.log.producer_input import ProducerInput
 from segstore.log.segment_contexts import segment_context
 from segstore.records.compression import compression_level, require_codec
@@ -20,6 +19,8 @@ from segstore.records.record_builder import codec_of
 from segstore.types import Codec
 
 if TYPE_CHECKING:
+    import uuid
+
     from segstore.log.durability import Durability
 
 PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS: Final = 600_000
@@ -62,7 +63,7 @@ class LogSettings(LogRemoval):
             It has another one.
         """
         self._require_writable()
-        instance("topic_id", topic_id, uuid.UUID, "a uuid.UUID")
+        check_topic_id(topic_id)
         with self._append_lock:
             self._require_writable()
             self._take_topic_id(topic_id)
@@ -72,8 +73,7 @@ class LogSettings(LogRemoval):
         if known is not None and known != topic_id:
             raise inconsistent_topic_id(self._partition_metadata.path, known, topic_id)
         if known is None:
-            if self._lane is not None:  # the id is written down before the next batch
-                self._lane.disarm()
+            self._settle_lane()  # the id is written down before the next batch
             self._partition_metadata.record(topic_id)
             self._topic_id = topic_id
             self._background.submit(self._write_topic_id)
@@ -102,7 +102,7 @@ class LogSettings(LogRemoval):
         self._stamps_append_time = config.message_timestamp_type == "LogAppendTime"
         self._input = ProducerInput(config, self._codecs, self.profile)
         self._settle_lane()
-        self._lane = self._input.lane()
+        self._lane = self._new_lane()
 
     def _expire_producers_later(self) -> None:
         """Look for expired producers at Kafka's times: each interval since the open [EXP-1]."""

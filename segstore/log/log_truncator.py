@@ -53,6 +53,7 @@ class LogTruncator(LogRetention):
         with flusher.poisoned_by(FsyncFailedError):  # nothing was changed yet [DUR-30]
             is_safe = self.profile is Profile.SAFE
             flusher.lower_recovery_point(min(offset, kept_end) if is_safe else offset)
+            self._places.lower_recovery_point(offset)
         with flusher.poisoned_by(BaseException):  # memory and disk may be apart [DUR-38]
             flusher.note_hole(kept_end, offset)
             removed = local_log.truncate_to(offset)
@@ -95,6 +96,7 @@ class LogTruncator(LogRetention):
             is_safe = self.profile is Profile.SAFE
             lowest = min(offset, self.log_start_offset) if is_safe else offset
             self._flusher.lower_recovery_point(lowest)
+            self._places.lower_recovery_point(lowest)
             if not goes_back:
                 self._places.write_log_start(log_start_offset)
         with self._flusher.poisoned_by(BaseException):  # memory and disk may be apart [DUR-38]

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segstore.errors import FsyncFailedError
-from segstore.log.arguments import integer, leader_epoch
+from segstore.log.arguments import callback, instance, integer, leader_epoch
 from segstore.log.local_log import out_of_range
 from segstore.log.log_appender import LogAppender
 from segstore.types import LogOffsetMetadata
@@ -54,6 +54,7 @@ class LogWatermarks(LogAppender):
             It is above the log end.
         """
         self._require_writable()
+        instance("high_watermark", high_watermark, LogOffsetMetadata, "a LogOffsetMetadata")
         with self._append_lock:
             self._require_writable()
             return self._offsets.maybe_increment_high_watermark(high_watermark)
@@ -72,11 +73,14 @@ class LogWatermarks(LogAppender):
             return None if new == old else new
 
     def set_high_watermark_listener(self, listener: Callable[[int], None] | None) -> None:
-        """Call *listener* with each high watermark, under the append lock [LIS-1].
+        """Call *listener* with each high watermark that the caller moved, under the append lock.
 
-        It must not call the log. Setting it calls nothing; `close` drops it.
+        That is of a log that was opened with ``replicated=True``: elsewhere it is the log end, and
+        each append returns it. It must not call the log; what it raises comes out of the call that
+        moved the watermark, which has moved. Setting it calls nothing; `close` drops it [LIS-1].
         """
         self._require_open()
+        callback("listener", listener)
         with self._append_lock:
             self._offsets.listen(listener)
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segstore.config import LogConfig
+    from segstore.log.producer_state_manager_config import ProducerStateManagerConfig
     from segstore.log.unified_log import UnifiedLog
 
 SALVAGE: Final = "salvage"
@@ -33,6 +34,7 @@ def open(  # noqa: PLR0913 - the front door
     replicated: bool | None = None,
     state_dir: str | os.PathLike[str] | None = None,
     topic_id: uuid.UUID | None = None,
+    producer_config: ProducerStateManagerConfig | None = None,
     target: str | os.PathLike[str] | None = None,
     **settings: Any,
 ) -> UnifiedLog:
@@ -64,11 +66,15 @@ def open(  # noqa: PLR0913 - the front door
         True: the caller moves the high watermark, which is the log start at first [UNI-4]. False:
         it is the log end. None = True with ``recovery="kafka"`` only.
     state_dir : path or None
-        With ``recovery="kafka"``: where lock and checkpoints go. None = there are none, and only
-        the clean marker and the checkpoints of the log directory above say what was synced.
+        With ``recovery="kafka"``: where lock and checkpoints of this partition go. None = there are
+        none, and only the clean marker and the checkpoints of the log directory above say what was
+        synced. Each partition has its own.
     topic_id : uuid.UUID or None
         Of the topic: written to ``partition.metadata`` before the first batch; an open of a log
         with another one fails [UNI-5].
+    producer_config : ProducerStateManagerConfig or None
+        When producers are forgotten, and whether a transaction's first batch needs a
+        `VerificationGuard`; may be shared by many logs, and change while they are open [PSM-36].
     target : path or None
         With ``recovery="salvage"``: where the new log is made; there must be nothing.
     **settings
@@ -111,6 +117,7 @@ def open(  # noqa: PLR0913 - the front door
         replicated=replicated,
         state_dir=state_dir,
         topic_id=topic_id,
+        producer_config=producer_config,
         **settings,
     )
     if target is not None:

@@ -84,7 +84,8 @@ class PartitionLock:
         parent_is_locked : bool
             The caller holds the parent's ``.lock`` itself.
         home : Directory or None
-            Where the partition's ``.lock`` is; None = only this process is kept out [DUR-62].
+            Where the partition's ``.lock`` is made. None = nowhere [DUR-62]: one that is there,
+            of a handle of the other profile, is respected.
 
         Raises
         ------
@@ -106,8 +107,10 @@ class PartitionLock:
                     if not parent.exists(LOCK):
                         parent.create_file(LOCK)
                     locks.append(_lock(parent, "a broker or a LogManager", exclusive=False))
-                if home is not None:
-                    locks.append(_lock(home, "another process", exclusive=True))
+                if home is directory or directory.exists(LOCK):
+                    locks.append(_lock(directory, "another process", exclusive=True))
+                if home is not None and home is not directory:
+                    locks.append(_lock(home, "another log with this state_dir", exclusive=True))
         except BaseException:
             for lock in locks:
                 lock.release()

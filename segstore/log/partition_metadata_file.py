@@ -6,14 +6,14 @@ Source: [UNI-5, CKP-25], [format.md 15.2].
 from __future__ import annotations
 
 import base64
+import uuid
 from typing import TYPE_CHECKING
 
-from segstore.errors import InconsistentTopicIdError
+from segstore.errors import IllegalArgumentError, InconsistentTopicIdError
+from segstore.log.arguments import instance
 from segstore.log.checkpoints import PARTITION_METADATA, read_topic_id
 
 if TYPE_CHECKING:
-    import uuid
-
     from segstore._core import Directory
 
 
@@ -102,6 +102,15 @@ def format_partition_metadata(topic_id: uuid.UUID) -> bytes:
 def topic_id_text(topic_id: uuid.UUID) -> str:
     """Return the 22 characters that Kafka writes for a uuid."""
     return base64.urlsafe_b64encode(topic_id.bytes).rstrip(b"=").decode("ascii")
+
+
+def check_topic_id(topic_id: object) -> None:
+    """Refuse what cannot be the id of a topic: zero stands for none [UNI-5]."""
+    instance("topic_id", topic_id, uuid.UUID, "a uuid.UUID")
+    if topic_id == uuid.UUID(int=0):
+        raise IllegalArgumentError(
+            "a topic id of zero stands for none", found=str(topic_id), expected="another uuid"
+        )
 
 
 def inconsistent_topic_id(

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 import segstore._core as _core
-from segstore._core import AppendLane, EncodedBatches, LogValidator, ValidatorMetrics
+from segstore._core import EncodedBatches, LogValidator, ValidatorMetrics
 from segstore.config import MAX_INT
 from segstore.errors import (
     CorruptRecordError,
@@ -100,14 +100,10 @@ class ProducerInput:
         """Return what does the same for batches that `analyse` has checked."""
         return self._checked_validators[origin]
 
-    def lane(self) -> AppendLane:
-        """Return a short way for what needs no more than these checks; it has to be armed [D11]."""
-        return AppendLane(
-            self._validator_of(origin=AppendOrigin.CLIENT, one_request=True),
-            self.validator_of_own,
-            max_segment_bytes=self._config.roll_bytes,
-            max_batch_bytes=self._config.max_message_bytes,
-        )
+    def validators_of_lane(self) -> tuple[LogValidator, LogValidator]:
+        """Return the checks of a client's batch alone, and of what was built here [D11]."""
+        sent = self._validator_of(origin=AppendOrigin.CLIENT, one_request=True)
+        return sent, self.validator_of_own
 
     def analyse(
         self,

@@ -40,6 +40,11 @@ DEFAULT_MAX_TRANSACTION_TIMEOUT_MS: Final = 15 * 60 * 1000
 class ProducerStateManager:
     """State of all records below `map_end_offset`.
 
+    Attributes
+    ----------
+    map_end_offset : int
+        What is below it is taken in.
+
     Parameters
     ----------
     partition : str
@@ -71,7 +76,7 @@ class ProducerStateManager:
         self._verification_states: dict[int, VerificationStateEntry] = {}
         self._ongoing_transactions = TransactionsByOffset()
         self._unreplicated_transactions = TransactionsByOffset()
-        self._last_map_offset = 0
+        self.map_end_offset = 0
         self._last_snapshot_offset = 0
         self._oldest_transaction_timestamp = NO_TIMESTAMP
 
@@ -97,14 +102,9 @@ class ProducerStateManager:
         """Whether there is neither a producer nor a transaction that waits to be replicated."""
         return not self._producers and not self._unreplicated_transactions  # [PSM-48]
 
-    @property
-    def map_end_offset(self) -> int:
-        """What is below it is taken in."""
-        return self._last_map_offset
-
     def update_map_end_offset(self, offset: int) -> None:
         """Note that everything below *offset* is taken in."""
-        self._last_map_offset = offset
+        self.map_end_offset = offset
 
     def last_entry(self, producer_id: int) -> ProducerStateEntry | None:
         """Return what is known of a producer."""
@@ -279,9 +279,9 @@ class ProducerStateManager:
             Bring the file's name to stable storage too; a roll leaves that to its own sync of the
             directory [DUR-22].
         """
-        if self._last_map_offset <= self._last_snapshot_offset:
+        if self.map_end_offset <= self._last_snapshot_offset:
             return None
-        end = self._last_map_offset
+        end = self.map_end_offset
         file = self._snapshots.write(end, self._producers.values(), sync=sync)
         self._last_snapshot_offset = end
         return file
@@ -331,7 +331,7 @@ class ProducerStateManager:
         """
         for offset in self._snapshots.outside(log_start_offset + 1, log_end_offset):
             self._snapshots.delete(offset)
-        if log_end_offset == self._last_map_offset:
+        if log_end_offset == self.map_end_offset:
             self.on_log_start_offset_incremented(log_start_offset)
             return
         self._clear()
@@ -344,7 +344,7 @@ class ProducerStateManager:
         for known in self._snapshots.offsets:
             self._snapshots.delete(known)
         self._last_snapshot_offset = 0
-        self._last_map_offset = offset
+        self.map_end_offset = offset
         self._update_oldest_transaction_timestamp()
 
     def truncate_fully_and_reload_snapshots(self) -> None:
@@ -355,7 +355,7 @@ class ProducerStateManager:
     def on_log_start_offset_incremented(self, log_start_offset: int) -> None:
         """Note that the log begins later; producers and open transactions stay [PSM-47]."""
         self._unreplicated_transactions.drop_ended_before(log_start_offset)
-        self._last_map_offset = max(self._last_map_offset, log_start_offset)
+        self.map_end_offset = max(self.map_end_offset, log_start_offset)
         latest = self.latest_snapshot_offset
         self._last_snapshot_offset = log_start_offset if latest is None else latest
 
@@ -374,4 +374,4 @@ class ProducerStateManager:
             if (first_offset := entry.current_txn_first_offset) is not None:
                 place = LogOffsetMetadata(first_offset)
                 self._ongoing_transactions.put(TxnMetadata(entry.producer_id, place))
-        self._last_snapshot_offset = self._last_map_offset = offset
+        self._last_snapshot_offset = self.map_end_offset = offset

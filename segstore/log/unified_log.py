@@ -7,7 +7,6 @@ State, roll, flush, close (Kafka ``UnifiedLog``). What reads, appends and trunca
 from __future__ import annotations
 
 import logging
-import threading
 import warnings
 from typing import TYPE_CHECKING
 
@@ -91,7 +90,7 @@ class UnifiedLog(LogSettings):
         self._directory: Directory = places.directory
         self._codecs = codecs
         self._holdings = holdings
-        self._append_lock = threading.Lock()
+        self._append_lock = _core.AppendLock()
         self._background = surroundings.background(
             f"segstore-{self.topic_partition}", holdings.lock
         )
@@ -114,6 +113,7 @@ class UnifiedLog(LogSettings):
             replicated=options.replicated,
             profile=self.profile,
         )
+        self._topic_id = loaded.topic_id
         self._follower: LogFollower | None = None
         if self.read_only:
             self._follower = LogFollower(self._local_log, places, context, loaded)
@@ -122,7 +122,6 @@ class UnifiedLog(LogSettings):
         if loaded.producer_state is None:
             raise IllegalStateError("a log that is written needs its producers", file=self.path)
         self._producers = loaded.producer_state
-        self._use_config(config)
         flusher = KafkaFlusher if self.profile is Profile.KAFKA else Flusher
         self._flusher = flusher(
             self._local_log,
@@ -132,10 +131,10 @@ class UnifiedLog(LogSettings):
             self.topic_partition,
             loaded.recovery_point,
         )
+        self._use_config(config)
         self._flusher.raise_recovery_point(loaded.log_start_offset)
         self._offsets.update_first_unstable_offset()
         self._partition_metadata = PartitionMetadataFile(self._directory)
-        self._topic_id = loaded.topic_id
         if options.topic_id is not None:
             self._take_topic_id(options.topic_id)
         for one in loaded.awaiting_deletion:
@@ -289,6 +288,7 @@ class UnifiedLog(LogSettings):
         with self._append_lock:
             if self._is_closed:
                 return
+            self._settle_lane()
             self._is_closed = True
         try:
             self._background.close()
@@ -302,7 +302,6 @@ class UnifiedLog(LogSettings):
             self._refuse(self._flusher.failure)
         local_log, is_safe = self._local_log, self.profile is Profile.SAFE
         with self._append_lock:
-            self._settle_lane()
             local_log.settle()  # no mark on what was interrupted
             self._flush_topic_id()
             self._offsets.listen(None)
@@ -352,6 +351,7 @@ class UnifiedLog(LogSettings):
         with self._append_lock:  # who is inside an append leaves it first [DUR-70]
             if self._is_closed:
                 return
+            self._settle_lane()
             self._is_closed = True
         try:
             self._background.close()

@@ -219,7 +219,11 @@ class LogManager:
         surroundings = Surroundings(
             parent_is_locked=self._lock is not None, parent_was_clean=was_clean
         )
-        return open_partition(path, self._options, surroundings)
+        options = self._options
+        if options.state_dir is not None:  # each partition has its own
+            Directory(options.state_dir, create=True).close()
+            options = options._replace(state_dir=os.path.join(options.state_dir, name))  # noqa: PTH118
+        return open_partition(path, options, surroundings)
 
     # ---- append ----------------------------------------------------------------------------------
 

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segstore._core import iterate_records, scan_batches
+from segstore._core import (
+    BatchOptions,
+    encode_end_transaction_marker,
+    encode_records,
+    iterate_records,
+    scan_batches,
+    wall_clock_ms,
+)
+from segstore.config import MAX_INT, MAX_LONG, MAX_SHORT
 from segstore.errors import ArgumentTypeError, IllegalArgumentError
 from segstore.records.compression import codec_table
 from segstore.records.record_batch import RecordBatch
-from segstore.records.transferable_channel import TransferableRecords
+from segstore.records.transferable_channel import TransferableRecords, integer_within
+from segstore.types import Codec
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
+    from typing import Self
 
     from typing_extensions import Buffer
 
@@ -69,6 +79,94 @@ class MemoryRecords(TransferableRecords):
         self._data = view.cast("B").toreadonly()[: result.valid_bytes]
         self._headers = headers
         self._codecs = codec_table() if codecs is None else codecs
+
+    @classmethod
+    def with_records(  # noqa: PLR0913 - the fields of a batch
+        cls,
+        records: Iterable[object],
+        *,
+        codec: Codec = Codec.NONE,
+        base_offset: int = 0,
+        partition_leader_epoch: int = -1,
+        producer_id: int = -1,
+        producer_epoch: int = -1,
+        base_sequence: int = -1,
+        transactional: bool = False,
+    ) -> Self:
+        """Build one batch, as a producer sends it: idempotent with a producer id, or plain.
+
+        Parameters
+        ----------
+        records : iterable
+            ``(key, value)``, ``(timestamp, key, value)`` or `Record`; at least one.
+        codec : Codec
+            What the batch is compressed with.
+        base_offset : int
+            Of the first record; a leader assigns another one.
+        partition_leader_epoch, producer_id, producer_epoch, base_sequence : int
+            -1 = none.
+        transactional : bool
+            Part of the transaction that the producer has open, or begins.
+
+        Raises
+        ------
+        RecordTypeError, RecordTooLargeError
+            One of the records cannot be in a batch.
+
+        Source: Kafka ``MemoryRecords.withRecords``, ``withIdempotentRecords``,
+        ``withTransactionalRecords``.
+        """
+        options = BatchOptions(
+            base_offset=integer_within("base_offset", base_offset, 0, MAX_LONG),
+            partition_leader_epoch=integer_within(
+                "partition_leader_epoch", partition_leader_epoch, -1, MAX_INT
+            ),
+            codec=int(Codec(codec)),
+            producer_id=integer_within("producer_id", producer_id, -1, MAX_LONG),
+            producer_epoch=integer_within("producer_epoch", producer_epoch, -1, MAX_SHORT),
+            base_sequence=integer_within("base_sequence", base_sequence, -1, MAX_INT),
+            transactional=bool(transactional),
+        )
+        return cls(encode_records(records, options, codec_table(), wall_clock_ms(), MAX_INT))
+
+    @classmethod
+    def with_end_transaction_marker(  # noqa: PLR0913 - the fields of a marker
+        cls,
+        producer_id: int,
+        producer_epoch: int,
+        *,
+        commit: bool,
+        coordinator_epoch: int = 0,
+        timestamp: int | None = None,
+        base_offset: int = 0,
+        partition_leader_epoch: int = 0,
+    ) -> Self:
+        """Build the control batch that ends a producer's transaction, as a coordinator sends it.
+
+        Parameters
+        ----------
+        commit : bool
+            False: the transaction is aborted.
+        timestamp : int or None
+            In ms; None = now.
+
+        Source: Kafka ``MemoryRecords.withEndTransactionMarker``, ``EndTransactionMarker``.
+        """
+        return cls(
+            encode_end_transaction_marker(
+                integer_within("base_offset", base_offset, 0, MAX_LONG),
+                wall_clock_ms()
+                if timestamp is None
+                else integer_within("timestamp", timestamp, 0, MAX_LONG),
+                integer_within("partition_leader_epoch", partition_leader_epoch, -1, MAX_INT),
+                integer_within("producer_id", producer_id, 0, MAX_LONG),
+                integer_within("producer_epoch", producer_epoch, 0, MAX_SHORT),
+                commit=bool(commit),
+                coordinator_epoch=integer_within(
+                    "coordinator_epoch", coordinator_epoch, 0, MAX_INT
+                ),
+            )
+        )
 
     @property
     def data(self) -> memoryview:

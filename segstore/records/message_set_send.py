@@ -22,16 +22,19 @@ import io
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
-from segstore.config import MAX_INT
-from segstore.errors import IllegalArgumentError
+from segstore.config import MAX_INT, MAX_SHORT
+from segstore.errors import ArgumentTypeError, IllegalArgumentError
 from segstore.records.error_mapping import ErrorCode, code_for
-from segstore.records.transferable_channel import TransferableChannel
+from segstore.records.transferable_channel import (
+    TransferableChannel,
+    TransferableRecords,
+    integer_within,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Self
 
-    from segstore.records.transferable_channel import TransferableRecords
 
 __all__ = ["MessageSetSend", "MultiMessageSetSend"]
 
@@ -111,6 +114,13 @@ class _Send:
         return f"{type(self).__name__}({self._sent} of {self.size_bytes} bytes sent)"
 
 
+def _wrong_type(name: str, value: object, expected: str) -> ArgumentTypeError:
+    kind = type(value).__name__
+    return ArgumentTypeError(
+        f"{name} must be {expected}, not {kind}", found=kind, expected=expected
+    )
+
+
 class MessageSetSend(_Send):
     """The result of one fetch, or the error in its place.
 
@@ -132,12 +142,21 @@ class MessageSetSend(_Send):
     def __init__(
         self, messages: TransferableRecords | None = None, error_code: int = ErrorCode.NONE
     ) -> None:
-        super().__init__(0 if messages is None else messages.size_bytes, error_code)
+        if messages is not None and not isinstance(messages, TransferableRecords):
+            raise _wrong_type("messages", messages, "FileRecords, FetchDataInfo or MemoryRecords")
+        code = integer_within("error_code", error_code, -1, MAX_SHORT)
+        if messages is not None and code != ErrorCode.NONE:
+            raise IllegalArgumentError(
+                "an error has no messages", found=f"error code {code}", expected="0, or no messages"
+            )
+        super().__init__(0 if messages is None else messages.size_bytes, code)
         self._messages = messages
 
     @classmethod
     def of_error(cls, error: BaseException) -> Self:
         """Return the result that tells of *error* by its code."""
+        if not isinstance(error, BaseException):
+            raise _wrong_type("error", error, "an exception")
         return cls(error_code=code_for(error))
 
     def _send_content(self, channel: TransferableChannel, position: int) -> int:
@@ -164,7 +183,12 @@ class MultiMessageSetSend(_Send):
     __slots__ = ("_sets",)
 
     def __init__(self, sets: Iterable[MessageSetSend]) -> None:
+        if not hasattr(sets, "__iter__"):
+            raise _wrong_type("sets", sets, "MessageSetSends")
         self._sets = tuple(sets)
+        for each in self._sets:
+            if not isinstance(each, MessageSetSend):
+                raise _wrong_type("each of sets", each, "a MessageSetSend")
         super().__init__(sum(each.size_bytes for each in self._sets), ErrorCode.NONE)
 
     def _send_content(self, channel: TransferableChannel, position: int) -> int:

@@ -1,4 +1,6 @@
 /* test_append_lane.c - what the short way of an append takes, and what it leaves to the layers [D11]. */
+#include <string.h>
+
 #include "base/bytes.h"
 #include "segment/append_lane.h"
 #include "segment_kit.h"
@@ -118,6 +120,70 @@ TEST(what_has_to_be_decided_is_not_taken)
     ++kit.lane.position;
     EXPECT_TRUE(sgs_log_segment_size(kit.log.segment) == kit.lane.position);
     EXPECT_TRUE(leads(&kit));
+    close_kit(&kit);
+}
+
+static bool appends(lane_kit *kit)
+{
+    sgs_batch_header row;
+    EXPECT_OK(sgs_batch_header_load(kit->batch, kit->size, 0, &row, &kit->log.err), &kit->log.err);
+    EXPECT_OK(sgs_append_lane_own(&kit->lane, kit->log.segment, &kit->validator, kit->batch, kit->size, &row, TIME,
+                                  &kit->answer, &kit->log.err),
+              &kit->log.err);
+    EXPECT_TRUE(row.base_offset == 0); /* the layers would begin with it */
+    return kit->answer.taken;
+}
+
+TEST(a_batch_that_was_built_here_is_stamped_as_the_validator_does)
+{
+    lane_kit by_header, by_validator;
+    open_kit(&by_header);
+    open_kit(&by_validator);
+    by_header.validator.options.records_are_trusted = true;
+    for (int i = 0; i < 3; ++i) {
+        build(&by_header, 0, 2, TIME + i);
+        build(&by_validator, 0, 2, TIME + i);
+        EXPECT_TRUE(appends(&by_header) && appends(&by_validator));
+        EXPECT_TRUE(by_header.size == by_validator.size &&
+                    memcmp(by_header.batch, by_validator.batch, by_header.size) == 0);
+        EXPECT_TRUE(sgs_load_be_i64(by_header.batch) == 2 * i && sgs_load_be32(by_header.batch + EPOCH_AT) == 3);
+        EXPECT_TRUE(memcmp(&by_header.answer, &by_validator.answer, sizeof by_header.answer) == 0);
+    }
+    EXPECT_TRUE(by_header.lane.next_offset == 6 && by_header.lane.position == by_validator.lane.position);
+    EXPECT_TRUE(segment_kit_read_offset(&by_header.log, 4) == 4);
+    close_kit(&by_header);
+    close_kit(&by_validator);
+}
+
+TEST(a_header_is_not_enough_where_a_rule_asks_for_more)
+{
+    lane_kit kit;
+    sgs_batch_header row;
+    open_kit(&kit);
+    build(&kit, 0, 2, TIME);
+    REQUIRE_OK(sgs_batch_header_load(kit.batch, kit.size, 0, &row, &kit.log.err), &kit.log.err);
+    sgs_validation_options *const options = &kit.validator.options;
+    const sgs_validation_options defaults = *options;
+
+    EXPECT_TRUE(!sgs_assign_offsets_by_header(&kit.validator, 5, kit.batch, &row)); /* of a stranger */
+    options->records_are_trusted = true;
+    options->keys_required = true;
+    EXPECT_TRUE(!sgs_assign_offsets_by_header(&kit.validator, 5, kit.batch, &row) && !appends(&kit));
+    *options = defaults;
+    options->records_are_trusted = true;
+    options->log_append_time = true;
+    EXPECT_TRUE(!sgs_assign_offsets_by_header(&kit.validator, 5, kit.batch, &row) && !appends(&kit));
+    options->log_append_time = false;
+    options->target_codec = SGS_CODEC_LZ4;
+    EXPECT_TRUE(!sgs_assign_offsets_by_header(&kit.validator, 5, kit.batch, &row));
+    options->target_codec = SGS_CODEC_OF_SOURCE;
+    options->timestamp_before_max_ms = 10; /* the smallest is in no header */
+    EXPECT_TRUE(!sgs_assign_offsets_by_header(&kit.validator, 5, kit.batch, &row));
+    options->timestamp_before_max_ms = INT64_MAX;
+    EXPECT_TRUE(!sgs_assign_offsets_by_header(&kit.validator, INT64_MAX - 1, kit.batch, &row));
+    EXPECT_TRUE(row.base_offset == 0 && sgs_load_be_i64(kit.batch) == 0);
+    EXPECT_TRUE(sgs_assign_offsets_by_header(&kit.validator, 5, kit.batch, &row));
+    EXPECT_TRUE(row.base_offset == 5 && row.last_offset == 6 && sgs_load_be_i64(kit.batch) == 5);
     close_kit(&kit);
 }
 

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import random
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from segstore.errors import ClosedError, SegstoreError
+from segstore import Record
+from segstore.errors import (
+    ClosedError,
+    FsyncFailedError,
+    LogReadOnlyError,
+    RecordTypeError,
+    SegstoreError,
+)
 from segstore.log.lane_appender import LaneAppender
 from tests.log_kit import TIME, Clock, at, batch
 
@@ -31,7 +39,21 @@ SETTINGS: list[dict[str, Any]] = [
 ]
 
 
-def some_batch(chooser: random.Random, log: UnifiedLog) -> tuple[str, bytes, Any]:
+def some_records(chooser: random.Random, records: list[Any]) -> Any:
+    """What `append` is given, in all forms that it takes, and some that it does not."""
+    forms: list[Any] = [
+        [record[1:] for record in records],
+        [Record(value=value, headers=[("h", key)]) for _, key, value in records],
+        [(key, bytearray(value)) for _, key, value in records],
+        iter(records),
+        records * 40,  # more than one batch, for some of the settings
+        *([], [*records, "text"], [(b"k",)], [(-5, b"k", b"v")], "abc"),
+        *([records] * 10),
+    ]
+    return chooser.choice(forms)
+
+
+def some_batch(chooser: random.Random, log: UnifiedLog) -> tuple[str, Any, Any]:
     """What one call appends: mostly plain, at times something about which has to be decided."""
     end, latest = log.log_end_offset, log.stats()["latest_leader_epoch"]
     records: list[object] = [
@@ -60,7 +82,7 @@ def some_batch(chooser: random.Random, log: UnifiedLog) -> tuple[str, bytes, Any
                 sent += batch(records, base_offset=following, epoch=number)
             return "append_as_follower", sent, max(0, latest)
         case 4:
-            return "append", records, None
+            return "append", some_records(chooser, records), None
         case _:
             return chooser.choice(("roll", "truncate_to", "flush")), b"", max(0, end - 3)
 
@@ -78,7 +100,8 @@ def run(log: UnifiedLog, seed: int) -> list[object]:
                 case "truncate_to":
                     log.truncate_to(argument)
                 case "append":
-                    seen.append(settled(log.append(data)))
+                    timestamp = chooser.choice((None, TIME, -1, "noon", 2**63))
+                    seen.append(settled(log.append(data, timestamp=timestamp)))
                 case _:
                     seen.append(settled(getattr(log, name)(data, argument)))
         except SegstoreError as error:
@@ -155,3 +178,79 @@ def test_a_log_that_was_closed_takes_nothing(new_log: Callable[..., UnifiedLog])
     ):
         with pytest.raises(ClosedError):
             append()
+
+
+def test_answers_and_log_ends_stay_as_they_are(new_log: Callable[..., UnifiedLog]):
+    """Their memory is used again only when nobody has them any more."""
+    log = new_log()
+    log.append([(None, b"first")])
+    kept = []
+    for number in range(1, 40):
+        info = log.append([(None, bytes(number))])
+        if number % 3:
+            kept.append((number, info, log._local_log.log_end))
+    for number, info, log_end in kept:
+        assert (info.base_offset, info.last_offset, info.records_count) == (number, number, 1)
+        assert (log_end.message_offset, log_end.segment_base_offset) == (number + 1, 0)
+    positions = [log_end.relative_position_in_segment for _, _, log_end in kept]
+    assert positions == sorted(set(positions))
+
+
+def test_a_list_that_is_refused_leaves_nothing(new_log: Callable[..., UnifiedLog]):
+    """Neither in the log nor in the memory that the next one is built in."""
+    log = new_log()
+    log.append([(None, b"first")])
+    for _ in range(2):
+        with pytest.raises(RecordTypeError, match="record 1"):
+            log.append([(None, b"lost"), (None, "text")])
+        assert log.append([(None, b"kept")]).records_count == 1
+    assert [record.value for record in log] == [b"first", b"kept", b"kept"]
+
+
+def test_a_list_that_others_wait_for(new_log: Callable[..., UnifiedLog]):
+    """Who finds the append lock taken builds his batch meanwhile, and appends it after [CON-2]."""
+    log = new_log()
+    log.append([(None, b"first")])
+    with ThreadPoolExecutor(1) as elsewhere:
+        with log._append_lock:
+            waiting = elsewhere.submit(log.append, [(None, b"second")])
+            with pytest.raises(TimeoutError):
+                waiting.result(0.1)
+        assert waiting.result(10).base_offset == 1
+    assert log.append([(None, b"third")]).base_offset == 2
+
+
+def test_a_failed_sync_closes_the_lane(new_log: Callable[..., UnifiedLog]):
+    """[DUR-38] Whoever noted it, whenever."""
+    log = new_log()
+    log.append([(None, b"first")])
+    log._flusher.poison(FsyncFailedError("the disk is gone"))
+    for append in (
+        lambda: log.append([(None, b"value")]),
+        lambda: log.append_as_leader(batch([(None, b"value")])),
+        lambda: log.append_as_follower(at(1), 0),
+    ):
+        with pytest.raises(LogReadOnlyError):
+            append()
+    assert log.log_end_offset == 1
+
+
+def test_a_log_that_was_quietly_closed_takes_nothing(new_log: Callable[..., UnifiedLog]):
+    """[DUR-70] The lane is shut with the log."""
+    log = new_log()
+    log.append([(None, b"value")])
+    log.close_quietly()
+    assert not log._lane.is_armed
+    with pytest.raises(ClosedError):
+        log.append([(None, b"value")])
+
+
+def test_memory_of_a_large_append_is_given_back(new_log: Callable[..., UnifiedLog]):
+    """Answers and records of the next one are its own."""
+    log = new_log(max_message_bytes=16_000_000, internal_segment_bytes=64_000_000)
+    log.append([(None, b"first")])
+    assert log.append([(None, bytes(9_000_000))]).base_offset == 1
+    info = log.append([(None, b"x"), (None, b"y")])
+    assert (info.base_offset, info.last_offset, info.records_count) == (2, 3, 2)
+    assert [record.value for record in log.read(2)] == [b"x", b"y"]
+    assert log.verify().ok

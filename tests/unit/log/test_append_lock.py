@@ -1,0 +1,76 @@
+"""The lock under which a log is changed [CON-1]."""
+
+from __future__ import annotations
+
+import signal
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from segstore._core import AppendLock
+
+
+def test_the_append_lock_lets_one_in():
+    """[CON-1]"""
+    lock = AppendLock()
+    inside = most = 0
+
+    def enter(_: int) -> None:
+        nonlocal inside, most
+        for _ in range(300):
+            with lock:
+                inside += 1
+                most = max(most, inside)
+                time.sleep(0)
+                inside -= 1
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(enter, range(4)))
+    assert (inside, most, lock.locked()) == (0, 1, False)
+
+
+def test_the_append_lock_is_let_go_when_something_is_raised():
+    """And who does not hold it lets nothing go."""
+    lock = AppendLock()
+    with pytest.raises(ZeroDivisionError), lock:
+        1 / (not lock.locked())
+    assert not lock.locked()
+    with pytest.raises(RuntimeError, match="not held"):
+        lock.__exit__(None, None, None)
+
+
+def test_who_waits_for_the_append_lock_can_be_interrupted():
+    """[DUR-70] And has not got it then."""
+    lock = AppendLock()
+    raised = threading.Event()
+
+    def raise_it(*_: object) -> None:
+        raised.set()
+        raise InterruptedError
+
+    before = signal.signal(signal.SIGALRM, raise_it)
+    holder = threading.Event()
+    is_held = threading.Event()
+
+    def hold() -> None:
+        with lock:
+            is_held.set()
+            holder.wait(10)
+
+    with ThreadPoolExecutor(1) as elsewhere:
+        holding = elsewhere.submit(hold)
+        assert is_held.wait(10)
+        try:
+            signal.setitimer(signal.ITIMER_REAL, 0.05)
+            with pytest.raises(InterruptedError), lock:
+                pytest.fail("it is held by another thread")
+            assert lock.locked()
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+            holder.set()
+        holding.result(10)
+    assert raised.is_set()
+    assert not lock.locked()
