@@ -26,7 +26,8 @@ __all__ = [
     "LogLockedError", "LogNotFoundError", "LogPermissionError", "LogReadOnlyError",
     "LogSegmentOffsetOverflowError", "LogTruncatedError", "NotALogError", "OffsetOutOfRangeError",
     "OffsetsOutOfOrderError", "OutOfOrderSequenceError", "ReadIOError", "ReceiveError",
-    "RecordBatchTooLargeError", "RecordTooLargeError", "RecordTypeError", "ResourceError",
+    "RecordBatchTooLargeError", "RecordLimitExceededError", "RecordTooLargeError",
+    "RecordTypeError", "ResourceError",
     "SegstoreError", "SendError", "TransactionCoordinatorFencedError",
     "UnexpectedAppendOffsetError", "UnknownServerError", "UnknownTopicOrPartitionError",
     "UnsupportedFormatError", "WriteError",
@@ -173,6 +174,18 @@ class UnsupportedFormatError(SegstoreError, ValueError):
 
 class LimitExceededError(SegstoreError, ValueError):
     """A configured limit was exceeded before memory was taken for it [DUR-92]."""
+
+
+class RecordLimitExceededError(LimitExceededError, InvalidRecordError):
+    """What was to be appended is larger than allowed once it is decompressed [APP-36, DUR-92].
+
+    (Kafka ``InvalidRecordException``.)
+    """
+
+    def like(self, error: LimitExceededError) -> Self:
+        """Take over what *error* found, and where; returns itself, to be raised."""
+        self.__dict__.update(error.__dict__)
+        return self
 
 
 class CodecError(SegstoreError, ValueError):

@@ -16,7 +16,7 @@ from segstore.errors import (
     LogTruncatedError,
     SegstoreError,
 )
-from segstore.log.partition_directory import LOG_FILE_SUFFIX
+from segstore.log.partition_directory import LOG_FILE_SUFFIX, file_name
 from segstore.log.segment import Segment
 from segstore.log.segments import Segments
 from segstore.types import LogOffsetMetadata
@@ -85,11 +85,21 @@ class LogFollower:
             As `refresh`.
         """
         try:
-            self.refresh()
+            if self._was_cut():
+                self.refresh()
         except LogTruncatedError:
             raise
         except SegstoreError:  # the reader has an error already
             _log.debug("%s: looking again failed", self._places.directory.path, exc_info=True)
+
+    def _was_cut(self) -> bool:
+        """Whether the end that was seen is gone; a cut takes the newest bytes, damage any."""
+        seen = self._local_log.log_end
+        name = file_name(seen.segment_base_offset, LOG_FILE_SUFFIX)
+        try:
+            return self._places.directory.info(name).size < seen.relative_position_in_segment
+        except LogNotFoundError:
+            return True
 
     def _refresh(self) -> None:
         local_log = self._local_log

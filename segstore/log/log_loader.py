@@ -138,7 +138,10 @@ class LogLoader:
         written, latest = epochs.written_entry, epochs.latest_entry
         state = LogState(
             min(log_end_offset, log_end_offset if known is None else known.contiguous_from),
-            min(log_end_offset, log_end_offset if known is None else known.epochs_ordered_from),
+            # without an epoch the next one may be older than those of records below the log start
+            log_end_offset
+            if known is None or latest is None
+            else min(log_end_offset, known.epochs_ordered_from),
             latest,
             () if written == latest else (written,),
         )

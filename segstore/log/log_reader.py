@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 from segstore._core import process_id
 from segstore.errors import (
     ClosedError,
+    CorruptIndexError,
     ForkedHandleError,
     SegstoreError,
+    UnsupportedFormatError,
 )
 from segstore.log.arguments import flag, integer, isolation_of, natural, seconds
 from segstore.log.committed_view import current_view
@@ -20,6 +22,7 @@ from segstore.log.lane_reader import LaneReader
 from segstore.log.local_log import out_of_range
 from segstore.log.log_scan import LogScan, check_range
 from segstore.log.partition_directory import LOG_FILE_SUFFIX, file_name
+from segstore.log.profile import Profile
 from segstore.log.visible_range import VisibleRange
 from segstore.records.fetch_data_info import FetchDataInfo
 from segstore.types import Isolation, LogOffsetMetadata
@@ -27,7 +30,7 @@ from segstore.types import Isolation, LogOffsetMetadata
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from segstore._core import AppendLock, Record
+    from segstore._core import AbortedTransactions, AppendLock, Record
     from segstore.config import LogConfig
     from segstore.log.committed_view import CommittedView
     from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
@@ -49,6 +52,7 @@ class LogReader(LaneReader):
     _append_lock: AppendLock
     _process_id: int
     _is_closed: bool
+    profile: Profile
     _committed: CommittedView | None = None
     _follower: LogFollower | None = None
 
@@ -133,7 +137,16 @@ class LogReader(LaneReader):
         if not is_known or bound.message_offset_only:
             with self._append_lock:
                 bound = self._offsets.fetch_last_stable_offset_metadata()
-        return VisibleRange(bound, self._local_log.aborted_between)
+        return VisibleRange(bound, self._aborted_between)
+
+    def _aborted_between(self, offset: int, upper_bound_offset: int) -> AbortedTransactions:
+        """Return what the indexes tell, or the batches where an index is damaged [DUR-8]."""
+        try:
+            return self._local_log.aborted_between(offset, upper_bound_offset)
+        except (CorruptIndexError, UnsupportedFormatError):
+            if self.profile is Profile.KAFKA:
+                raise
+            return self._committed_view().aborted_from(offset, upper_bound_offset)
 
     def _committed_view(self) -> CommittedView:
         view = self._committed = current_view(

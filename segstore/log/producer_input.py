@@ -17,7 +17,9 @@ from segstore.errors import (
     CorruptRecordError,
     IllegalArgumentError,
     InvalidEpochError,
+    LimitExceededError,
     OffsetsOutOfOrderError,
+    RecordLimitExceededError,
     RecordTooLargeError,
     RecordTypeError,
     UnexpectedAppendOffsetError,
@@ -124,7 +126,12 @@ class ProducerInput:
         if validator is None:
             validator = self._validator_of(origin=origin, one_request=is_request)
             self._validators[origin, is_request] = validator
-        result = validator.validate_and_assign_offsets(data, headers, 0, now_ms, 0, self.metrics)
+        try:
+            result = validator.validate_and_assign_offsets(
+                data, headers, 0, now_ms, 0, self.metrics
+            )
+        except LimitExceededError as error:  # Kafka's InvalidRecordException [APP-36]
+            raise RecordLimitExceededError(*error.args).like(error) from None
         if result.rebuilt is None:
             return checked
         self.check_sizes(result.rebuilt.headers)

@@ -73,6 +73,7 @@ _CODES: Final[dict[type, ErrorCode]] = {
     errors.LogTruncatedError: ErrorCode.OFFSET_OUT_OF_RANGE,
     errors.LogNotFoundError: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     errors.LimitExceededError: ErrorCode.MESSAGE_TOO_LARGE,
+    errors.RecordLimitExceededError: ErrorCode.INVALID_RECORD,
     errors.ClosedError: ErrorCode.KAFKA_STORAGE_ERROR,
     OSError: ErrorCode.KAFKA_STORAGE_ERROR,
 }

@@ -14,6 +14,7 @@ from segstore.errors import (
     LogReadOnlyError,
     SegstoreError,
 )
+from segstore.records.error_mapping import ErrorCode, code_for
 from segstore.types import Codec, LogAppendInfo
 from tests.conformance.unified_log_kit import Producer, follow, write_plain
 from tests.log_kit import TIME, at, bases, batch, offsets
@@ -74,8 +75,10 @@ def test_a_record_that_is_too_large_when_decompressed(new_log, codec):
     large, small = bytes(10_000), bytes(900)
     log = new_log(max_record_bytes=1000)
     log.append_as_leader(batch([(None, small)], codec=codec), 0)
-    with pytest.raises((InvalidRecordError, LimitExceededError)):
+    with pytest.raises(InvalidRecordError, match="larger than a record may be") as caught:
         log.append_as_leader(batch([(None, large)], codec=codec), 0)
+    assert isinstance(caught.value, LimitExceededError)
+    assert code_for(caught.value) is ErrorCode.INVALID_RECORD
     assert log.log_end_offset == 1
     log.append_as_leader(batch([(None, large)]), 0)
     log.append_as_follower(batch([(None, large)], codec=codec, base_offset=2, epoch=0), 0)

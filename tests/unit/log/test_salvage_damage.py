@@ -92,6 +92,17 @@ def batches_in(directory: LogDirectory) -> dict[int, bytes]:
     return found
 
 
+def those_in(content: bytes, written: dict[int, bytes]) -> set[int]:
+    """Return which batches are there whole; no byte belongs to two of them."""
+    found, end = set(), 0
+    for offset, batch in written.items():
+        position = content.find(batch, end)
+        if position >= 0:
+            found.add(offset)
+            end = position + len(batch)
+    return found
+
+
 def is_same(kept: bytes, original: bytes | None) -> bool:
     """Whether a batch is the one that was written; a leader epoch that grew cannot be told."""
     if original is None:
@@ -106,6 +117,8 @@ def is_same(kept: bytes, original: bytes | None) -> bool:
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 )
 @given(DAMAGES)
+@example([Damage("take out", 1, 0.5, b"x")])
+@example([Damage("flip", 2, 0.89, b"x"), Damage("flip", 3, 0.0, b"x")])
 @example([Damage("flip", 0, 0.0, b"\x05")])
 @example([Damage("cut", 1, 0.5, b"x"), Damage("zero", 2, 0.0, b"z" * 200)])
 def test_all_that_is_whole_comes_back(
@@ -120,12 +133,8 @@ def test_all_that_is_whole_comes_back(
         damage(content, one)
         file.write_bytes(content)
     written = batches_in(whole)
-    contents = {base: source.file(base).read_bytes() for base in source.bases}
-    untouched = {
-        offset
-        for offset, batch in written.items()
-        if any(batch in content for content in contents.values())
-    }
+    contents = [source.file(base).read_bytes() for base in source.bases]
+    untouched = set().union(*(those_in(content, written) for content in contents))
     before = source.snapshot()
 
     try:
@@ -138,7 +147,7 @@ def test_all_that_is_whole_comes_back(
     kept = batches_in(LogDirectory(folder / "new-0"))
     assert untouched <= kept.keys()
     assert all(is_same(batch, written.get(offset)) for offset, batch in kept.items())
-    lost_bytes = sum(map(len, contents.values())) - sum(map(len, kept.values()))
+    lost_bytes = sum(map(len, contents)) - sum(map(len, kept.values()))
     assert report.lost_bytes <= lost_bytes  # less by zeros at the end of a file
     missing = {one for one in written if one < report.log_end_offset} - set(kept)
     told = [(lost.first_offset, lost.next_offset) for lost in report.lost]
