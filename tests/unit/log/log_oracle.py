@@ -202,7 +202,8 @@ class OracleLog:
 
     def truncate_to(self, offset: int, first_segment: int) -> bool:
         """Take whole batches, from the one that holds *offset* on [TRU-2, TRU-5]."""
-        if offset >= self.log_end:
+        if offset >= self.log_end:  # an epoch that begins at the end goes all the same [TRU-1]
+            self.epochs = [one for one in self.epochs if one[1] < self.log_end]
             return False
         if offset < first_segment:
             self.truncate_fully_and_start_at(offset)
@@ -241,13 +242,17 @@ class OracleLog:
         self.rebuild_producers()
 
     def rebuild_producers(self) -> None:
-        """Read the producers from the batches; what lies below the log start may be forgotten."""
+        """Read the producers from the batches; what lies below the log start may be forgotten.
+
+        So may all but the newest batch of each: a snapshot has no more.
+        """
         forgotten = {id_ for id_, producer in self.producers.items() if not producer.is_certain}
         self.producers = {}
         for batch in self.batches:
             if batch.producer_id >= 0:
                 self.producers.setdefault(batch.producer_id, OracleProducer()).take(batch)
         for id_, producer in self.producers.items():
+            del producer.batches[:-1]
             producer.is_certain = id_ not in forgotten and producer.first_trace >= self.log_start
 
     # ---- retention -------------------------------------------------------------------------------
