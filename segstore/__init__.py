@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from segstore.config import LogConfig
     from segstore.errors import *  # noqa: F403
     from segstore.log.file_records import FileRecords
+    from segstore.log.loader.recovery_report import RecoveryReport
+    from segstore.log.loader.salvage_report import LostRange, SalvageReport
     from segstore.log.log_salvage import salvage
     from segstore.log.open_log import open
-    from segstore.log.producer_state_manager_config import ProducerStateManagerConfig
-    from segstore.log.recovery_report import RecoveryReport
-    from segstore.log.salvage_report import LostRange, SalvageReport
+    from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
+    from segstore.log.producers.verification_state_entry import VerificationGuard
     from segstore.log.unified_log import UnifiedLog
-    from segstore.log.verification_state_entry import VerificationGuard
     from segstore.manager.log_manager import LogManager, open_dir
     from segstore.records.error_mapping import ErrorCode
     from segstore.records.fetch_data_info import FetchDataInfo
@@ -57,7 +57,7 @@ _HOMES = {
     "LogConfig": "segstore.config",
     "LogManager": "segstore.manager.log_manager",
     "LogOffsetMetadata": "segstore.types",
-    "LostRange": "segstore.log.salvage_report",
+    "LostRange": "segstore.log.loader.salvage_report",
     "MemoryRecords": "segstore.records.memory_records",
     "MessageSet": "segstore.records.message_set_receive",
     "MessageSetReader": "segstore.records.message_set_reader",
@@ -65,15 +65,15 @@ _HOMES = {
     "MessageSetSend": "segstore.records.message_set_send",
     "MultiMessageSetReceive": "segstore.records.message_set_receive",
     "MultiMessageSetSend": "segstore.records.message_set_send",
-    "ProducerStateManagerConfig": "segstore.log.producer_state_manager_config",
+    "ProducerStateManagerConfig": "segstore.log.producers.producer_state_manager_config",
     "Record": "segstore._core",
-    "RecoveryReport": "segstore.log.recovery_report",
-    "SalvageReport": "segstore.log.salvage_report",
+    "RecoveryReport": "segstore.log.loader.recovery_report",
+    "SalvageReport": "segstore.log.loader.salvage_report",
     "SpecialTimestamp": "segstore.types",
     "TimestampType": "segstore.types",
     "TopicPartition": "segstore.types",
     "UnifiedLog": "segstore.log.unified_log",
-    "VerificationGuard": "segstore.log.verification_state_entry",
+    "VerificationGuard": "segstore.log.producers.verification_state_entry",
     "open": "segstore.log.open_log",
     "open_dir": "segstore.manager.log_manager",
     "partition_for_key": "segstore.records.partitioner",

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from segstore.errors import CorruptSnapshotError
-from segstore.log.producer_snapshot import parse_snapshot
+from segstore.log.producers.producer_snapshot import parse_snapshot
 from tests.vectors.producer_description import describe_producers
 
 if TYPE_CHECKING:

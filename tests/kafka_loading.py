@@ -6,18 +6,18 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from segstore._core import Directory, SegmentContext
 from segstore.errors import UnsupportedFormatError
-from segstore.log.kafka_log_loader import KafkaLogLoader
-from segstore.log.log_places import FoundState, LogPlaces
-from segstore.log.producer_state_manager import ProducerStateManager
-from segstore.log.producer_state_manager_config import ProducerStateManagerConfig
-from segstore.log.recovery_report import RecoveryReport
+from segstore.log.directory.log_places import FoundState, LogPlaces
+from segstore.log.loader.kafka_log_loader import KafkaLogLoader
+from segstore.log.loader.recovery_report import RecoveryReport
+from segstore.log.producers.producer_state_manager import ProducerStateManager
+from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
 from segstore.records.compression import codec_table
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from segstore.log.loaded_log import LoadedLog
+    from segstore.log.loader.loaded_log import LoadedLog
 
 NOW_MS = 1_700_000_000_000
 

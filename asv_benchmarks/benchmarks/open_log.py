@@ -9,7 +9,7 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import segstore
-from segstore.log.checkpoints import CLEAN_SHUTDOWN_MARKER, RECOVERY_POINT_CHECKPOINT
+from segstore.log.directory.checkpoints import CLEAN_SHUTDOWN_MARKER, RECOVERY_POINT_CHECKPOINT
 
 from .common import PROFILE, Comparison, Cost, ScratchDirectory, cost_of
 from .datasets import batches, replicated

@@ -9,7 +9,7 @@ import os
 
 from segstore import _core
 from segstore.config import LogConfig
-from segstore.log.segment import Segment
+from segstore.log.local.segment import Segment
 from segstore.records.compression import codec_table
 
 from .common import ScratchDirectory, speed_ratio

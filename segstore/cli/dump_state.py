@@ -14,7 +14,7 @@ from segstore.errors import CorruptSnapshotError, UnsupportedFormatError
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from segstore.log.producer_state_entry import ProducerStateEntry
+    from segstore.log.producers.producer_state_entry import ProducerStateEntry
 
 TRANSACTION_ENTRY = struct.Struct(">hqqqq")
 TRANSACTIONS_READ = 4096
@@ -22,7 +22,7 @@ TRANSACTIONS_READ = 4096
 
 def dump_producer_snapshot(path: str) -> None:
     """Print the producers of the snapshot at *path*; a corrupt one is named on stderr."""
-    from segstore.log.producer_snapshot import MAX_SNAPSHOT_BYTES
+    from segstore.log.producers.producer_snapshot import MAX_SNAPSHOT_BYTES
 
     with os.fdopen(open_for_reading(path), "rb") as file:
         data = file.read(MAX_SNAPSHOT_BYTES + 1)
@@ -42,7 +42,7 @@ def producer_lines(data: bytes) -> list[str]:
     CorruptSnapshotError
         Version, size or CRC are wrong [format.md 14].
     """
-    from segstore.log.producer_snapshot import parse_snapshot
+    from segstore.log.producers.producer_snapshot import parse_snapshot
 
     return [_producer_line(entry) for entry in parse_snapshot(data, exact_size=False)]
 

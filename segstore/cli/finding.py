@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from segstore.log.open_forecast import OpenForecast
-from segstore.log.recovery_report import RecoveryReport
+from segstore.log.loader.open_forecast import OpenForecast
+from segstore.log.loader.recovery_report import RecoveryReport
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,8 +15,8 @@ from segstore.cli.index_check import check_indexes
 from segstore.cli.records_check import check_records
 from segstore.cli.state_check import OPEN_REBUILDS, check_state_files, read_state
 from segstore.errors import CorruptLogError, SegstoreError
-from segstore.log.open_forecast import OpenForecast, forecast_open
-from segstore.log.partition_directory import file_name, segment_files
+from segstore.log.directory.partition_directory import file_name, segment_files
+from segstore.log.loader.open_forecast import OpenForecast, forecast_open
 
 if TYPE_CHECKING:
     from collections.abc import Callable

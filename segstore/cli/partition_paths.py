@@ -80,7 +80,10 @@ def all_partitions(path: str) -> list[str]:
 
 def partitions_of(path: str) -> list[tuple[str, int, str]]:
     """Return (topic, partition, directory name) of each partition in a log directory."""
-    from segstore.log.partition_directory import is_partition_directory_name, parse_directory_name
+    from segstore.log.directory.partition_directory import (
+        is_partition_directory_name,
+        parse_directory_name,
+    )
 
     try:
         with os.scandir(path) as entries:
@@ -117,8 +120,12 @@ def is_partition(path: str) -> bool:
 
 def holds_log(path: str) -> bool:
     """Whether the directory is a log's, or was one: many a directory's name ends in a number."""
-    from segstore.log.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE, PARTITION_METADATA
-    from segstore.log.partition_directory import segment_files
+    from segstore.log.directory.checkpoints import (
+        LEADER_EPOCH_CHECKPOINT,
+        LOG_STATE,
+        PARTITION_METADATA,
+    )
+    from segstore.log.directory.partition_directory import segment_files
 
     names = {name.name for name in Path(path).iterdir()}
     return not names.isdisjoint({LEADER_EPOCH_CHECKPOINT, LOG_STATE, PARTITION_METADATA}) or any(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import argparse
 
     from segstore.cli.finding import PartitionCheck
-    from segstore.log.recovery_report import RecoveryReport
+    from segstore.log.loader.recovery_report import RecoveryReport
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +53,7 @@ def _recover(path: str, progress: Progress, *, as_json: bool) -> int:
     """Open for writing, close, check everything: what is still wrong cannot be repaired."""
     import segstore
     from segstore.cli.partition_check import INDEX_FILES, check_partition
-    from segstore.log.open_forecast import forecast_open
+    from segstore.log.loader.open_forecast import forecast_open
 
     if not is_partition(path):
         foreseen = forecast_open(path)
@@ -90,8 +90,8 @@ def _build_anew(path: str, names: list[str]) -> None:
     """Build damaged index files anew that an open does not look into: a missing one it does."""
     import segstore
     import segstore._core as _core
-    from segstore.log.partition_lock import PartitionLock
-    from segstore.log.partition_path import absolute_path, open_parent_directory
+    from segstore.log.directory.partition_lock import PartitionLock
+    from segstore.log.directory.partition_path import absolute_path, open_parent_directory
 
     full_path = absolute_path(path)
     directory = _core.Directory(full_path)

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from segstore.cli.dump_state import TRANSACTION_ENTRY, producer_lines
 from segstore.cli.finding import Finding, PartitionCheck
 from segstore.errors import CorruptCheckpointError, CorruptSnapshotError, SegstoreError
-from segstore.log import checkpoints
-from segstore.log.partition_directory import parse_directory_name, segment_files
+from segstore.log.directory import checkpoints
+from segstore.log.directory.partition_directory import parse_directory_name, segment_files
 
 if TYPE_CHECKING:
     from segstore._core import Directory

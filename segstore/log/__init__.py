@@ -1,1 +1,4 @@
-"""Floor 4: one partition's log, from the directory's names to ``UnifiedLog``."""
+"""Floor 4: one partition's log. Rooms: directory, local, producers, loader, salvage.
+
+Above them, in this folder, stands ``UnifiedLog`` with what reads, writes and opens it.
+"""

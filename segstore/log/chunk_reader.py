@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from segstore._core import BatchHeaders, FetchedBytes
-    from segstore.log.local_log import LocalLog
+    from segstore.log.local.local_log import LocalLog
+    from segstore.log.local.segment import Segment
+    from segstore.log.local.transaction_walk import Damage
     from segstore.log.log_follower import LogFollower
-    from segstore.log.segment import Segment
-    from segstore.log.transaction_walk import Damage
     from segstore.types import LogOffsetMetadata
 
 CHUNK_BYTES: Final = 1024 * 1024

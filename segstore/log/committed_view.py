@@ -21,19 +21,19 @@ from segstore.errors import (
     SegstoreError,
     UnsupportedFormatError,
 )
-from segstore.log.partition_directory import file_name
-from segstore.log.producer_snapshot import open_transactions
-from segstore.log.snapshot_files import snapshot_offsets
-from segstore.log.transaction_walk import TransactionWalk, Walked
+from segstore.log.directory.partition_directory import file_name
+from segstore.log.local.transaction_walk import TransactionWalk, Walked
+from segstore.log.producers.producer_snapshot import open_transactions
+from segstore.log.producers.snapshot_files import snapshot_offsets
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segstore._core import CodecTable, Directory
-    from segstore.log.local_log import LocalLog
-    from segstore.log.segments import Segments
-    from segstore.log.transaction_walk import Damage
+    from segstore.log.local.local_log import LocalLog
+    from segstore.log.local.segments import Segments
+    from segstore.log.local.transaction_walk import Damage
 
 
 class LogMoment(NamedTuple):

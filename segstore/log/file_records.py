@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from segstore._core import SlicedRecords
 from segstore.errors import IllegalArgumentError
-from segstore.log.arguments import natural
+from segstore.log.directory.arguments import natural
 from segstore.records.transferable_channel import TransferableRecords
 
 if TYPE_CHECKING:

@@ -22,17 +22,17 @@ from segstore.errors import (
     SegstoreError,
     WriteError,
 )
-from segstore.log.checkpoints import RECOVERY_POINT_CHECKPOINT, write_offset
+from segstore.log.directory.checkpoints import RECOVERY_POINT_CHECKPOINT, write_offset
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from segstore._core import AppendLock
-    from segstore.log.background import Scheduler
-    from segstore.log.durability import Durability
-    from segstore.log.local_log import LocalLog
-    from segstore.log.segment import Segment
+    from segstore.log.directory.background import Scheduler
+    from segstore.log.directory.durability import Durability
+    from segstore.log.local.local_log import LocalLog
+    from segstore.log.local.segment import Segment
     from segstore.types import TopicPartition
 
 _NS: Final = 1_000_000_000

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 from segstore._core import DataFile
 from segstore.errors import FsyncFailedError, LogNotFoundError
+from segstore.log.directory.partition_directory import file_name
 from segstore.log.flusher import Flusher
-from segstore.log.partition_directory import file_name
-from segstore.log.snapshot_file import SNAPSHOT_FILE_SUFFIX
+from segstore.log.producers.snapshot_file import SNAPSHOT_FILE_SUFFIX
 
 if TYPE_CHECKING:
-    from segstore.log.segment import Segment
+    from segstore.log.local.segment import Segment
     from segstore.types import LogOffsetMetadata
 
 

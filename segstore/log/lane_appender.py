@@ -10,13 +10,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segstore._core import AppendLane
+from segstore.log.directory.profile import Profile
 from segstore.log.log_writer import LogWriter
-from segstore.log.profile import Profile
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
     from segstore._core import BatchOptions
-    from segstore.log.producer_input import ProducerInput
+    from segstore.log.producers.producer_input import ProducerInput
 
 
 class LaneAppender(LogWriter):

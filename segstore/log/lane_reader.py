@@ -14,9 +14,9 @@ from segstore.records.fetch_data_info import FetchDataInfo
 
 if TYPE_CHECKING:
     from segstore._core import CodecTable
-    from segstore.log.local_log import LocalLog
+    from segstore.log.local.local_log import LocalLog
+    from segstore.log.local.segments import Segments
     from segstore.log.log_offsets import LogOffsets
-    from segstore.log.segments import Segments
     from segstore.types import FileTimestampAndOffset, TopicPartition
 
     Lane = ReadLane[FetchDataInfo, FileRecords]

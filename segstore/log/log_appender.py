@@ -12,20 +12,20 @@ from segstore.errors import (
     InvalidOffsetError,
     InvalidRecordError,
 )
-from segstore.log import arguments
-from segstore.log.arguments import append_origin, instance
+from segstore.log.directory import arguments
+from segstore.log.directory.arguments import append_origin, instance
+from segstore.log.directory.profile import Profile
 from segstore.log.lane_appender import LaneAppender
 from segstore.log.log_writer import base_of_new_segment
-from segstore.log.producer_analysis import AppendRequest
-from segstore.log.producer_append_info import UNKNOWN_TRANSACTION_VERSION
-from segstore.log.producer_input import (
+from segstore.log.producers.producer_analysis import AppendRequest
+from segstore.log.producers.producer_append_info import UNKNOWN_TRANSACTION_VERSION
+from segstore.log.producers.producer_input import (
     check_epochs_ascend,
     check_follows_log_end,
     check_offsets_ascend,
     end_of_last_gap,
 )
-from segstore.log.profile import Profile
-from segstore.log.verification_state_entry import VerificationGuard
+from segstore.log.producers.verification_state_entry import VerificationGuard
 from segstore.records.record_builder import build_batches
 from segstore.types import CURRENT_MAGIC, AppendOrigin, LogAppendInfo
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
         LogValidator,
     )
     from segstore.config import LogConfig
-    from segstore.log.producer_state_entry import BatchMetadata
+    from segstore.log.producers.producer_state_entry import BatchMetadata
     from segstore.records.memory_records import MemoryRecords
 
 

@@ -16,18 +16,18 @@ from segstore.errors import (
     LogTruncatedError,
     SegstoreError,
 )
-from segstore.log.partition_directory import LOG_FILE_SUFFIX, file_name
-from segstore.log.segment import Segment
-from segstore.log.segments import Segments
+from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, file_name
+from segstore.log.local.segment import Segment
+from segstore.log.local.segments import Segments
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segstore._core import SegmentContext
-    from segstore.log.loaded_log import LoadedLog
-    from segstore.log.local_log import LocalLog
-    from segstore.log.log_places import LogPlaces
+    from segstore.log.directory.log_places import LogPlaces
+    from segstore.log.loader.loaded_log import LoadedLog
+    from segstore.log.local.local_log import LocalLog
 
 _log = logging.getLogger(__name__)
 

@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from segstore.errors import IllegalArgumentError, IllegalStateError
-from segstore.log.profile import Profile
+from segstore.log.directory.profile import Profile
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segstore.log.local_log import LocalLog
-    from segstore.log.producer_state_manager import ProducerStateManager
+    from segstore.log.local.local_log import LocalLog
+    from segstore.log.producers.producer_state_manager import ProducerStateManager
 
 
 class LogOffsetSnapshot(NamedTuple):

@@ -8,32 +8,32 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import segstore._core as _core
 from segstore.config import MAX_INT, LogConfig
 from segstore.errors import CorruptCheckpointError, IllegalArgumentError
-from segstore.log.arguments import callback, flag, instance, path_text
-from segstore.log.checkpoints import read_topic_id
-from segstore.log.durability import Durability
-from segstore.log.holdings import Holdings
-from segstore.log.kafka_log_loader import KafkaLogLoader
-from segstore.log.log_loader import LogLoader
-from segstore.log.log_places import LogPlaces
-from segstore.log.partition_lock import PartitionLock
-from segstore.log.partition_metadata_file import (
+from segstore.log.directory.arguments import callback, flag, instance, path_text
+from segstore.log.directory.checkpoints import read_topic_id
+from segstore.log.directory.durability import Durability
+from segstore.log.directory.holdings import Holdings
+from segstore.log.directory.log_places import LogPlaces
+from segstore.log.directory.partition_lock import PartitionLock
+from segstore.log.directory.partition_metadata_file import (
     PartitionMetadataFile,
     check_topic_id,
     inconsistent_topic_id,
 )
-from segstore.log.partition_path import (
+from segstore.log.directory.partition_path import (
     absolute_path,
     check_file_system,
     open_parent_directory,
     open_partition_directory,
 )
-from segstore.log.producer_recovery import recover_producers
-from segstore.log.producer_state_manager import ProducerStateManager
-from segstore.log.producer_state_manager_config import ProducerStateManagerConfig
-from segstore.log.profile import Profile
-from segstore.log.read_only_loader import ReadOnlyLoader
-from segstore.log.recovery_report import RecoveryReport
-from segstore.log.segment_contexts import segment_context
+from segstore.log.directory.profile import Profile
+from segstore.log.loader.kafka_log_loader import KafkaLogLoader
+from segstore.log.loader.log_loader import LogLoader
+from segstore.log.loader.producer_recovery import recover_producers
+from segstore.log.loader.read_only_loader import ReadOnlyLoader
+from segstore.log.loader.recovery_report import RecoveryReport
+from segstore.log.local.segment_contexts import segment_context
+from segstore.log.producers.producer_state_manager import ProducerStateManager
+from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
 from segstore.log.surroundings import ALONE, Surroundings
 from segstore.log.unified_log import UnifiedLog
 from segstore.records.compression import codec_table, require_codec

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segstore.log import active_producers, transaction_verification
-from segstore.log.arguments import flag, integer, natural
+from segstore.log.directory.arguments import flag, integer, natural
 from segstore.log.log_truncator import LogTruncator
+from segstore.log.producers import active_producers, transaction_verification
 
 if TYPE_CHECKING:
-    from segstore.log.active_producers import ActiveProducer, LastRecord
-    from segstore.log.transaction_index import AbortedTransaction
-    from segstore.log.verification_state_entry import VerificationGuard
+    from segstore.log.local.transaction_index import AbortedTransaction
+    from segstore.log.producers.active_producers import ActiveProducer, LastRecord
+    from segstore.log.producers.verification_state_entry import VerificationGuard
 
 
 class LogProducers(LogTruncator):

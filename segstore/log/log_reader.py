@@ -16,13 +16,13 @@ from segstore.errors import (
     SegstoreError,
     UnsupportedFormatError,
 )
-from segstore.log.arguments import flag, integer, isolation_of, natural, seconds
 from segstore.log.committed_view import current_view
+from segstore.log.directory.arguments import flag, integer, isolation_of, natural, seconds
+from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, file_name
+from segstore.log.directory.profile import Profile
 from segstore.log.lane_reader import LaneReader
-from segstore.log.local_log import out_of_range
+from segstore.log.local.local_log import out_of_range
 from segstore.log.log_scan import LogScan, check_range
-from segstore.log.partition_directory import LOG_FILE_SUFFIX, file_name
-from segstore.log.profile import Profile
 from segstore.log.visible_range import VisibleRange
 from segstore.records.fetch_data_info import FetchDataInfo
 from segstore.types import Isolation, LogOffsetMetadata
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
     from segstore._core import AbortedTransactions, AppendLock, Record
     from segstore.config import LogConfig
     from segstore.log.committed_view import CommittedView
-    from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
+    from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
+    from segstore.log.local.segment import Segment
     from segstore.log.log_follower import LogFollower
-    from segstore.log.segment import Segment
 
 _LOG_END: Final = Isolation.LOG_END
 

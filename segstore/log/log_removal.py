@@ -7,20 +7,20 @@ from typing import TYPE_CHECKING
 
 from segstore._core import Directory
 from segstore.errors import IllegalArgumentError, IllegalStateError
-from segstore.log.arguments import flag, instance
-from segstore.log.checkpoints import LOCK
-from segstore.log.holdings import Holdings
-from segstore.log.log_producers import LogProducers
-from segstore.log.partition_directory import (
+from segstore.log.directory.arguments import flag, instance
+from segstore.log.directory.checkpoints import LOCK
+from segstore.log.directory.holdings import Holdings
+from segstore.log.directory.partition_directory import (
     delete_directory_name,
     has_unique_id,
     parse_directory_name,
 )
-from segstore.log.partition_lock import PartitionLock
-from segstore.log.partition_path import open_parent_directory
+from segstore.log.directory.partition_lock import PartitionLock
+from segstore.log.directory.partition_path import open_parent_directory
+from segstore.log.log_producers import LogProducers
 
 if TYPE_CHECKING:
-    from segstore.log.background import Scheduler
+    from segstore.log.directory.background import Scheduler
     from segstore.types import TopicPartition
 
 

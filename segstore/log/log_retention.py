@@ -9,13 +9,13 @@ from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Final
 
 from segstore.errors import FsyncFailedError
+from segstore.log.directory.profile import Profile
 from segstore.log.log_watermarks import LogWatermarks
-from segstore.log.profile import Profile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from segstore.log.segment import Segment
+    from segstore.log.local.segment import Segment
 
 _LARGEST_CLOCK_STEP_MS: Final = 3600 * 1000
 _NS_PER_MS: Final = 1_000_000

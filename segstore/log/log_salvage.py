@@ -19,26 +19,26 @@ from segstore.errors import (
     NotALogError,
     SegstoreError,
 )
-from segstore.log.arguments import path_text
-from segstore.log.checkpoints import (
+from segstore.log.directory.arguments import path_text
+from segstore.log.directory.checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     read_topic_id,
     write_offset,
 )
-from segstore.log.log_opener import OpenOptions, open_options, open_partition
-from segstore.log.log_places import FoundState
-from segstore.log.partition_directory import (
+from segstore.log.directory.log_places import FoundState
+from segstore.log.directory.partition_directory import (
     delete_directory_name,
     has_unique_id,
     parse_directory_name,
 )
-from segstore.log.partition_lock import PartitionLock
-from segstore.log.partition_path import absolute_path, check_file_system, make_directory
-from segstore.log.salvage_report import SalvageReport
-from segstore.log.salvage_source import SalvageSource
-from segstore.log.salvage_target import SalvageTarget
+from segstore.log.directory.partition_lock import PartitionLock
+from segstore.log.directory.partition_path import absolute_path, check_file_system, make_directory
+from segstore.log.loader.salvage_report import SalvageReport
+from segstore.log.log_opener import OpenOptions, open_options, open_partition
+from segstore.log.salvage.salvage_source import SalvageSource
+from segstore.log.salvage.salvage_target import SalvageTarget
 from segstore.log.surroundings import ALONE, Surroundings
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 from segstore._core import ArrowStream, ColumnDecoder, decode_tuples, iterate_records
 from segstore.config import MAX_LONG, MIN_LONG
 from segstore.errors import IllegalArgumentError, SegstoreError
-from segstore.log.arguments import integer, names, positive
 from segstore.log.chunk_reader import Chunk, ChunkReader
+from segstore.log.directory.arguments import integer, names, positive
 from segstore.records.columns import (
     KAFKA_COLUMNS,
     MAX_BATCH_BYTES,
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from segstore._core import AbortedTransactions, ArrowBatch, CodecTable, Record
-    from segstore.log.local_log import LocalLog
+    from segstore.log.local.local_log import LocalLog
+    from segstore.log.local.transaction_walk import Damage
     from segstore.log.log_follower import LogFollower
-    from segstore.log.transaction_walk import Damage
     from segstore.types import LogOffsetMetadata, TopicPartition
 
 

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Final
 
 import segstore._core as _core
 from segstore.config import MAX_LONG, LogConfig
-from segstore.log.arguments import instance
+from segstore.log.directory.arguments import instance
+from segstore.log.directory.partition_metadata_file import check_topic_id, inconsistent_topic_id
+from segstore.log.local.segment_contexts import segment_context
 from segstore.log.log_removal import LogRemoval
-from segstore.log.partition_metadata_file import check_topic_id, inconsistent_topic_id
-from segstore.log.producer_input import ProducerInput
-from segstore.log.segment_contexts import segment_context
+from segstore.log.producers.producer_input import ProducerInput
 from segstore.records.compression import compression_level, require_codec
 from segstore.records.record_builder import codec_of
 from segstore.types import Codec
@@ -21,7 +21,7 @@ from segstore.types import Codec
 if TYPE_CHECKING:
     import uuid
 
-    from segstore.log.durability import Durability
+    from segstore.log.directory.durability import Durability
 
 PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS: Final = 600_000
 

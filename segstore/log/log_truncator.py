@@ -6,10 +6,10 @@ Source: [TRU-*, LST-4, DUR-16, DUR-18, DUR-19].
 from __future__ import annotations
 
 from segstore.errors import FsyncFailedError, IllegalArgumentError
-from segstore.log.arguments import integer, natural
-from segstore.log.local_log import out_of_range
+from segstore.log.directory.arguments import integer, natural
+from segstore.log.directory.profile import Profile
+from segstore.log.local.local_log import out_of_range
 from segstore.log.log_retention import LogRetention
-from segstore.log.profile import Profile
 
 
 class LogTruncator(LogRetention):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from segstore.errors import SegstoreError
-from segstore.log.partition_directory import file_name
+from segstore.log.directory.partition_directory import file_name
 from segstore.records.compression import codec_table
 from segstore.records.records_count import count_records
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segstore._core import BatchHeaders, Directory
-    from segstore.log.local_log import LocalLog
-    from segstore.log.segment import Segment
+    from segstore.log.local.local_log import LocalLog
+    from segstore.log.local.segment import Segment
 
 OFFSET_ENTRY_BYTES: Final = 8
 TIME_ENTRY_BYTES: Final = 12

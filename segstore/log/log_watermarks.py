@@ -8,16 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segstore.errors import FsyncFailedError
-from segstore.log.arguments import callback, instance, integer, leader_epoch
-from segstore.log.local_log import out_of_range
+from segstore.log.directory.arguments import callback, instance, integer, leader_epoch
+from segstore.log.local.local_log import out_of_range
 from segstore.log.log_appender import LogAppender
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from segstore.log.directory.log_places import LogPlaces
     from segstore.log.log_offsets import LogOffsetSnapshot
-    from segstore.log.log_places import LogPlaces
 
 
 class LogWatermarks(LogAppender):

@@ -19,11 +19,11 @@ from segstore.errors import (
     RecordBatchTooLargeError,
     SegstoreError,
 )
-from segstore.log.checkpoints import LogState
-from segstore.log.log_state_file import write_state
-from segstore.log.producer_analysis import analyze_producers
-from segstore.log.producer_state_rebuild import rebuild_producer_state
-from segstore.log.profile import Profile
+from segstore.log.directory.checkpoints import LogState
+from segstore.log.directory.log_state_file import write_state
+from segstore.log.directory.profile import Profile
+from segstore.log.producers.producer_analysis import analyze_producers
+from segstore.log.producers.producer_state_rebuild import rebuild_producer_state
 from segstore.log.slice_reader import SliceReader
 from segstore.types import CURRENT_MAGIC, LogAppendInfo
 
@@ -36,12 +36,12 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from segstore._core import BatchHeaders, Directory
+    from segstore.log.directory.partition_metadata_file import PartitionMetadataFile
     from segstore.log.flusher import Flusher
-    from segstore.log.partition_metadata_file import PartitionMetadataFile
-    from segstore.log.producer_analysis import AppendRequest, ProducerAnalysis
-    from segstore.log.producer_state_entry import BatchMetadata
-    from segstore.log.producer_state_manager import ProducerStateManager
-    from segstore.log.segment import Segment
+    from segstore.log.local.segment import Segment
+    from segstore.log.producers.producer_analysis import AppendRequest, ProducerAnalysis
+    from segstore.log.producers.producer_state_entry import BatchMetadata
+    from segstore.log.producers.producer_state_manager import ProducerStateManager
 
 
 class LogWriter(SliceReader):

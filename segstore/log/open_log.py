@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from segstore.errors import IllegalArgumentError
+from segstore.log.directory.profile import Profile
 from segstore.log.log_opener import open_options, open_partition
 from segstore.log.log_salvage import salvage_and_open
-from segstore.log.profile import Profile
 
 if TYPE_CHECKING:
     import os
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segstore.config import LogConfig
-    from segstore.log.producer_state_manager_config import ProducerStateManagerConfig
+    from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
     from segstore.log.unified_log import UnifiedLog
 
 SALVAGE: Final = "salvage"

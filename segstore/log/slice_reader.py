@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Final, cast
 
 from segstore.config import MAX_INT
 from segstore.errors import SegstoreError
-from segstore.log.arguments import flag, integer, natural
+from segstore.log.directory.arguments import flag, integer, natural
 from segstore.log.file_records import FileRecords
-from segstore.log.local_log import out_of_range
+from segstore.log.local.local_log import out_of_range
 from segstore.log.timestamp_reader import TimestampReader
 from segstore.records.fetch_data_info import FetchDataInfo
 from segstore.records.message_set_reader import MAX_CHUNK_BYTES, MessageSetReader

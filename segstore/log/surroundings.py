@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from segstore.log.background import BackgroundWorker
-from segstore.log.producer_state_manager import DEFAULT_MAX_TRANSACTION_TIMEOUT_MS
+from segstore.log.directory.background import BackgroundWorker
+from segstore.log.producers.producer_state_manager import DEFAULT_MAX_TRANSACTION_TIMEOUT_MS
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segstore._core import Environment
-    from segstore.log.background import Scheduler
-    from segstore.log.log_places import FoundState
-    from segstore.log.producer_state_manager_config import ProducerStateManagerConfig
+    from segstore.log.directory.background import Scheduler
+    from segstore.log.directory.log_places import FoundState
+    from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
 
 
 class Surroundings(NamedTuple):

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from segstore.log.arguments import integer
+from segstore.log.directory.arguments import integer
+from segstore.log.local.timestamp_lookup import fetch_offset, find_offset_by_timestamp
 from segstore.log.log_reader import LogReader
-from segstore.log.timestamp_lookup import fetch_offset, find_offset_by_timestamp
 from segstore.types import Isolation
 
 if TYPE_CHECKING:

@@ -17,17 +17,17 @@ from segstore.errors import (
     IllegalStateError,
     ResourceError,
 )
-from segstore.log.arguments import callback, integer
-from segstore.log.checkpoints import CleanShutdownMarker
+from segstore.log.directory.arguments import callback, integer
+from segstore.log.directory.checkpoints import CleanShutdownMarker
+from segstore.log.directory.partition_metadata_file import PartitionMetadataFile
+from segstore.log.directory.profile import Profile
 from segstore.log.flusher import Flusher
 from segstore.log.kafka_flusher import KafkaFlusher
-from segstore.log.local_log import LocalLog
+from segstore.log.local.local_log import LocalLog
+from segstore.log.local.segment import Segment
 from segstore.log.log_follower import LogFollower
 from segstore.log.log_offsets import LogOffsets
 from segstore.log.log_settings import LogSettings
-from segstore.log.partition_metadata_file import PartitionMetadataFile
-from segstore.log.profile import Profile
-from segstore.log.segment import Segment
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from typing import Self
 
     from segstore._core import CodecTable, Directory, SegmentContext
-    from segstore.log.holdings import Holdings
-    from segstore.log.loaded_log import LoadedLog
+    from segstore.log.directory.holdings import Holdings
+    from segstore.log.directory.log_places import LogPlaces
+    from segstore.log.loader.loaded_log import LoadedLog
+    from segstore.log.loader.recovery_report import RecoveryReport
     from segstore.log.log_opener import OpenOptions
-    from segstore.log.log_places import LogPlaces
     from segstore.log.log_verifier import VerifyReport
-    from segstore.log.recovery_report import RecoveryReport
     from segstore.log.surroundings import Surroundings
     from segstore.types import LogOffsetMetadata
 

@@ -9,8 +9,8 @@ from segstore._core import AbortedTransactions
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segstore.log.local_log import LocalLog
-    from segstore.log.transaction_walk import Damage
+    from segstore.log.local.local_log import LocalLog
+    from segstore.log.local.transaction_walk import Damage
     from segstore.types import LogOffsetMetadata
 
 _NOTHING_ABORTED = AbortedTransactions(())

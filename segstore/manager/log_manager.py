@@ -23,17 +23,20 @@ from segstore.errors import (
     LogReadOnlyError,
     UnknownTopicOrPartitionError,
 )
-from segstore.log.arguments import integer, path_text
-from segstore.log.checkpoints import (
+from segstore.log.directory.arguments import integer, path_text
+from segstore.log.directory.checkpoints import (
     LOCK,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     format_offset_checkpoint,
 )
-from segstore.log.clean_shutdown_file_handler import NO_BROKER_EPOCH, CleanShutdownFileHandler
+from segstore.log.directory.clean_shutdown_file_handler import (
+    NO_BROKER_EPOCH,
+    CleanShutdownFileHandler,
+)
+from segstore.log.directory.partition_directory import check_topic, directory_name
+from segstore.log.directory.partition_lock import hint_at_read_only
 from segstore.log.log_opener import open_options, open_partition
-from segstore.log.partition_directory import check_topic, directory_name
-from segstore.log.partition_lock import hint_at_read_only
 from segstore.log.surroundings import Surroundings
 from segstore.manager.partition_directories import (
     list_topic_partitions,

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from segstore._core import Directory
 from segstore.errors import LogNotFoundError, NotALogError
-from segstore.log.checkpoints import CLEAN_SHUTDOWN_MARKER
-from segstore.log.partition_directory import (
+from segstore.log.directory.checkpoints import CLEAN_SHUTDOWN_MARKER
+from segstore.log.directory.partition_directory import (
     directory_name,
     is_partition_directory_name,
     parse_directory_name,

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from segstore._core import Directory
 from segstore.errors import LogNotFoundError
-from segstore.log.partition_directory import directory_name
-from segstore.log.partition_lock import hint_at_read_only
-from segstore.log.partition_metadata_file import PartitionMetadataFile, topic_id_text
+from segstore.log.directory.partition_directory import directory_name
+from segstore.log.directory.partition_lock import hint_at_read_only
+from segstore.log.directory.partition_metadata_file import PartitionMetadataFile, topic_id_text
 
 if TYPE_CHECKING:
     from segstore.types import TopicPartition

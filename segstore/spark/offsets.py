@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from segstore.errors import InvalidTopicError
-from segstore.log.partition_directory import check_topic
+from segstore.log.directory.partition_directory import check_topic
 from segstore.manager.partition_directories import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS
 from segstore.spark.conditions import (
     ConnectorOptionError,

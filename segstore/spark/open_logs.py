@@ -11,8 +11,8 @@ import os
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from segstore.log.directory.partition_directory import directory_name
 from segstore.log.open_log import open as open_log
-from segstore.log.partition_directory import directory_name
 
 if TYPE_CHECKING:
     from segstore.log.unified_log import UnifiedLog

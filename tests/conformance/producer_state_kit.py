@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from segstore._core import Directory, RawRecord
-from segstore.log.producer_batch import ProducerBatch
-from segstore.log.producer_state_manager import ProducerStateManager
-from segstore.log.producer_state_manager_config import ProducerStateManagerConfig
+from segstore.log.producers.producer_batch import ProducerBatch
+from segstore.log.producers.producer_state_manager import ProducerStateManager
+from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
 from segstore.records.control_record import ControlRecordType
 from segstore.types import CONTROL_FLAG, TRANSACTIONAL_FLAG, AppendOrigin, LogOffsetMetadata
 
@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from segstore.log.producer_append_info import ProducerAppendInfo
-    from segstore.log.txn_metadata import CompletedTxn
+    from segstore.log.producers.producer_append_info import ProducerAppendInfo
+    from segstore.log.producers.txn_metadata import CompletedTxn
 
 PRODUCER = 1
 EXPIRATION_MS = 24 * 3600 * 1000

@@ -18,8 +18,8 @@ from segstore.errors import (
     OffsetsOutOfOrderError,
     UnsupportedFormatError,
 )
-from segstore.log.local_log import LocalLog
-from segstore.log.transaction_index import TransactionIndex
+from segstore.log.local.local_log import LocalLog
+from segstore.log.local.transaction_index import TransactionIndex
 from segstore.types import LogAppendInfo
 from tests.log_kit import TIME, at, bases, batch, offsets
 

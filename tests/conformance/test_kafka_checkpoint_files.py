@@ -10,7 +10,7 @@ import pytest
 
 from segstore._core import Directory
 from segstore.errors import CorruptCheckpointError, UnsupportedFormatError
-from segstore.log.checkpoints import (
+from segstore.log.directory.checkpoints import (
     RECOVERY_POINT_CHECKPOINT,
     EpochEntry,
     format_leader_epoch_checkpoint,
@@ -20,7 +20,7 @@ from segstore.log.checkpoints import (
     read_offset,
     write_offset,
 )
-from segstore.log.transaction_index import AbortedTransaction, TransactionIndex
+from segstore.log.local.transaction_index import AbortedTransaction, TransactionIndex
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:

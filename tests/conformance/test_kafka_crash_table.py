@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from segstore.errors import CorruptRecordError, IllegalArgumentError
-from segstore.log.partition_directory import file_name
-from segstore.log.producer_snapshot import format_snapshot
+from segstore.log.directory.partition_directory import file_name
+from segstore.log.producers.producer_snapshot import format_snapshot
 from tests.conformance.records_kit import build
 from tests.kafka_loading import Settings, close_quietly, load_as_kafka
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from segstore import _core
-from segstore.log.checkpoints import (
+from segstore.log.directory.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     format_leader_epoch_checkpoint,
     parse_leader_epoch_checkpoint,

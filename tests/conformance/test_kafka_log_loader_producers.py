@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from segstore._core import Directory
+from segstore.log.directory.log_places import FoundState
+from segstore.log.directory.partition_directory import file_name
+from segstore.log.local.transaction_index import TransactionIndex
 from segstore.log.log_opener import open_options, open_partition
-from segstore.log.log_places import FoundState
-from segstore.log.partition_directory import file_name
 from segstore.log.surroundings import Surroundings
-from segstore.log.transaction_index import TransactionIndex
 from segstore.types import CURRENT_MAGIC, Codec
 from tests.conformance.records_kit import build
 from tests.conformance.transactions_kit import ABORT, NOW, Producer, write, write_transactions

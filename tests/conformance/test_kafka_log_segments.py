@@ -7,7 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from segstore.errors import IllegalArgumentError
-from segstore.log.segments import Segments
+from segstore.log.local.segments import Segments
 from segstore.types import LogOffsetMetadata
 
 

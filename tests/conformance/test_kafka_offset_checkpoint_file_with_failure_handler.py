@@ -6,7 +6,7 @@ import pytest
 
 from segstore import _core
 from segstore.errors import CorruptCheckpointError
-from segstore.log.checkpoints import (
+from segstore.log.directory.checkpoints import (
     RECOVERY_POINT_CHECKPOINT,
     format_offset_checkpoint,
     parse_offset_checkpoint,

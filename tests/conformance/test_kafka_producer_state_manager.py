@@ -10,7 +10,7 @@ from segstore.errors import (
     InvalidTxnStateError,
     OutOfOrderSequenceError,
 )
-from segstore.log.txn_metadata import CompletedTxn
+from segstore.log.producers.txn_metadata import CompletedTxn
 from segstore.records.control_record import parse_end_transaction_marker
 from segstore.types import AppendOrigin
 from tests.conformance.producer_state_kit import (

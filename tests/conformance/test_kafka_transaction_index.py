@@ -8,7 +8,7 @@ import pytest
 
 from segstore._core import Directory
 from segstore.errors import CorruptIndexError, IllegalArgumentError
-from segstore.log.transaction_index import AbortedTransaction, TransactionIndex
+from segstore.log.local.transaction_index import AbortedTransaction, TransactionIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

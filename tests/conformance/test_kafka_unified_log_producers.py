@@ -11,7 +11,7 @@ from segstore.errors import (
     InvalidProducerEpochError,
     OutOfOrderSequenceError,
 )
-from segstore.log.active_producers import ActiveProducer
+from segstore.log.producers.active_producers import ActiveProducer
 from tests.conformance.unified_log_kit import (
     Producer,
     follow,

@@ -7,7 +7,7 @@ import threading
 import pytest
 
 from segstore.errors import TransactionCoordinatorFencedError
-from segstore.log.transaction_index import TransactionIndex
+from segstore.log.local.transaction_index import TransactionIndex
 from tests.conformance.unified_log_kit import (
     Producer,
     end_transaction,

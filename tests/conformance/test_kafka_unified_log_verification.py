@@ -10,8 +10,11 @@ from segstore.errors import (
     InvalidTxnStateError,
     OutOfOrderSequenceError,
 )
-from segstore.log.transaction_verification import has_ongoing_transaction, verification_guard
-from segstore.log.verification_state_entry import VerificationGuard
+from segstore.log.producers.transaction_verification import (
+    has_ongoing_transaction,
+    verification_guard,
+)
+from segstore.log.producers.verification_state_entry import VerificationGuard
 from segstore.types import AppendOrigin
 from tests.conformance.unified_log_kit import end_transaction, sequenced
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from segstore.log.verification_state_entry import VerificationGuard
+from segstore.log.producers.verification_state_entry import VerificationGuard
 
 SENTINEL = VerificationGuard.SENTINEL
 

@@ -28,16 +28,20 @@ from segstore.errors import (
     NotALogError,
     UnsupportedFormatError,
 )
-from segstore.log import checkpoints
-from segstore.log.partition_directory import (
+from segstore.log.directory import checkpoints
+from segstore.log.directory.partition_directory import (
     directory_name,
     file_name,
     is_partition_directory_name,
     parse_directory_name,
     parse_file_name,
 )
-from segstore.log.producer_snapshot import format_snapshot, open_transactions, parse_snapshot
-from segstore.log.transaction_index import TransactionIndex, truncate_transaction_index
+from segstore.log.local.transaction_index import TransactionIndex, truncate_transaction_index
+from segstore.log.producers.producer_snapshot import (
+    format_snapshot,
+    open_transactions,
+    parse_snapshot,
+)
 from segstore.records.control_record import (
     ControlRecordType,
     parse_control_key,

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from segstore import _core
-from segstore.log.segment import Segment
+from segstore.log.local.segment import Segment
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import struct
 from typing import TYPE_CHECKING, Any
 
 import segstore
-from segstore.log.checkpoints import (
+from segstore.log.directory.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,

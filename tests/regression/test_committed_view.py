@@ -11,9 +11,9 @@ import pytest
 import segstore
 from segstore._core import DataFile, Directory, crc32c
 from segstore.errors import CorruptLogError, OffsetOutOfRangeError
-from segstore.log import transaction_index
-from segstore.log.segment import Segment
-from segstore.log.transaction_index import AbortedTransaction, TransactionIndex
+from segstore.log.local import transaction_index
+from segstore.log.local.segment import Segment
+from segstore.log.local.transaction_index import AbortedTransaction, TransactionIndex
 from tests.unit.test_committed_view import PLAIN, data, forget_producers, marker
 
 if TYPE_CHECKING:

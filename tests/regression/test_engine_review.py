@@ -14,8 +14,9 @@ from segstore.errors import (
     LogReadOnlyError,
     LogTruncatedError,
 )
-from segstore.log import local_transactions, log_opener
-from segstore.log.local_log import LocalLog
+from segstore.log import log_opener
+from segstore.log.local import local_transactions
+from segstore.log.local.local_log import LocalLog
 from segstore.types import AppendOrigin
 from tests.log_kit import batch, offsets
 

@@ -18,7 +18,7 @@ import pytest
 import segstore
 from segstore import _core
 from segstore.errors import IllegalStateError, InvalidOffsetError, SegstoreError
-from segstore.log.log_tail import LogTail
+from segstore.log.local.log_tail import LogTail
 from segstore.records.compression import codec_table
 from tests.log_kit import offsets
 

@@ -8,13 +8,13 @@ import pytest
 
 import segstore
 from segstore.errors import CorruptLogError
-from segstore.log.checkpoints import (
+from segstore.log.directory.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     format_offset_checkpoint,
 )
-from segstore.log.partition_directory import file_name
+from segstore.log.directory.partition_directory import file_name
 from segstore.types import TopicPartition
 from tests.conformance.records_kit import build
 

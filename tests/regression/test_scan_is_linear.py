@@ -9,7 +9,7 @@ import pytest
 
 import segstore
 from segstore.errors import CorruptRecordError, InvalidRecordError
-from segstore.log.segment import Segment
+from segstore.log.local.segment import Segment
 from tests.unit.log.damaged_logs import batches_of, build
 
 

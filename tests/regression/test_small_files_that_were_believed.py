@@ -8,7 +8,7 @@ import tracemalloc
 import pytest
 
 from segstore.errors import CorruptCheckpointError
-from segstore.log.checkpoints import CleanShutdownMarker, parse_checkpoint
+from segstore.log.directory.checkpoints import CleanShutdownMarker, parse_checkpoint
 from tests.unit.log.damaged_logs import RECORDS_COUNT, build, expected_values, values_of
 
 

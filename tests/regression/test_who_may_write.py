@@ -13,7 +13,7 @@ import pytest
 import segstore
 from segstore.errors import ClosedError, LogLockedError, LogReadOnlyError
 from segstore.log.flusher import Flusher
-from segstore.log.segment import Segment
+from segstore.log.local.segment import Segment
 from tests.log_kit import offsets
 
 ONE = [(None, b"x")]

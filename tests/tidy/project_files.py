@@ -43,7 +43,7 @@ def name_of(path: Path) -> str:
 
 
 def module_name(path: Path) -> str:
-    """Return ``segstore.log.segment`` for its file, ``segstore.log`` for its __init__.py."""
+    """Return ``segstore.log.local.segment`` for its file, ``segstore.log`` for its __init__.py."""
     parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 

@@ -18,6 +18,8 @@ FLOORS = [
     ("spark", "cli"),
 ]
 FLOOR_OF = {name: floor for floor, names in enumerate(FLOORS, 1) for name in names}
+ROOMS = ["directory", "local", "producers", "loader", "salvage"]
+"""Of the log, from the ground up; its own files stand above them."""
 PACKAGE = [path for path in project_files(".py") if name_of(path).startswith("segstore/")]
 FACES = {"segstore", "segstore.__main__"}  # hand names on; not a floor of their own
 
@@ -47,6 +49,25 @@ def test_no_import_goes_up(path):
         name
         for name, _ in imported_modules(path)
         if floor_of(name) > own and not (own == doors and name == "segstore")
+    ]
+    assert up == []
+
+
+def room_of(module: str) -> int:
+    """Height of a module of segstore.log in it."""
+    room = module.split(".")[2] if module.count(".") > 1 else ""
+    return ROOMS.index(room) if room in ROOMS else len(ROOMS)
+
+
+@pytest.mark.parametrize("path", [path for path in PACKAGE if "log" in path.parts], ids=name_of)
+def test_no_import_goes_up_between_the_rooms_of_the_log(path):
+    """The log is the largest floor: it has an order of its own."""
+    own = room_of(module_name(path))
+
+    up = [
+        name
+        for name, _ in imported_modules(path)
+        if name.startswith("segstore.log") and room_of(name) > own
     ]
     assert up == []
 

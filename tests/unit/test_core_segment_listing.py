@@ -14,8 +14,8 @@ from segstore.errors import (
     LogNotFoundError,
     NotALogError,
 )
-from segstore.log.partition_directory import file_name
-from segstore.log.segment import Segment
+from segstore.log.directory.partition_directory import file_name
+from segstore.log.local.segment import Segment
 from segstore.records.compression import codec_table
 
 

@@ -27,7 +27,7 @@ from segstore.errors import (
     RecordTypeError,
     UnknownTopicOrPartitionError,
 )
-from segstore.log.checkpoints import parse_offset_checkpoint, read_topic_id
+from segstore.log.directory.checkpoints import parse_offset_checkpoint, read_topic_id
 from segstore.manager.partition_records import StickyPartitioner, split_batch, split_records
 from segstore.records.partitioner import partition_for_key
 

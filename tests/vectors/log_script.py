@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 from segstore._core import base_offset_of
 from segstore.config import LogConfig
 from segstore.errors import SegstoreError
-from segstore.log.durability import Durability
+from segstore.log.directory.durability import Durability
+from segstore.log.directory.log_places import FoundState
+from segstore.log.directory.profile import Profile
 from segstore.log.log_opener import OpenOptions, open_partition
-from segstore.log.log_places import FoundState
-from segstore.log.producer_state_manager_config import ProducerStateManagerConfig
-from segstore.log.profile import Profile
+from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
+from segstore.log.producers.verification_state_entry import VerificationGuard
 from segstore.log.surroundings import Surroundings
-from segstore.log.verification_state_entry import VerificationGuard
 from segstore.records.compression import codec_table
 from segstore.types import CURRENT_MAGIC, NO_TIMESTAMP, AppendOrigin, Isolation, LogOffsetMetadata
 from tests.mock_time import MockTime
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from segstore import UnifiedLog
-    from segstore.log.segment import Segment
+    from segstore.log.local.segment import Segment
     from segstore.records.fetch_data_info import FetchDataInfo
     from segstore.types import LogAppendInfo
     from tests.vectors.vector_files import Case

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segstore.log.producer_state_entry import BatchMetadata, ProducerStateEntry
+from segstore.log.producers.producer_state_entry import BatchMetadata, ProducerStateEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

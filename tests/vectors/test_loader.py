@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from segstore._core import Environment
 from segstore.config import LogConfig
 from segstore.errors import SegstoreError
+from segstore.log.directory.log_places import FoundState
 from segstore.log.log_opener import open_options, open_partition
-from segstore.log.log_places import FoundState
 from segstore.log.surroundings import Surroundings
 from tests.directory_files import check_files, expected_files, files_of, write_files
 from tests.kafka_loading import is_of_later_release
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from segstore.log.segment import Segment
+    from segstore.log.local.segment import Segment
     from segstore.log.unified_log import UnifiedLog
     from tests.vectors.vector_files import Case, Cases
 

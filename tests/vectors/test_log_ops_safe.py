@@ -15,7 +15,7 @@ from segstore.errors import (
     OffsetsOutOfOrderError,
     SegstoreError,
 )
-from segstore.log.profile import Profile
+from segstore.log.directory.profile import Profile
 from tests.vectors.log_script import LogScript
 
 if TYPE_CHECKING:

@@ -11,17 +11,17 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from segstore._core import Directory, iterate_raw_records, scan_batches
-from segstore.log.producer_batch import producer_batches
-from segstore.log.producer_snapshot import parse_snapshot
-from segstore.log.producer_state_manager import ProducerStateManager
-from segstore.log.producer_state_manager_config import ProducerStateManagerConfig
+from segstore.log.producers.producer_batch import producer_batches
+from segstore.log.producers.producer_snapshot import parse_snapshot
+from segstore.log.producers.producer_state_manager import ProducerStateManager
+from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
 from segstore.records.compression import codec_table
 from segstore.types import AppendOrigin, LogOffsetMetadata
 from tests.vectors.kafka_errors import check_refusal
 from tests.vectors.producer_description import describe_producer, describe_producers
 
 if TYPE_CHECKING:
-    from segstore.log.producer_state_entry import BatchMetadata
+    from segstore.log.producers.producer_state_entry import BatchMetadata
     from tests.vectors.vector_files import Case
 
 LATER_MS = 400_000

@@ -6,7 +6,7 @@ import base64
 from typing import TYPE_CHECKING
 
 from segstore.errors import CorruptSnapshotError
-from segstore.log.producer_snapshot import format_snapshot, parse_snapshot
+from segstore.log.producers.producer_snapshot import format_snapshot, parse_snapshot
 from tests.fuzz.mutations import outcome
 from tests.vectors.kafka_errors import check_refusal
 from tests.vectors.producer_description import describe_producer, describe_producers, producer_from

@@ -9,7 +9,7 @@ import weakref
 
 import pytest
 
-from segstore.log.background import BackgroundWorker
+from segstore.log.directory.background import BackgroundWorker
 
 
 @pytest.fixture

@@ -8,10 +8,10 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segstore.log import batch_chain
-from segstore.log.batch_chain import choose_batches
-from segstore.log.batch_search import ROW
-from segstore.log.checkpoints import LogState
+from segstore.log.directory.checkpoints import LogState
+from segstore.log.salvage import batch_chain
+from segstore.log.salvage.batch_chain import choose_batches
+from segstore.log.salvage.batch_search import ROW
 
 SIZE = 100
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from segstore import _core
 from segstore.errors import CorruptCheckpointError, SegstoreError
-from segstore.log.checkpoints import (
+from segstore.log.directory.checkpoints import (
     CleanShutdownMarker,
     LogState,
     format_leader_epoch_checkpoint,

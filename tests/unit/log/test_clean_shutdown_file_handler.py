@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from segstore._core import Directory
-from segstore.log.clean_shutdown_file_handler import CleanShutdownFileHandler
+from segstore.log.directory.clean_shutdown_file_handler import CleanShutdownFileHandler
 
 MARKER = ".kafka_cleanshutdown"
 

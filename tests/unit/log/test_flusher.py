@@ -9,7 +9,7 @@ import pytest
 
 from segstore.errors import FsyncFailedError, LogReadOnlyError, SegstoreError, WriteError
 from segstore.log.flusher import Flusher
-from segstore.log.segment import Segment
+from segstore.log.local.segment import Segment
 from tests.log_kit import bases, offsets
 
 ONE = [(None, b"x")]

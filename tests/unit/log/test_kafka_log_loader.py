@@ -6,13 +6,13 @@ import pytest
 
 import segstore
 from segstore.errors import CorruptIndexError
-from segstore.log.checkpoints import (
+from segstore.log.directory.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     format_offset_checkpoint,
 )
-from segstore.log.transaction_index import TransactionIndex
+from segstore.log.local.transaction_index import TransactionIndex
 from segstore.types import TopicPartition
 
 KAFKAS = {".log", ".index", ".timeindex", ".snapshot", ""}

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from segstore import _core
 from segstore.errors import CorruptCheckpointError, IllegalArgumentError
-from segstore.log.leader_epoch_file_cache import LeaderEpochFileCache
+from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
 
 CHECKPOINT = "leader-epoch-checkpoint"
 ENTRY = st.tuples(st.integers(0, 8), st.integers(0, 20))

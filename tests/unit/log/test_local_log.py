@@ -13,7 +13,7 @@ from segstore.errors import (
     OffsetOutOfRangeError,
     RecordBatchTooLargeError,
 )
-from segstore.log.transaction_index import AbortedTransaction, TransactionIndex
+from segstore.log.local.transaction_index import AbortedTransaction, TransactionIndex
 from segstore.types import LogOffsetMetadata
 from tests.log_kit import TIME, at, bases, offsets, singleton
 

@@ -9,9 +9,9 @@ import pytest
 import segstore
 from segstore import _core
 from segstore.errors import LogLockedError
-from segstore.log import log_places as module
-from segstore.log.checkpoints import CleanShutdownMarker, parse_offset_checkpoint
-from segstore.log.log_places import FoundState, LogPlaces
+from segstore.log.directory import log_places as module
+from segstore.log.directory.checkpoints import CleanShutdownMarker, parse_offset_checkpoint
+from segstore.log.directory.log_places import FoundState, LogPlaces
 from segstore.types import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)

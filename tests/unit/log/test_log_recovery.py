@@ -6,8 +6,8 @@ import pytest
 
 import segstore
 from segstore import _core
-from segstore.log.log_recovery import epoch_changes
-from segstore.log.segments import floor_index
+from segstore.log.loader.log_recovery import epoch_changes
+from segstore.log.local.segments import floor_index
 from segstore.records.compression import codec_table
 from tests.unit.log.damaged_logs import (
     RECORDS_COUNT,

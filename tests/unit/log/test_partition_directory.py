@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segstore.errors import InvalidTopicError, NotALogError
-from segstore.log.partition_directory import (
+from segstore.log.directory.partition_directory import (
     SegmentFile,
     check_partition,
     check_topic,

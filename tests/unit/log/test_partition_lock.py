@@ -13,7 +13,7 @@ import pytest
 import segstore
 from segstore import _core
 from segstore.errors import ForkedHandleError, LogLockedError
-from segstore.log.partition_lock import PartitionLock, is_log_directory
+from segstore.log.directory.partition_lock import PartitionLock, is_log_directory
 
 F_OFD_SETLK = 37
 OPEN_AND_WAIT = """

@@ -8,7 +8,7 @@ import pytest
 
 from segstore._core import Directory
 from segstore.errors import CorruptCheckpointError, InconsistentTopicIdError
-from segstore.log.partition_metadata_file import PartitionMetadataFile
+from segstore.log.directory.partition_metadata_file import PartitionMetadataFile
 
 NAME = "partition.metadata"
 TOPIC_ID = uuid.UUID(bytes=bytes(range(16)))

@@ -14,10 +14,10 @@ from segstore.errors import (
     OutOfOrderSequenceError,
     TransactionCoordinatorFencedError,
 )
-from segstore.log.producer_append_info import ProducerAppendInfo
-from segstore.log.producer_state_entry import BatchMetadata, ProducerStateEntry
-from segstore.log.txn_metadata import CompletedTxn
-from segstore.log.verification_state_entry import VerificationStateEntry
+from segstore.log.producers.producer_append_info import ProducerAppendInfo
+from segstore.log.producers.producer_state_entry import BatchMetadata, ProducerStateEntry
+from segstore.log.producers.txn_metadata import CompletedTxn
+from segstore.log.producers.verification_state_entry import VerificationStateEntry
 from segstore.types import CONTROL_FLAG, TRANSACTIONAL_FLAG, AppendOrigin, LogOffsetMetadata
 from tests.conformance.producer_state_kit import ABORT, COMMIT, NOW, PRODUCER, data, marker
 

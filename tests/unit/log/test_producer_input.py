@@ -13,7 +13,7 @@ from segstore.errors import (
     RecordTooLargeError,
     SegstoreError,
 )
-from segstore.log.producer_input import ProducerInput
+from segstore.log.producers.producer_input import ProducerInput
 from segstore.records.compression import codec_table
 from segstore.types import AppendOrigin
 from tests.log_kit import TIME, at, batch, singleton

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from segstore.errors import LogNotFoundError
-from segstore.log.producer_state_manager import ProducerStateManager
-from segstore.log.txn_metadata import CompletedTxn, TransactionsByOffset, TxnMetadata
+from segstore.log.producers.producer_state_manager import ProducerStateManager
+from segstore.log.producers.txn_metadata import CompletedTxn, TransactionsByOffset, TxnMetadata
 from segstore.types import AppendOrigin, LogOffsetMetadata
 from tests.conformance.producer_state_kit import (
     ABORT,

@@ -19,13 +19,16 @@ from segstore._core import (
     scan_batches,
 )
 from segstore.errors import CorruptRecordError, DiskFullError
-from segstore.log.producer_batch import producer_batches
-from segstore.log.producer_state_manager import ProducerStateManager
-from segstore.log.producer_state_rebuild import rebuild_producer_state, recover_producer_state
-from segstore.log.producer_updates import ProducerUpdates
-from segstore.log.segment import Segment
-from segstore.log.segments import Segments
-from segstore.log.transaction_index import AbortedTransaction, TransactionIndex
+from segstore.log.local.segment import Segment
+from segstore.log.local.segments import Segments
+from segstore.log.local.transaction_index import AbortedTransaction, TransactionIndex
+from segstore.log.producers.producer_batch import producer_batches
+from segstore.log.producers.producer_state_manager import ProducerStateManager
+from segstore.log.producers.producer_state_rebuild import (
+    rebuild_producer_state,
+    recover_producer_state,
+)
+from segstore.log.producers.producer_updates import ProducerUpdates
 from segstore.records.compression import codec_table
 from segstore.types import AppendOrigin
 from tests.log_kit import TIME, batch

@@ -6,9 +6,9 @@ import pytest
 
 from segstore import _core
 from segstore.errors import DiskFullError
-from segstore.log import quarantine as module
-from segstore.log.quarantine import Quarantine
-from segstore.log.recovery_report import RecoveryReport
+from segstore.log.loader import quarantine as module
+from segstore.log.loader.quarantine import Quarantine
+from segstore.log.loader.recovery_report import RecoveryReport
 
 LOG = "00000000000000000007.log"
 KEPT = "00000000000000000007.quarantine-"

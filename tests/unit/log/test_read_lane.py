@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from segstore.errors import ClosedError, ForkedHandleError, LogTruncatedError, SegstoreError
-from segstore.log.timestamp_lookup import fetch_offset, find_offset_by_timestamp
+from segstore.log.local.timestamp_lookup import fetch_offset, find_offset_by_timestamp
 from tests.log_kit import TIME, at, batch
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import segstore
-from segstore.log.recovery_report import RecoveryReport
+from segstore.log.loader.recovery_report import RecoveryReport
 from tests.unit.log.damaged_logs import append_bytes, build
 
 

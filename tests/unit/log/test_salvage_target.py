@@ -18,7 +18,7 @@ from segstore.errors import (
     IllegalArgumentError,
     NotALogError,
 )
-from segstore.log import salvage_report
+from segstore.log.loader import salvage_report
 from segstore.log.log_opener import open_options, open_partition
 from segstore.log.log_salvage import salvage_and_open
 from segstore.log.surroundings import Surroundings

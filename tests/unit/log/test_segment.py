@@ -10,7 +10,7 @@ import pytest
 
 from segstore import LogConfig
 from segstore.config import MAX_LONG
-from segstore.log.segment import roll_jitter_ms
+from segstore.log.local.segment import roll_jitter_ms
 from tests.log_kit import TIME, at, bases, batch
 
 HOUR = 3600 * 1000
@@ -133,7 +133,7 @@ def test_windows_are_the_whole_scan(new_log, monkeypatch, window_batches):
         log.append_as_follower(at(offset, epoch=offset // 2), 2)
     segment = log.segments()[0]
     how = {"check_order": True, "contiguous": True, "check_epochs": True}
-    monkeypatch.setattr("segstore.log.segment.WINDOW_BATCHES", window_batches)
+    monkeypatch.setattr("segstore.log.local.segment.WINDOW_BATCHES", window_batches)
     for extra in (b"", at(7, epoch=2), at(5, epoch=1), at(5, epoch=2)[:-1]):
         with Path(segment.path).open("ab") as file:
             file.write(extra)

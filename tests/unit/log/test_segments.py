@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segstore.errors import IllegalArgumentError, IllegalStateError
-from segstore.log.segments import Segments
+from segstore.log.local.segments import Segments
 
 
 class Fake(NamedTuple):

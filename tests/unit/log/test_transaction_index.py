@@ -11,12 +11,12 @@ import pytest
 
 from segstore._core import Directory
 from segstore.errors import LogNotFoundError, UnsupportedFormatError
-from segstore.log.snapshot_files import remove_snapshots_above, remove_snapshots_at
-from segstore.log.transaction_index import (
+from segstore.log.local.transaction_index import (
     AbortedTransaction,
     TransactionIndex,
     truncate_transaction_index,
 )
+from segstore.log.producers.snapshot_files import remove_snapshots_above, remove_snapshots_at
 
 NAME = f"{100:020d}.txnindex"
 LAST_OFFSETS = [110, 120, 130]

@@ -5,21 +5,21 @@ from __future__ import annotations
 import pytest
 
 from segstore.errors import InvalidProducerEpochError, InvalidTxnStateError
-from segstore.log.active_producers import (
+from segstore.log.producers.active_producers import (
     ActiveProducer,
     LastRecord,
     active_producers,
     last_records_of_active_producers,
     last_sequences_of_active_producers,
 )
-from segstore.log.producer_updates import ProducerUpdates
-from segstore.log.transaction_verification import (
+from segstore.log.producers.producer_updates import ProducerUpdates
+from segstore.log.producers.transaction_verification import (
     check_verified,
     has_ongoing_transaction,
     maybe_start_transaction_verification,
     verification_guard,
 )
-from segstore.log.verification_state_entry import VerificationGuard
+from segstore.log.producers.verification_state_entry import VerificationGuard
 from segstore.types import CONTROL_FLAG, TRANSACTIONAL_FLAG, AppendOrigin
 from tests.conformance.producer_state_kit import COMMIT, NOW, PRODUCER, data, marker, producers
 

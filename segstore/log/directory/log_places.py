@@ -1,0 +1,298 @@
+"""What is known about a log besides its segments, in two places: its directory and the one above.
+
+Source: [DUR-65].
+
+A broker keeps log start, recovery point and clean marker of all its partitions in the log
+directory. A partition that is opened alone keeps its own beside the segments. Either may have
+written last.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import time
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final
+
+from segstore.errors import (
+    CorruptCheckpointError,
+    LimitExceededError,
+    LogLockedError,
+    NotALogError,
+)
+from segstore.log.directory.checkpoints import (
+    CLEAN_SHUTDOWN_MARKER,
+    LOG_START_OFFSET_CHECKPOINT,
+    LOG_STATE,
+    MAX_CHECKPOINT_BYTES,
+    MAX_MARKER_BYTES,
+    RECOVERY_POINT_CHECKPOINT,
+    CleanShutdownMarker,
+    format_offset_checkpoint,
+    parse_offset_checkpoint,
+    read_offset,
+    write_offset,
+)
+from segstore.log.directory.clean_shutdown_file_handler import CleanShutdownFileHandler
+from segstore.log.directory.profile import Profile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from segstore._core import Directory
+    from segstore.types import TopicPartition
+
+MERGE_LOCK: Final = ".segstore.lock"
+_MERGE_ATTEMPTS: Final = 500
+_MERGE_PAUSE_SECONDS: Final = 0.01
+
+_TRUE_OF_A_SAFE_LOG: Final = (CLEAN_SHUTDOWN_MARKER, LOG_STATE, RECOVERY_POINT_CHECKPOINT)
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundState:
+    """What both places say.
+
+    Attributes
+    ----------
+    log_start_offset : int
+        The greater of both, 0 where neither has one.
+    recovery_point : int or None
+        The smaller of those present; None = check everything [DUR-63].
+    parent_is_clean : bool
+        The log directory's marker is there: nobody wrote after it, since who writes removes it.
+    own_marker : CleanShutdownMarker or None
+        To be compared with the segments: a broker leaves it in place.
+    warnings : list of str
+        Files that could not be read.
+    """
+
+    log_start_offset: int
+    recovery_point: int | None
+    parent_is_clean: bool
+    own_marker: CleanShutdownMarker | None
+    warnings: list[str] = field(default_factory=list)
+
+    @property
+    def safe_below(self) -> int:
+        """Everything from the log start up to here had been synced; the log start when unknown."""
+        return self.log_start_offset if self.recovery_point is None else self.recovery_point
+
+    def lacks_records_from(self, log_end_offset: int) -> bool:
+        """Whether a log that ends there has lost records that had been synced [DUR-51]."""
+        point = self.recovery_point
+        return point is not None and log_end_offset < point > self.log_start_offset
+
+
+class LogPlaces:
+    """Reads and writes checkpoints and clean markers of one partition.
+
+    Parameters
+    ----------
+    directory : Directory
+        The partition's.
+    parent : Directory or None
+        The one above it, where it can be opened.
+    topic_partition : TopicPartition
+        Whose lines to read.
+    parent_was_clean : bool
+        The log directory's marker was there, and its owner, who opens one log after another, has
+        removed it before the first of them could be written.
+    home : Directory or None
+        Where the partition's own checkpoints and marker are; by default beside the segments. With
+        Kafka's profile they are elsewhere or, None, nowhere, and the log directory's are only read,
+        or brought down by a truncation [DUR-62].
+    profile : Profile
+        That of the handle.
+    found : FoundState or None
+        What `read` answers instead of what the files say.
+    """
+
+    def __init__(  # noqa: PLR0913 - each by its name
+        self,
+        directory: Directory,
+        parent: Directory | None,
+        topic_partition: TopicPartition,
+        *,
+        parent_was_clean: bool = False,
+        profile: Profile = Profile.SAFE,
+        home: Directory | None = None,
+        found: FoundState | None = None,
+    ) -> None:
+        self.directory = directory
+        self._is_safe = profile is Profile.SAFE
+        self._home = directory if self._is_safe else home
+        self._found = found
+        self.parent = parent
+        self.topic_partition = topic_partition
+        self._parent_was_clean = parent_was_clean
+
+    def read(self) -> FoundState:
+        """Read both places; what cannot be read counts as missing, with a warning [DUR-21]."""
+        if self._found is not None:
+            return self._found
+        warnings: list[str] = []
+        home = self._home
+        places = [place for place in (home, self.parent) if place is not None]
+        log_starts = [self._offset(p, LOG_START_OFFSET_CHECKPOINT, warnings) for p in places]
+        recovery_points = [self._offset(p, RECOVERY_POINT_CHECKPOINT, warnings) for p in places]
+        parent_is_clean = self._parent_was_clean or (
+            self.parent is not None and self.parent.exists(CLEAN_SHUTDOWN_MARKER)
+        )
+        own_marker = None
+        if home is not None and home.exists(CLEAN_SHUTDOWN_MARKER):
+            data = home.read_file(CLEAN_SHUTDOWN_MARKER, MAX_MARKER_BYTES)
+            own_marker = CleanShutdownMarker.parse(data)
+        return FoundState(
+            log_start_offset=max((start for start in log_starts if start is not None), default=0),
+            recovery_point=min(
+                (point for point in recovery_points if point is not None), default=None
+            ),
+            parent_is_clean=parent_is_clean,
+            own_marker=own_marker,
+            warnings=warnings,
+        )
+
+    def _offset(self, directory: Directory, name: str, warnings: list[str]) -> int | None:
+        try:
+            return read_offset(directory, name, self.topic_partition)
+        except (CorruptCheckpointError, NotALogError, LimitExceededError) as error:
+            warnings.append(f"{directory.path}/{name} cannot be read: {error.message}")
+            return None
+
+    def remove_clean_markers(self) -> None:
+        """Before the first write: the stop is unclean until `mark_clean` [DUR-24].
+
+        What a safe handle left beside the segments is not true any more once another profile
+        writes: it would make an unclean stop look clean, or a shorter log a damaged one.
+        """
+        for directory in (self._home, self.parent):
+            if directory is not None:
+                CleanShutdownFileHandler(directory).delete()
+        if not self._is_safe:
+            left = [name for name in _TRUE_OF_A_SAFE_LOG if self.directory.exists(name)]
+            for name in left:
+                self.directory.unlink(name)
+            if left:
+                self.directory.sync()
+
+    def write_log_start(self, offset: int) -> None:
+        """Bring the log start to stable storage in the partition's own checkpoint [DUR-19].
+
+        Of two places the greater counts: a truncation below the log start lowers both.
+        """
+        name = LOG_START_OFFSET_CHECKPOINT
+        parent = self.parent
+        if not self._is_safe:
+            self._lower(name, offset)
+        if self._home is None:
+            return
+        if self._is_safe and parent is not None and (self._offset(parent, name, []) or 0) > offset:
+            with _merge_lock(parent):
+                self._merge(parent, name, offset)
+        write_offset(self._home, name, self.topic_partition, offset)
+
+    def write_recovery_point(self, offset: int) -> None:
+        """Bring the recovery point to stable storage in the partition's own checkpoint."""
+        if self._home is not None:
+            write_offset(self._home, RECOVERY_POINT_CHECKPOINT, self.topic_partition, offset)
+
+    def lower_recovery_point(self, offset: int) -> None:
+        """With Kafka's profile: before a truncation, lower what others wrote down [LOC-4].
+
+        A broker's ``LogManager`` writes its checkpoint then. A later open would take the records
+        that were cut for lost ones.
+        """
+        if not self._is_safe:
+            self._lower(RECOVERY_POINT_CHECKPOINT, offset)
+
+    def _lower(self, name: str, offset: int) -> None:
+        """Bring lines down that are there; none is made [DUR-62]."""
+        if (self._offset(self.directory, name, []) or 0) > offset:
+            write_offset(self.directory, name, self.topic_partition, offset)
+        parent = self.parent
+        if parent is not None and (self._offset(parent, name, []) or 0) > offset:
+            with _merge_lock(parent):
+                self._merge(parent, name, offset)
+
+    def take_name(self, topic_partition: TopicPartition) -> None:
+        """Go on under another name: its lines come beside the old ones, on stable storage [REN-1].
+
+        Whichever name the directory has after a crash, its lines are there.
+        """
+        home = self._home
+        for name in (LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT):
+            if home is not None and home.exists(name):
+                offsets = parse_offset_checkpoint(home.read_file(name, MAX_CHECKPOINT_BYTES), name)
+                if self.topic_partition in offsets:
+                    offsets[topic_partition] = offsets[self.topic_partition]
+                    home.write_file_atomically(name, format_offset_checkpoint(offsets))
+        self.topic_partition = topic_partition
+
+    @property
+    def takes_marks(self) -> bool:
+        """Whether a clean stop is written down at all."""
+        return self._home is not None
+
+    def mark_clean(self, log_start_offset: int, marker: CleanShutdownMarker) -> None:
+        """Write the checkpoints, merge them into the log directory's, then the marker, last.
+
+        Source: [DUR-24].
+
+        Everything else is closed and on stable storage.
+        """
+        home = self._home
+        if home is None:
+            return
+        self.write_recovery_point(marker.log_end_offset)
+        if log_start_offset > 0 or home.exists(LOG_START_OFFSET_CHECKPOINT):
+            self.write_log_start(log_start_offset)
+        if self._is_safe:
+            self._merge_into_parent(log_start_offset, marker.log_end_offset)
+        home.create_file(CLEAN_SHUTDOWN_MARKER, marker.format())
+
+    def _merge_into_parent(self, log_start_offset: int, recovery_point: int) -> None:
+        """So that a broker which opens the directory later brings nothing deleted back."""
+        parent = self.parent
+        if parent is None:
+            return
+        has_recovery_points = parent.exists(RECOVERY_POINT_CHECKPOINT)
+        has_log_starts = parent.exists(LOG_START_OFFSET_CHECKPOINT)
+        if not has_recovery_points and not has_log_starts:
+            return
+        with _merge_lock(parent):
+            if has_recovery_points:
+                self._merge(parent, RECOVERY_POINT_CHECKPOINT, recovery_point)
+            if has_log_starts:
+                self._merge(parent, LOG_START_OFFSET_CHECKPOINT, log_start_offset)
+
+    def _merge(self, parent: Directory, name: str, offset: int) -> None:
+        try:
+            data = parent.read_file(name, MAX_CHECKPOINT_BYTES)
+            offsets = parse_offset_checkpoint(data, name)
+        except CorruptCheckpointError as error:  # the others' lines are not ours to lose
+            _log.warning("%s/%s is left as it is: %s", parent.path, name, error.message)
+            return
+        if offsets.get(self.topic_partition, 0) != offset:
+            offsets[self.topic_partition] = offset
+            parent.write_file_atomically(name, format_offset_checkpoint(offsets))
+
+
+@contextlib.contextmanager
+def _merge_lock(parent: Directory) -> Iterator[None]:
+    """Keep writers of sibling partitions apart while one of them merges."""
+    for attempt in range(_MERGE_ATTEMPTS):
+        try:
+            lock = parent.lock(MERGE_LOCK, exclusive=True)
+            break
+        except LogLockedError:
+            if attempt == _MERGE_ATTEMPTS - 1:
+                raise
+            time.sleep(_MERGE_PAUSE_SECONDS)
+    try:
+        yield
+    finally:
+        lock.release()

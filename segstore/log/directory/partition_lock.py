@@ -1,0 +1,164 @@
+"""Who may write a partition: one handle, in one process, and no broker [DUR-65..DUR-68]."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from typing import TYPE_CHECKING, Final
+
+import segstore._core as _core
+from segstore.errors import LogLockedError, LogPermissionError
+from segstore.log.directory.checkpoints import LOCK, META_PROPERTIES
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from segstore._core import Directory, FileLock
+
+
+class _Registry:
+    """Directories that this process holds for writing, by device and inode [DUR-67]."""
+
+    def __init__(self) -> None:
+        self._mutex = threading.Lock()
+        self._process_id = _core.process_id()
+        self._held: set[tuple[int, int]] = set()
+
+    def add(self, identity: tuple[int, int]) -> bool:
+        with self._mutex:
+            if self._process_id != _core.process_id():  # a forked child holds nothing itself
+                self._process_id = _core.process_id()
+                self._held.clear()
+            if identity in self._held:
+                return False
+            self._held.add(identity)
+            return True
+
+    def remove(self, identity: tuple[int, int]) -> None:
+        with self._mutex:
+            if self._process_id == _core.process_id():
+                self._held.discard(identity)
+
+
+_registry: Final = _Registry()
+
+
+def is_log_directory(directory: Directory) -> bool:
+    """Whether *directory* is one that a broker or a ``LogManager`` uses.
+
+    Only there is anything locked.
+    """
+    return directory.exists(LOCK) or directory.exists(META_PROPERTIES)
+
+
+class PartitionLock:
+    """The right to write one partition, held until `release`.
+
+    A write lock on ``.lock`` in the partition directory, a read lock on that of a log directory
+    above it, and an entry in the registry of this process.
+    """
+
+    def __init__(self, identity: tuple[int, int], locks: list[FileLock]) -> None:
+        self._identity = identity
+        self._locks = locks
+        self._process_id = _core.process_id()
+        self._is_held = True
+
+    @classmethod
+    def acquire(
+        cls,
+        directory: Directory,
+        parent: Directory | None,
+        *,
+        parent_is_locked: bool = False,
+        home: Directory | None = None,
+    ) -> PartitionLock:
+        """Lock *directory*, and the log directory *parent* against brokers.
+
+        Parameters
+        ----------
+        directory : Directory
+            The partition's.
+        parent : Directory or None
+            The one above it; left alone unless it is a log directory.
+        parent_is_locked : bool
+            The caller holds the parent's ``.lock`` itself.
+        home : Directory or None
+            Where the partition's ``.lock`` is made. None = nowhere [DUR-62]: one that is there,
+            of a handle of the other profile, is respected.
+
+        Raises
+        ------
+        LogLockedError
+            Somebody else writes: this process, another one, or a broker.
+        """
+        if not _registry.add(directory.identity):
+            raise LogLockedError(
+                "the log is already open for writing in this process: use that handle, or open it"
+                " with read_only=True",
+                file=directory.path,
+                found="a writer in this process",
+                expected="no other writer",
+            )
+        locks: list[FileLock] = []
+        try:
+            with hint_at_read_only():
+                if parent is not None and not parent_is_locked and is_log_directory(parent):
+                    if not parent.exists(LOCK):
+                        parent.create_file(LOCK)
+                    locks.append(_lock(parent, "a broker or a LogManager", exclusive=False))
+                if home is directory or directory.exists(LOCK):
+                    locks.append(_lock(directory, "another process", exclusive=True))
+                if home is not None and home is not directory:
+                    locks.append(_lock(home, "another log with this state_dir", exclusive=True))
+        except BaseException:
+            for lock in locks:
+                lock.release()
+            _registry.remove(directory.identity)
+            raise
+        return cls(directory.identity, locks)
+
+    @property
+    def held(self) -> bool:
+        """Whether `release` is still to come."""
+        return self._is_held
+
+    def release(self) -> None:
+        """Give the right back; the lock files stay [DUR-66]. Twice is harmless."""
+        if self._is_held and self._process_id == _core.process_id():
+            self._is_held = False
+            for lock in reversed(self._locks):
+                lock.release()
+            _registry.remove(self._identity)
+
+    def __del__(self) -> None:
+        if getattr(self, "_is_held", False):  # a handle that was dropped without close
+            self.release()
+
+
+@contextlib.contextmanager
+def hint_at_read_only() -> Iterator[None]:
+    """Say of a permission error that reading may work: nothing was created [DUR-40]."""
+    try:
+        yield
+    except LogPermissionError as error:
+        raise LogPermissionError(
+            f"{error.message}; reading works with read_only=True",
+            file=error.file,
+            found=error.found,
+            expected=error.expected,
+            os_error=error.os_error,
+        ) from error
+
+
+def _lock(directory: Directory, holder: str, *, exclusive: bool) -> FileLock:
+    try:
+        return directory.lock(LOCK, exclusive=exclusive)
+    except LogLockedError as error:
+        raise LogLockedError(
+            f"{holder} has the log open for writing; reading works with read_only=True",
+            file=f"{directory.path}/{LOCK}",
+            found=f"a lock of {holder}",
+            expected="no other writer",
+            os_error=error.os_error,
+        ) from error

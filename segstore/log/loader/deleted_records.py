@@ -1,0 +1,39 @@
+"""Segments whose records were deleted, and acked as such, before the log was closed [DUR-18]."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segstore.errors import SegstoreError
+from segstore.log.local.segments import floor_index
+
+if TYPE_CHECKING:
+    from segstore._core import Directory
+    from segstore.log.loader.recovery_report import RecoveryReport
+    from segstore.log.local.segment import Segment
+
+
+def count_deleted(segments: list[Segment], log_start_offset: int) -> int:
+    """Count the first segments that end at or below the log start.
+
+    By what is in them: one may reach into the next, which is damage that is told later [DUR-54].
+    """
+    floor = floor_index(segments, log_start_offset)
+    for index, segment in enumerate(segments[:floor]):
+        try:
+            end, _ = segment.read_next_offset()
+        except SegstoreError:
+            return index
+        if end > log_start_offset:
+            return index
+    return floor
+
+
+def remove_deleted(segments: list[Segment], directory: Directory, report: RecoveryReport) -> None:
+    """Remove the files of *segments*, all of whose records lie below the log start."""
+    for segment in segments:
+        segment.delete_files()
+        segment.close_quietly()
+        report.removed.append(segment.name)
+    if segments:
+        directory.sync()

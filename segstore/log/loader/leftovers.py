@@ -1,0 +1,179 @@
+"""What interrupted operations left in a directory, finished or undone at open.
+
+Source: [LDR-1..LDR-6, DUR-55].
+
+``.deleted`` and ``.cleaned`` files are worthless. ``.swap`` files are the complete result of a
+compaction or split whose last renames are missing, unless a ``.cleaned`` file shows that the set is
+incomplete. Names that are not ours are never touched.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
+from segstore._core import open_segments
+from segstore.errors import NotALogError
+from segstore.log.directory.checkpoints import TEMPORARY_FILES
+from segstore.log.directory.partition_directory import (
+    CLEANED_FILE_SUFFIX,
+    DELETED_FILE_SUFFIX,
+    INDEX_FILE_SUFFIXES,
+    LOG_FILE_SUFFIX,
+    SWAP_FILE_SUFFIX,
+    SegmentFile,
+    file_name,
+    segment_files,
+)
+from segstore.log.local.segment import Segment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from segstore._core import Directory, SegmentContext, SegmentListing
+    from segstore.log.loader.quarantine import Quarantine
+    from segstore.log.loader.recovery_report import RecoveryReport
+
+
+class Leftovers:
+    """Sorts out one directory for a writer, or tells a reader what to look past.
+
+    Parameters
+    ----------
+    directory : Directory
+        The partition's.
+    context : SegmentContext
+        To look into ``.swap`` files.
+    report : RecoveryReport
+        Takes the names of what was removed.
+    """
+
+    def __init__(
+        self, directory: Directory, context: SegmentContext, report: RecoveryReport
+    ) -> None:
+        self._directory = directory
+        self._context = context
+        self._report = report
+
+    def clear(self, quarantine: Quarantine) -> SegmentListing:
+        """Finish or undo what was interrupted; returns what is there now."""
+        listing = self._directory.segment_listing()
+        names = listing.others
+        files = segment_files(names)
+        swaps = complete_swaps(files)
+        going = {
+            file.name
+            for file in files
+            if file.suffix in {DELETED_FILE_SUFFIX, CLEANED_FILE_SUFFIX}
+            or (file.suffix == SWAP_FILE_SUFFIX and file not in swaps)
+        }
+        going |= TEMPORARY_FILES.intersection(names)
+        going |= {name for name in names if name.endswith(".snapshot.tmp") and name[:20].isdigit()}
+        if not going and not swaps:
+            return listing
+        self._remove(going)
+        if any(file.kind == "log" for file in swaps):
+            self._swap_in(segment_files(self._directory.names()), swaps, quarantine)
+        else:
+            self._remove(file.name for file in swaps)
+        self._directory.sync()
+        return self._directory.segment_listing()
+
+    def remove_indexes_without_log(self, listing: SegmentListing | None) -> None:
+        """Remove index files that belong to no ``.log`` [LDR-11].
+
+        Not before the log was found to be whole: they show that a ``.log`` was there [DUR-54].
+
+        Parameters
+        ----------
+        listing : SegmentListing or None
+            What is there; None to look.
+        """
+        if listing is None:
+            listing = self._directory.segment_listing()
+        for kind in INDEX_FILE_SUFFIXES:
+            alone = listing.base_offsets(kind, lacking=LOG_FILE_SUFFIX)
+            self._remove(file_name(base_offset, kind) for base_offset in alone)
+
+    def _swap_in(
+        self, files: list[SegmentFile], swaps: set[SegmentFile], quarantine: Quarantine
+    ) -> None:
+        """Put complete ``.swap`` segments in the place of those that they replace.
+
+        Source: [LDR-4..LDR-6].
+        """
+        ranges = {}
+        for base in sorted(file.offset for file in swaps if file.kind == "log"):
+            end = self.end_of_swap(base)
+            if end is None:  # the old segments are still the better copy
+                quarantine.set_aside(base, SWAP_FILE_SUFFIX)
+                self._report.warnings.append(f"a damaged .swap segment at {base} was set aside")
+                swaps = {file for file in swaps if file.offset != base}
+            elif end == base:  # without a record; what it would replace may hold some
+                self._remove(file.name for file in swaps if file.offset == base)
+                swaps = {file for file in swaps if file.offset != base}
+            else:
+                ranges[base] = end
+        if ranges:
+            first, end = min(ranges), max(ranges.values())
+            self._remove(
+                file.name for file in files if not file.suffix and first <= file.offset < end
+            )
+            self._directory.sync()
+        for file in sorted(swaps):
+            self._directory.rename(file.name, file._replace(suffix="").name)
+
+    def end_of_swap(self, base_offset: int) -> int | None:
+        """Return the next offset of a ``.swap`` segment, None when it is not wholly good."""
+        segment = Segment(self._context, base_offset, suffix=SWAP_FILE_SUFFIX)
+        try:
+            _, result = segment.scan(check_order=True, expected_offset=base_offset, table=False)
+        finally:
+            segment.close_quietly()
+        return result.next_offset if result.stop == "complete" else None
+
+    def _remove(self, names: Iterable[str]) -> None:
+        for name in sorted(names):
+            try:
+                self._directory.unlink(name, missing_ok=True)
+            except NotALogError:  # a directory of that name: not ours [LDR-1, DUR-42]
+                self._report.warnings.append(f"{name} is no file, and was left where it is")
+            else:
+                self._report.removed.append(name)
+
+    def segments_for_reading(self) -> list[Segment]:
+        """Return the segments as they will be once a writer has opened the log; changes nothing."""
+        listing = self._directory.segment_listing()
+        swapped_in = []
+        first = end = 0
+        for file in sorted(complete_swaps(segment_files(listing.others))):
+            if file.kind != "log":
+                continue
+            next_offset = self.end_of_swap(file.offset)
+            if next_offset is None:
+                self._report.warnings.append(f"a damaged .swap segment at {file.offset} is ignored")
+            elif next_offset > file.offset:
+                swapped_in.append(Segment(self._context, file.offset, suffix=SWAP_FILE_SUFFIX))
+                end = max(end, next_offset)
+        if swapped_in:
+            first = swapped_in[0].base_offset
+            self._report.warnings.append(
+                f"a compaction was interrupted: offsets {first} to {end} are read from .swap files"
+            )
+        bases = listing.base_offsets(LOG_FILE_SUFFIX)
+        replaced = slice(bisect_left(bases, first), bisect_left(bases, end))
+        del bases[replaced]
+        return open_segments(Segment, self._context, bases) + swapped_in
+
+
+def complete_swaps(files: list[SegmentFile]) -> set[SegmentFile]:
+    """Return the ``.swap`` files whose set is complete: those below every ``.cleaned`` one.
+
+    Source: [LDR-3].
+    """
+    cleaned = [file.offset for file in files if file.suffix == CLEANED_FILE_SUFFIX]
+    return {
+        file
+        for file in files
+        if file.suffix == SWAP_FILE_SUFFIX and (not cleaned or file.offset < min(cleaned))
+    }

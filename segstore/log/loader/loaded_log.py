@@ -1,0 +1,45 @@
+"""What a loader hands to the log that it has loaded."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    import uuid
+    from array import array
+
+    from segstore.log.directory.checkpoints import LogState
+    from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
+    from segstore.log.local.segment import Segment
+    from segstore.log.local.segments import Segments
+    from segstore.log.producers.producer_state_manager import ProducerStateManager
+    from segstore.log.producers.snapshot_file import SnapshotFile
+    from segstore.types import LogOffsetMetadata
+
+
+class LoadedLog(NamedTuple):
+    """A loaded log (Kafka ``LoadedLogOffsets``, and what belongs to it)."""
+
+    segments: Segments
+    log_start_offset: int
+    log_end: LogOffsetMetadata
+    recovery_point: int
+    epochs: LeaderEpochFileCache
+    state: LogState | None
+    """None for a reader."""
+    may_have_gaps: bool = False
+    """Nothing says where the log is contiguous."""
+    producer_state: ProducerStateManager | None = None
+    """None for a reader, who computes what it needs of it."""
+    awaiting_deletion: tuple[Segment | SnapshotFile, ...] = ()
+    """Renamed to ``.deleted``; the files go after ``file.delete.delay.ms`` [LOC-20, PSM-57]."""
+    recovered: frozenset[int] = frozenset()
+    """Base offsets of the segments whose indexes were made anew from their batches."""
+    with_producers: frozenset[int] = frozenset()
+    """Of those, the ones that hold batches with a producer id."""
+    moves_recovery_point: bool = False
+    """It is written down when everything below it is in order, transaction indexes too [DUR-56]."""
+    snapshot_offsets: array[int] | None = None
+    """Of the producer snapshots, when they were listed and nothing can have changed since."""
+    topic_id: uuid.UUID | None = None
+    """In ``partition.metadata``."""

@@ -1,0 +1,386 @@
+"""Opening a log: from the names in a directory to segments, offsets and epochs.
+
+Source: [LDR-*, DUR-50..DUR-58].
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+from segstore._core import open_segments
+from segstore.errors import (
+    CorruptCheckpointError,
+    CorruptLogError,
+    CorruptRecordError,
+    IllegalArgumentError,
+    LimitExceededError,
+    NotALogError,
+    SegstoreError,
+)
+from segstore.log.directory.checkpoints import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_STATE,
+    RECOVERY_POINT_CHECKPOINT,
+    LogState,
+)
+from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
+from segstore.log.directory.log_state_file import announce_epoch, write_state
+from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX
+from segstore.log.loader.deleted_records import count_deleted, remove_deleted
+from segstore.log.loader.epoch_changes import epoch_changes, fits, latest_epoch, note_epochs
+from segstore.log.loader.leftovers import Leftovers
+from segstore.log.loader.loaded_log import LoadedLog
+from segstore.log.loader.log_recovery import LogRecovery
+from segstore.log.loader.lost_indexes import LostIndexes
+from segstore.log.loader.overflow_split import OverflowedSegmentError, split_overflowed_segment
+from segstore.log.loader.quarantine import Quarantine
+from segstore.log.local.segment import Segment
+from segstore.log.local.segments import Segments, floor_index
+from segstore.log.producers.snapshot_file import SNAPSHOT_FILE_SUFFIX
+from segstore.log.producers.snapshot_files import remove_snapshots_at
+from segstore.types import LogOffsetMetadata
+
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Callable
+
+    from segstore._core import Directory, SegmentContext
+    from segstore.log.directory.log_places import FoundState, LogPlaces
+    from segstore.log.loader.recovery_report import RecoveryReport
+
+
+class LogLoader:
+    """Loads one partition directory (Kafka ``LogLoader``), in the ``safe`` way.
+
+    Parameters
+    ----------
+    directory : Directory
+        Locked already when it is opened for writing.
+    places : LogPlaces
+        Checkpoints and markers.
+    context : SegmentContext
+        Shared by the segments; read-only for a reader.
+    report : RecoveryReport
+        Filled in.
+    progress : callable or None
+        Called with a phase, the work done and the work to do.
+    """
+
+    def __init__(
+        self,
+        directory: Directory,
+        places: LogPlaces,
+        context: SegmentContext,
+        report: RecoveryReport,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> None:
+        self._directory = directory
+        self._places = places
+        self._context = context
+        self._report = report
+        self._progress = progress
+        self._recovered: list[int] = []
+        self._with_producers: list[int] = []
+
+    def load(self) -> LoadedLog:
+        """Bring the directory in order and return the log, all of it on stable storage.
+
+        Raises
+        ------
+        CorruptLogError
+            Data that had been synced is damaged or missing; no record was changed.
+        """
+        found = self._places.read()
+        self._report.warnings += found.warnings
+        self._places.remove_clean_markers()
+        quarantine = Quarantine(self._directory, self._report)
+        leftovers = Leftovers(self._directory, self._context, self._report)
+        listing = leftovers.clear(quarantine)
+        lost_indexes = LostIndexes(self._directory, self._report, listing)
+        segments = self._open_segments(listing.base_offsets(LOG_FILE_SUFFIX))
+        self._report.created = not segments
+        believed = self._with_possible_log_start(found, segments)
+        if believed is not found:
+            self._places.write_log_start(believed.log_start_offset)
+        found = believed
+        first = count_deleted(segments, found.log_start_offset)
+        epochs = self._read_epochs(segments[first:], writable=True)
+        is_as_marked = fits(found.own_marker, segments, epochs)
+        remove_deleted(segments[:first], self._directory, self._report)
+        del segments[:first]
+        known = self._read_state(found, epochs, is_as_marked=is_as_marked)
+        if self._report.created:
+            self._check_never_had_records(found, epochs)
+            log_end_offset, self._report.clean = found.log_start_offset, True
+        elif (clean_end := self._clean_end(found, segments, is_as_marked=is_as_marked)) is not None:
+            log_end_offset = clean_end
+        else:
+            lost_indexes.check(segments[: floor_index(segments, found.safe_below)])
+            log_end_offset = self._recover(segments, found, epochs, known, quarantine)
+        leftovers.remove_indexes_without_log(listing if self._report.clean else None)
+        log_end_offset = self._end_with_indexes(segments, lost_indexes, log_end_offset)
+        if not segments or log_end_offset < found.log_start_offset:
+            if not self._report.clean:
+                self._report.warnings.append(
+                    f"the log start {found.log_start_offset} lies above the end"
+                    f" {log_end_offset}: the log begins anew there"
+                )
+            self._start_anew(segments, found.log_start_offset, quarantine)
+            log_end_offset = segments[0].base_offset
+            if not self._report.created:
+                epochs.clear_and_flush()
+        active = segments[-1]
+        active.prepare_for_appends()
+        epochs.truncate_from_start(found.log_start_offset)  # may move an entry to the log end
+        epochs.truncate_from_end(log_end_offset)
+        written, latest = epochs.written_entry, epochs.latest_entry
+        state = LogState(
+            min(log_end_offset, log_end_offset if known is None else known.contiguous_from),
+            # without an epoch the next one may be older than those of records below the log start
+            log_end_offset
+            if known is None or latest is None
+            else min(log_end_offset, known.epochs_ordered_from),
+            latest,
+            () if written == latest else (written,),
+        )
+        write_state(self._directory, state)
+        epochs.flush()
+        epochs.before_write = partial(announce_epoch, self._directory)
+        old_points = {log_end_offset, None if self._report.created else -1}
+        log_end = LogOffsetMetadata(log_end_offset, active.base_offset, active.size_bytes)
+        self._fill_report(segments, found, log_end_offset, known)
+        return LoadedLog(
+            Segments(segments),
+            self._report.log_start_offset,
+            log_end,
+            log_end_offset,
+            epochs,
+            state,
+            recovered=self._recovered_of(segments),
+            with_producers=frozenset(self._with_producers),
+            moves_recovery_point=found.recovery_point not in old_points,
+            snapshot_offsets=(
+                listing.base_offsets(SNAPSHOT_FILE_SUFFIX)
+                if self._report.clean and not self._report.removed
+                else None
+            ),
+        )
+
+    def _open_segments(self, base_offsets: array[int]) -> list[Segment]:
+        """Look up the sizes of all segments; their files are not opened."""
+        return open_segments(Segment, self._context, base_offsets)
+
+    def _check_never_had_records(self, found: FoundState, epochs: LeaderEpochFileCache) -> None:
+        """Raise when a directory without a ``.log`` is one that lost them all [DUR-51].
+
+        A line in the log directory's checkpoint alone may be that of a partition that was removed.
+        """
+        if found.recovery_point is None or found.recovery_point <= found.log_start_offset:
+            return
+        own = (LOG_STATE, RECOVERY_POINT_CHECKPOINT)
+        if epochs.entries or any(self._directory.exists(name) for name in own):
+            raise CorruptLogError(
+                f"there is no .log file, but records up to {found.recovery_point - 1} had been"
+                " synced: they are missing",
+                file=self._directory.path,
+            )
+
+    def _with_possible_log_start(self, found: FoundState, segments: list[Segment]) -> FoundState:
+        """Return *found*, its log start as if unreadable when it cannot be this log's [DUR-21].
+
+        A truncation or a deletion that a crash broke off leaves a log start above the log end
+        [DUR-18, DUR-19]; a clean stop does not. Such a checkpoint would drop every record.
+        """
+        own = found.own_marker
+        if not segments or not (found.parent_is_clean or own is not None):
+            return found
+        if own is not None and own.log_start_offset == found.log_start_offset:
+            return found
+        if found.log_start_offset <= segments[-1].base_offset:
+            return found  # wherever the log ends; to look costs a read
+        try:
+            end, ends_clean = segments[-1].read_next_offset()
+        except SegstoreError:
+            return found  # not clean after all: told below
+        is_clean = ends_clean and (
+            found.parent_is_clean or (own is not None and own.log_end_offset == end)
+        )
+        if not is_clean or found.log_start_offset <= end:
+            return found
+        first = segments[0].base_offset
+        self._report.warnings.append(
+            f"the log start {found.log_start_offset} lies above the end {end} of a log that was"
+            f" closed cleanly: it is not believed, the log starts at {first}"
+        )
+        return replace(found, log_start_offset=first)
+
+    def _clean_end(
+        self, found: FoundState, segments: list[Segment], *, is_as_marked: bool
+    ) -> int | None:
+        """Return the log end after a clean stop, None when it was none or does not look it.
+
+        Source: [DUR-51].
+        """
+        report = self._report
+        report.clean = False
+        marker = found.own_marker
+        if not found.parent_is_clean and marker is None:
+            report.reason = "no clean-shutdown marker"
+            return None
+        active = segments[-1]
+        try:
+            end, ends_clean = active.read_next_offset()
+        except (CorruptRecordError, CorruptLogError) as error:
+            report.reason = f"marked clean, but {error}"
+            return None
+        if not ends_clean:
+            report.reason = f"marked clean, but {active.name} ends in bytes that are no batch"
+            return None
+        if found.lacks_records_from(end):
+            report.reason = (
+                f"marked clean, but the log ends at offset {end}, below the recovery point"
+                f" {found.recovery_point}"
+            )
+            return None
+        if (
+            not found.parent_is_clean
+            and marker is not None
+            and not (marker.log_end_offset == end and is_as_marked)
+        ):
+            report.reason = (
+                "another program wrote to the log, or took files out of it, since it was closed"
+                " cleanly"
+            )
+            return None
+        report.clean = True
+        return end
+
+    def _recover(
+        self,
+        segments: list[Segment],
+        found: FoundState,
+        epochs: LeaderEpochFileCache,
+        state: LogState | None,
+        quarantine: Quarantine,
+    ) -> int:
+        recovered = None
+        while recovered is None:
+            recovery = LogRecovery(self._directory, self._report, quarantine, state, self._progress)
+            try:
+                recovered = recovery.recover(segments, found)
+            except OverflowedSegmentError as overflow:
+                self._split(overflow.segment, segments)
+        segments[:] = recovered.segments
+        self._recovered += recovered.base_offsets
+        self._with_producers = recovered.with_producers
+        note_epochs(epochs, recovered.epochs)
+        return recovered.next_offset
+
+    def _recovered_of(self, segments: list[Segment]) -> frozenset[int]:
+        recovered = frozenset(self._recovered)
+        if not recovered:
+            return recovered
+        return recovered.intersection(segment.base_offset for segment in segments)
+
+    def _end_with_indexes(
+        self, segments: list[Segment], lost_indexes: LostIndexes, log_end_offset: int
+    ) -> int:
+        """Make missing indexes anew; returns the log end, which a split may show to lie behind."""
+        for overflowed in lost_indexes.rebuild(segments):
+            self._split(overflowed, segments)
+            log_end_offset = max(log_end_offset, segments[-1].read_next_offset()[0])
+        return log_end_offset
+
+    def _split(self, overflowed: Segment, segments: list[Segment]) -> None:
+        """Put several segments in the place of one whose offsets do not fit it [LDR-30, DUR-20]."""
+        split = split_overflowed_segment(
+            overflowed, Segments(segments), self._directory, self._context
+        )
+        for old in split.taken_out:
+            old.delete_files()
+            old.close_quietly()
+        self._report.removed += remove_snapshots_at(self._directory, set(split.vanished))
+        more = len(split.segments) - len(segments) + 1
+        self._report.warnings.append(
+            f"{overflowed.name} held offsets that do not fit its base offset: it was split into"
+            f" {more} segments"
+        )
+        segments[:] = split.segments
+
+    def _start_anew(self, segments: list[Segment], offset: int, quarantine: Quarantine) -> None:
+        """All records lie below the log start, or there are none: one empty segment.
+
+        Source: [LDR-25, LDR-26].
+        """
+        for segment in reversed(segments):
+            if segment.size_bytes > 0:
+                quarantine.set_aside(segment.base_offset)
+            else:
+                segment.delete_files()
+            segment.close_quietly()
+        self._directory.sync()
+        segments[:] = [Segment(self._context, offset, create=True)]
+        self._directory.sync()
+
+    def _read_state(
+        self, found: FoundState, epochs: LeaderEpochFileCache, *, is_as_marked: bool
+    ) -> LogState | None:
+        """Return what ``.segstore`` says, None when a broker may have written since [DUR-64]."""
+        marker = found.own_marker
+        if found.parent_is_clean and not (
+            is_as_marked and marker is not None and marker.segments is not None
+        ):
+            return None
+        state = LogState.read(self._directory)
+        if state is None or not state.fits(epochs.latest_entry):
+            return None
+        return state
+
+    def _read_epochs(self, segments: list[Segment], *, writable: bool) -> LeaderEpochFileCache:
+        """Read the leader-epoch checkpoint, or make the cache anew from batch headers [DUR-21]."""
+        try:
+            cache = LeaderEpochFileCache.read(
+                self._directory, writable=writable, believes_empty=False
+            )
+            if cache is not None:
+                return cache
+        except (
+            CorruptCheckpointError,
+            IllegalArgumentError,
+            LimitExceededError,
+            NotALogError,
+        ) as error:
+            self._report.warnings.append(f"{LEADER_EPOCH_CHECKPOINT} cannot be read: {error}")
+        cache = LeaderEpochFileCache(self._directory if writable else None)
+        for segment in segments:
+            try:
+                for headers, _ in segment.scan_windows(check_crc=False):
+                    note_epochs(cache, epoch_changes(headers, latest_epoch(cache)))
+            except SegstoreError:
+                break  # damage is found, and reported, by who reads the segment
+        if any(segment.size_bytes for segment in segments):
+            self._report.rebuilt.append(LEADER_EPOCH_CHECKPOINT)
+            if writable and not cache.entries:
+                cache.clear_and_flush()  # an empty file says that there are none
+        return cache
+
+    def _fill_report(
+        self,
+        segments: list[Segment],
+        found: FoundState,
+        log_end_offset: int,
+        state: LogState | None,
+    ) -> None:
+        report = self._report
+        first, log_start = segments[0].base_offset, found.log_start_offset
+        if state is not None and max(log_start, state.contiguous_from) < first:
+            report.warnings.append(  # legal [DUR-54], but this library moves the log start first
+                f"records {max(log_start, state.contiguous_from)} to {first - 1} are missing: the"
+                " log begins behind them"
+            )
+        report.log_start_offset = max(found.log_start_offset, segments[0].base_offset)
+        report.log_end_offset = log_end_offset
+        report.recovery_point = log_end_offset if report.clean else found.recovery_point or 0
+        report.segments = len(segments)

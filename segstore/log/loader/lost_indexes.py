@@ -1,0 +1,103 @@
+"""Index files that are missing, made anew [DUR-8]; Kafka does so for ``.index`` only [LDR-15]."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segstore.errors import CorruptLogError
+from segstore.log.directory.partition_directory import INDEX_ENTRY_BYTES, LOG_FILE_SUFFIX, file_name
+from segstore.log.loader.overflow_split import is_overflowed
+
+if TYPE_CHECKING:
+    from segstore._core import Directory, ScanResult, SegmentListing
+    from segstore.log.loader.recovery_report import RecoveryReport
+    from segstore.log.local.segment import Segment
+
+
+class LostIndexes:
+    """Finds and rebuilds the index files that a directory lacks.
+
+    Parameters
+    ----------
+    directory : Directory
+        The partition's.
+    report : RecoveryReport
+        Knows what recovery has rebuilt already, and takes what is rebuilt here.
+    listing : SegmentListing
+        What was there before anything was opened.
+    """
+
+    def __init__(
+        self, directory: Directory, report: RecoveryReport, listing: SegmentListing
+    ) -> None:
+        self._directory = directory
+        self._report = report
+        self._missing = {
+            kind: frozenset(listing.base_offsets(LOG_FILE_SUFFIX, lacking=kind))
+            for kind in INDEX_ENTRY_BYTES
+        }
+
+    def check(self, segments: list[Segment]) -> None:
+        """Raise, before recovery changes anything, what would keep indexes from being made anew.
+
+        Raises
+        ------
+        CorruptLogError
+            A segment that lost an index does not consist of batches.
+        """
+        for segment in segments:
+            if self._of(segment):
+                base = segment.base_offset
+                _, scan = segment.scan(check_order=True, expected_offset=base, table=False)
+                if not is_overflowed(segment, scan):
+                    _check_whole(segment, scan)
+
+    def rebuild(self, segments: list[Segment]) -> list[Segment]:
+        """Make anew what is missing; returns the segments that have to be split first [DUR-97].
+
+        Of a log that was closed cleanly the names are enough [DUR-51]: an index that cannot be is
+        met when it is first used, and made anew when the segment is sealed or closed [DUR-53].
+        """
+        rebuilt = set(self._report.rebuilt)
+        overflowed = []
+        for segment in self._with_missing(segments) if self._report.clean else segments:
+            lost = [name for name in self._of(segment) if name not in rebuilt]
+            if not lost:
+                continue
+            base = segment.base_offset
+            _, recovery = segment.recover(cut=False, expected_offset=base, table=False)
+            if is_overflowed(segment, recovery.scan):
+                overflowed.append(segment)
+                continue
+            _check_whole(segment, recovery.scan)
+            if segment is not segments[-1]:
+                segment.flush(indexes=True)
+            self._report.rebuilt += lost
+        return overflowed
+
+    def _with_missing(self, segments: list[Segment]) -> list[Segment]:
+        missing = frozenset().union(*self._missing.values())
+        if not missing:
+            return []
+        return [segment for segment in segments if segment.base_offset in missing]
+
+    def _of(self, segment: Segment) -> list[str]:
+        base = segment.base_offset
+        if segment.size_bytes == 0:
+            return []
+        names = {file_name(base, kind): kind for kind in INDEX_ENTRY_BYTES}
+        return [
+            name
+            for name, kind in names.items()
+            if base in self._missing[kind]
+            or self._directory.info(name).size % INDEX_ENTRY_BYTES[kind]
+        ]
+
+
+def _check_whole(segment: Segment, scan: ScanResult) -> None:
+    if scan.stop != "complete":
+        raise CorruptLogError(
+            f"cannot be indexed: {scan.why or 'it ends in an incomplete batch'}",
+            file=segment.name,
+            position=scan.valid_bytes,
+        ) from scan.why

@@ -1,0 +1,195 @@
+"""A segment whose offsets do not fit its base, split into several (Kafka ``LocalLog``).
+
+Such segments were written by old brokers: an index cannot name an offset 2^31 or more above the
+segment's base. The names of the files tell at any time how far a split came [DUR-20, LDR-3].
+
+Source: [LOC-25, LOC-26, SEG-11, LDR-31].
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from segstore.config import MAX_INT, MAX_LONG
+from segstore.errors import (
+    IllegalArgumentError,
+    IllegalStateError,
+    LogSegmentOffsetOverflowError,
+)
+from segstore.log.directory.partition_directory import (
+    CLEANED_FILE_SUFFIX,
+    DELETED_FILE_SUFFIX,
+    INDEX_FILE_SUFFIXES,
+    SWAP_FILE_SUFFIX,
+    file_name,
+)
+from segstore.log.local.segment import Segment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from segstore._core import BatchHeaders, Directory, ScanResult, SegmentContext
+    from segstore.log.local.segments import Segments
+
+CHUNK_BYTES: Final = 1024 * 1024
+"""What is copied at a time, unless one batch is larger."""
+
+
+class SplitSegmentResult(NamedTuple):
+    """What a split did (Kafka ``SplitSegmentResult``)."""
+
+    segments: Segments
+    """Of the log, the new ones in the place of the old one."""
+    taken_out: tuple[Segment, ...]
+    """The old one, renamed to ``.deleted``; none when it was not a segment of the log yet."""
+    vanished: tuple[int, ...]
+    """Base offsets of those that no new segment has."""
+
+
+class OverflowedSegmentError(LogSegmentOffsetOverflowError):
+    """Good batches do not fit their segment: it is to be split. Never leaves a loader."""
+
+    def __init__(self, segment: Segment) -> None:
+        super().__init__("its last offsets do not fit its base offset", file=segment.path)
+        self.segment = segment
+
+
+def is_overflowed(segment: Segment, scan: ScanResult) -> bool:
+    """Whether *scan* ended at the first of good batches that lie too far above the base offset.
+
+    All the rest of the file consists of such batches; anything else ends a log [DUR-50, LDR-31].
+    """
+    if not isinstance(scan.why, LogSegmentOffsetOverflowError):
+        return False
+    next_offset = segment.base_offset + MAX_INT
+    for headers, rest in segment.scan_windows(start_position=scan.valid_bytes):
+        first, last = headers["base_offset"], headers["last_offset"]
+        expected = np.concatenate(([next_offset], last[:-1] + 1))
+        if not ((first >= expected) & (last >= first) & (last < MAX_LONG)).all():
+            return False
+        next_offset = rest.next_offset
+    return rest.stop == "complete"
+
+
+def has_overflow(segment: Segment) -> bool:
+    """Whether the last batch of *segment* does not fit its base offset [LDR-31]."""
+    next_offset, _ = segment.read_next_offset()
+    return next_offset > segment.base_offset and not segment.can_hold(next_offset - 1)
+
+
+def split_overflowed_segment(
+    segment: Segment, known: Segments, directory: Directory, context: SegmentContext
+) -> SplitSegmentResult:
+    """Split *segment*; the new segments are on stable storage, and in its place, at return.
+
+    Parameters
+    ----------
+    segment : Segment
+        May be one that is not known yet: its ``.log`` is replaced then, not renamed.
+    known : Segments
+        Of the log, as far as they are loaded.
+    directory : Directory
+        The partition's.
+    context : SegmentContext
+        For the new segments.
+
+    Raises
+    ------
+    IllegalArgumentError
+        The last batch fits: this is no segment to split.
+    IllegalStateError
+        The segment ends in bytes that are no batch; nothing was changed.
+    """
+    if not has_overflow(segment):
+        raise IllegalArgumentError(
+            "only a segment whose last offset does not fit its base offset can be split",
+            file=segment.path,
+        )
+    split: list[Segment] = []
+    try:
+        _copy(segment, split, directory, context)
+        for one in split:
+            one.on_become_inactive()
+            one.flush(indexes=True)
+        directory.sync()
+        return _replace(segment, split, known, directory)
+    except BaseException:
+        for one in split:
+            one.delete_files()
+            one.close_quietly()
+        raise
+
+
+def _copy(
+    source: Segment, split: list[Segment], directory: Directory, context: SegmentContext
+) -> None:
+    """Copy *source* into new segments, each beginning with the first batch that did not fit."""
+    target: Segment | None = None
+    end = 0
+    for rows in _chunks(source):
+        position = int(rows["position"][0])
+        if target is None or not target.can_hold(int(rows["last_offset"][0])):
+            target = _new_cleaned_segment(int(rows["base_offset"][0]), directory, context)
+            split.append(target)
+        end = int(rows["position"][-1]) + int(rows["size_bytes"][-1])
+        target.append(directory.read_range(source.name, position, end - position), rows)
+    if end < source.size_bytes:  # all of it, or nothing
+        raise IllegalStateError(
+            "the segment to split ends in bytes that are no batch", file=source.path, position=end
+        )
+
+
+def _chunks(source: Segment) -> Iterator[BatchHeaders]:
+    """Yield runs of batches of one target segment, below `CHUNK_BYTES` each [SEG-11]."""
+    base: int | None = None
+    for headers, scan in source.scan_windows(check_crc=False):
+        start, size = 0, 0
+        for row in range(len(headers)):
+            last_offset, row_bytes = (int(headers[n][row]) for n in ("last_offset", "size_bytes"))
+            fits = base is not None and 0 <= last_offset - base <= MAX_INT
+            if start < row and (not fits or size + row_bytes >= CHUNK_BYTES):
+                yield headers[start:row]
+                start, size = row, 0
+            if not fits:
+                base = int(headers["base_offset"][row])
+            size += row_bytes
+        if start < len(headers):
+            yield headers[start:]
+        if scan.why is not None:
+            raise scan.why.locate(source.path)
+
+
+def _new_cleaned_segment(
+    base_offset: int, directory: Directory, context: SegmentContext
+) -> Segment:
+    """Make an empty ``.cleaned`` segment; one that a crash left there goes first."""
+    for kind in ("log", *INDEX_FILE_SUFFIXES):
+        directory.unlink(f"{file_name(base_offset, kind)}{CLEANED_FILE_SUFFIX}", missing_ok=True)
+    return Segment(context, base_offset, create=True, suffix=CLEANED_FILE_SUFFIX)
+
+
+def _replace(
+    old: Segment, split: list[Segment], known: Segments, directory: Directory
+) -> SplitSegmentResult:
+    """Put the new segments in the place of *old*, by renames in an order that can be told apart.
+
+    Source: [LOC-26, DUR-20]; Kafka ``LocalLog.replaceSegments``.
+    """
+    ordered = sorted(split, key=lambda segment: segment.base_offset)
+    for segment in reversed(ordered):
+        segment.change_suffix(SWAP_FILE_SUFFIX)
+    directory.sync()  # the commit
+    taken_out: tuple[Segment, ...] = ()
+    if old.base_offset in known:
+        known = known.without([old])
+        old.change_suffix(DELETED_FILE_SUFFIX)
+        taken_out = (old,)
+    for segment in ordered:
+        segment.change_suffix("")
+        known = known.with_segment(segment)
+    directory.sync()
+    is_there = old.base_offset in {segment.base_offset for segment in ordered}
+    vanished = () if is_there or not taken_out else (old.base_offset,)
+    return SplitSegmentResult(known, taken_out, vanished)

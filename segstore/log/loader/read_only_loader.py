@@ -1,0 +1,169 @@
+"""Opening a log to read it, while another process may be writing it.
+
+Source: [DUR-71, DUR-51].
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING
+
+from segstore.errors import (
+    CorruptLogError,
+    CorruptRecordError,
+    LogNotFoundError,
+    NotALogError,
+    SegstoreError,
+)
+from segstore.log.loader.epoch_changes import epoch_changes, fits, latest_epoch, note_epochs
+from segstore.log.loader.leftovers import Leftovers
+from segstore.log.loader.loaded_log import LoadedLog
+from segstore.log.loader.log_loader import LogLoader
+from segstore.log.local.segments import Segments, floor_index
+from segstore.types import LogOffsetMetadata
+
+if TYPE_CHECKING:
+    from segstore._core import ScanResult
+    from segstore.log.directory.checkpoints import LogState
+    from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
+    from segstore.log.directory.log_places import FoundState
+    from segstore.log.local.segment import Segment
+
+
+class ReadOnlyLoader(LogLoader):
+    """Loads one partition directory as it stands; takes what `LogLoader` takes, changes nothing."""
+
+    def load(self) -> LoadedLog:
+        """Return the log as it stands; nothing on disk is changed [DUR-71].
+
+        A bad tail ends the log for this handle; damage below the recovery point is reported.
+        """
+        found = self._places.read()
+        self._report.warnings += found.warnings
+        leftovers = Leftovers(self._directory, self._context, self._report)
+        segments = leftovers.segments_for_reading()
+        if not segments:
+            raise NotALogError(
+                "the directory holds no .log file: there is no log to read",
+                file=self._directory.path,
+            )
+        segments.sort(key=lambda segment: segment.base_offset)
+        found = self._with_possible_log_start(found, segments)
+        epochs = self._read_epochs(segments, writable=False)
+        is_as_marked = fits(found.own_marker, segments, epochs)
+        state = self._read_state(found, epochs, is_as_marked=is_as_marked)
+        clean_end = self._clean_end(found, segments, is_as_marked=is_as_marked)
+        if clean_end is not None:
+            end, position = clean_end, segments[-1].size_bytes
+            recovery_point = end
+        else:
+            end, position = self._readable_end(segments, found, epochs, state)
+            recovery_point = min(found.recovery_point or 0, end)
+        epochs.truncate_from_end(end + 1)  # an epoch without records yet is the leader's latest
+        epochs.truncate_from_start(found.log_start_offset)
+        end = max(end, found.log_start_offset)
+        log_end = LogOffsetMetadata(end, segments[-1].base_offset, position)
+        self._fill_report(segments, found, end, state)
+        return LoadedLog(
+            Segments(segments),
+            self._report.log_start_offset,
+            log_end,
+            recovery_point,
+            epochs,
+            None,
+            may_have_gaps=state is None,
+        )
+
+    def _readable_end(
+        self,
+        segments: list[Segment],
+        found: FoundState,
+        epochs: LeaderEpochFileCache,
+        state: LogState | None,
+    ) -> tuple[int, int]:
+        """Return the log end of an unclean log and its byte in the last segment that counts.
+
+        *segments* loses those behind the first bad batch.
+        """
+        safe_below = found.safe_below
+        first = floor_index(segments, safe_below)
+        self._note_gaps(segments[: first + 1], state)
+        end, position = segments[first].base_offset, 0
+        for index in range(first, len(segments)):
+            segment = segments[index]
+            is_behind_gap = index > first and segment.base_offset > end
+            if is_behind_gap and state is not None and end >= state.contiguous_from:
+                self._report.reason = f"records {end} to {segment.base_offset - 1} are missing"
+                self._report.warnings.append(f"{self._report.reason}; what follows is not read")
+                del segments[index:]
+                break
+            start, expected = 0, max(end, segment.base_offset)
+            if index == first:
+                start, expected = _batch_of(segment, safe_below)
+            for headers, scan in segment.scan_windows(
+                start_position=start,
+                check_order=True,
+                expected_offset=expected,
+                contiguous=state is not None and expected >= state.contiguous_from,
+            ):
+                note_epochs(epochs, epoch_changes(headers, latest_epoch(epochs)))
+                end, position = max(scan.next_offset, segment.base_offset), scan.valid_bytes
+            self._report.scanned_bytes += position - start
+            if scan.stop != "complete":
+                self._note_bad_end(
+                    segment, scan, segments[index + 1 :], was_synced=end < safe_below
+                )
+                del segments[index + 1 :]
+                break
+        else:
+            if found.lacks_records_from(end):
+                self._report.warnings.append(
+                    f"the log ends at offset {end}: records from there to {safe_below - 1} had been"
+                    " synced, and are missing"
+                )
+        return end, position
+
+    def _note_gaps(self, segments: list[Segment], state: LogState | None) -> None:
+        """Report what is missing below the recovery point; reading there is an error [DUR-79]."""
+        if state is None:
+            return
+        for segment, following in pairwise(segments):
+            try:
+                end = max(segment.read_next_offset()[0], segment.base_offset)
+            except LogNotFoundError:
+                continue  # its writer deleted it while we looked
+            except SegstoreError as error:
+                told = error.told_within(segment.path)
+                self._report.warnings.append(f"{segment.name} cannot be read to its end: {told}")
+                continue
+            missing = max(end, state.contiguous_from)
+            if missing < following.base_offset:
+                last = following.base_offset - 1
+                self._report.warnings.append(
+                    f"records {missing} to {last} are missing before {following.name}"
+                )
+
+    def _note_bad_end(
+        self, segment: Segment, scan: ScanResult, later: list[Segment], *, was_synced: bool
+    ) -> None:
+        why = scan.why or f"{segment.name}: an incomplete batch at position {scan.valid_bytes}"
+        self._report.reason = str(why)
+        if was_synced or any(other.size_bytes for other in later):
+            self._report.warnings.append(
+                f"damaged at offset {scan.next_offset}: {why}; what follows is not read"
+            )
+
+
+def _batch_of(segment: Segment, offset: int) -> tuple[int, int]:
+    """Return position and base offset of the batch with *offset*, or of the last one.
+
+    The beginning of the segment when that cannot be told.
+    """
+    try:
+        found = segment.translate_offset(offset)
+        if found is None:
+            next_offset, _ = segment.read_next_offset()
+            found = segment.translate_offset(next_offset - 1)
+    except (CorruptRecordError, CorruptLogError):
+        found = None
+    return (0, segment.base_offset) if found is None else (found.position, found.base_offset)

@@ -1,0 +1,109 @@
+"""What an open found and did [DUR-58]."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from segstore.log.loader.salvage_report import SalvageReport
+
+
+@dataclass(slots=True, kw_only=True)
+class RecoveryReport:
+    """What an open found and did; complete when ``segstore.open`` has returned.
+
+    Attributes
+    ----------
+    mode : str
+        ``safe``.
+    clean : bool
+        The log had been closed cleanly, or is new.
+    created : bool
+        There was no log before.
+    log_start_offset, log_end_offset, recovery_point : int
+        ``recovery_point`` is the one found: everything below it was not read again.
+    segments : int
+        How many there are now.
+    scanned_bytes : int
+        Bytes of ``.log`` files that were checked.
+    truncated_bytes : int
+        Bytes cut behind the last good batch, or set aside in whole segments.
+    truncated_from_offset : int or None
+        The log end after the cut, None when nothing was cut.
+    reason : str or None
+        Why it was cut, or why the stop counts as unclean.
+    set_aside : list of str
+        Files of whole segments that were taken out of the log, under their new names.
+    removed : list of str
+        Leftovers of interrupted operations that were removed.
+    rebuilt : list of str
+        Derived files that were written anew.
+    rewritten_bytes : int
+        Bytes above the recovery point that were written again in place and synced [DUR-36].
+    quarantined : list of str
+        Files that keep the bytes that were cut [DUR-59].
+    warnings : list of str
+        What else a person should know.
+    seconds : float
+        Time taken.
+    salvage : SalvageReport or None
+        Of a log that ``recovery="salvage"`` made: what was kept of the damaged one.
+    """
+
+    mode: str = "safe"
+    clean: bool = True
+    created: bool = False
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+    recovery_point: int = 0
+    segments: int = 0
+    scanned_bytes: int = 0
+    truncated_bytes: int = 0
+    truncated_from_offset: int | None = None
+    reason: str | None = None
+    set_aside: list[str] = field(default_factory=list)
+    removed: list[str] = field(default_factory=list)
+    rebuilt: list[str] = field(default_factory=list)
+    rewritten_bytes: int = 0
+    quarantined: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    salvage: SalvageReport | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the report as plain values, for JSON."""
+        fields = {**asdict(self), "salvage": None}
+        return fields if self.salvage is None else {**fields, "salvage": self.salvage.to_dict()}
+
+    def __str__(self) -> str:
+        how = "new log" if self.created else "clean" if self.clean else "not closed cleanly"
+        first_line = (
+            f"{how}; offsets {self.log_start_offset} to {self.log_end_offset} in {self.segments}"
+            f" segment{'' if self.segments == 1 else 's'}"
+        )
+        if self.seconds:  # a forecast takes none
+            first_line += f"; opened in {self.seconds:.3f} s"
+        lines = [first_line]
+        if self.scanned_bytes:
+            lines.append(
+                f"checked {self.scanned_bytes} bytes, from the recovery point {self.recovery_point}"
+            )
+        if self.rewritten_bytes:
+            lines.append(f"wrote {self.rewritten_bytes} bytes again and synced them")
+        if self.truncated_from_offset is not None:
+            lines.append(
+                f"cut {self.truncated_bytes} bytes from offset {self.truncated_from_offset} on"
+            )
+        if self.reason:
+            lines.append(f"reason: {self.reason}")
+        for title, names in (
+            ("set aside", self.set_aside),
+            ("kept in quarantine", self.quarantined),
+            ("removed", self.removed),
+            ("rebuilt", self.rebuilt),
+        ):
+            if names:
+                lines.append(f"{title}: {', '.join(names)}")
+        lines += [f"warning: {text}" for text in self.warnings]
+        return "\n".join(lines)

@@ -1,0 +1,1 @@
+"""``LocalLog → Segments → Segment``: segments as one log, transaction indexes, look-ups by time."""

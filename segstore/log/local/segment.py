@@ -1,0 +1,151 @@
+"""One segment of a log: the core's ``LogSegment`` and when it has had enough [SEG-13..SEG-16]."""
+
+from __future__ import annotations
+
+import random
+from typing import TYPE_CHECKING, Any, Final
+
+from segstore._core import LogSegment
+from segstore.config import MAX_INT, MAX_LONG
+from segstore.log.directory.partition_directory import file_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from segstore._core import BatchHeaders, Directory, ScanResult, SegmentContext
+    from segstore.config import LogConfig
+
+WINDOW_BATCHES: Final = 131_072
+"""Of one header table: 10 MiB."""
+
+
+class Segment(LogSegment):
+    """A ``.log`` file with its indexes (Kafka ``LogSegment``).
+
+    10,000 of them are 10,000 small objects.
+    """
+
+    __slots__ = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the ``.log`` file."""
+        return file_name(self.base_offset, "log")
+
+    def __repr__(self) -> str:
+        return f"<Segment {self.name}, {self.size_bytes} bytes>"
+
+    @property
+    def path(self) -> str:
+        """Path of the ``.log`` file, for messages."""
+        return f"{self.directory_path}/{self.name}"
+
+    def can_hold(self, offset: int) -> bool:
+        """Whether *offset* is representable relative to the base [IDX-12]."""
+        return 0 <= offset - self.base_offset <= MAX_INT
+
+    def time_waited_for_roll(self, now_ms: int, message_timestamp: int) -> int:
+        """Return how old the segment is, by its first batch's timestamp or by the clock [SEG-14].
+
+        Negative for a message that is older than the first batch, or has no timestamp.
+        """
+        first = self.first_batch_timestamp()
+        return message_timestamp - first if first >= 0 else now_ms - self.created_ms
+
+    def rolling_timestamp(self) -> int:
+        """Return the first batch's timestamp.
+
+        2^63-1 without one (Kafka ``getFirstBatchTimestamp``). [SEG-16].
+        """
+        first = self.first_batch_timestamp()
+        return first if first >= 0 else MAX_LONG
+
+    def should_roll(  # noqa: PLR0913 - Kafka's RollParams
+        self,
+        max_segment_ms: int,
+        max_segment_bytes: int,
+        max_timestamp: int,
+        max_offset: int,
+        messages_bytes: int,
+        now_ms: int,
+    ) -> bool:
+        """Whether a new segment must begin before messages of that kind are appended [SEG-13].
+
+        Parameters
+        ----------
+        max_segment_ms, max_segment_bytes : int
+            Age in ms, jitter taken off already, and size at which a segment ends.
+        max_timestamp, max_offset, messages_bytes : int
+            Of the messages to append.
+        now_ms : int
+            Wall clock.
+        """
+        size = self.size_bytes
+        if size > max_segment_bytes - messages_bytes:
+            return True
+        if size > 0 and self.time_waited_for_roll(now_ms, max_timestamp) > max_segment_ms:
+            return True
+        return self.indexes_full() or not self.can_hold(max_offset)
+
+    def scan_windows(
+        self,
+        *,
+        start_position: int = 0,
+        expected_offset: int = 0,
+        previous_epoch: int = -1,
+        **how: Any,
+    ) -> Iterator[tuple[BatchHeaders, ScanResult]]:
+        """Scan, and yield the header table in parts that memory has room for [DUR-61].
+
+        Takes what ``scan`` takes. The results are those of the parts: where the last one says that
+        the scan ended, and why, it did.
+        """
+        stop = "limit"
+        while stop == "limit":
+            headers, result = self.scan(
+                start_position=start_position,
+                expected_offset=expected_offset,
+                previous_epoch=previous_epoch,
+                max_batches=WINDOW_BATCHES,
+                **how,
+            )
+            yield headers, result
+            start_position, stop = result.valid_bytes, result.stop
+            expected_offset, previous_epoch = result.next_offset, result.last_epoch
+
+    def largest_timestamp(self) -> int:
+        """Return the largest timestamp of the records, or the file's time when none has one.
+
+        Source: [SEG-4].
+        """
+        largest = self.largest_record_timestamp()
+        return self.modified_ms() if largest < 0 else largest
+
+    def largest_record_timestamp(self) -> int:
+        """Return the largest timestamp of the records, -1 when none has one.
+
+        What a damaged time index says does not count [DUR-8, DUR-53].
+        """
+        return self.max_timestamp().timestamp
+
+
+def open_named_segment(
+    directory: Directory, context: SegmentContext, base_offset: int, suffix: str = ""
+) -> Segment:
+    """Open a segment whose ``.log`` was seen, perhaps under another spelling of the number.
+
+    Kafka makes the file that it means, when it is not there [SEG-2].
+    """
+    name = f"{file_name(base_offset, 'log')}{suffix}"
+    if not directory.exists(name):
+        directory.create_file(name)
+    return Segment(context, base_offset, suffix=suffix)
+
+
+def roll_jitter_ms(config: LogConfig) -> int:
+    """Draw what is taken off ``segment.ms`` for one segment, so that logs do not roll together.
+
+    Source: [SEG-15].
+    """
+    bound = min(config.segment_jitter_ms, config.roll_ms)
+    return random.randrange(bound) if bound > 0 else 0  # noqa: S311 - spreads load, no secret

@@ -1,0 +1,32 @@
+"""What the segments of a log share: settings that the core needs, made from those of the topic."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segstore._core import SegmentContext
+from segstore.log.directory.profile import Profile
+
+if TYPE_CHECKING:
+    from segstore._core import CodecTable, Directory
+    from segstore.config import LogConfig
+
+
+def segment_context(
+    directory: Directory, codecs: CodecTable, config: LogConfig, profile: Profile, *, writable: bool
+) -> SegmentContext:
+    """Return the context for segments that are made, or opened, with these settings [SEG-1].
+
+    A segment keeps its own when the settings change [UNI-7].
+    """
+    return SegmentContext(
+        directory,
+        codecs,
+        writable=writable,
+        heap_indexes=not writable,
+        preallocate=config.preallocate,
+        index_interval_bytes=config.index_interval_bytes,
+        max_index_bytes=config.segment_index_bytes,
+        segment_bytes=config.roll_bytes,
+        kafka_profile=profile is Profile.KAFKA,
+    )

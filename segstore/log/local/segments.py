@@ -1,0 +1,180 @@
+"""The segments of a log: an immutable sorted snapshot that is replaced, never changed.
+
+Source: [MAP-*, D6].
+"""
+
+from __future__ import annotations
+
+from array import array
+from bisect import bisect_left, bisect_right
+from operator import attrgetter
+from typing import TYPE_CHECKING
+
+from segstore.config import MIN_LONG
+from segstore.errors import IllegalArgumentError, IllegalStateError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+
+    from segstore.log.local.segment import Segment
+
+
+_base_offset: Callable[[Segment], int] = attrgetter("base_offset")
+
+
+class Segments:
+    """Segments in order of their base offsets (Kafka ``LogSegments``).
+
+    Readers take the whole object with one attribute read and never see it change.
+    """
+
+    __slots__ = ("_base_offsets", "_running_maxima", "_segments")
+
+    def __init__(
+        self, segments: Iterable[Segment] = (), running_maxima: tuple[int, ...] = ()
+    ) -> None:
+        self._segments = tuple(sorted(segments, key=_base_offset))
+        self._base_offsets = array("q", map(_base_offset, self._segments))
+        self._running_maxima = running_maxima
+
+    def __len__(self) -> int:
+        return len(self._segments)
+
+    def __iter__(self) -> Iterator[Segment]:
+        return iter(self._segments)
+
+    def __contains__(self, base_offset: object) -> bool:
+        return isinstance(base_offset, int) and self.get(base_offset) is not None
+
+    @property
+    def base_offsets(self) -> array[int]:
+        """Base offsets, ascending; not to be changed."""
+        return self._base_offsets
+
+    @property
+    def as_tuple(self) -> tuple[Segment, ...]:
+        """The segments, ascending."""
+        return self._segments
+
+    @property
+    def first_segment(self) -> Segment:
+        """The oldest segment."""
+        return self._at(0)
+
+    @property
+    def active_segment(self) -> Segment:
+        """The newest segment, the one that appends go to [MAP-6]."""
+        return self._at(-1)
+
+    @property
+    def size_in_bytes(self) -> int:
+        """Sum of the sizes of all ``.log`` files."""
+        return sum(segment.size_bytes for segment in self._segments)
+
+    def get(self, base_offset: int) -> Segment | None:
+        """Return the segment with exactly that base offset."""
+        index = bisect_left(self._base_offsets, base_offset)
+        if index < len(self._base_offsets) and self._base_offsets[index] == base_offset:
+            return self._segments[index]
+        return None
+
+    def floor_segment(self, offset: int) -> Segment | None:
+        """Return the segment with the greatest base offset at or below *offset* [MAP-2]."""
+        index = bisect_right(self._base_offsets, offset)
+        return self._segments[index - 1] if index else None
+
+    def lower_segment(self, offset: int) -> Segment | None:
+        """Return the segment with the greatest base offset below *offset*."""
+        index = bisect_left(self._base_offsets, offset)
+        return self._segments[index - 1] if index else None
+
+    def higher_segment(self, offset: int) -> Segment | None:
+        """Return the segment with the smallest base offset above *offset*."""
+        index = bisect_right(self._base_offsets, offset)
+        return self._segments[index] if index < len(self._segments) else None
+
+    def higher_segments(self, offset: int) -> tuple[Segment, ...]:
+        """Return all segments with a base offset above *offset* [MAP-3]."""
+        return self._segments[bisect_right(self._base_offsets, offset) :]
+
+    def values(self, from_offset: int, to_offset: int) -> tuple[Segment, ...]:
+        """Return the segments that may hold offsets of ``[from_offset, to_offset)`` [MAP-4].
+
+        Raises
+        ------
+        IllegalArgumentError
+            The range is reversed.
+        """
+        if to_offset < from_offset:
+            raise IllegalArgumentError(
+                f"the range from {from_offset} to {to_offset} is reversed",
+                found=f"{from_offset} to {to_offset}",
+                expected="from at or below to",
+            )
+        if from_offset == to_offset:
+            return ()
+        start = max(bisect_right(self._base_offsets, from_offset) - 1, 0)
+        return self._segments[start : bisect_left(self._base_offsets, to_offset)]
+
+    def non_active_segments_from(self, from_offset: int) -> tuple[Segment, ...]:
+        """Return the segments from the floor of *from_offset* on, without the active one.
+
+        Source: [MAP-5].
+        """
+        active = self.active_segment.base_offset
+        return () if from_offset > active else self.values(from_offset, active)
+
+    def reaching_timestamp(self, timestamp: int) -> Iterator[Segment]:
+        """Yield the segments whose largest timestamp is *timestamp* or a later one.
+
+        Kafka asks one segment after the other [TS-2]. The largest timestamp so far never falls from
+        one to the next, and those of sealed segments stay: they are asked once, and then searched.
+        """
+        maxima = self._running_maxima
+        sealed_count = len(self._segments) - 1
+        if len(maxima) < sealed_count and (not maxima or maxima[-1] < timestamp):
+            known = list(maxima)
+            largest = known[-1] if known else MIN_LONG
+            while len(known) < sealed_count and largest < timestamp:
+                largest = max(largest, self._segments[len(known)].largest_timestamp())
+                known.append(largest)
+            maxima = self._running_maxima = tuple(known)
+        first = bisect_left(maxima, timestamp)
+        if first < len(maxima):  # where the maximum rises to it: that segment has it
+            yield self._segments[first]
+            first += 1
+        for index in range(first, len(self._segments)):
+            if self._segments[index].largest_timestamp() >= timestamp:
+                yield self._segments[index]
+
+    @property
+    def running_maxima(self) -> tuple[int, ...]:
+        """The largest timestamp up to the end of each segment, as far as it was asked for."""
+        return self._running_maxima
+
+    def next_base_offset(self, segment: Segment) -> int | None:
+        """Return the base offset of the segment behind *segment*, None for the last."""
+        following = self.higher_segment(segment.base_offset)
+        return None if following is None else following.base_offset
+
+    def with_segment(self, segment: Segment) -> Segments:
+        """Return a snapshot with *segment* added; it replaces one with the same base offset."""
+        if self._base_offsets and segment.base_offset > self._base_offsets[-1]:
+            return Segments([*self._segments, segment], self._running_maxima)
+        kept = [other for other in self._segments if other.base_offset != segment.base_offset]
+        return Segments([*kept, segment])
+
+    def without(self, segments: Iterable[Segment]) -> Segments:
+        """Return a snapshot without *segments*."""
+        dropped = {id(segment) for segment in segments}
+        return Segments(segment for segment in self._segments if id(segment) not in dropped)
+
+    def _at(self, index: int) -> Segment:
+        if not self._segments:
+            raise IllegalStateError("the log has no segment")
+        return self._segments[index]
+
+
+def floor_index(segments: Sequence[Segment], offset: int) -> int:
+    """Return the index of the segment that holds *offset*, 0 when it lies below all [LDR-23]."""
+    return max(bisect_right(segments, offset, key=_base_offset) - 1, 0)

@@ -1,0 +1,86 @@
+"""Offsets by timestamp: the first record from a time on, the latest of all [TS-1..TS-4, TS-6]."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from segstore.errors import SegstoreError
+from segstore.types import NO_TIMESTAMP, FileTimestampAndOffset, SpecialTimestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
+    from segstore.log.local.local_log import LocalLog
+
+UNKNOWN_OFFSET: Final = -1
+
+
+def fetch_offset(
+    local_log: LocalLog,
+    epochs: LeaderEpochFileCache,
+    log_start_offset: int,
+    end_offset: int,
+    timestamp: int,
+) -> FileTimestampAndOffset:
+    """Answer for a timestamp in ms, or for a `SpecialTimestamp` [TS-1].
+
+    No record at or behind *end_offset* is found. Source: Kafka
+    ``UnifiedLog.fetchOffsetByTimestamp``.
+    """
+    match timestamp:
+        case SpecialTimestamp.LATEST:
+            return FileTimestampAndOffset(NO_TIMESTAMP, end_offset, epochs.latest_epoch)
+        case SpecialTimestamp.EARLIEST | SpecialTimestamp.EARLIEST_LOCAL:
+            earliest = epochs.earliest_entry
+            has_epoch = earliest is not None and earliest.start_offset <= log_start_offset
+            epoch = earliest.epoch if earliest is not None and has_epoch else None
+            return FileTimestampAndOffset(NO_TIMESTAMP, log_start_offset, epoch)
+        case SpecialTimestamp.LATEST_TIERED | SpecialTimestamp.EARLIEST_PENDING_UPLOAD:
+            return FileTimestampAndOffset(NO_TIMESTAMP, UNKNOWN_OFFSET, -1)
+        case SpecialTimestamp.MAX:
+            found = find_max_timestamp(local_log)
+        case _:
+            found = next(_found_by_segment(local_log, log_start_offset, timestamp), None)
+    if found is None or found.offset >= end_offset:
+        return FileTimestampAndOffset(NO_TIMESTAMP, UNKNOWN_OFFSET, None)
+    return found
+
+
+def find_offset_by_timestamp(
+    local_log: LocalLog, log_start_offset: int, timestamp: int
+) -> FileTimestampAndOffset | None:
+    """Return the first record from *log_start_offset* on with that timestamp or a later one.
+
+    Stricter than a broker, which looks into one segment only [TS-2]: it finds nothing when that one
+    is empty, or has such records below the log start alone.
+    """
+    cuts_done, log_end_offset = local_log.cuts_done, local_log.log_end.message_offset
+    try:
+        found = next(filter(None, _found_by_segment(local_log, log_start_offset, timestamp)), None)
+    except SegstoreError:
+        local_log.check_not_cut(cuts_done, log_end_offset)
+        raise
+    local_log.check_not_cut(cuts_done, log_end_offset if found is None else found.offset + 1)
+    return found
+
+
+def _found_by_segment(
+    local_log: LocalLog, log_start_offset: int, timestamp: int
+) -> Iterator[FileTimestampAndOffset | None]:
+    """Yield what is found in each segment that may have such a timestamp, ascending."""
+    log_end = local_log.log_end
+    for segment in local_log.segments.reaching_timestamp(timestamp):
+        found = segment.find_offset_by_timestamp(
+            timestamp, log_start_offset, local_log.max_position(segment, log_end)
+        )
+        is_visible = found is not None and found.offset < log_end.message_offset
+        yield found if is_visible else None
+
+
+def find_max_timestamp(local_log: LocalLog) -> FileTimestampAndOffset | None:
+    """Return the first record that has the largest timestamp [TS-3]."""
+    log_end = local_log.log_end
+    largest = max(local_log.segments, key=lambda segment: segment.largest_record_timestamp())
+    found = largest.find_max_timestamp()
+    return found if found is not None and found.offset < log_end.message_offset else None

@@ -1,0 +1,298 @@
+"""Aborted transactions of a segment, ``.txnindex`` (Kafka ``TransactionIndex``, ``AbortedTxn``).
+
+FILE FORMAT [format.md 13.6]: entries of 34 bytes, big-endian, in the order of their last offsets:
+version, producer id, first offset, last offset, last stable offset. There is no checksum. A file
+without entries need not exist. One thread at a time changes an index.
+
+Source: [TXX-1..TXX-8].
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from segstore._core import DataFile
+from segstore.errors import (
+    CorruptIndexError,
+    IllegalArgumentError,
+    UnsupportedFormatError,
+)
+from segstore.log.directory.partition_directory import file_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from segstore._core import Directory
+
+VERSION: Final = 0
+
+_ENTRY: Final = struct.Struct(">hqqqq")
+_PIECE_BYTES: Final = 30_000 * _ENTRY.size
+"""Of an index that are read at once."""
+
+
+class AbortedTransaction(NamedTuple):
+    """One entry (Kafka ``AbortedTxn``)."""
+
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    """Offset of the ABORT marker."""
+    last_stable_offset: int
+    """Behind this abort: where the earliest transaction began that was still open, or the end."""
+
+    def format(self) -> bytes:
+        """Return the 34 bytes of the entry."""
+        return _ENTRY.pack(VERSION, *self)
+
+
+class TransactionIndexSearchResult(NamedTuple):
+    """Aborted transactions in reach of a fetch (Kafka ``TxnIndexSearchResult``)."""
+
+    aborted: list[AbortedTransaction]
+    is_complete: bool
+    """Whether later segments hold none for the same range."""
+
+
+class TransactionIndex:
+    """The transaction index of one segment.
+
+    No descriptor is held between calls: few segments have such a file, and it is written once an
+    abort. What is appended is on stable storage after `flush`.
+
+    Parameters
+    ----------
+    directory : Directory
+        The partition's.
+    base_offset : int
+        Of the segment: absolute, 0 or more.
+    suffix : str
+        ``""``, ``".cleaned"`` and the like.
+    cut_torn_entry : bool
+        Whether part of an entry, which a crash left at the end, goes before the first append; else
+        what is appended lies crooked behind it, as in Kafka.
+    """
+
+    def __init__(
+        self,
+        directory: Directory,
+        base_offset: int,
+        *,
+        suffix: str = "",
+        cut_torn_entry: bool = True,
+    ) -> None:
+        self._directory = directory
+        self._base_offset = base_offset
+        self._name = file_name(base_offset, "txnindex") + suffix
+        self._cut_torn_entry = cut_torn_entry
+        self._last_offset: int | None = None
+        self._is_named = True
+        self._is_open = directory.exists(self._name)
+
+    @property
+    def name(self) -> str:
+        """The file's name in its directory."""
+        return self._name
+
+    @property
+    def base_offset(self) -> int:
+        """Of the segment."""
+        return self._base_offset
+
+    @property
+    def path(self) -> str:
+        """Directory and name."""
+        return f"{self._directory.path}/{self._name}"
+
+    # ---- change ----------------------------------------------------------------------------------
+
+    def append(self, entry: AbortedTransaction) -> None:
+        """Append *entry*; the file is made by the first one.
+
+        Raises
+        ------
+        IllegalArgumentError
+            Its last offset is not above that of the entry before, as far as this object knows it:
+            of a file that was there before, the last entry is not read.
+
+        Source: [TXX-2].
+        """
+        last_offset = self._last_offset
+        if last_offset is not None and entry.last_offset <= last_offset:
+            raise IllegalArgumentError(
+                "last offsets of aborted transactions must increase",
+                file=self.path,
+                found=str(entry.last_offset),
+                expected=f"above {last_offset}",
+            )
+        with DataFile(self._directory, self._name, create=True) as file:
+            end = size = file.size
+            if self._cut_torn_entry:
+                end -= size % _ENTRY.size
+            if end < size:
+                file.truncate(end)
+            file.write(end, entry.format())
+        self._last_offset = entry.last_offset  # Kafka: before the write, which refuses a retry
+        if not self._is_open:
+            self._is_open, self._is_named = True, False
+
+    def truncate_to(self, offset: int) -> bool:
+        """Drop the entries whose marker is at or above *offset*; returns whether any went [TXX-5].
+
+        Raises
+        ------
+        UnsupportedFormatError
+            An entry before them has another version.
+        """
+        last_offset = None
+        for number, entry in enumerate(self._entries()):
+            if entry.last_offset >= offset:
+                self._truncate(number * _ENTRY.size)
+                self._last_offset = last_offset
+                return True
+            last_offset = entry.last_offset
+        return False
+
+    def reset(self) -> None:
+        """Drop every entry; the file stays [TXX-6]."""
+        if self._is_open:
+            self._truncate(0)
+        self._last_offset = None
+
+    def _truncate(self, size: int) -> None:
+        with DataFile(self._directory, self._name) as file:
+            file.truncate(size)
+
+    def flush(self) -> None:
+        """Bring entries, and the name of a new file, to stable storage [TXX-6]."""
+        if not self._is_open:
+            return
+        with DataFile(self._directory, self._name) as file:
+            file.sync()
+        if not self._is_named:
+            self._directory.sync()
+            self._is_named = True
+
+    def close(self) -> None:
+        """Forget that there is a file: until the next append nothing is seen of it [TXX-8]."""
+        self._is_open = False
+
+    def delete_if_exists(self) -> bool:
+        """Close, and remove the file; returns whether there was one."""
+        self.close()
+        existed = self._directory.exists(self._name)
+        self._directory.unlink(self._name, missing_ok=True)
+        return existed
+
+    def rename_to(self, name: str) -> None:
+        """Give the index another name, and its file if there is one [TXX-6]; nothing is synced."""
+        if self._directory.exists(self._name):
+            self._directory.rename(self._name, name)
+        self._name = name
+
+    def update_parent_directory(self, directory: Directory) -> None:
+        """Look for the file in *directory* from now on: the partition's was renamed [REN-1]."""
+        self._directory = directory
+
+    # ---- read ------------------------------------------------------------------------------------
+
+    def all_aborted_transactions(self) -> list[AbortedTransaction]:
+        """Return every entry in file order [TXX-3].
+
+        Raises
+        ------
+        UnsupportedFormatError
+            An entry has another version.
+        """
+        return list(self._entries())
+
+    def collect_aborted_transactions(
+        self, fetch_offset: int, upper_bound_offset: int, *, check: bool = False
+    ) -> TransactionIndexSearchResult:
+        """Return the entries that overlap ``[fetch_offset, upper_bound_offset)`` [TXX-4].
+
+        Parameters
+        ----------
+        fetch_offset, upper_bound_offset : int
+            Absolute.
+        check : bool
+            Believe no entry that cannot be this segment's; Kafka does.
+
+        Raises
+        ------
+        CorruptIndexError, UnsupportedFormatError
+            As `sanity_check`, for the entries that were looked at; the first one with *check*.
+        """
+        aborted = []
+        for entry in self._checked_entries() if check else self._entries():
+            if entry.last_offset >= fetch_offset and entry.first_offset < upper_bound_offset:
+                aborted.append(entry)
+            if entry.last_stable_offset >= upper_bound_offset:
+                return TransactionIndexSearchResult(aborted, is_complete=True)
+        return TransactionIndexSearchResult(aborted, is_complete=False)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is no whole entry [TXX-7]."""
+        return next(self._entries(), None) is None
+
+    def sanity_check(self) -> None:
+        """Check what can be checked without the log.
+
+        Raises
+        ------
+        CorruptIndexError
+            A marker below the segment's base offset.
+        UnsupportedFormatError
+            An entry has another version.
+        """
+        for _ in self._checked_entries():
+            pass
+
+    def _checked_entries(self) -> Iterator[AbortedTransaction]:
+        for number, entry in enumerate(self._entries()):
+            if entry.last_offset < self._base_offset:
+                raise CorruptIndexError(
+                    f"a last offset of {entry.last_offset} in a segment from {self._base_offset}",
+                    file=self.path,
+                    position=number * _ENTRY.size,
+                    found=str(entry.last_offset),
+                    expected=f"at least {self._base_offset}",
+                )
+            yield entry
+
+    def _entries(self) -> Iterator[AbortedTransaction]:
+        """Yield whole entries; part of one at the end is not seen [TXX-3]."""
+        start, is_end = 0, not self._is_open
+        while not is_end:
+            data = self._directory.read_range(self._name, start, _PIECE_BYTES)
+            is_end = len(data) < _PIECE_BYTES
+            for position in range(0, len(data) - _ENTRY.size + 1, _ENTRY.size):
+                version, *fields = _ENTRY.unpack_from(data, position)
+                if version != VERSION:
+                    raise UnsupportedFormatError(
+                        f"an aborted transaction of version {version}",
+                        file=self.path,
+                        position=start + position,
+                        found=str(version),
+                        expected=str(VERSION),
+                    )
+                yield AbortedTransaction(*fields)
+            start += len(data)
+
+
+def truncate_transaction_index(directory: Directory, base_offset: int, offset: int) -> bool:
+    """Drop aborted transactions whose marker is at or above *offset*; says whether any went.
+
+    The change is on stable storage then. A file with entries of another version before them stays
+    as it is: no reader believes any of it.
+    """
+    index = TransactionIndex(directory, base_offset)
+    try:
+        went = index.truncate_to(offset)
+    except UnsupportedFormatError:
+        return False
+    if went:
+        index.flush()
+    return went

@@ -1,0 +1,1 @@
+"""The producers of a log, their transactions and snapshots."""

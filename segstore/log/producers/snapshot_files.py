@@ -1,0 +1,189 @@
+"""The producer snapshots of a partition directory, by their offsets.
+
+Source: [PSM-50, PSM-55..PSM-58]; Kafka ``ProducerStateManager.snapshots``.
+"""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left, bisect_right, insort
+from typing import TYPE_CHECKING
+
+from segstore.errors import CorruptSnapshotError, LogNotFoundError
+from segstore.log.directory.partition_directory import file_name
+from segstore.log.producers.producer_snapshot import format_snapshot
+from segstore.log.producers.snapshot_file import SNAPSHOT_FILE_SUFFIX, SnapshotFile
+
+if TYPE_CHECKING:
+    from array import array
+    from collections.abc import Callable, Collection, Iterable
+
+    from segstore._core import Directory
+    from segstore.log.producers.producer_state_entry import ProducerStateEntry
+
+_log = logging.getLogger(__name__)
+
+
+def snapshot_offsets(directory: Directory) -> array[int]:
+    """List the offsets of a partition's snapshots, ascending; other names do not count."""
+    return directory.segment_listing().base_offsets(SNAPSHOT_FILE_SUFFIX)
+
+
+def remove_snapshots_above(directory: Directory, offset: int) -> list[str]:
+    """Remove the snapshots that describe offsets above *offset*; returns their names."""
+    return _remove(directory, lambda snapshot_offset: snapshot_offset > offset)
+
+
+def remove_snapshots_at(directory: Directory, offsets: set[int]) -> list[str]:
+    """Remove the snapshots of exactly *offsets*, the bases of removed segments."""
+    return _remove(directory, offsets.__contains__)
+
+
+def _remove(directory: Directory, goes: Callable[[int], bool]) -> list[str]:
+    names = [
+        file_name(offset, SNAPSHOT_FILE_SUFFIX)
+        for offset in snapshot_offsets(directory)
+        if goes(offset)
+    ]
+    for name in names:
+        directory.unlink(name, missing_ok=True)
+    return names
+
+
+class SnapshotFiles:
+    """The snapshots that are known: those listed at the first use, and what came since.
+
+    Parameters
+    ----------
+    directory : Directory
+        The partition's.
+    kafka_profile : bool
+        Write in place, and read past bytes behind the last producer [DUR-62].
+
+    Attributes
+    ----------
+    refused : list of CorruptSnapshotError
+        Snapshots that could not be loaded, and so were deleted.
+    """
+
+    def __init__(self, directory: Directory, *, kafka_profile: bool = False) -> None:
+        self._directory = directory
+        self._kafka_profile = kafka_profile
+        self.refused: list[CorruptSnapshotError] = []
+        self._listed: array[int] | None = None
+
+    @property
+    def _offsets(self) -> array[int]:
+        if self._listed is None:
+            self._listed = snapshot_offsets(self._directory)
+        return self._listed
+
+    def reload(self, listed: array[int] | None = None) -> None:
+        """List the directory again; names that are not ours do not count [PSM-50, DUR-98].
+
+        Parameters
+        ----------
+        listed : array of int or None
+            What there is, of a caller who has just listed it.
+        """
+        self._listed = snapshot_offsets(self._directory) if listed is None else listed
+
+    @property
+    def offsets(self) -> tuple[int, ...]:
+        """Offsets of the known snapshots, ascending."""
+        return tuple(self._offsets)
+
+    def outside(self, first: int, last: int) -> array[int]:
+        """Return the offsets of known snapshots below *first* and above *last*."""
+        known = self._offsets
+        below = bisect_left(known, first)
+        return known[:below] + known[max(bisect_right(known, last), below) :]
+
+    @property
+    def latest(self) -> SnapshotFile | None:
+        """The newest."""
+        return self._file(self._offsets[-1]) if self._offsets else None
+
+    @property
+    def oldest(self) -> SnapshotFile | None:
+        """The oldest."""
+        return self._file(self._offsets[0]) if self._offsets else None
+
+    def get(self, offset: int) -> SnapshotFile | None:
+        """Return the snapshot of exactly *offset*."""
+        return self._file(offset) if self._knows(offset) else None
+
+    def write(
+        self, offset: int, entries: Iterable[ProducerStateEntry], *, sync: bool
+    ) -> SnapshotFile:
+        """Write the state below *offset*, and know the file; *sync* is that of `take_snapshot`."""
+        file = self._file(offset)
+        data = format_snapshot(entries)
+        if self._kafka_profile:
+            file.write_in_place(data, sync=sync)
+        else:
+            file.write(data, sync_directory=sync)
+        if not self._knows(offset):
+            insort(self._offsets, offset)
+        return file
+
+    def load_latest(self) -> tuple[int, list[ProducerStateEntry]] | None:
+        """Return offset and producers of the newest snapshot that is not damaged [PSM-56].
+
+        Those that are go: an older one tells less, but no lies. None when no snapshot is left.
+        """
+        while (file := self.latest) is not None:
+            try:
+                return file.offset, file.read(exact_size=not self._kafka_profile)
+            except CorruptSnapshotError as error:
+                _log.warning("%s; the snapshot is deleted", error)
+                self.refused.append(error)
+                self.delete(file.offset)
+        return None
+
+    def forget(self, offset: int) -> SnapshotFile | None:
+        """Know it no longer; the file stays."""
+        if not self._knows(offset):
+            return None
+        del self._offsets[bisect_left(self._offsets, offset)]
+        return self._file(offset)
+
+    def delete(self, offset: int) -> None:
+        """Remove the snapshot of exactly *offset*, when it is known."""
+        file = self.forget(offset)
+        if file is not None:
+            file.delete_if_exists()
+
+    def mark_for_deletion(self, offset: int) -> SnapshotFile | None:
+        """Forget the snapshot and rename its file to ``.deleted`` [PSM-57]; None without one."""
+        file = self.forget(offset)
+        if file is None:
+            return None
+        try:
+            file.rename_to_delete()
+        except LogNotFoundError:  # deleted by a recovery of one segment [LDR-17]: nothing to do
+            return None
+        return file
+
+    def remove_strays(self, segment_base_offsets: Collection[int]) -> None:
+        """Delete the snapshots that no segment begins with, but for the newest.
+
+        That one stays when it is at or above every segment's base: a close wrote it [PSM-55].
+        """
+        bases = set(segment_base_offsets)
+        strays = [offset for offset in self._offsets if offset not in bases]
+        if strays and strays[-1] >= max(bases, default=strays[-1]):
+            strays.pop()
+        for offset in strays:
+            self.delete(offset)
+
+    def update_parent_directory(self, directory: Directory) -> None:
+        """Look for all files in *directory* from now on."""
+        self._directory = directory
+
+    def _knows(self, offset: int) -> bool:
+        index = bisect_left(self._offsets, offset)
+        return index < len(self._offsets) and self._offsets[index] == offset
+
+    def _file(self, offset: int) -> SnapshotFile:
+        return SnapshotFile(self._directory, offset)

@@ -1,0 +1,171 @@
+"""Which of the batches that were found in a damaged log are those of the log.
+
+A CRC covers neither the base offset nor the leader epoch of a batch: only its neighbours can show
+that these are right. Of all batches, in the order of the files, the most are kept whose offsets
+ascend [DUR-50]; with as many, those that continue each other, then those that came first.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from segstore.config import MAX_INT
+from segstore.log.salvage.batch_search import ROW
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from segstore.log.directory.checkpoints import LogState
+
+_BLOCK_ROWS: Final = 16_384
+_LOOK_AHEAD_ROWS: Final = 1024
+"""What a decision can depend on: a batch that jumped is told by those behind it."""
+_ONE_MORE: Final = _BLOCK_ROWS + 1
+"""A batch counts more than all continuations of a block."""
+
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+def choose_batches(
+    tables: Iterable[np.ndarray], base_offsets: Sequence[int], state: LogState | None
+) -> Iterator[tuple[np.ndarray, Mask]]:
+    """Yield tables of `ROW`, and which of their rows are batches of the log.
+
+    Parameters
+    ----------
+    tables : iterable of array
+        In the order of the log, segment by segment.
+    base_offsets : sequence of int
+        Of the segments, by their number in the rows.
+    state : LogState or None
+        From where on the log is known to have no gap, and its epochs to ascend [DUR-64].
+    """
+    bases = np.array(base_offsets, np.int64)
+    pending = np.empty(0, ROW)
+    reached, epoch = -1, -1
+    for table in tables:
+        pending = np.concatenate((pending, table))
+        while len(pending) >= _BLOCK_ROWS:
+            block = pending[:_BLOCK_ROWS]
+            kept = _choose(block, bases, state, reached, epoch)[:-_LOOK_AHEAD_ROWS]
+            block = block[:-_LOOK_AHEAD_ROWS]
+            yield block, kept
+            if kept.any():
+                reached = int(block["last_offset"][kept][-1])
+            if state is not None:
+                ordered = kept & (block["base_offset"] >= state.epochs_ordered_from)
+                epoch = max(epoch, int(block["epoch"][ordered].max(initial=-1)))
+            pending = pending[len(block) :]
+    if len(pending):
+        yield pending, _choose(pending, bases, state, reached, epoch)
+
+
+def _choose(
+    rows: np.ndarray, bases: np.ndarray, state: LogState | None, reached: int, epoch: int
+) -> Mask:
+    first, last = rows["base_offset"], rows["last_offset"]
+    base = bases[rows["segment"]]
+    kept: Mask = rows["whole"] & (first > reached) & (last >= first) & (first >= base)
+    if state is not None:  # a broker of old may have written a log that overflows [LDR-30]
+        kept &= last - base <= MAX_INT  # [DUR-50, DUR-89]
+        kept &= (rows["position"] > 0) | (first == base) | (first < state.contiguous_from)
+    chosen = np.flatnonzero(kept)
+    jumps = _jumps(rows[chosen], state)
+    if jumps.any() or not bool(np.all(first[chosen][1:] > last[chosen][:-1])):
+        best = _most_that_ascend(first[chosen].tolist(), last[chosen].tolist(), jumps.tolist())
+        kept[:] = False
+        kept[chosen[best]] = True
+    if state is not None:
+        _drop_epochs(rows, kept, epoch, state.epochs_ordered_from)
+    return kept
+
+
+def _jumps(rows: np.ndarray, state: LogState | None) -> Mask:
+    """Return which rows leave a gap to the one before, with no byte between them.
+
+    In a log without gaps one of the two is wrong [DUR-50, DUR-64].
+    """
+    jumps: Mask = np.zeros(len(rows), np.bool_)
+    if state is not None:
+        first, last = rows["base_offset"][1:], rows["last_offset"][:-1]
+        touches = rows["position"][:-1] + rows["size"][:-1] == rows["position"][1:]
+        touches &= rows["segment"][:-1] == rows["segment"][1:]
+        jumps[1:] = touches & (first != last + 1) & (first >= state.contiguous_from)
+    return jumps
+
+
+def _most_that_ascend(firsts: list[int], lasts: list[int], jumps: list[bool]) -> list[int]:
+    """Return which batches to keep, so that each begins behind the end of the one before.
+
+    The classical longest increasing subsequence, by the best score of all that end below an offset,
+    kept in a Fenwick tree over the ranks of the ends. The tree lags by one batch: that one, the
+    next may not follow when it is a jump.
+    """
+    ends = sorted(set(lasts))
+    ranks = {end: rank for rank, end in enumerate(ends, start=1)}
+    tree: list[tuple[int, int]] = [(0, -1)] * (len(ends) + 1)  # a score, and who has it
+    best_at_end: dict[int, int] = {}
+    scores: list[int] = []
+    before: list[int] = []
+    for index, (first, last) in enumerate(zip(firsts, lasts, strict=True)):
+        score, previous = _best_below(tree, bisect_left(ends, first))
+        if index:
+            latest = index - 1
+            if lasts[latest] < first and not jumps[index] and scores[latest] > score:
+                score, previous = scores[latest], latest
+            _enter(tree, ranks[lasts[latest]], (scores[latest], latest))
+        continued = best_at_end.get(first - 1)
+        if continued is not None and scores[continued] + 1 > score:
+            score, previous = scores[continued] + 1, continued
+        scores.append(score + _ONE_MORE)
+        before.append(previous)
+        if last not in best_at_end or scores[best_at_end[last]] < scores[index]:
+            best_at_end[last] = index
+    chosen: list[int] = []
+    index = max(range(len(scores)), key=scores.__getitem__)
+    while index >= 0:
+        chosen.append(index)
+        index = before[index]
+    return chosen[::-1]
+
+
+def _best_below(tree: list[tuple[int, int]], rank: int) -> tuple[int, int]:
+    """Return the best score of the first *rank* ends, and who has it."""
+    best = (0, -1)
+    while rank > 0:
+        if tree[rank][0] > best[0]:
+            best = tree[rank]
+        rank &= rank - 1
+    return best
+
+
+def _enter(tree: list[tuple[int, int]], rank: int, entry: tuple[int, int]) -> None:
+    while rank < len(tree):
+        if tree[rank][0] < entry[0]:
+            tree[rank] = entry
+        rank += rank & -rank
+
+
+def _drop_epochs(rows: np.ndarray, kept: Mask, epoch: int, ordered_from: int) -> None:
+    """Keep the most whose leader epochs do not go back [DUR-64]."""
+    chosen = np.flatnonzero(kept & (rows["epoch"] >= 0) & (rows["base_offset"] >= ordered_from))
+    epochs = rows["epoch"][chosen]
+    if bool(np.all(epochs[1:] >= epochs[:-1])) and (not len(epochs) or epochs[0] >= epoch):
+        return
+    kept[chosen] = False
+    chosen = chosen[epochs >= epoch]
+    tails: list[int] = []
+    ends: list[int] = []
+    before: dict[int, int] = {}
+    for row in chosen.tolist():
+        length = int(np.searchsorted(tails, rows["epoch"][row], side="right"))
+        tails[length : length + 1] = [int(rows["epoch"][row])]
+        ends[length : length + 1] = [row]
+        before[row] = ends[length - 1] if length else -1
+    row = ends[-1] if ends else -1
+    while row >= 0:
+        kept[row] = True
+        row = before[row]

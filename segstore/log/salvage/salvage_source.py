@@ -1,0 +1,197 @@
+"""The damaged log of a salvage: its files in the order of their offsets, and what is in them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import segstore._core as _core
+from segstore.errors import (
+    CorruptLogError,
+    LogNotFoundError,
+    NotALogError,
+    ReadIOError,
+    SegstoreError,
+)
+from segstore.log.directory.checkpoints import LogState
+from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
+from segstore.log.directory.log_places import LogPlaces
+from segstore.log.directory.partition_directory import segment_files
+from segstore.log.directory.partition_path import open_parent_directory, open_partition_directory
+from segstore.log.loader.leftovers import Leftovers, complete_swaps
+from segstore.log.loader.recovery_report import RecoveryReport
+from segstore.log.loader.salvage_report import LostRange
+from segstore.log.local.segment import Segment
+from segstore.log.salvage.batch_chain import choose_batches
+from segstore.log.salvage.batch_search import BatchSearch
+from segstore.records.compression import codec_table
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import numpy as np
+
+    from segstore._core import Environment, SegmentContext
+    from segstore.log.directory.partition_directory import SegmentFile
+    from segstore.log.loader.salvage_report import SalvageReport
+    from segstore.log.salvage.batch_chain import Mask
+
+Reasons = dict[tuple[int, int], str]
+
+
+class SalvageSource:
+    """A partition's directory, of which everything is doubted; nothing in it is changed.
+
+    Parameters
+    ----------
+    path : str
+        Absolute.
+    report : SalvageReport
+        Takes what is known to be lost before a byte was read, and warnings.
+    progress : callable or None
+        Called with ``"salvage"``, bytes checked, bytes to check.
+    environment : Environment or None
+        None = the system's.
+
+    Attributes
+    ----------
+    files : list of SegmentFile
+        The ``.log`` files, ascending; those of an interrupted compaction behind the old ones.
+    reasons : dict
+        By number of the file and position: why bytes are no batch, of those that were gone through.
+    log_start_offset : int
+        As the checkpoints have it.
+    first_offset : int
+        Where the first file begins that is gone through.
+    known_end : int
+        Offsets below it had been given out.
+    state : LogState or None
+        From where on the log has no gap, where that can be relied on.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        report: SalvageReport,
+        progress: Callable[[str, int, int], None] | None,
+        environment: Environment | None,
+    ) -> None:
+        self._report = report
+        self._progress = progress
+        self._done = 0
+        self.reasons: Reasons = {}
+        self.directory, topic_partition = open_partition_directory(
+            path, read_only=True, environment=environment
+        )
+        try:
+            parent = open_parent_directory(path, environment)
+            try:
+                found = LogPlaces(self.directory, parent, topic_partition).read()
+            finally:
+                if parent is not None:
+                    parent.close()
+            report.warnings += found.warnings
+            self.log_start_offset = found.log_start_offset
+            context = _core.SegmentContext(
+                self.directory, codec_table(), writable=False, heap_indexes=True
+            )
+            self.files = self._log_files(context)
+            self.state = self._read_state()
+            self.known_end = self.files[-1].offset
+            if found.own_marker is not None and found.own_marker.log_end_offset < _far(self):
+                self.known_end = max(self.known_end, found.own_marker.log_end_offset)
+            if found.recovery_point is not None and found.recovery_point < _far(self):
+                self.known_end = max(self.known_end, found.recovery_point)
+            self._segments = self._open_segments(context)
+        except BaseException:
+            self.directory.close()
+            raise
+        bases = [segment.base_offset for _, segment in self._segments]
+        self.first_offset = min(bases, default=self.files[0].offset)
+        self._size_bytes = sum(segment.size_bytes for _, segment in self._segments)
+
+    def _log_files(self, context: SegmentContext) -> list[SegmentFile]:
+        """Return the ``.log`` files; a whole ``.swap`` stands for what it replaces [LDR-4]."""
+        files = segment_files(self.directory.names())
+        plain = [file for file in files if file.kind == "log" and not file.suffix]
+        leftovers = Leftovers(self.directory, context, RecoveryReport())
+        for swap in sorted(file for file in complete_swaps(files) if file.kind == "log"):
+            end = leftovers.end_of_swap(swap.offset)
+            state = "damaged" if end is None else "whole"
+            self._report.warnings.append(
+                f"a compaction was interrupted: {swap.name}, which is {state}, is read too"
+            )
+            if end is not None:
+                plain = [file for file in plain if not swap.offset <= file.offset < end]
+            plain.append(swap)
+        if not plain:
+            raise NotALogError(
+                "the directory holds no .log file: there is no log to salvage",
+                file=self.directory.path,
+            )
+        return sorted(plain)
+
+    def _read_state(self) -> LogState | None:
+        """Return what ``.segstore`` says, if it is of the writer who wrote last [DUR-64]."""
+        try:
+            state = LogState.read(self.directory)
+            epochs = LeaderEpochFileCache.read(self.directory, writable=False)
+        except SegstoreError:
+            return None
+        if state is None or epochs is None or not state.fits(epochs.latest_entry):
+            return None
+        return state
+
+    def _open_segments(self, context: SegmentContext) -> list[tuple[int, Segment]]:
+        """Open the segments that hold offsets from the log start on."""
+        opened = []
+        skipped = 0
+        last_base = self.files[-1].offset
+        for number, file in enumerate(self.files):
+            later = [other.offset for other in self.files[number + 1 :][:1]]
+            if later and later[0] <= self.log_start_offset <= last_base:
+                skipped += 1
+                continue
+            try:
+                opened.append((number, Segment(context, file.offset, suffix=file.suffix)))
+            except LogNotFoundError:
+                continue  # its writer deleted it while we looked
+            except (NotALogError, ReadIOError, CorruptLogError) as error:
+                self._report.lose(LostRange(file.name, 0, 0, file.offset, None, error.message))
+        if skipped:
+            self._report.warnings.append(
+                f"{skipped} segments lie below the log start {self.log_start_offset}: their records"
+                " had been deleted"
+            )
+        return opened
+
+    def batches(self) -> Iterator[tuple[np.ndarray, Mask]]:
+        """Yield tables of rows that cover every byte, and which of the rows are to be kept."""
+        bases = [file.offset for file in self.files]
+        return choose_batches(self._tables(), bases, self.state)
+
+    def _tables(self) -> Iterator[np.ndarray]:
+        for number, segment in self._segments:
+            name = self.files[number].name
+            search = BatchSearch(
+                self.directory, segment, name, number, self.reasons, self._note_progress
+            )
+            try:
+                yield from search.rows()
+            finally:
+                segment.close_quietly()
+
+    def _note_progress(self, more: int) -> None:
+        self._done += more
+        if self._progress is not None:
+            self._progress("salvage", self._done, self._size_bytes)
+
+    def close(self) -> None:
+        """Let go of the files."""
+        for _, segment in self._segments:
+            segment.close_quietly()
+        self.directory.close()
+
+
+def _far(source: SalvageSource) -> int:
+    """Return an end that no log with these files has: a checkpoint has no checksum."""
+    return source.files[-1].offset + 2**31

@@ -1,0 +1,233 @@
+"""The new log of a salvage: segments of the batches that were chosen, and a tally of the rest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+import segstore._core as _core
+from segstore.config import MAX_INT
+from segstore.errors import CorruptLogError
+from segstore.log.directory.partition_directory import file_name
+from segstore.log.loader.salvage_report import LostRange
+from segstore.log.local.segment import Segment
+from segstore.records.compression import codec_table
+
+if TYPE_CHECKING:
+    from segstore._core import DataFile, Directory
+    from segstore.log.loader.salvage_report import SalvageReport
+    from segstore.log.salvage.salvage_source import SalvageSource
+
+_PIECE_BYTES: Final = 1024 * 1024
+_ZEROS: Final = "zeros"
+
+
+class SalvageTarget:
+    """Copies what a source yields into a directory; segments keep their base offsets.
+
+    Parameters
+    ----------
+    directory : Directory
+        New and empty.
+    source : SalvageSource
+        The damaged log.
+    report : SalvageReport
+        Filled in.
+    """
+
+    def __init__(self, directory: Directory, source: SalvageSource, report: SalvageReport) -> None:
+        self._directory = directory
+        self._source = source
+        self._report = report
+        self._segments: dict[int, int] = {}  # base offset to size
+        self._number = -1  # of the source's file that is being copied
+        self._file: DataFile | None = None
+        self._base_offset = 0
+        self._next_offset = source.first_offset  # behind what was kept
+        self._lost: list[LostRange] = []  # since then
+
+    def copy(self) -> None:
+        """Write all segments, and see that they are whole; on return they are synced."""
+        report, source = self._report, self._source
+        try:
+            for rows, kept in source.batches():
+                self._take(rows, kept)
+            self._end_segment()
+        finally:
+            if self._file is not None:
+                self._file.close()
+        end = max(source.known_end, self._next_offset)
+        self._settle_lost(end, is_end=True)
+        if not self._segments and report.lost:
+            raise CorruptLogError(
+                f"no batch of this log can be proven: {report.lost[0]}",
+                file=source.directory.path,
+            )
+        if end > self._next_offset or not self._segments:
+            self._begin_segment(end)
+            self._end_segment()
+        self._directory.sync()
+        self._check()
+        report.log_end_offset = end
+        report.log_start_offset = self._log_start_offset(end)
+
+    def _log_start_offset(self, end: int) -> int:
+        """Return that of the source, where it is one that the new log can have [DUR-21]."""
+        first, found = min(self._segments), self._source.log_start_offset
+        if found > end:
+            self._report.warnings.append(
+                f"the log start {found} lies above the end {end}: it is not believed, the log"
+                f" starts at {first}"
+            )
+            return first
+        return max(first, found)
+
+    def _take(self, rows: np.ndarray, kept: np.ndarray) -> None:
+        """Copy the stretches of kept rows, note the others."""
+        touches = (rows["segment"][1:] == rows["segment"][:-1]) & (
+            rows["position"][1:] == rows["position"][:-1] + rows["size"][:-1]
+        )
+        begins = np.flatnonzero(~touches | (kept[1:] != kept[:-1])) + 1
+        for piece in np.split(np.arange(len(rows)), begins):
+            first, last = rows[piece[0]], rows[piece[-1]]
+            begin, end = int(first["position"]), int(last["position"] + last["size"])
+            number = int(first["segment"])
+            if kept[piece[0]]:
+                self._keep(rows[piece], number)
+            else:
+                self._lose(rows[piece], number, begin, end)
+
+    # ---- what is kept ----------------------------------------------------------------------------
+
+    def _keep(self, rows: np.ndarray, number: int) -> None:
+        """Copy a stretch of batches; one that does not fit a segment begins another [LDR-30]."""
+        self._settle_lost(int(rows["base_offset"][0]))
+        if number != self._number:
+            base = self._source.files[number].offset
+            fits = base >= self._next_offset and rows["last_offset"][0] - base <= MAX_INT
+            self._begin_segment(base if fits else int(rows["base_offset"][0]))
+            self._number = number
+        while len(rows):
+            fit = int(np.searchsorted(rows["last_offset"], self._base_offset + MAX_INT, "right"))
+            if fit:
+                last = rows[fit - 1]
+                begin, end = int(rows["position"][0]), int(last["position"] + last["size"])
+                self._copy(self._source.files[number].name, begin, end)
+                self._next_offset = int(last["last_offset"]) + 1
+                self._report.batches += fit
+            rows = rows[fit:]
+            if len(rows):
+                self._begin_segment(int(rows["base_offset"][0]))
+
+    def _copy(self, name: str, begin: int, end: int) -> None:
+        position = self._segments[self._base_offset]
+        self._report.kept_bytes += end - begin
+        while begin < end:
+            wanted = min(_PIECE_BYTES, end - begin)
+            piece = self._source.directory.read_range(name, begin, wanted)
+            if len(piece) < wanted:
+                raise _changed(self._source, name, begin + len(piece))
+            self._write(position, piece)
+            begin, position = begin + wanted, position + wanted
+        self._segments[self._base_offset] = position
+
+    def _write(self, position: int, piece: bytes) -> None:
+        if self._file is not None:
+            self._file.write(position, piece)
+
+    def _begin_segment(self, base_offset: int) -> None:
+        self._end_segment()
+        self._file = _core.DataFile(self._directory, file_name(base_offset, "log"), create=True)
+        self._base_offset = base_offset
+        self._segments[base_offset] = 0
+
+    def _end_segment(self) -> None:
+        file = self._file
+        if file is not None:
+            file.sync()
+            self._file = None
+            file.close()
+
+    def _check(self) -> None:
+        """Read again what was written: the source may have changed while it was copied."""
+        context = _core.SegmentContext(
+            self._directory, codec_table(), writable=False, heap_indexes=True
+        )
+        next_offset = 0
+        for base, size in self._segments.items():
+            segment = Segment(context, base)
+            try:
+                _, scan = segment.scan(
+                    check_order=True, expected_offset=max(base, next_offset), table=False
+                )
+            finally:
+                segment.close_quietly()
+            if scan.stop != "complete" or scan.valid_bytes != size:
+                raise _changed(self._source, file_name(base, "log"), scan.valid_bytes)
+            next_offset = scan.next_offset
+
+    # ---- what is not -----------------------------------------------------------------------------
+
+    def _lose(self, rows: np.ndarray, number: int, begin: int, end: int) -> None:
+        """Note a stretch of bytes that is not kept; how far its offsets reach shows later."""
+        name = self._source.files[number].name
+        reasons = [
+            self._source.reasons.pop((number, int(row["position"]))) for row in rows[~rows["whole"]]
+        ]
+        reason = reasons[0] if reasons else self._reason_of(rows[0])
+        if len(rows) == 1 and reasons and self._is_zero(name, begin, end):
+            reason = _ZEROS
+        before = self._lost[-1] if self._lost else None
+        if before is not None and (before.file, before.position + before.size_bytes) == (
+            name,
+            begin,
+        ):
+            self._lost[-1] = before._replace(size_bytes=end - before.position)
+        else:
+            self._lost.append(LostRange(name, begin, end - begin, 0, None, reason))
+
+    def _reason_of(self, row: np.ndarray) -> str:
+        first, last = int(row["base_offset"]), int(row["last_offset"])
+        if last < self._next_offset:
+            return f"a whole batch of the offsets {first} to {last}, which are there already"
+        return (
+            f"a whole batch says that it has the offsets {first} to {last}, which do not fit those"
+            " around it"
+        )
+
+    def _is_zero(self, name: str, begin: int, end: int) -> bool:
+        while begin < end:
+            piece = self._source.directory.read_range(name, begin, min(_PIECE_BYTES, end - begin))
+            if not piece or piece.strip(b"\0"):
+                return False
+            begin += len(piece)
+        return True
+
+    def _settle_lost(self, next_offset: int, *, is_end: bool = False) -> None:
+        """Report what was lost before *next_offset*, where the log goes on."""
+        first = self._next_offset
+        are_missing = next_offset > first
+        for lost in self._lost:
+            reason = lost.reason
+            if reason == _ZEROS:
+                if not are_missing:
+                    continue  # room that was allocated ahead
+                reason = "nothing but zeros: what was written never reached the disk"
+            until = None if is_end and not are_missing else next_offset
+            self._report.lose(lost._replace(first_offset=first, next_offset=until, reason=reason))
+        state = self._source.state
+        if not self._lost and are_missing and (is_end or state is not None):
+            missing = first if is_end or state is None else max(first, state.contiguous_from)
+            if missing < next_offset:
+                why = "these offsets had been given out, and no file holds their records"
+                self._report.lose(LostRange("", 0, 0, missing, next_offset, why))
+        self._lost.clear()
+
+
+def _changed(source: SalvageSource, name: str, position: int) -> CorruptLogError:
+    return CorruptLogError(
+        "was changed while it was read: nothing was made; salvage it when nobody writes it",
+        file=f"{source.directory.path}/{name}",
+        position=position,
+    )
