@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from segstore.log.directory.arguments import integer
 from segstore.log.local.timestamp_lookup import fetch_offset, find_offset_by_timestamp
-from segstore.log.log_reader import LogReader
+from segstore.log.tail_reader import TailReader
 from segstore.types import Isolation
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 _LOG_END: Final = Isolation.LOG_END
 
 
-class TimestampReader(LogReader):
+class TimestampReader(TailReader):
     """What finds offsets by the time of their records."""
 
     def offset_for_timestamp(self, timestamp: int) -> int | None:
