@@ -59,9 +59,9 @@ cdef class _SegmentRecovery(_SegmentAnswers):
             sgs_batch_table_deinit(&rows)
         return headers, scan_result_of(&result, self.context.directory.path)
 
-    def recover(self, *, bint cut=True, bint check_crc=True, bint check_order=True, bint contiguous=False, bint check_epochs=False,
-                int64_t expected_offset=0, int64_t next_segment_base_offset=INT64_MAX, int32_t previous_epoch=-1,
-                bint table=True):
+    def recover(self, *, bint cut=True, bint check_crc=True, bint check_order=True, bint contiguous=False,
+                bint check_epochs=False, int64_t expected_offset=0, int64_t next_segment_base_offset=INT64_MAX,
+                int32_t previous_epoch=-1, bint table=True):
         """Check every batch, rebuild both indexes, cut what is no batch [SEG-40]; rows only with *table*."""
         cdef sgs_scan_options options
         cdef sgs_batch_table rows
