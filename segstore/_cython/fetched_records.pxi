@@ -6,6 +6,7 @@ cdef object place_of(int64_t offset, int64_t segment_base_offset, int64_t positi
     return named(LogOffsetMetadata, (offset, segment_base_offset, position))
 
 
+@cython.auto_pickle(False)
 cdef class FetchedRecords:
     """The bytes of one fetch and where they are from; base of ``FetchDataInfo``."""
 
@@ -75,6 +76,7 @@ cdef class FetchedRecords:
         return f"{(<Directory>self.source).path}/{name.decode('ascii')}"
 
 
+@cython.auto_pickle(False)
 cdef class SlicedRecords:
     """Bytes of a segment that are still in the file; base of ``FileRecords``."""
 
