@@ -1125,7 +1125,6 @@ class ReadLane(Generic[_FetchT, _SliceT]):
 
     def __new__(
         cls,
-        snapshot: object,
         segments: Sequence[LogSegment],
         codecs: CodecTable,
         directory: Directory,
@@ -1133,8 +1132,6 @@ class ReadLane(Generic[_FetchT, _SliceT]):
         fetch_class: type[_FetchT],
         slice_class: type[_SliceT],
     ) -> Self: ...
-    @property
-    def snapshot(self) -> object: ...
     def read(
         self,
         offset: int,

@@ -188,6 +188,7 @@ cdef class AppendLane:
         if not is_ours_alone(<PyObject *>self.last_log_end):
             self.last_log_end = new_instance(<PyTypeObject *>LogOffsetMetadata, 3)
         log_end = self.last_log_end
+        forget_hash(<PyObject *>log_end)
         put(log_end, 0, next_offset)
         put(log_end, 1, base_offset)
         put(log_end, 2, position)
@@ -212,6 +213,7 @@ cdef class AppendLane:
         if not is_ours_alone(<PyObject *>self.answer):
             self.answer = new_instance(<PyTypeObject *>LogAppendInfo, 9)
         info = self.answer
+        forget_hash(<PyObject *>info)
         put(info, 0, first_offset)
         put(info, 1, last_offset)
         put(info, 2, max_timestamp)
@@ -248,6 +250,17 @@ cdef inline bint is_epoch(object leader_epoch) noexcept:
 
 # Named tuples are filled without the call of their Python function, and in the memory of one that nobody has any more,
 # as zip() does with its tuples.
+
+cdef extern from *:
+    """
+    #if PY_VERSION_HEX >= 0x030E0000 /* from 3.14 on a tuple remembers its hash */
+    #define SGS_FORGET_HASH(tuple) (((PyTupleObject *)(tuple))->ob_hash = -1)
+    #else
+    #define SGS_FORGET_HASH(tuple) ((void)(tuple))
+    #endif
+    """
+    void forget_hash "SGS_FORGET_HASH"(PyObject *)
+
 
 cdef inline bint is_ours_alone(PyObject *kept) noexcept:
     """Whether the lane has the only reference; None has others."""

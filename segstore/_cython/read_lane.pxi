@@ -36,7 +36,6 @@ cdef inline object new_of(object kind):
 cdef class ReadLane:
     """Reads one snapshot of a log's segments; the methods return None when the layers have to decide."""
 
-    cdef readonly object snapshot
     cdef tuple segments
     cdef int64_t *base_offsets
     cdef int64_t *maxima  # largest timestamp up to the end of each segment, of the first ones
@@ -46,13 +45,12 @@ cdef class ReadLane:
     cdef object fetch_class
     cdef object slice_class
 
-    def __cinit__(self, snapshot, tuple segments not None, CodecTable codecs not None, Directory directory not None, *,
+    def __cinit__(self, tuple segments not None, CodecTable codecs not None, Directory directory not None, *,
                   fetch_class, slice_class):
         cdef Py_ssize_t i
         cdef LogSegment segment
         if not issubclass(fetch_class, FetchedRecords) or not issubclass(slice_class, SlicedRecords):
             raise IllegalArgumentError("a read lane fills objects of its own classes")
-        self.snapshot = snapshot
         self.segments = segments
         self.codecs = codecs
         self.directory = directory

@@ -189,7 +189,7 @@ cdef class _SegmentAnswers(_Handle):
         cdef c_bool found = False
         cdef sgs_error err
         cdef sgs_status status
-        start.offset = sgs_log_segment_base_offset(self.segment)
+        start.offset = self.base_offset
         start.position = position
         self.enter()
         try:

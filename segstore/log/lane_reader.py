@@ -29,17 +29,17 @@ class LaneReader:
     _local_log: LocalLog
     _codecs: CodecTable
     _offsets: LogOffsets
-    _read_lane: Lane | None = None
 
     def _new_read_lane(self, segments: Segments) -> Lane:
-        lane = self._read_lane = ReadLane(
-            segments,
+        """Make the lane of a snapshot, with which it ends: it keeps no file of a deleted one."""
+        lane: Lane = ReadLane(
             segments.as_tuple,
             self._codecs,
             self._local_log.directory,
             fetch_class=FetchDataInfo,
             slice_class=FileRecords,
         )
+        segments.lane = lane
         return lane
 
     def _read_by_lane(
@@ -49,9 +49,8 @@ class LaneReader:
         min_one_message: bool,  # noqa: FBT001 - as the caller gave it
     ) -> FetchDataInfo | None:
         local_log = self._local_log
-        segments, lane = local_log.segments, self._read_lane
-        if lane is None or lane.snapshot is not segments:
-            lane = self._new_read_lane(segments)
+        segments = local_log.segments
+        lane = segments.lane or self._new_read_lane(segments)
         start, end = self._offsets.log_start_offset, local_log.log_end
         return lane.read(offset, max_bytes, min_one_message, start, end, self.topic_partition)
 
@@ -62,22 +61,20 @@ class LaneReader:
         min_one_message: bool,  # noqa: FBT001 - as the caller gave it
     ) -> FileRecords | None:
         local_log = self._local_log
-        cuts_done, segments, lane = local_log.cuts_done, local_log.segments, self._read_lane
-        if lane is None or lane.snapshot is not segments:
-            lane = self._new_read_lane(segments)
+        cuts_done, segments = local_log.cuts_done, local_log.segments
+        lane = segments.lane or self._new_read_lane(segments)
         start, end = self._offsets.log_start_offset, local_log.log_end
         return lane.slice(self, offset, max_bytes, min_one_message, start, end, cuts_done)
 
     def _find_offset_by_lane(self, timestamp: int) -> FileTimestampAndOffset | None:
         local_log = self._local_log
-        segments, lane = local_log.segments, self._read_lane
-        if lane is None or lane.snapshot is not segments:
-            lane = self._new_read_lane(segments)
+        segments = local_log.segments
+        lane = segments.lane or self._new_read_lane(segments)
         start, end = self._offsets.log_start_offset, local_log.log_end
         return lane.find_offset_by_timestamp(timestamp, start, end)
 
     def _teach_lane(self, segments: Segments) -> None:
         """Tell the lane which of the largest timestamps the layers have asked for meanwhile."""
-        lane = self._read_lane
-        if lane is not None and lane.snapshot is segments:
+        lane = segments.lane
+        if lane is not None:
             lane.learn(segments.running_maxima)

@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 
 _CLIENT: Final = AppendOrigin.CLIENT
+_SENTINEL: Final = VerificationGuard.SENTINEL
 
 
 class LogAppender(LaneAppender):
@@ -163,7 +164,12 @@ class LogAppender(LaneAppender):
         Source: [APP-1, APP-4, APP-8, APP-13]; Kafka ``UnifiedLog.appendAsLeader``.
         """
         lane = self._lane
-        if lane is not None and origin is _CLIENT:
+        if (
+            lane is not None
+            and origin is _CLIENT
+            and verification_guard is _SENTINEL
+            and transaction_version is UNKNOWN_TRANSACTION_VERSION
+        ):
             done = lane.append_as_leader(batches, leader_epoch)  # [D11]
             if done is not None:
                 return done

@@ -101,15 +101,16 @@ class PartitionLock:
                 expected="no other writer",
             )
         locks: list[FileLock] = []
+        is_at_home = home is not None and home.identity == directory.identity
         try:
             with hint_at_read_only():
                 if parent is not None and not parent_is_locked and is_log_directory(parent):
                     if not parent.exists(LOCK):
                         parent.create_file(LOCK)
                     locks.append(_lock(parent, "a broker or a LogManager", exclusive=False))
-                if home is directory or directory.exists(LOCK):
+                if is_at_home or directory.exists(LOCK):
                     locks.append(_lock(directory, "another process", exclusive=True))
-                if home is not None and home is not directory:
+                if home is not None and not is_at_home:
                     locks.append(_lock(home, "another log with this state_dir", exclusive=True))
         except BaseException:
             for lock in locks:

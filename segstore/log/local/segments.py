@@ -8,7 +8,7 @@ from __future__ import annotations
 from array import array
 from bisect import bisect_left, bisect_right
 from operator import attrgetter
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from segstore.config import MIN_LONG
 from segstore.errors import IllegalArgumentError, IllegalStateError
@@ -28,7 +28,10 @@ class Segments:
     Readers take the whole object with one attribute read and never see it change.
     """
 
-    __slots__ = ("_base_offsets", "_running_maxima", "_segments")
+    __slots__ = ("_base_offsets", "_running_maxima", "_segments", "lane")
+
+    lane: Any
+    """What reads this snapshot the short way, once somebody did; None before."""
 
     def __init__(
         self, segments: Iterable[Segment] = (), running_maxima: tuple[int, ...] = ()
@@ -36,6 +39,7 @@ class Segments:
         self._segments = tuple(sorted(segments, key=_base_offset))
         self._base_offsets = array("q", map(_base_offset, self._segments))
         self._running_maxima = running_maxima
+        self.lane = None
 
     def __len__(self) -> int:
         return len(self._segments)

@@ -8,7 +8,7 @@ import numpy as np
 
 import segstore._core as _core
 from segstore.config import MAX_INT
-from segstore.errors import CorruptLogError
+from segstore.errors import CorruptLogError, ReadIOError
 from segstore.log.directory.partition_directory import file_name
 from segstore.log.loader.salvage_report import LostRange
 from segstore.log.local.segment import Segment
@@ -198,7 +198,11 @@ class SalvageTarget:
 
     def _is_zero(self, name: str, begin: int, end: int) -> bool:
         while begin < end:
-            piece = self._source.directory.read_range(name, begin, min(_PIECE_BYTES, end - begin))
+            try:
+                size = min(_PIECE_BYTES, end - begin)
+                piece = self._source.directory.read_range(name, begin, size)
+            except ReadIOError:  # the disk does not give them: that is why they are lost
+                return False
             if not piece or piece.strip(b"\0"):
                 return False
             begin += len(piece)
