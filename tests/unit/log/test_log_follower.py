@@ -119,6 +119,7 @@ def test_a_batch_that_is_being_written_is_the_end_for_now(pair, tmp_path):
     """[DUR-76] Each length of it; when it is whole it is there."""
     writer, _ = pair
     image = tmp_path / "image" / "orders-0"
+    assert writer._background.wait_until_idle()  # else a checkpoint is renamed under the copy
     shutil.copytree(writer.path, image)
     append(writer, 1)
     active = f"{writer.segments()[-1].base_offset:020d}.log"
