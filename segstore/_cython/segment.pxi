@@ -13,9 +13,9 @@ cdef sgs_segment_suffix suffix_of(str suffix) except *:
 cdef class LogSegment(_SegmentRecovery):
     """One segment of a partition; the log floor has a subclass of it."""
 
-    cdef bint is_poisoned
-    cdef bint takes_appends  # keeps its files open
-    cdef bint is_listed  # the list of open_segments.pxi
+    cdef c_bool is_poisoned
+    cdef c_bool takes_appends  # keeps its files open
+    cdef c_bool is_listed  # the list of open_segments.pxi
     cdef void *newer
     cdef void *older
 

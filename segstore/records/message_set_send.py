@@ -144,7 +144,7 @@ class MessageSetSend(_Send):
     ) -> None:
         if messages is not None and not isinstance(messages, TransferableRecords):
             raise _wrong_type("messages", messages, "FileRecords, FetchDataInfo or MemoryRecords")
-        code = integer_within("error_code", error_code, -1, MAX_SHORT)
+        code = integer_within("error_code", error_code, -MAX_SHORT - 1, MAX_SHORT)
         if messages is not None and code != ErrorCode.NONE:
             raise IllegalArgumentError(
                 "an error has no messages", found=f"error code {code}", expected="0, or no messages"
