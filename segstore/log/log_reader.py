@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from segstore._core import process_id
+from segstore.arguments import flag, integer, isolation_of, natural
 from segstore.errors import (
     ClosedError,
     CorruptIndexError,
@@ -16,7 +17,6 @@ from segstore.errors import (
     UnsupportedFormatError,
 )
 from segstore.log.committed_view import current_view
-from segstore.log.directory.arguments import flag, integer, isolation_of, natural
 from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, file_name
 from segstore.log.directory.profile import Profile
 from segstore.log.lane_reader import LaneReader
@@ -228,7 +228,7 @@ class LogReader(LaneReader):
                 offset, max_length, bound, min_one_message=min_one_message
             )
         except SegstoreError:
-            self._local_log.check_not_cut(cuts_done, bound.message_offset)
+            self._local_log.check_not_torn(cuts_done, bound.message_offset)
             raise
         if visible.damage is not None and offset >= bound.message_offset:
             raise visible.damage.error()
@@ -317,7 +317,6 @@ class LogReader(LaneReader):
             start_timestamp=start_timestamp,
             end_timestamp=end_timestamp,
             check_crcs=check_crcs,
-            follower=self._follower,
         )
 
     def select(self, *columns: str, isolation: Isolation | str = Isolation.LOG_END) -> LogScan:

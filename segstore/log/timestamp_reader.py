@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from segstore.log.directory.arguments import integer
+from segstore.arguments import integer
 from segstore.log.local.timestamp_lookup import fetch_offset, find_offset_by_timestamp
 from segstore.log.tail_reader import TailReader
 from segstore.types import Isolation

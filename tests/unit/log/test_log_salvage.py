@@ -9,8 +9,9 @@ import pytest
 
 import segstore
 from segstore._core import SimulatedDisk
-from segstore.log.log_opener import open_options, open_partition
+from segstore.log.log_opener import open_partition
 from segstore.log.log_salvage import salvage_and_open
+from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
 from tests.log_kit import at, singleton
 from tests.unit.log.damaged_logs import (

@@ -19,8 +19,9 @@ from segstore.errors import (
     NotALogError,
 )
 from segstore.log.loader import salvage_report
-from segstore.log.log_opener import open_options, open_partition
+from segstore.log.log_opener import open_partition
 from segstore.log.log_salvage import salvage_and_open
+from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
 from tests.unit.log.damaged_logs import (
     RECORDS_COUNT,
