@@ -110,15 +110,21 @@ class LogReader(LaneReader):
 
     def _visible(self, isolation: Isolation | str) -> VisibleRange:
         """Return where the data ends that *isolation* shows, and what it leaves out."""
-        match isolation_of(isolation):
-            case Isolation.DURABLE:
-                return VisibleRange(self._durable)
-            case Isolation.READ_COMMITTED:
-                return self._committed_range()
-            case Isolation.HIGH_WATERMARK | Isolation.READ_UNCOMMITTED:
-                return VisibleRange(self._high_watermark())
-            case _:
-                return VisibleRange(self._local_log.log_end)
+        wanted, local_log = isolation_of(isolation), self._local_log
+        cuts_done, end = local_log.cuts_done, local_log.log_end
+        try:
+            match wanted:
+                case Isolation.DURABLE:
+                    return VisibleRange(self._durable)
+                case Isolation.READ_COMMITTED:
+                    return self._committed_range()
+                case Isolation.HIGH_WATERMARK | Isolation.READ_UNCOMMITTED:
+                    return VisibleRange(self._high_watermark())
+                case _:
+                    return VisibleRange(end)
+        except SegstoreError:
+            local_log.check_not_torn(cuts_done, end.message_offset)
+            raise
 
     def _high_watermark(self) -> LogOffsetMetadata:
         metadata = self._offsets.high_watermark_metadata
