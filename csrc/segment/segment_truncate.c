@@ -20,10 +20,7 @@ static sgs_status cut_log(sgs_log_segment *segment, int32_t position, sgs_error 
         return status;
     }
     sgs_segment_forget_headers(segment);
-    status = env->sync_file(env, fd, name, err);
-    if (status != SGS_OK)
-        atomic_store_explicit(&segment->poisoned, true, memory_order_relaxed); /* [DUR-35] */
-    return status;
+    return sgs_segment_sync(segment, fd, name, SGS_SYNC_SHRINK, err);
 }
 
 /* [SEG-24.2, SEG-24.3] */

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import segstore._core as _core
 from segstore.errors import (
     ClosedError,
+    DiskFullError,
     FsyncFailedError,
     IllegalStateError,
     LogNotFoundError,
@@ -23,6 +24,7 @@ from segstore.errors import (
     WriteError,
 )
 from segstore.log.directory.checkpoints import RECOVERY_POINT_CHECKPOINT, write_offset
+from segstore.log.local.tail_rewrite import rewrite_from
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
@@ -63,8 +65,13 @@ class Flusher:
         background: Scheduler,
         topic_partition: TopicPartition,
         recovery_point: int,
+        *,
+        is_rewritten: bool = True,
     ) -> None:
-        self.durable = local_log.log_end
+        self.durable = (
+            local_log.log_end if is_rewritten else local_log.offset_metadata(recovery_point)
+        )
+        self._is_rewritten = is_rewritten
         self.failure: SegstoreError | None = None
         self.recovery_point = recovery_point
         self._local_log = local_log
@@ -83,6 +90,25 @@ class Flusher:
         self._hole = (-1, -1)
         if durability.seconds is not None:
             background.repeat(self._flush_by_timer, durability.seconds)
+
+    def settle(self) -> None:
+        """Write again, once, what an unclean stop left: every change begins with this [DUR-36].
+
+        Called under the append lock. Until then it is not durable, though it was synced by the
+        open. What fails but a sync is tried again by the next change.
+        """
+        if self._is_rewritten:
+            return
+        log = self._local_log
+        with self.poisoned_by(FsyncFailedError):
+            segments = log.segments.values(self.durable.message_offset, log.log_end.message_offset)
+            rewrite_from(segments, self.durable.message_offset)
+            log.directory.sync()
+            self.durable, self._is_rewritten = log.log_end, True
+            try:
+                self.write_recovery_point()
+            except DiskFullError:  # the next open checks more than it needs to
+                _log.warning("%s: no room for the recovery point", self._topic_partition)
 
     def take_name(self, topic_partition: TopicPartition) -> None:
         """Write the recovery point under another name from now on."""
@@ -148,6 +174,8 @@ class Flusher:
         Source: [FLU-1, FLU-2].
         """
         with self._append_lock:
+            if self.failure is None:
+                self.settle()
             offset = self._local_log.log_end.message_offset
             generation = self._local_log.generation
             if self.durable.message_offset == offset:

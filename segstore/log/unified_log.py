@@ -130,6 +130,7 @@ class UnifiedLog(LogSettings):
             self._background,
             self.topic_partition,
             loaded.recovery_point,
+            is_rewritten=loaded.is_rewritten,
         )
         self._use_config(config)
         self._flusher.raise_recovery_point(loaded.log_start_offset)

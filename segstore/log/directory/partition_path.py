@@ -21,6 +21,7 @@ from segstore.log.directory.checkpoints import (
     LOG_STATE,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
+    SYNC_FAILED_MARK,
     TEMPORARY_FILES,
 )
 from segstore.log.directory.partition_directory import (
@@ -46,6 +47,7 @@ OWN_FILES = TEMPORARY_FILES | {
     LOG_STATE,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
+    SYNC_FAILED_MARK,
     "lost+found",
 }
 """What a directory without a ``.log`` may hold and still become a log."""

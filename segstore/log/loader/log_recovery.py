@@ -13,11 +13,13 @@ from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.errors import CorruptLogError, CorruptRecordError, SegstoreError
+from segstore.log.directory.checkpoints import SYNC_FAILED_MARK
 from segstore.log.directory.partition_directory import INDEX_ENTRY_BYTES, file_name
 from segstore.log.loader.epoch_changes import epoch_changes
 from segstore.log.loader.offset_jump import end_before_jump
 from segstore.log.loader.overflow_split import OverflowedSegmentError, is_overflowed
 from segstore.log.local.segments import floor_index
+from segstore.log.local.tail_rewrite import bytes_from, rewrite_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -46,6 +48,8 @@ class Recovered(NamedTuple):
     """Of the segments that were read to their end."""
     with_producers: list[int]
     """Of those that hold batches with a producer id."""
+    is_rewritten: bool
+    """Nothing is left to be written again before the first change [DUR-36]."""
 
 
 class _Scan(NamedTuple):
@@ -113,7 +117,7 @@ class LogRecovery:
         self._progress = progress
 
     def recover(self, segments: list[Segment], found: FoundState) -> Recovered:
-        """Check, cut, rebuild; on return all bytes are on stable storage.
+        """Check, cut, rebuild, sync.
 
         Parameters
         ----------
@@ -137,12 +141,11 @@ class LogRecovery:
             self._note_rebuilt(segment)
         self._act(plan)
         kept = [one.segment for one in plan.scanned]
-        self._rewrite(kept, found.safe_below)
-        self._directory.sync()
+        is_rewritten = self._bring_to_disk(kept, found.safe_below)
         bases = [segment.base_offset for segment in kept]
         producers = [one.segment.base_offset for one in plan.scanned if one.has_producers]
         kept = segments[:first] + kept
-        return Recovered(kept, plan.next_offset, plan.epochs, bases, producers)
+        return Recovered(kept, plan.next_offset, plan.epochs, bases, producers, is_rewritten)
 
     def _decide(self, segments: list[Segment], found: FoundState) -> _Plan:
         """Scan up to the end of the log; changes nothing, so that damage can still be refused."""
@@ -378,15 +381,26 @@ class LogRecovery:
         if segments:
             self._directory.sync()
 
-    def _rewrite(self, segments: list[Segment], safe_below: int) -> None:
-        """Bring everything above the recovery point to stable storage again [DUR-36]."""
-        for segment in segments:
-            found = segment.translate_offset(safe_below)
-            position = segment.size_bytes if found is None else found.position
-            if position < segment.size_bytes:
-                segment.rewrite(position)
-                self._report.rewritten_bytes += segment.size_bytes - position
-            segment.flush(indexes=True)
+    def _bring_to_disk(self, segments: list[Segment], safe_below: int) -> bool:
+        """Sync what was found above the recovery point; returns whether that is proof [DUR-36].
+
+        It is not, in the rule's eyes: the bytes are written again before the first change. After a
+        sync that failed here it brings nothing to the disk: they are written again at once.
+        """
+        self._report.rewritten_bytes = bytes_from(segments, safe_below)
+        if self._report.rewritten_bytes and not self._directory.exists(SYNC_FAILED_MARK):
+            for segment in segments:
+                segment.flush()
+            self._directory.sync()
+            return False
+        rewrite_from(segments, safe_below)
+        self._directory.sync()
+        if self._directory.exists(SYNC_FAILED_MARK):
+            self._report.warnings.append(
+                "a sync had failed: what was above the recovery point was written again at once"
+            )
+            self._directory.unlink(SYNC_FAILED_MARK)
+        return True
 
 
 def _continues(following: Segment | None, next_offset: int) -> bool:
