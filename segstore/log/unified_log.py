@@ -130,10 +130,11 @@ class UnifiedLog(LogSettings):
             self._background,
             self.topic_partition,
             loaded.recovery_point,
-            is_rewritten=loaded.is_rewritten,
         )
         self._use_config(config)
         self._flusher.raise_recovery_point(loaded.log_start_offset)
+        if self.profile is Profile.SAFE and loaded.recovery_point < loaded.log_end.message_offset:
+            self._flusher.settle_later(loaded.log_start_offset)
         self._offsets.update_first_unstable_offset()
         self._partition_metadata = PartitionMetadataFile(self._directory)
         if options.topic_id is not None:

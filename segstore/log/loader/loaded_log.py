@@ -24,6 +24,7 @@ class LoadedLog(NamedTuple):
     log_start_offset: int
     log_end: LogOffsetMetadata
     recovery_point: int
+    """Below the log end: what lies above it is to be written again before a change [DUR-36]."""
     epochs: LeaderEpochFileCache
     state: LogState | None
     """None for a reader."""
@@ -37,8 +38,6 @@ class LoadedLog(NamedTuple):
     """Base offsets of the segments whose indexes were made anew from their batches."""
     with_producers: frozenset[int] = frozenset()
     """Of those, the ones that hold batches with a producer id."""
-    is_rewritten: bool = True
-    """False: what is above the recovery point is to be, before the first change [DUR-36]."""
     moves_recovery_point: bool = False
     """It is written down when everything below it is in order, transaction indexes too [DUR-56]."""
     snapshot_offsets: array[int] | None = None

@@ -156,12 +156,11 @@ class LogLoader:
             Segments(segments),
             self._report.log_start_offset,
             log_end,
-            log_end_offset if self._is_rewritten else found.safe_below,
+            log_end_offset if self._is_rewritten else found.recovery_point or 0,
             epochs,
             state,
             recovered=self._recovered_of(segments),
             with_producers=frozenset(self._with_producers),
-            is_rewritten=self._is_rewritten,
             moves_recovery_point=self._is_rewritten and found.recovery_point not in old_points,
             snapshot_offsets=(
                 listing.base_offsets(SNAPSHOT_FILE_SUFFIX)

@@ -13,13 +13,12 @@ from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.errors import CorruptLogError, CorruptRecordError, SegstoreError
-from segstore.log.directory.checkpoints import SYNC_FAILED_MARK
 from segstore.log.directory.partition_directory import INDEX_ENTRY_BYTES, file_name
 from segstore.log.loader.epoch_changes import epoch_changes
 from segstore.log.loader.offset_jump import end_before_jump
 from segstore.log.loader.overflow_split import OverflowedSegmentError, is_overflowed
+from segstore.log.loader.recovered_tail import bring_to_disk
 from segstore.log.local.segments import floor_index
-from segstore.log.local.tail_rewrite import bytes_from, rewrite_from
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -141,7 +140,7 @@ class LogRecovery:
             self._note_rebuilt(segment)
         self._act(plan)
         kept = [one.segment for one in plan.scanned]
-        is_rewritten = self._bring_to_disk(kept, found.safe_below)
+        is_rewritten = bring_to_disk(kept, found.recovery_point or 0, self._directory, self._report)
         bases = [segment.base_offset for segment in kept]
         producers = [one.segment.base_offset for one in plan.scanned if one.has_producers]
         kept = segments[:first] + kept
@@ -380,27 +379,6 @@ class LogRecovery:
             segment.close_quietly()
         if segments:
             self._directory.sync()
-
-    def _bring_to_disk(self, segments: list[Segment], safe_below: int) -> bool:
-        """Sync what was found above the recovery point; returns whether that is proof [DUR-36].
-
-        It is not, in the rule's eyes: the bytes are written again before the first change. After a
-        sync that failed here it brings nothing to the disk: they are written again at once.
-        """
-        self._report.rewritten_bytes = bytes_from(segments, safe_below)
-        if self._report.rewritten_bytes and not self._directory.exists(SYNC_FAILED_MARK):
-            for segment in segments:
-                segment.flush()
-            self._directory.sync()
-            return False
-        rewrite_from(segments, safe_below)
-        self._directory.sync()
-        if self._directory.exists(SYNC_FAILED_MARK):
-            self._report.warnings.append(
-                "a sync had failed: what was above the recovery point was written again at once"
-            )
-            self._directory.unlink(SYNC_FAILED_MARK)
-        return True
 
 
 def _continues(following: Segment | None, next_offset: int) -> bool:

@@ -91,7 +91,9 @@ class RecoveryReport:
                 f"checked {self.scanned_bytes} bytes, from the recovery point {self.recovery_point}"
             )
         if self.rewritten_bytes:
-            lines.append(f"{self.rewritten_bytes} bytes are written again before the first change")
+            lines.append(
+                f"synced {self.rewritten_bytes} bytes, to be written again before a change"
+            )
         if self.truncated_from_offset is not None:
             lines.append(
                 f"cut {self.truncated_bytes} bytes from offset {self.truncated_from_offset} on"
