@@ -61,6 +61,34 @@ TEST(a_header_is_found_by_log_segment_position_and_version)
     close_kit(&kit);
 }
 
+/* [DUR-79] whether a batch was checked is known as long as its header */
+TEST(that_a_batch_was_checked_is_remembered_with_its_header)
+{
+    cache_kit kit;
+    open_kit(&kit);
+    const uint64_t version = sgs_header_view_version(&kit.view);
+    sgs_header_view_note_checked(&kit.view, version, 40, 0); /* no table yet */
+    EXPECT_TRUE(!sgs_header_view_is_checked(&kit.view, version, 40, 0));
+    put(&kit.view, version, 40, 0);
+    put(&kit.view, version, 40, 5000);
+    sgs_header_view_note_checked(&kit.view, version, 40, 5000);
+    sgs_header_view_note_checked(&kit.view, version, 40, 10000); /* whose header is not there */
+    EXPECT_TRUE(sgs_header_view_is_checked(&kit.view, version, 40, 5000));
+    EXPECT_TRUE(!sgs_header_view_is_checked(&kit.view, version, 40, 0));
+    EXPECT_TRUE(!sgs_header_view_is_checked(&kit.view, version, 40, 10000));
+    put(&kit.view, version, 40, 5000); /* by a walk that knows less */
+    EXPECT_TRUE(sgs_header_view_is_checked(&kit.view, version, 40, 5000));
+    sgs_header_view_renew(&kit.view);
+    EXPECT_TRUE(!sgs_header_view_is_checked(&kit.view, sgs_header_view_version(&kit.view), 40, 5000));
+    put(&kit.view, sgs_header_view_version(&kit.view), 40, 5000);
+    EXPECT_TRUE(!sgs_header_view_is_checked(&kit.view, sgs_header_view_version(&kit.view), 40, 5000));
+    for (int64_t i = 2; i < 4 * SGS_HEADER_CACHE_ENTRIES; ++i) /* others take all places */
+        put(&kit.view, version, 40, 5000 * i);
+    put(&kit.view, version, 40, 5000);
+    EXPECT_TRUE(!sgs_header_view_is_checked(&kit.view, version, 40, 5000));
+    close_kit(&kit);
+}
+
 TEST(a_full_table_forgets_old_headers_and_keeps_its_size)
 {
     cache_kit kit;
