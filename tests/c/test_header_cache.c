@@ -165,6 +165,32 @@ TEST(the_second_slice_of_a_large_batch_needs_no_call)
     segment_kit_close(&kit);
 }
 
+/* [SEG-19] of what was found once, all bytes come with one call */
+TEST(the_second_large_read_of_a_place_needs_one_call)
+{
+    segment_kit kit;
+    segment_kit_open(&kit);
+    REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
+    append_large(&kit, 0, 40, 10000);
+    for (int round = 0; round < 2; ++round)
+        for (int64_t offset = 0; offset < 20; ++offset) {
+            const sgs_segment_read request = { .start_offset = offset, .max_size = 150000, .max_position = INT64_MAX };
+            sgs_segment_fetch fetch;
+            sgs_buffer out;
+            sgs_batch_header first;
+            sgs_buffer_init(&out, sgs_env_memory(&kit.memory.env));
+            const int64_t before = memory_env_calls(&kit.memory, "read_at");
+            EXPECT_OK(sgs_log_segment_read(kit.segment, &request, &out, &fetch, &kit.err), &kit.err);
+            EXPECT_TRUE(round == 0 || memory_env_calls(&kit.memory, "read_at") == before + 1);
+            EXPECT_EQ_I64(fetch.position, offset / 2 * 10000);
+            EXPECT_EQ_I64(out.size, (offset / 2 * 10000 + 150000 > 200000 ? 200000 - offset / 2 * 10000 : 150000));
+            EXPECT_OK(sgs_batch_header_load(out.data, out.size, 0, &first, &kit.err), &kit.err);
+            EXPECT_EQ_I64(first.base_offset, offset / 2 * 2);
+            sgs_buffer_deinit(&out);
+        }
+    segment_kit_close(&kit);
+}
+
 /* [DUR-77, SEG-24] what was cut is forgotten, what takes its place is seen */
 TEST(after_a_truncation_the_new_headers_are_found)
 {
