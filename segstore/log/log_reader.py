@@ -108,6 +108,11 @@ class LogReader(LaneReader):
         if self._is_closed:
             raise ClosedError(f"the log {self.topic_partition} is closed")
 
+    def _check_log_start_offset(self, offset: int) -> None:
+        """Kafka does so before it looks where visible data ends, which may move offsets [RD-2]."""
+        if offset < self.log_start_offset:
+            self._require_in_range(offset)
+
     def _require_in_range(self, offset: int) -> None:
         start, end = self.log_start_offset, self.log_end_offset
         if not start <= offset <= max(start, end):
@@ -222,8 +227,9 @@ class LogReader(LaneReader):
         offset, max_bytes = integer("offset", offset), natural("max_bytes", max_bytes)
         flag("min_one_message", min_one_message)
         cuts_done = self._local_log.cuts_done
-        self._require_in_range(offset)
+        self._check_log_start_offset(offset)
         visible = self._visible(isolation)
+        self._require_in_range(offset)
         bound = visible.bound
         max_length = min(max_bytes, 2**31 - 1)
         try:

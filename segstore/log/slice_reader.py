@@ -80,8 +80,9 @@ class SliceReader(TimestampReader):
         flag("check_crcs", check_crcs)
         local_log = self._local_log
         cuts_done = local_log.cuts_done
-        self._require_in_range(offset)
+        self._check_log_start_offset(offset)
         visible = self._visible(isolation)
+        self._require_in_range(offset)
         bound = visible.bound
         try:
             metadata, found = local_log.slice(
