@@ -11,7 +11,8 @@ import pytest
 import segstore
 from segstore import _core
 from segstore._core import BatchOptions, Environment, encode_records
-from segstore.log.log_opener import open_options, open_partition
+from segstore.log.log_opener import open_partition
+from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
 from segstore.records.compression import codec_table
 

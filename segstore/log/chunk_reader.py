@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
     from segstore.log.local.transaction_walk import Damage
-    from segstore.log.log_follower import LogFollower
     from segstore.types import LogOffsetMetadata
 
 CHUNK_BYTES: Final = 1024 * 1024
@@ -55,8 +54,6 @@ class ChunkReader:
     start_timestamp : int
         In ms: segments and batches before the first one with such a timestamp are left out, as far
         as the index tells; ``MIN_LONG`` for none.
-    follower : LogFollower or None
-        Of a log that another handle writes: asked whether that one cut the log, when reading fails.
     damage : Damage or None
         Why the range ends before what was asked for; raised behind its last chunk.
     """
@@ -66,7 +63,6 @@ class ChunkReader:
         "_cuts_done",
         "_damage",
         "_end_offset",
-        "_follower",
         "_local_log",
         "_start_offset",
         "_start_timestamp",
@@ -81,7 +77,6 @@ class ChunkReader:
         bound: LogOffsetMetadata,
         cuts_done: int,
         start_timestamp: int = MIN_LONG,
-        follower: LogFollower | None = None,
         damage: Damage | None = None,
     ) -> None:
         self._local_log = local_log
@@ -90,7 +85,6 @@ class ChunkReader:
         self._bound = bound
         self._cuts_done = cuts_done
         self._start_timestamp = start_timestamp
-        self._follower = follower
         self._damage = damage
 
     def __iter__(self) -> Iterator[Chunk]:
@@ -101,9 +95,7 @@ class ChunkReader:
             try:
                 chunk = next(chunks, None)
             except SegstoreError:
-                self._local_log.check_not_cut(self._cuts_done, self._end_offset)
-                if self._follower is not None:
-                    self._follower.check_not_cut()
+                self._local_log.check_not_torn(self._cuts_done, self._end_offset)
                 raise
             read_up_to = self._end_offset
             if chunk is not None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segstore._core import SlicedRecords
+from segstore.arguments import natural
 from segstore.errors import IllegalArgumentError
-from segstore.log.directory.arguments import natural
 from segstore.records.transferable_channel import TransferableRecords
 
 if TYPE_CHECKING:

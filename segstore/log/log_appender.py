@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 import segstore._core as _core
+from segstore import arguments
+from segstore.arguments import append_origin, instance
 from segstore.config import MAX_LONG
 from segstore.errors import (
     InvalidOffsetError,
     InvalidRecordError,
 )
-from segstore.log.directory import arguments
-from segstore.log.directory.arguments import append_origin, instance
 from segstore.log.directory.profile import Profile
 from segstore.log.lane_appender import LaneAppender
 from segstore.log.log_writer import base_of_new_segment

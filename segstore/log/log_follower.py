@@ -14,9 +14,8 @@ from segstore.errors import (
     CorruptRecordError,
     LogNotFoundError,
     LogTruncatedError,
-    SegstoreError,
 )
-from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, file_name
+from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX
 from segstore.log.local.segment import Segment
 from segstore.log.local.segments import Segments
 from segstore.types import LogOffsetMetadata
@@ -52,6 +51,7 @@ class LogFollower:
         self.recovery_point = loaded.recovery_point
         self.log_start_offset = loaded.log_start_offset
         self._local_log = local_log
+        local_log.is_followed = True
         self._places = places
         self._context = context
         self._lock = threading.Lock()
@@ -75,31 +75,6 @@ class LogFollower:
         """
         with self._lock:
             self._refresh()
-
-    def check_not_cut(self) -> None:
-        """Raise when the writer cut the log below what was seen: what was read was torn [DUR-77].
-
-        Raises
-        ------
-        LogTruncatedError
-            As `refresh`.
-        """
-        try:
-            if self._was_cut():
-                self.refresh()
-        except LogTruncatedError:
-            raise
-        except SegstoreError:  # the reader has an error already
-            _log.debug("%s: looking again failed", self._places.directory.path, exc_info=True)
-
-    def _was_cut(self) -> bool:
-        """Whether the end that was seen is gone; a cut takes the newest bytes, damage any."""
-        seen = self._local_log.log_end
-        name = file_name(seen.segment_base_offset, LOG_FILE_SUFFIX)
-        try:
-            return self._places.directory.info(name).size < seen.relative_position_in_segment
-        except LogNotFoundError:
-            return True
 
     def _refresh(self) -> None:
         local_log = self._local_log

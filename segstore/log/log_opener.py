@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 import segstore._core as _core
-from segstore.config import MAX_INT, LogConfig
-from segstore.errors import CorruptCheckpointError, IllegalArgumentError
-from segstore.log.directory.arguments import callback, flag, instance, path_text
+from segstore.arguments import path_text
+from segstore.config import MAX_INT
+from segstore.errors import CorruptCheckpointError
 from segstore.log.directory.checkpoints import read_topic_id
-from segstore.log.directory.durability import Durability
 from segstore.log.directory.holdings import Holdings
 from segstore.log.directory.log_places import LogPlaces
 from segstore.log.directory.partition_lock import PartitionLock
 from segstore.log.directory.partition_metadata_file import (
     PartitionMetadataFile,
-    check_topic_id,
     inconsistent_topic_id,
 )
 from segstore.log.directory.partition_path import (
@@ -33,7 +31,6 @@ from segstore.log.loader.read_only_loader import ReadOnlyLoader
 from segstore.log.loader.recovery_report import RecoveryReport
 from segstore.log.local.segment_contexts import segment_context
 from segstore.log.producers.producer_state_manager import ProducerStateManager
-from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
 from segstore.log.surroundings import ALONE, Surroundings
 from segstore.log.unified_log import UnifiedLog
 from segstore.records.compression import codec_table, require_codec
@@ -42,72 +39,8 @@ from segstore.records.record_builder import codec_of
 if TYPE_CHECKING:
     import os
     import uuid
-    from collections.abc import Callable
 
-
-class OpenOptions(NamedTuple):
-    """The arguments of `open`, checked; what they mean is said there."""
-
-    durability: Durability = Durability(sync=True)
-    profile: Profile = Profile.SAFE
-    read_only: bool = False
-    config: LogConfig = LogConfig()
-    progress: Callable[[str, int, int], None] | None = None
-    allow_network_fs: bool = False
-    replicated: bool = False
-    state_dir: str | None = None
-    topic_id: uuid.UUID | None = None
-    producer_config: ProducerStateManagerConfig | None = None
-
-
-def open_options(  # noqa: PLR0913 - those of `open`
-    *,
-    durability: str = "sync",
-    recovery: str = "safe",
-    read_only: bool = False,
-    config: LogConfig | None = None,
-    progress: Callable[[str, int, int], None] | None = None,
-    allow_network_fs: bool = False,
-    replicated: bool | None = None,
-    state_dir: str | os.PathLike[str] | None = None,
-    topic_id: uuid.UUID | None = None,
-    producer_config: ProducerStateManagerConfig | None = None,
-    **settings: Any,
-) -> OpenOptions:
-    """Check the arguments of `open`; for one log or for many."""
-    if config is not None:
-        instance("config", config, LogConfig, "a LogConfig (single settings are keywords)")
-    flag("read_only", read_only)
-    flag("allow_network_fs", allow_network_fs)
-    callback("progress", progress)
-    profile = _profile(recovery)
-    if replicated is not None:
-        flag("replicated", replicated)
-    if topic_id is not None:
-        check_topic_id(topic_id)
-    if producer_config is not None:
-        expected = "a ProducerStateManagerConfig"
-        instance("producer_config", producer_config, ProducerStateManagerConfig, expected)
-    if state_dir is not None and profile is Profile.SAFE:
-        raise IllegalArgumentError(
-            "state_dir is for recovery='kafka': a safe log keeps its state beside the segments",
-            found=f"recovery={recovery!r}",
-            expected="recovery='kafka'",
-        )
-    if state_dir is not None and not path_text("state_dir", state_dir):
-        raise IllegalArgumentError("state_dir is empty", found="''", expected="a directory")
-    return OpenOptions(
-        durability=Durability.parse(durability),
-        profile=profile,
-        read_only=read_only,
-        config=(config or LogConfig()).with_changes(**settings),
-        progress=progress,
-        allow_network_fs=allow_network_fs,
-        replicated=profile is Profile.KAFKA if replicated is None else replicated,
-        state_dir=None if state_dir is None else absolute_path(path_text("state_dir", state_dir)),
-        topic_id=topic_id,
-        producer_config=producer_config,
-    )
+    from segstore.log.open_options import OpenOptions
 
 
 def open_partition(
@@ -131,7 +64,8 @@ def open_partition(
         parent = holdings.parent = open_parent_directory(full_path, environment)
         is_kafka = options.profile is Profile.KAFKA
         if options.state_dir is not None:
-            holdings.home = _core.Directory(options.state_dir, environment, create=True)
+            state_directory = _core.Directory(options.state_dir, environment, create=True)
+            holdings.home = _one_object(state_directory, directory)
         home = holdings.home if is_kafka else directory
         if not read_only:
             check_file_system(directory, allowed=options.allow_network_fs)
@@ -185,6 +119,14 @@ def open_partition(
     return log
 
 
+def _one_object(home: _core.Directory, directory: _core.Directory) -> _core.Directory:
+    """Return *home*, or *directory* when both are the same one by whatever paths."""
+    if home.identity != directory.identity:
+        return home
+    home.close()
+    return directory
+
+
 def _topic_id(
     directory: _core.Directory, options: OpenOptions, report: RecoveryReport
 ) -> uuid.UUID | None:
@@ -211,15 +153,3 @@ def _codecs_for(options: OpenOptions) -> _core.CodecTable:
     if options.profile is Profile.KAFKA:
         return codec_table(MAX_INT, MAX_INT)
     return codec_table(config.max_decompressed_batch_bytes, config.max_record_bytes)
-
-
-def _profile(recovery: str) -> Profile:
-    try:
-        return Profile(recovery)
-    except ValueError:
-        expected = " or ".join(repr(profile.value) for profile in Profile)
-        raise IllegalArgumentError(
-            f"recovery must be {expected}, not {recovery!r}",
-            found=repr(recovery),
-            expected=expected,
-        ) from None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segstore.log.directory.arguments import flag, integer, natural
+from segstore.arguments import flag, integer, natural
 from segstore.log.log_truncator import LogTruncator
 from segstore.log.producers import active_producers, transaction_verification
 

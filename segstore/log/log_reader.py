@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from segstore._core import process_id
+from segstore.arguments import flag, integer, isolation_of, natural
 from segstore.errors import (
     ClosedError,
     CorruptIndexError,
@@ -16,7 +17,6 @@ from segstore.errors import (
     UnsupportedFormatError,
 )
 from segstore.log.committed_view import current_view
-from segstore.log.directory.arguments import flag, integer, isolation_of, natural
 from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, file_name
 from segstore.log.directory.profile import Profile
 from segstore.log.lane_reader import LaneReader
@@ -120,15 +120,21 @@ class LogReader(LaneReader):
 
     def _visible(self, isolation: Isolation | str) -> VisibleRange:
         """Return where the data ends that *isolation* shows, and what it leaves out."""
-        match isolation_of(isolation):
-            case Isolation.DURABLE:
-                return VisibleRange(self._durable)
-            case Isolation.READ_COMMITTED:
-                return self._committed_range()
-            case Isolation.HIGH_WATERMARK | Isolation.READ_UNCOMMITTED:
-                return VisibleRange(self._high_watermark())
-            case _:
-                return VisibleRange(self._local_log.log_end)
+        wanted, local_log = isolation_of(isolation), self._local_log
+        cuts_done, end = local_log.cuts_done, local_log.log_end
+        try:
+            match wanted:
+                case Isolation.DURABLE:
+                    return VisibleRange(self._durable)
+                case Isolation.READ_COMMITTED:
+                    return self._committed_range()
+                case Isolation.HIGH_WATERMARK | Isolation.READ_UNCOMMITTED:
+                    return VisibleRange(self._high_watermark())
+                case _:
+                    return VisibleRange(end)
+        except SegstoreError:
+            local_log.check_not_torn(cuts_done, end.message_offset)
+            raise
 
     def _high_watermark(self) -> LogOffsetMetadata:
         metadata = self._offsets.high_watermark_metadata
@@ -237,7 +243,7 @@ class LogReader(LaneReader):
                 offset, max_length, bound, min_one_message=min_one_message
             )
         except SegstoreError:
-            self._local_log.check_not_cut(cuts_done, bound.message_offset)
+            self._local_log.check_not_torn(cuts_done, bound.message_offset)
             raise
         if visible.damage is not None and offset >= bound.message_offset:
             raise visible.damage.error()
@@ -325,7 +331,6 @@ class LogReader(LaneReader):
             start_timestamp=start_timestamp,
             end_timestamp=end_timestamp,
             check_crcs=check_crcs,
-            follower=self._follower,
         )
 
     def select(self, *columns: str, isolation: Isolation | str = Isolation.LOG_END) -> LogScan:

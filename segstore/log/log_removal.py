@@ -6,8 +6,8 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from segstore._core import Directory
+from segstore.arguments import flag, instance
 from segstore.errors import IllegalArgumentError, IllegalStateError
-from segstore.log.directory.arguments import flag, instance
 from segstore.log.directory.checkpoints import LOCK
 from segstore.log.directory.holdings import Holdings
 from segstore.log.directory.partition_directory import (

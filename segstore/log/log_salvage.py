@@ -12,6 +12,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 import segstore._core as _core
+from segstore.arguments import path_text
 from segstore.errors import (
     AlreadyExistsError,
     CorruptCheckpointError,
@@ -19,7 +20,6 @@ from segstore.errors import (
     NotALogError,
     SegstoreError,
 )
-from segstore.log.directory.arguments import path_text
 from segstore.log.directory.checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
     PARTITION_METADATA,
@@ -36,7 +36,8 @@ from segstore.log.directory.partition_directory import (
 from segstore.log.directory.partition_lock import PartitionLock
 from segstore.log.directory.partition_path import absolute_path, check_file_system, make_directory
 from segstore.log.loader.salvage_report import SalvageReport
-from segstore.log.log_opener import OpenOptions, open_options, open_partition
+from segstore.log.log_opener import open_partition
+from segstore.log.open_options import OpenOptions, open_options
 from segstore.log.salvage.salvage_source import SalvageSource
 from segstore.log.salvage.salvage_target import SalvageTarget
 from segstore.log.surroundings import ALONE, Surroundings

@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segstore._core import ArrowStream, ColumnDecoder, decode_tuples, iterate_records
+from segstore.arguments import integer, names, positive
 from segstore.config import MAX_LONG, MIN_LONG
 from segstore.errors import IllegalArgumentError, SegstoreError
 from segstore.log.chunk_reader import Chunk, ChunkReader
-from segstore.log.directory.arguments import integer, names, positive
 from segstore.records.columns import (
     KAFKA_COLUMNS,
     MAX_BATCH_BYTES,
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from segstore._core import AbortedTransactions, ArrowBatch, CodecTable, Record
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.transaction_walk import Damage
-    from segstore.log.log_follower import LogFollower
     from segstore.types import LogOffsetMetadata, TopicPartition
 
 
@@ -69,7 +68,6 @@ class LogScan:
         start_timestamp: int | None = None,
         end_timestamp: int | None = None,
         check_crcs: bool = True,
-        follower: LogFollower | None = None,
         damage: Damage | None = None,
     ) -> None:
         self.start_offset = start_offset
@@ -89,7 +87,6 @@ class LogScan:
             bound=bound,
             cuts_done=cuts_done,
             start_timestamp=self._timestamps[0],
-            follower=follower,
             damage=damage,
         )
         self._check_crcs = check_crcs

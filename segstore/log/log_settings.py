@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 import segstore._core as _core
+from segstore.arguments import instance
 from segstore.config import MAX_LONG, LogConfig
-from segstore.log.directory.arguments import instance
 from segstore.log.directory.partition_metadata_file import check_topic_id, inconsistent_topic_id
 from segstore.log.local.segment_contexts import segment_context
 from segstore.log.log_removal import LogRemoval

@@ -5,8 +5,8 @@ Source: [TRU-*, LST-4, DUR-16, DUR-18, DUR-19].
 
 from __future__ import annotations
 
+from segstore.arguments import integer, natural
 from segstore.errors import FsyncFailedError, IllegalArgumentError
-from segstore.log.directory.arguments import integer, natural
 from segstore.log.directory.profile import Profile
 from segstore.log.local.local_log import out_of_range
 from segstore.log.log_retention import LogRetention

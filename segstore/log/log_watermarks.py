@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from segstore.arguments import callback, instance, integer, leader_epoch
 from segstore.errors import FsyncFailedError
-from segstore.log.directory.arguments import callback, instance, integer, leader_epoch
 from segstore.log.local.local_log import out_of_range
 from segstore.log.log_appender import LogAppender
 from segstore.types import LogOffsetMetadata

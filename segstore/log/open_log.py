@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from segstore.errors import IllegalArgumentError
 from segstore.log.directory.profile import Profile
-from segstore.log.log_opener import open_options, open_partition
+from segstore.log.log_opener import open_partition
 from segstore.log.log_salvage import salvage_and_open
+from segstore.log.open_options import open_options
 
 if TYPE_CHECKING:
     import os

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
+from segstore.arguments import flag, integer, natural
 from segstore.config import MAX_INT
 from segstore.errors import SegstoreError
-from segstore.log.directory.arguments import flag, integer, natural
 from segstore.log.file_records import FileRecords
 from segstore.log.timestamp_reader import TimestampReader
 from segstore.records.fetch_data_info import FetchDataInfo
@@ -91,7 +91,7 @@ class SliceReader(TimestampReader):
             if found is not None and check_crcs:
                 _check_batches(found)
         except SegstoreError:
-            local_log.check_not_cut(cuts_done, bound.message_offset)
+            local_log.check_not_torn(cuts_done, bound.message_offset)
             raise
         if visible.damage is not None and offset >= bound.message_offset:
             raise visible.damage.error()

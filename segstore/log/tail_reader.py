@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from segstore.log.directory.arguments import integer, isolation_of, seconds
+from segstore.arguments import integer, isolation_of, seconds
 from segstore.log.local.local_log import out_of_range
 from segstore.log.log_reader import LogReader
 from segstore.types import Isolation

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from segstore.log.directory.arguments import integer
+from segstore.arguments import integer
+from segstore.errors import SegstoreError
 from segstore.log.local.timestamp_lookup import fetch_offset, find_offset_by_timestamp
 from segstore.log.tail_reader import TailReader
 from segstore.types import Isolation
@@ -70,7 +71,12 @@ class TimestampReader(TailReader):
         self._require_open()
         timestamp = integer("timestamp", timestamp)
         bound, log_start = self._visible(isolation).bound.message_offset, self.log_start_offset
-        segments = self._local_log.segments
-        found = fetch_offset(self._local_log, self._epochs, log_start, bound, timestamp)
+        local_log, segments = self._local_log, self._local_log.segments
+        cuts_done = local_log.cuts_done
+        try:
+            found = fetch_offset(local_log, self._epochs, log_start, bound, timestamp)
+        except SegstoreError:
+            local_log.check_not_torn(cuts_done, bound)
+            raise
         self._teach_lane(segments)
         return found

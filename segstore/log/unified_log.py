@@ -11,13 +11,13 @@ import warnings
 from typing import TYPE_CHECKING
 
 import segstore._core as _core
+from segstore.arguments import callback, integer
 from segstore.errors import (
     DiskFullError,
     FsyncFailedError,
     IllegalStateError,
     ResourceError,
 )
-from segstore.log.directory.arguments import callback, integer
 from segstore.log.directory.checkpoints import CleanShutdownMarker
 from segstore.log.directory.partition_metadata_file import PartitionMetadataFile
 from segstore.log.directory.profile import Profile
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     from segstore.log.directory.log_places import LogPlaces
     from segstore.log.loader.loaded_log import LoadedLog
     from segstore.log.loader.recovery_report import RecoveryReport
-    from segstore.log.log_opener import OpenOptions
     from segstore.log.log_verifier import VerifyReport
+    from segstore.log.open_options import OpenOptions
     from segstore.log.surroundings import Surroundings
     from segstore.types import LogOffsetMetadata
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import segstore._core as _core
 from segstore._core import Directory
+from segstore.arguments import integer, path_text
 from segstore.errors import (
     AlreadyExistsError,
     ClosedError,
@@ -23,7 +24,6 @@ from segstore.errors import (
     LogReadOnlyError,
     UnknownTopicOrPartitionError,
 )
-from segstore.log.directory.arguments import integer, path_text
 from segstore.log.directory.checkpoints import (
     LOCK,
     LOG_START_OFFSET_CHECKPOINT,
@@ -36,7 +36,8 @@ from segstore.log.directory.clean_shutdown_file_handler import (
 )
 from segstore.log.directory.partition_directory import check_topic, directory_name
 from segstore.log.directory.partition_lock import hint_at_read_only
-from segstore.log.log_opener import open_options, open_partition
+from segstore.log.log_opener import open_partition
+from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
 from segstore.manager.partition_directories import (
     list_topic_partitions,
@@ -115,6 +116,8 @@ class LogManager:
         full_path = os.path.abspath(path_text("path", path))  # noqa: PTH100 - links stay as they are
         self._directory = Directory(full_path) if read_only else make_log_directory(full_path)
         try:
+            if self._options.state_dir is not None:
+                Directory(self._options.state_dir, create=True).close()
             refuse_partition_directory(self._directory)
             if not read_only:
                 with hint_at_read_only():
@@ -224,7 +227,6 @@ class LogManager:
         )
         options = self._options
         if options.state_dir is not None:  # each partition has its own
-            Directory(options.state_dir, create=True).close()
             options = options._replace(state_dir=os.path.join(options.state_dir, name))  # noqa: PTH118
         return open_partition(path, options, surroundings)
 

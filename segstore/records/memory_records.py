@@ -12,11 +12,12 @@ from segstore._core import (
     scan_batches,
     wall_clock_ms,
 )
+from segstore.arguments import flag, integer_within
 from segstore.config import MAX_INT, MAX_LONG, MAX_SHORT
 from segstore.errors import ArgumentTypeError, IllegalArgumentError
 from segstore.records.compression import codec_table
 from segstore.records.record_batch import RecordBatch
-from segstore.records.transferable_channel import TransferableRecords, integer_within
+from segstore.records.transferable_channel import TransferableRecords
 from segstore.types import Codec
 
 if TYPE_CHECKING:
@@ -125,9 +126,10 @@ class MemoryRecords(TransferableRecords):
             producer_id=integer_within("producer_id", producer_id, -1, MAX_LONG),
             producer_epoch=integer_within("producer_epoch", producer_epoch, -1, MAX_SHORT),
             base_sequence=integer_within("base_sequence", base_sequence, -1, MAX_INT),
-            transactional=bool(transactional),
+            transactional=flag("transactional", transactional),
         )
-        return cls(encode_records(records, options, codec_table(), wall_clock_ms(), MAX_INT))
+        data = encode_records(records, options, codec_table(), wall_clock_ms(), MAX_INT)
+        return cls(data, check_crc=False)
 
     @classmethod
     def with_end_transaction_marker(  # noqa: PLR0913 - the fields of a marker
@@ -152,21 +154,18 @@ class MemoryRecords(TransferableRecords):
 
         Source: Kafka ``MemoryRecords.withEndTransactionMarker``, ``EndTransactionMarker``.
         """
-        return cls(
-            encode_end_transaction_marker(
-                integer_within("base_offset", base_offset, 0, MAX_LONG),
-                wall_clock_ms()
-                if timestamp is None
-                else integer_within("timestamp", timestamp, 0, MAX_LONG),
-                integer_within("partition_leader_epoch", partition_leader_epoch, -1, MAX_INT),
-                integer_within("producer_id", producer_id, 0, MAX_LONG),
-                integer_within("producer_epoch", producer_epoch, 0, MAX_SHORT),
-                commit=bool(commit),
-                coordinator_epoch=integer_within(
-                    "coordinator_epoch", coordinator_epoch, 0, MAX_INT
-                ),
-            )
+        data = encode_end_transaction_marker(
+            integer_within("base_offset", base_offset, 0, MAX_LONG),
+            wall_clock_ms()
+            if timestamp is None
+            else integer_within("timestamp", timestamp, 0, MAX_LONG),
+            integer_within("partition_leader_epoch", partition_leader_epoch, -1, MAX_INT),
+            integer_within("producer_id", producer_id, 0, MAX_LONG),
+            integer_within("producer_epoch", producer_epoch, 0, MAX_SHORT),
+            commit=flag("commit", commit),
+            coordinator_epoch=integer_within("coordinator_epoch", coordinator_epoch, 0, MAX_INT),
         )
+        return cls(data, check_crc=False)
 
     @property
     def data(self) -> memoryview:

@@ -14,10 +14,10 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
+from segstore.arguments import integer_within
 from segstore.config import MAX_INT
 from segstore.errors import CorruptRecordError, LimitExceededError
 from segstore.records.message_set_receive import FETCH_MAX_BYTES
-from segstore.records.transferable_channel import integer_within
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -15,6 +15,7 @@ import struct
 import sys
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from segstore.arguments import integer_within
 from segstore.config import MAX_INT
 from segstore.errors import (
     ArgumentTypeError,
@@ -26,7 +27,6 @@ from segstore.errors import (
 from segstore.records.error_mapping import error_for
 from segstore.records.fetch_data_info import FetchDataInfo
 from segstore.records.message_set_send import ERROR_CODE_BYTES, HEADER, LENGTH_BYTES
-from segstore.records.transferable_channel import integer_within
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:

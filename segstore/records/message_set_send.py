@@ -22,13 +22,13 @@ import io
 import struct
 from typing import TYPE_CHECKING, Any, Final
 
+from segstore.arguments import integer_within
 from segstore.config import MAX_INT, MAX_SHORT
 from segstore.errors import ArgumentTypeError, IllegalArgumentError
 from segstore.records.error_mapping import ErrorCode, code_for
 from segstore.records.transferable_channel import (
     TransferableChannel,
     TransferableRecords,
-    integer_within,
 )
 
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import errno
 import io
-import operator
 import os
 import select
 import sys
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from segstore.arguments import integer_within
 from segstore.config import MAX_INT
 from segstore.errors import ArgumentTypeError, IllegalArgumentError, SendError
 
@@ -227,21 +227,3 @@ def _not_closed(method: Callable[[], Any]) -> Any:
         raise IllegalArgumentError(
             f"the destination is closed: {error}", found="a closed file", expected="an open one"
         ) from error
-
-
-def integer_within(name: str, value: object, low: int, high: int) -> int:
-    """Return *value*, an integer from *low* to *high*."""
-    try:
-        number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        kind = type(value).__name__
-        raise ArgumentTypeError(
-            f"{name} must be an integer, not {kind}", found=kind, expected="an integer"
-        ) from None
-    if not low <= number <= high:
-        raise IllegalArgumentError(
-            f"{name} {number} is not between {low} and {high}",
-            found=str(number),
-            expected=f"{low} to {high}",
-        )
-    return number

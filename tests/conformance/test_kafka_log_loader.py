@@ -8,7 +8,8 @@ import pytest
 
 import segstore
 from segstore import _core
-from segstore.log.log_opener import OpenOptions, open_partition
+from segstore.log.log_opener import open_partition
+from segstore.log.open_options import OpenOptions
 from segstore.log.surroundings import Surroundings
 from segstore.records.compression import codec_table
 from tests.unit.log.damaged_logs import LogDirectory, append_bytes

@@ -13,7 +13,8 @@ from segstore._core import Directory
 from segstore.log.directory.log_places import FoundState
 from segstore.log.directory.partition_directory import file_name
 from segstore.log.local.transaction_index import TransactionIndex
-from segstore.log.log_opener import open_options, open_partition
+from segstore.log.log_opener import open_partition
+from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
 from segstore.types import CURRENT_MAGIC, Codec
 from tests.conformance.records_kit import build

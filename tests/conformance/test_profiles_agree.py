@@ -15,7 +15,8 @@ import pytest
 
 from segstore._core import Environment, encode_end_transaction_marker
 from segstore.errors import SegstoreError
-from segstore.log.log_opener import open_options, open_partition
+from segstore.log.log_opener import open_partition
+from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
 from segstore.types import AppendOrigin
 from tests.conformance.unified_log_kit import sequenced

@@ -20,7 +20,8 @@ from segstore._core import (
     encode_records,
 )
 from segstore.errors import SegstoreError
-from segstore.log.log_opener import open_options, open_partition
+from segstore.log.log_opener import open_partition
+from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
 from segstore.records.compression import codec_table
 from tests.crash.crash_model import APPENDING, Batch, Operation, State, after

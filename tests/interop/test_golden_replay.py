@@ -16,7 +16,8 @@ import pytest
 import segstore
 from segstore import errors
 from segstore._core import Environment
-from segstore.log.log_opener import open_options, open_partition
+from segstore.log.log_opener import open_partition
+from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
 from tests.directory_files import check_files, files_of
 

@@ -11,7 +11,7 @@ from tests.tidy.project_files import ROOT, imported_modules, module_name, name_o
 
 FLOORS = [
     ("errors", "types"),
-    ("_core", "config"),
+    ("_core", "config", "arguments"),
     ("records",),
     ("log",),
     ("manager", "remote", "raft"),

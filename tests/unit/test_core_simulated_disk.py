@@ -10,7 +10,8 @@ import pytest
 
 from segstore._core import DISK_CALLS, DataFile, Directory, SimulatedDisk
 from segstore.errors import DiskFullError, IllegalArgumentError, SegstoreError
-from segstore.log.log_opener import open_options, open_partition
+from segstore.log.log_opener import open_partition
+from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
 
 if TYPE_CHECKING:

@@ -13,7 +13,8 @@ from segstore.errors import SegstoreError
 from segstore.log.directory.durability import Durability
 from segstore.log.directory.log_places import FoundState
 from segstore.log.directory.profile import Profile
-from segstore.log.log_opener import OpenOptions, open_partition
+from segstore.log.log_opener import open_partition
+from segstore.log.open_options import OpenOptions
 from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
 from segstore.log.producers.verification_state_entry import VerificationGuard
 from segstore.log.surroundings import Surroundings

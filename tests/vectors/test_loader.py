@@ -10,7 +10,8 @@ from segstore._core import Environment
 from segstore.config import LogConfig
 from segstore.errors import SegstoreError
 from segstore.log.directory.log_places import FoundState
-from segstore.log.log_opener import open_options, open_partition
+from segstore.log.log_opener import open_partition
+from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
 from tests.directory_files import check_files, expected_files, files_of, write_files
 from tests.kafka_loading import is_of_later_release

@@ -21,7 +21,7 @@ class Holdings:
     parent : Directory or None
         The one above it, where it can be opened.
     home : Directory or None
-        Where lock and checkpoints are, if not beside the segments.
+        Where lock and checkpoints are by the caller's choice; *directory* itself when it is that.
     lock : PartitionLock or None
         The right to write; None for a reader.
     """

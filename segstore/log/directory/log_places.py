@@ -173,8 +173,7 @@ class LogPlaces:
             if directory is not None:
                 CleanShutdownFileHandler(directory).delete()
         if not self._is_safe:
-            is_home = self._home is not None and self._home.identity == self.directory.identity
-            untrue = (LOG_STATE,) if is_home else _TRUE_OF_A_SAFE_LOG
+            untrue = (LOG_STATE,) if self._home is self.directory else _TRUE_OF_A_SAFE_LOG
             left = [name for name in untrue if self.directory.exists(name)]
             for name in left:
                 self.directory.unlink(name)

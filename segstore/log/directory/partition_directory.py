@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import uuid4
 
+from segstore.arguments import integer
 from segstore.errors import IllegalArgumentError, InvalidTopicError, NotALogError
-from segstore.log.directory.arguments import integer
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:

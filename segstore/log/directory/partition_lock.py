@@ -101,7 +101,7 @@ class PartitionLock:
                 expected="no other writer",
             )
         locks: list[FileLock] = []
-        is_at_home = home is not None and home.identity == directory.identity
+        is_at_home = home is directory
         try:
             with hint_at_read_only():
                 if parent is not None and not parent_is_locked and is_log_directory(parent):

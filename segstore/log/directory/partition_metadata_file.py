@@ -9,8 +9,8 @@ import base64
 import uuid
 from typing import TYPE_CHECKING
 
+from segstore.arguments import instance
 from segstore.errors import IllegalArgumentError, InconsistentTopicIdError
-from segstore.log.directory.arguments import instance
 from segstore.log.directory.checkpoints import PARTITION_METADATA, read_topic_id
 
 if TYPE_CHECKING:

@@ -9,11 +9,13 @@ from segstore.config import MAX_INT
 from segstore.errors import (
     CorruptLogError,
     IllegalStateError,
+    LogNotFoundError,
     LogTruncatedError,
     OffsetOutOfRangeError,
     SegstoreError,
 )
 from segstore.log.directory.checkpoints import LogState
+from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, file_name
 from segstore.log.local.local_transactions import LocalTransactions
 from segstore.log.local.segment import Segment
 from segstore.log.local.transaction_index import (
@@ -45,7 +47,11 @@ class LocalLog(LocalTransactions):
         Raised whenever bytes or names that were written may be gone again [DUR-13].
     cuts_done : int
         How many truncations have come to their end; for `check_not_cut`.
+    is_followed : bool
+        Another handle, perhaps of another process, writes the files.
     """
+
+    is_followed = False
 
     # ---- read ------------------------------------------------------------------------------------
 
@@ -267,6 +273,40 @@ class LocalLog(LocalTransactions):
         cuts = self._cuts[cuts_done:]
         if cuts and (cut := min(cuts).message_offset) < next_offset:
             raise _truncated(cut, f"up to {next_offset}")
+
+    def check_not_torn(self, cuts_done: int, next_offset: int) -> None:
+        """Raise when a cut, not damage, is why reading failed [DUR-77].
+
+        Parameters
+        ----------
+        cuts_done, next_offset : int
+            As in `check_not_cut`: what this handle cut. Another one that cuts takes the newest
+            bytes: the end that was seen is gone then.
+
+        Raises
+        ------
+        LogTruncatedError
+            A read-only handle shows the shorter log after `UnifiedLog.refresh`.
+        """
+        self.check_not_cut(cuts_done, next_offset)
+        if not self.is_followed:
+            return
+        end = self.log_end
+        name = file_name(end.segment_base_offset, LOG_FILE_SUFFIX)
+        try:
+            size = self.directory.info(name).size
+        except LogNotFoundError:
+            size = 0
+        except SegstoreError:  # the reader has an error already, of the same directory perhaps
+            return
+        if size < end.relative_position_in_segment:
+            raise LogTruncatedError(
+                f"the log was cut by its writer while it was read: it ended at"
+                f" {end.message_offset}, in byte {end.relative_position_in_segment} of {name}",
+                file=self.directory.path,
+                found=f"{size} bytes",
+                expected=f"{end.relative_position_in_segment} bytes",
+            )
 
     def check_place_not_cut(
         self, cuts_done: int, segment_base_offset: int, end_position: int

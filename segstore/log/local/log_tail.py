@@ -14,13 +14,13 @@ from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
+from segstore.arguments import integer
 from segstore.errors import (
     AlreadyExistsError,
     IllegalArgumentError,
     IllegalStateError,
     SegstoreError,
 )
-from segstore.log.directory.arguments import integer
 from segstore.log.directory.partition_directory import (
     INDEX_FILE_SUFFIXES,
     LOG_FILE_SUFFIX,

@@ -59,7 +59,7 @@ def find_offset_by_timestamp(
     try:
         found = next(filter(None, _found_by_segment(local_log, log_start_offset, timestamp)), None)
     except SegstoreError:
-        local_log.check_not_cut(cuts_done, log_end_offset)
+        local_log.check_not_torn(cuts_done, log_end_offset)
         raise
     local_log.check_not_cut(cuts_done, log_end_offset if found is None else found.offset + 1)
     return found

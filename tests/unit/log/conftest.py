@@ -27,3 +27,9 @@ def crashed(tmp_path_factory: pytest.TempPathFactory) -> LogDirectory:
 @pytest.fixture
 def log_directory(crashed: LogDirectory, tmp_path: Path) -> LogDirectory:
     return crashed.copy(tmp_path / "orders-0")
+
+
+@pytest.fixture
+def target(tmp_path: Path) -> Path:
+    """Where a salvage makes the new log; nothing is there."""
+    return tmp_path / "salvaged" / "orders-0"

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from segstore._core import BatchOptions, encode_records
-from segstore.log.log_opener import open_options, open_partition
+from segstore.log.log_opener import open_partition
+from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
 from segstore.records.compression import codec_table
 from tests.mock_time import MockTime

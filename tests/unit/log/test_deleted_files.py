@@ -6,7 +6,8 @@ import errno
 import logging
 
 from segstore._core import Directory, SimulatedDisk
-from segstore.log.log_opener import open_options, open_partition
+from segstore.log.log_opener import open_partition
+from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
 
 

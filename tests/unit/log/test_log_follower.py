@@ -102,6 +102,25 @@ def test_a_truncation_that_was_written_over_is_noticed(pair, offset, count):
     assert rows(reader) == rows(writer)
 
 
+READS = {
+    "read": lambda log: log.read(38, 1000),
+    "slice": lambda log: log.slice(38, 1000),
+    "scan": rows,
+    "timestamp": lambda log: log.fetch_offset_by_timestamp(segstore.SpecialTimestamp.MAX),
+    "committed": lambda log: log.read(38, 1000, "read_committed"),
+}
+
+
+@pytest.mark.parametrize("way", READS)
+def test_what_is_read_beside_a_truncation_is_not_called_damage(pair, way):
+    """[DUR-77] By whichever way: the bytes are gone, the log was cut and is whole."""
+    writer, reader = pair
+    writer.truncate_to(35)
+
+    with pytest.raises(LogTruncatedError):
+        READS[way](reader)
+
+
 def test_a_log_that_begins_anew_is_told(pair):
     """[DUR-77]"""
     writer, reader = pair

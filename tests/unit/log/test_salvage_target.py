@@ -19,8 +19,9 @@ from segstore.errors import (
     NotALogError,
 )
 from segstore.log.loader import salvage_report
-from segstore.log.log_opener import open_options, open_partition
+from segstore.log.log_opener import open_partition
 from segstore.log.log_salvage import salvage_and_open
+from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
 from tests.unit.log.damaged_logs import (
     RECORDS_COUNT,
@@ -31,34 +32,7 @@ from tests.unit.log.damaged_logs import (
     flip_bit,
     values_of,
 )
-
-PAYLOAD = 70  # behind the header of a batch
-
-
-@pytest.fixture
-def target(tmp_path):
-    return tmp_path / "salvaged" / "orders-0"
-
-
-def salvaged(directory, target, **settings):
-    """Salvage, and see that the source is as it was; returns the report and the records."""
-    before = directory.snapshot()
-    report = segstore.salvage(directory.path, target, **{**SETTINGS, **settings})
-    assert directory.snapshot() == before
-    with segstore.open(target, **SETTINGS) as log:
-        assert log.report.clean
-        assert log.verify().ok
-        assert log.log_end_offset == report.log_end_offset
-        return report, values_of(log)
-
-
-def without(*offsets, end=RECORDS_COUNT):
-    return [pair for pair in expected_values(0, end) if pair[0] not in offsets]
-
-
-def names_above(target):
-    return sorted(path.name for path in target.parent.iterdir()) if target.parent.exists() else []
-
+from tests.unit.log.salvage_kit import PAYLOAD, names_above, salvaged, without
 
 # ---- the target is valid, or absent --------------------------------------------------------------
 

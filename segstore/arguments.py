@@ -38,16 +38,21 @@ def integer(name: str, value: object) -> int:
     return number
 
 
+def integer_within(name: str, value: object, low: int, high: int) -> int:
+    """Return *value*, an integer from *low* to *high*."""
+    number = integer(name, value)
+    if not low <= number <= high:
+        raise IllegalArgumentError(
+            f"{name} {number} is not between {low} and {high}",
+            found=str(number),
+            expected=f"{low} to {high}",
+        )
+    return number
+
+
 def leader_epoch(value: object) -> int:
     """Return *value*, an integer of the 32 bits that a batch has for its leader epoch."""
-    epoch = integer("leader_epoch", value)
-    if not MIN_INT <= epoch <= MAX_INT:
-        raise IllegalArgumentError(
-            f"leader_epoch must fit in 32 bits, {epoch} does not",
-            found=str(epoch),
-            expected=f"0 to {MAX_INT}",
-        )
-    return epoch
+    return integer_within("leader_epoch", value, MIN_INT, MAX_INT)
 
 
 def natural(name: str, value: object) -> int:

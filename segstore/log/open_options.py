@@ -1,0 +1,96 @@
+"""The arguments of `segstore.open`, checked before anything is touched."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from segstore.arguments import callback, flag, instance, path_text
+from segstore.config import LogConfig
+from segstore.errors import IllegalArgumentError
+from segstore.log.directory.durability import Durability
+from segstore.log.directory.partition_metadata_file import check_topic_id
+from segstore.log.directory.partition_path import absolute_path
+from segstore.log.directory.profile import Profile
+from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
+
+if TYPE_CHECKING:
+    import os
+    import uuid
+    from collections.abc import Callable
+
+
+class OpenOptions(NamedTuple):
+    """The arguments of `open`, checked; what they mean is said there."""
+
+    durability: Durability = Durability(sync=True)
+    profile: Profile = Profile.SAFE
+    read_only: bool = False
+    config: LogConfig = LogConfig()
+    progress: Callable[[str, int, int], None] | None = None
+    allow_network_fs: bool = False
+    replicated: bool = False
+    state_dir: str | None = None
+    topic_id: uuid.UUID | None = None
+    producer_config: ProducerStateManagerConfig | None = None
+
+
+def open_options(  # noqa: PLR0913 - those of `open`
+    *,
+    durability: str = "sync",
+    recovery: str = "safe",
+    read_only: bool = False,
+    config: LogConfig | None = None,
+    progress: Callable[[str, int, int], None] | None = None,
+    allow_network_fs: bool = False,
+    replicated: bool | None = None,
+    state_dir: str | os.PathLike[str] | None = None,
+    topic_id: uuid.UUID | None = None,
+    producer_config: ProducerStateManagerConfig | None = None,
+    **settings: Any,
+) -> OpenOptions:
+    """Check the arguments of `open`; for one log or for many."""
+    if config is not None:
+        instance("config", config, LogConfig, "a LogConfig (single settings are keywords)")
+    flag("read_only", read_only)
+    flag("allow_network_fs", allow_network_fs)
+    callback("progress", progress)
+    profile = _profile(recovery)
+    if replicated is not None:
+        flag("replicated", replicated)
+    if topic_id is not None:
+        check_topic_id(topic_id)
+    if producer_config is not None:
+        expected = "a ProducerStateManagerConfig"
+        instance("producer_config", producer_config, ProducerStateManagerConfig, expected)
+    if state_dir is not None and profile is Profile.SAFE:
+        raise IllegalArgumentError(
+            "state_dir is for recovery='kafka': a safe log keeps its state beside the segments",
+            found=f"recovery={recovery!r}",
+            expected="recovery='kafka'",
+        )
+    if state_dir is not None and not path_text("state_dir", state_dir):
+        raise IllegalArgumentError("state_dir is empty", found="''", expected="a directory")
+    return OpenOptions(
+        durability=Durability.parse(durability),
+        profile=profile,
+        read_only=read_only,
+        config=(config or LogConfig()).with_changes(**settings),
+        progress=progress,
+        allow_network_fs=allow_network_fs,
+        replicated=profile is Profile.KAFKA if replicated is None else replicated,
+        state_dir=None if state_dir is None else absolute_path(path_text("state_dir", state_dir)),
+        topic_id=topic_id,
+        producer_config=producer_config,
+    )
+
+
+def _profile(recovery: str) -> Profile:
+    try:
+        return Profile(recovery)
+    except ValueError:
+        expected = " or ".join(repr(profile.value) for profile in Profile)
+        raise IllegalArgumentError(
+            f"recovery must be {expected}, not {recovery!r}",
+            found=repr(recovery),
+            expected=expected,
+        ) from None
