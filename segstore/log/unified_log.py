@@ -331,6 +331,7 @@ class UnifiedLog(LogSettings):
             sizes,
             self.log_start_offset,
         )
+        self._flusher.end()  # no flush that came just before writes a recovery point beside this
         self._places.mark_clean(self.log_start_offset, marker)
 
     def _take_last_snapshot(self) -> None:
