@@ -370,13 +370,11 @@ class Flusher:
         """Make the log read-only; the first error stays."""
         if self.failure is not None:
             return
-        if not isinstance(error, SegstoreError):
-            cause, error = (
-                error,
-                IllegalStateError(f"interrupted by {type(error).__name__}: {error}"),
-            )
-            error.__cause__ = cause
-        self.failure = error
+        if isinstance(error, SegstoreError):
+            self.failure = error
+        else:
+            self.failure = IllegalStateError(f"interrupted by {type(error).__name__}: {error}")
+            self.failure.__cause__ = error
         self._append_lock.bar()
         _log.error("%s is read-only from here on: %s", self._topic_partition, self.failure)
 
