@@ -108,6 +108,14 @@ sgs_status sgs_segment_walk_from(sgs_segment_walk *walk, sgs_log_segment *segmen
                                  sgs_buffer *window, size_t read_bytes, sgs_batch_header *header, bool *found,
                                  sgs_error *err);
 
+/* ---- batch_search.c ---- */
+
+/** The first record of the batch with timestamp >= `timestamp` and offset >= `starting_offset`; without one `out` stays as
+ *  it is. The walk has found the batch; its window holds other bytes afterwards. `scratch` takes what is decompressed. */
+sgs_status sgs_segment_search_batch(sgs_segment_walk *walk, const sgs_batch_header *header, int64_t timestamp,
+                                    int64_t starting_offset, sgs_buffer *scratch, sgs_found_timestamp *out,
+                                    sgs_error *err);
+
 /* ---- segment_timestamps.c ---- */
 
 /** The greatest timestamp and the last offset of a batch that has it: the last entry of the time index that can be believed,
@@ -143,6 +151,17 @@ sgs_status sgs_segment_rebuild_indexes(sgs_log_segment *segment, sgs_error *err)
 
 /** Cut the .log behind the last good batch, and sync it [DUR-17]. */
 sgs_status sgs_segment_cut_tail(sgs_log_segment *segment, int32_t valid_bytes, sgs_error *err);
+
+/* ---- segment_sync.c ---- */
+
+typedef enum sgs_segment_sync_kind {
+    SGS_SYNC_DATA,  /* of what was appended */
+    SGS_SYNC_SHRINK /* of a file that was cut: all of it [DUR-17] */
+} sgs_segment_sync_kind;
+
+/** Sync the .log; a failure poisons the segment, and leaves SGS_SYNC_FAILED_MARK but in the conformance profile. */
+sgs_status sgs_segment_sync(sgs_log_segment *segment, int fd, const char *name, sgs_segment_sync_kind kind,
+                            sgs_error *err);
 
 /* ---- segment_scan.c ---- */
 

@@ -108,6 +108,16 @@ class LogReader(LaneReader):
         if self._is_closed:
             raise ClosedError(f"the log {self.topic_partition} is closed")
 
+    def _check_log_start_offset(self, offset: int) -> None:
+        """Kafka does so before it looks where visible data ends, which may move offsets [RD-2]."""
+        if offset < self.log_start_offset:
+            self._require_in_range(offset)
+
+    def _require_in_range(self, offset: int) -> None:
+        start, end = self.log_start_offset, self.log_end_offset
+        if not start <= offset <= max(start, end):
+            raise out_of_range(offset, start, end, self._local_log.directory)
+
     def _visible(self, isolation: Isolation | str) -> VisibleRange:
         """Return where the data ends that *isolation* shows, and what it leaves out."""
         wanted, local_log = isolation_of(isolation), self._local_log
@@ -223,10 +233,9 @@ class LogReader(LaneReader):
         offset, max_bytes = integer("offset", offset), natural("max_bytes", max_bytes)
         flag("min_one_message", min_one_message)
         cuts_done = self._local_log.cuts_done
-        if offset < self.log_start_offset:
-            end = self.log_end_offset
-            raise out_of_range(offset, self.log_start_offset, end, self._local_log.directory)
+        self._check_log_start_offset(offset)
         visible = self._visible(isolation)
+        self._require_in_range(offset)
         bound = visible.bound
         max_length = min(max_bytes, 2**31 - 1)
         try:
@@ -303,8 +312,7 @@ class LogReader(LaneReader):
         visible = self._visible(isolation)
         log_start = self.log_start_offset
         start = log_start if start_offset is None else integer("start_offset", start_offset)
-        if not log_start <= start <= max(self.log_end_offset, log_start):
-            raise out_of_range(start, log_start, self.log_end_offset, self._local_log.directory)
+        self._require_in_range(start)
         check_range(start_offset, end_offset, "offset")
         check_range(start_timestamp, end_timestamp, "timestamp")
         end = visible.bound.message_offset

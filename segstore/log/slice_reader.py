@@ -11,7 +11,6 @@ from segstore.arguments import flag, integer, natural
 from segstore.config import MAX_INT
 from segstore.errors import SegstoreError
 from segstore.log.file_records import FileRecords
-from segstore.log.local.local_log import out_of_range
 from segstore.log.timestamp_reader import TimestampReader
 from segstore.records.fetch_data_info import FetchDataInfo
 from segstore.records.message_set_reader import MAX_CHUNK_BYTES, MessageSetReader
@@ -81,10 +80,9 @@ class SliceReader(TimestampReader):
         flag("check_crcs", check_crcs)
         local_log = self._local_log
         cuts_done = local_log.cuts_done
-        if offset < self.log_start_offset:
-            end = self.log_end_offset
-            raise out_of_range(offset, self.log_start_offset, end, local_log.directory)
+        self._check_log_start_offset(offset)
         visible = self._visible(isolation)
+        self._require_in_range(offset)
         bound = visible.bound
         try:
             metadata, found = local_log.slice(

@@ -55,12 +55,14 @@ def test_out_of_range(log, offset):
     assert offsets(log.read(15)) == []
 
 
-def test_below_the_log_start(log):
-    """[RD-2]"""
+@pytest.mark.parametrize("offset", [6, 16])
+def test_behind_deleted_records(log, offset):
+    """[RD-2] The range that can be read begins at the log start, not at its segment."""
     log.delete_records(7)
-    with pytest.raises(OffsetOutOfRangeError) as caught:
-        log.read(6, 10)
-    assert caught.value.expected == "7 to 15"
+    for call in (lambda: log.read(offset, 10), lambda: log.slice(offset, 10)):
+        with pytest.raises(OffsetOutOfRangeError) as caught:
+            call()
+        assert (caught.value.found, caught.value.expected) == (str(offset), "7 to 15")
     assert offsets(log.read(7, 10)) == [7, 8]
     assert offsets(log) == list(range(7, 15))
 
