@@ -300,8 +300,11 @@ class Flusher:
 
     def write_recovery_point(self) -> None:
         """Write the recovery point checkpoint, with an offset that is durable [DUR-21]."""
+        offset = self.durable.message_offset
+        # before: what lies below the recovery point is not read by the next open [DUR-8]
+        self._local_log.note_transaction_indexes(self._append_lock, active_too=False)
         with self._checkpoint_lock:
-            offset = self.durable.message_offset
+            offset = min(offset, self.durable.message_offset)
             hole_start, hole_end = self._hole
             self._write_recovery_point(hole_start if offset == hole_end else offset)
 
