@@ -8,6 +8,7 @@ typedef struct entry {
     uint64_t version; /* 0 = empty */
     int64_t base_offset;
     sgs_batch_header header;
+    bool is_checked; /* the whole batch, not the header alone */
 } entry;
 
 typedef struct sgs_header_set {
@@ -68,23 +69,58 @@ static bool is_at(const entry *one, uint64_t version, int64_t base_offset, int64
     return one->header.position == position && one->base_offset == base_offset && one->version == version;
 }
 
-bool sgs_header_view_find(sgs_header_view *view, uint64_t version, int64_t base_offset, int64_t position,
-                          sgs_batch_header *header)
+/* The set with the entry, taken, and which it is; NULL when it is not there, or somebody else is at the set. */
+static sgs_header_set *take_set(sgs_header_view *view, uint64_t version, int64_t base_offset, int64_t position,
+                                entry **found)
 {
     sgs_header_set *const sets = atomic_load_explicit(&view->cache->sets, memory_order_acquire);
     if (sets == NULL)
-        return false;
+        return NULL;
     sgs_header_set *const set = set_of(sets, version, base_offset, position);
     if (atomic_flag_test_and_set_explicit(&set->is_busy, memory_order_acquire))
-        return false;
-    bool found = false;
-    for (int i = 0; i < ENTRIES_OF_A_SET && !found; ++i) {
-        found = is_at(&set->entries[i], version, base_offset, position);
-        if (found)
-            *header = set->entries[i].header;
-    }
+        return NULL;
+    for (int i = 0; i < ENTRIES_OF_A_SET; ++i)
+        if (is_at(&set->entries[i], version, base_offset, position)) {
+            *found = &set->entries[i];
+            return set;
+        }
     atomic_flag_clear_explicit(&set->is_busy, memory_order_release);
-    return found;
+    return NULL;
+}
+
+static void give_back(sgs_header_set *set) { atomic_flag_clear_explicit(&set->is_busy, memory_order_release); }
+
+bool sgs_header_view_find(sgs_header_view *view, uint64_t version, int64_t base_offset, int64_t position,
+                          sgs_batch_header *header)
+{
+    entry *found;
+    sgs_header_set *const set = take_set(view, version, base_offset, position, &found);
+    if (set == NULL)
+        return false;
+    *header = found->header;
+    give_back(set);
+    return true;
+}
+
+void sgs_header_view_note_checked(sgs_header_view *view, uint64_t version, int64_t base_offset, int64_t position)
+{
+    entry *found;
+    sgs_header_set *const set = take_set(view, version, base_offset, position, &found);
+    if (set == NULL)
+        return;
+    found->is_checked = true;
+    give_back(set);
+}
+
+bool sgs_header_view_is_checked(sgs_header_view *view, uint64_t version, int64_t base_offset, int64_t position)
+{
+    entry *found;
+    sgs_header_set *const set = take_set(view, version, base_offset, position, &found);
+    if (set == NULL)
+        return false;
+    const bool is_checked = found->is_checked;
+    give_back(set);
+    return is_checked;
 }
 
 /* The table, made by whoever is first; NULL when there is no memory. */

@@ -46,4 +46,9 @@ bool sgs_header_view_find(sgs_header_view *view, uint64_t version, int64_t base_
 /** Remember a header, as long as nothing newer takes its place; where there is no memory, nothing. */
 void sgs_header_view_put(sgs_header_view *view, uint64_t version, int64_t base_offset, const sgs_batch_header *header);
 
+/** The batch at `position`, whose bytes were read under `version`, has passed the checks of who opens one for its records: the
+ *  next one need not check it again [DUR-79]. Nothing when its header is not there. */
+void sgs_header_view_note_checked(sgs_header_view *view, uint64_t version, int64_t base_offset, int64_t position);
+bool sgs_header_view_is_checked(sgs_header_view *view, uint64_t version, int64_t base_offset, int64_t position);
+
 #endif

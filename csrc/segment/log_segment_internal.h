@@ -108,6 +108,14 @@ sgs_status sgs_segment_walk_from(sgs_segment_walk *walk, sgs_log_segment *segmen
                                  sgs_buffer *window, size_t read_bytes, sgs_batch_header *header, bool *found,
                                  sgs_error *err);
 
+/* ---- batch_search.c ---- */
+
+/** The first record of the batch with timestamp >= `timestamp` and offset >= `starting_offset`; without one `out` stays as
+ *  it is. The walk has found the batch; its window holds other bytes afterwards. `scratch` takes what is decompressed. */
+sgs_status sgs_segment_search_batch(sgs_segment_walk *walk, const sgs_batch_header *header, int64_t timestamp,
+                                    int64_t starting_offset, sgs_buffer *scratch, sgs_found_timestamp *out,
+                                    sgs_error *err);
+
 /* ---- segment_timestamps.c ---- */
 
 /** The greatest timestamp and the last offset of a batch that has it: the last entry of the time index that can be believed,

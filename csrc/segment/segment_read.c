@@ -3,8 +3,8 @@
  * Where batches are large, each has an index entry, and the one with the offset begins at the entry behind the floor: what
  * is wanted is read from there on, in one call, and its header says whether it is so. Where they are small, one call reads
  * from the floor on, wide enough for what the index skips and for what was asked; the headers are walked in memory and what
- * lies before the wanted batch is dropped. Above a size the header is read first and then the bytes to where they stay: a
- * second call costs less than moving, or having read in vain, so many. */
+ * lies before the wanted batch is dropped. Above a size the header is read first, unless it is remembered, and then the
+ * bytes to where they stay: a second call costs less than moving, or having read in vain, so many. */
 #include <inttypes.h>
 #include <string.h>
 
@@ -211,7 +211,8 @@ static sgs_status find_slice(sgs_log_segment *segment, const sgs_segment_read *r
     sgs_segment_walk walk;
     sgs_batch_header header;
     bool found;
-    sgs_status status = find_batch(&walk, segment, takes_bytes ? SGS_WALK_FOR_BYTES : SGS_WALK_FOR_HEADERS,
+    const bool is_one_read = takes_bytes && request->max_size <= ONE_READ_BYTES;
+    sgs_status status = find_batch(&walk, segment, is_one_read ? SGS_WALK_FOR_BYTES : SGS_WALK_FOR_HEADERS,
                                    request->start_offset, request->start_position,
                                    no_bytes || !takes_bytes ? 0 : (size_t)request->max_size, out, &header, &found, err);
     if (status != SGS_OK)

@@ -1,7 +1,6 @@
 /* segment_timestamps.c - what a segment knows about time, and look-ups by timestamp [SEG-3, SEG-14, SEG-23, TS-3]. */
 #include <inttypes.h>
 
-#include "record/record_section.h"
 #include "segment/log_segment_internal.h"
 
 enum {
@@ -52,37 +51,10 @@ static sgs_status finder_next(finder *self, sgs_error *err)
 }
 
 /* The first record of the present batch with timestamp >= `timestamp` and offset >= `starting_offset`. */
-static sgs_status search_batch(finder *self, sgs_log_segment *segment, int64_t timestamp, int64_t starting_offset,
-                               sgs_found_timestamp *out, sgs_error *err)
+static sgs_status search_batch(finder *self, int64_t timestamp, int64_t starting_offset, sgs_found_timestamp *out,
+                               sgs_error *err)
 {
-    const sgs_segment_context *context = segment->context;
-    const int32_t size = self->header.size_bytes;
-    sgs_record_reader reader;
-    sgs_status status = sgs_segment_walk_take(&self->walk, self->header.position, (size_t)size, err);
-    if (status == SGS_OK)
-        status = sgs_record_section_open(self->window.data + self->walk.window_start, (size_t)size,
-                                         !context->kafka_profile, context->codecs, &self->scratch, &reader, err);
-    bool more = status == SGS_OK;
-    while (more) {
-        sgs_record record;
-        status = sgs_record_reader_next(&reader, &record, &more, err);
-        if (status != SGS_OK || !more)
-            break;
-        if (record.timestamp >= timestamp && record.offset >= starting_offset) {
-            *out = (sgs_found_timestamp){
-                .found = true,
-                .timestamp = record.timestamp,
-                .offset = record.offset,
-                .leader_epoch = self->header.partition_leader_epoch,
-            };
-            break;
-        }
-    }
-    if (status == SGS_OK)
-        return SGS_OK;
-    if (err->position < 0)
-        err->position = self->header.position;
-    return sgs_segment_fail_in_log(segment, err);
+    return sgs_segment_search_batch(&self->walk, &self->header, timestamp, starting_offset, &self->scratch, out, err);
 }
 
 static sgs_status time_floor(sgs_log_segment *segment, int64_t timestamp, sgs_timestamp_offset *entry, sgs_error *err)
@@ -160,13 +132,13 @@ static sgs_status start_below_time(finder *self, sgs_log_segment *segment, int64
 }
 
 /* From the present batch on. */
-static sgs_status search_on(finder *self, sgs_log_segment *segment, int64_t timestamp, int64_t starting_offset,
-                            sgs_found_timestamp *answer, sgs_error *err)
+static sgs_status search_on(finder *self, int64_t timestamp, int64_t starting_offset, sgs_found_timestamp *answer,
+                            sgs_error *err)
 {
     sgs_status status = SGS_OK;
     while (status == SGS_OK && self->found && !answer->found) {
         if (self->header.max_timestamp >= timestamp && self->header.last_offset >= starting_offset)
-            status = search_batch(self, segment, timestamp, starting_offset, answer, err);
+            status = search_batch(self, timestamp, starting_offset, answer, err);
         if (status == SGS_OK && !answer->found)
             status = finder_next(self, err);
     }
@@ -182,7 +154,7 @@ sgs_status sgs_log_segment_find_offset_by_timestamp(sgs_log_segment *segment, in
     finder_init(&self, segment);
     sgs_status status = start_below_time(&self, segment, timestamp, starting_offset, err);
     if (status == SGS_OK)
-        status = search_on(&self, segment, timestamp, starting_offset, &answer, err);
+        status = search_on(&self, timestamp, starting_offset, &answer, err);
     if (status == SGS_OK && !answer.found)
         status = sgs_segment_walk_check_end(&self.walk, max_position, err);
     finder_deinit(&self);
@@ -209,7 +181,7 @@ sgs_status sgs_log_segment_search_for_timestamp(sgs_log_segment *segment, int64_
     finder_init(&self, segment);
     sgs_status status = finder_start_at(&self, segment, start_position, err);
     if (status == SGS_OK)
-        status = search_on(&self, segment, timestamp, starting_offset, &answer, err);
+        status = search_on(&self, timestamp, starting_offset, &answer, err);
     finder_deinit(&self);
     if (status == SGS_OK)
         *out = answer;
@@ -255,7 +227,7 @@ sgs_status sgs_log_segment_find_max_timestamp(sgs_log_segment *segment, sgs_foun
     while (status == SGS_OK && self.found && self.header.max_timestamp != max_timestamp.timestamp)
         status = finder_next(&self, err);
     if (status == SGS_OK && self.found && self.header.magic >= 1) /* a magic 0 batch has no answer [TS-3] */
-        status = search_batch(&self, segment, max_timestamp.timestamp, segment->base_offset, &answer, err);
+        status = search_batch(&self, max_timestamp.timestamp, segment->base_offset, &answer, err);
     finder_deinit(&self);
     if (status == SGS_OK)
         *out = answer;

@@ -61,6 +61,34 @@ TEST(a_header_is_found_by_log_segment_position_and_version)
     close_kit(&kit);
 }
 
+/* [DUR-79] whether a batch was checked is known as long as its header */
+TEST(that_a_batch_was_checked_is_remembered_with_its_header)
+{
+    cache_kit kit;
+    open_kit(&kit);
+    const uint64_t version = sgs_header_view_version(&kit.view);
+    sgs_header_view_note_checked(&kit.view, version, 40, 0); /* no table yet */
+    EXPECT_TRUE(!sgs_header_view_is_checked(&kit.view, version, 40, 0));
+    put(&kit.view, version, 40, 0);
+    put(&kit.view, version, 40, 5000);
+    sgs_header_view_note_checked(&kit.view, version, 40, 5000);
+    sgs_header_view_note_checked(&kit.view, version, 40, 10000); /* whose header is not there */
+    EXPECT_TRUE(sgs_header_view_is_checked(&kit.view, version, 40, 5000));
+    EXPECT_TRUE(!sgs_header_view_is_checked(&kit.view, version, 40, 0));
+    EXPECT_TRUE(!sgs_header_view_is_checked(&kit.view, version, 40, 10000));
+    put(&kit.view, version, 40, 5000); /* by a walk that knows less */
+    EXPECT_TRUE(sgs_header_view_is_checked(&kit.view, version, 40, 5000));
+    sgs_header_view_renew(&kit.view);
+    EXPECT_TRUE(!sgs_header_view_is_checked(&kit.view, sgs_header_view_version(&kit.view), 40, 5000));
+    put(&kit.view, sgs_header_view_version(&kit.view), 40, 5000);
+    EXPECT_TRUE(!sgs_header_view_is_checked(&kit.view, sgs_header_view_version(&kit.view), 40, 5000));
+    for (int64_t i = 2; i < 4 * SGS_HEADER_CACHE_ENTRIES; ++i) /* others take all places */
+        put(&kit.view, version, 40, 5000 * i);
+    put(&kit.view, version, 40, 5000);
+    EXPECT_TRUE(!sgs_header_view_is_checked(&kit.view, version, 40, 5000));
+    close_kit(&kit);
+}
+
 TEST(a_full_table_forgets_old_headers_and_keeps_its_size)
 {
     cache_kit kit;
@@ -134,6 +162,32 @@ TEST(the_second_slice_of_a_large_batch_needs_no_call)
         const int64_t calls = memory_env_calls(&kit.memory, "read_at") - before;
         EXPECT_TRUE(round == 0 ? calls <= 12 : calls == 0);
     }
+    segment_kit_close(&kit);
+}
+
+/* [SEG-19] of what was found once, all bytes come with one call */
+TEST(the_second_large_read_of_a_place_needs_one_call)
+{
+    segment_kit kit;
+    segment_kit_open(&kit);
+    REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
+    append_large(&kit, 0, 40, 10000);
+    for (int round = 0; round < 2; ++round)
+        for (int64_t offset = 0; offset < 20; ++offset) {
+            const sgs_segment_read request = { .start_offset = offset, .max_size = 150000, .max_position = INT64_MAX };
+            sgs_segment_fetch fetch;
+            sgs_buffer out;
+            sgs_batch_header first;
+            sgs_buffer_init(&out, sgs_env_memory(&kit.memory.env));
+            const int64_t before = memory_env_calls(&kit.memory, "read_at");
+            EXPECT_OK(sgs_log_segment_read(kit.segment, &request, &out, &fetch, &kit.err), &kit.err);
+            EXPECT_TRUE(round == 0 || memory_env_calls(&kit.memory, "read_at") == before + 1);
+            EXPECT_EQ_I64(fetch.position, offset / 2 * 10000);
+            EXPECT_EQ_I64(out.size, (offset / 2 * 10000 + 150000 > 200000 ? 200000 - offset / 2 * 10000 : 150000));
+            EXPECT_OK(sgs_batch_header_load(out.data, out.size, 0, &first, &kit.err), &kit.err);
+            EXPECT_EQ_I64(first.base_offset, offset / 2 * 2);
+            sgs_buffer_deinit(&out);
+        }
     segment_kit_close(&kit);
 }
 
