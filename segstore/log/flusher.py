@@ -23,6 +23,7 @@ from segstore.errors import (
     WriteError,
 )
 from segstore.log.directory.checkpoints import RECOVERY_POINT_CHECKPOINT, write_offset
+from segstore.log.producers.snapshot_file import SnapshotFile
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
@@ -279,6 +280,8 @@ class Flusher:
                     pass  # that one may have begun before this segment's end
             else:
                 self._sync_segment(segment, indexes=True)
+            with contextlib.suppress(SegstoreError):  # never a gate [DUR-22, DUR-41]
+                SnapshotFile(self._local_log.directory, following.base_offset).sync()
             self.write_recovery_point()
 
     def _flush_by_timer(self) -> None:
