@@ -28,7 +28,13 @@ from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.directory.log_state_file import LogStateFile, state_after_open
 from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, file_name
 from segstore.log.loader.deleted_records import count_deleted, remove_deleted
-from segstore.log.loader.epoch_changes import epoch_changes, fits, latest_epoch, note_epochs
+from segstore.log.loader.epoch_changes import (
+    epoch_changes,
+    fits,
+    latest_epoch,
+    note_epochs,
+    with_marked_point,
+)
 from segstore.log.loader.leftovers import Leftovers
 from segstore.log.loader.loaded_log import LoadedLog
 from segstore.log.loader.log_recovery import LogRecovery
@@ -102,10 +108,7 @@ class LogLoader:
         lost_indexes = LostIndexes(self._directory, self._report, listing)
         segments = self._open_segments(listing.base_offsets(LOG_FILE_SUFFIX))
         self._report.created = not segments
-        believed = self._with_possible_log_start(found, segments)
-        if believed is not found:
-            self._places.write_log_start(believed.log_start_offset)
-        found = believed
+        found = self._believed(found, segments)
         first = count_deleted(segments, found.log_start_offset)
         epochs = self._read_epochs(segments[first:], writable=True)
         is_as_marked = fits(found.own_marker, segments, epochs)
@@ -118,6 +121,7 @@ class LogLoader:
         elif (clean_end := self._clean_end(found, segments, is_as_marked=is_as_marked)) is not None:
             log_end_offset = clean_end
         else:
+            found = with_marked_point(found, epochs, known, self._report, self._places)
             lost_indexes.check(segments[: floor_index(segments, found.safe_below)])
             log_end_offset = self._recover(segments, found, epochs, known, quarantine)
         leftovers.remove_indexes_without_log(listing if self._report.clean else None)
@@ -188,6 +192,12 @@ class LogLoader:
                 " synced: they are missing",
                 file=self._directory.path,
             )
+
+    def _believed(self, found: FoundState, segments: list[Segment]) -> FoundState:
+        believed = self._with_possible_log_start(found, segments)
+        if believed is not found:
+            self._places.write_log_start(believed.log_start_offset)
+        return believed
 
     def _with_possible_log_start(self, found: FoundState, segments: list[Segment]) -> FoundState:
         """Return *found*, its log start as if unreadable when it cannot be this log's [DUR-21].

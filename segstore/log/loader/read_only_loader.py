@@ -15,7 +15,13 @@ from segstore.errors import (
     NotALogError,
     SegstoreError,
 )
-from segstore.log.loader.epoch_changes import epoch_changes, fits, latest_epoch, note_epochs
+from segstore.log.loader.epoch_changes import (
+    epoch_changes,
+    fits,
+    latest_epoch,
+    note_epochs,
+    with_marked_point,
+)
 from segstore.log.loader.leftovers import Leftovers
 from segstore.log.loader.loaded_log import LoadedLog
 from segstore.log.loader.log_loader import LogLoader
@@ -58,8 +64,9 @@ class ReadOnlyLoader(LogLoader):
             end, position = clean_end, segments[-1].size_bytes
             recovery_point = end
         else:
-            end, position = self._readable_end(segments, found, epochs, state)
-            recovery_point = min(found.recovery_point or 0, end)
+            marked = with_marked_point(found, epochs, state, self._report)
+            end, position = self._readable_end(segments, marked, epochs, state)
+            recovery_point = min(marked.recovery_point or 0, end)
         epochs.truncate_from_end(end + 1)  # an epoch without records yet is the leader's latest
         epochs.truncate_from_start(found.log_start_offset)
         end = max(end, found.log_start_offset)
