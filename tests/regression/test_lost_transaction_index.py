@@ -285,3 +285,22 @@ def test_kafkas_profile_believes_what_is_there(partition: Path):
     with segstore.open(partition, **SETTINGS, recovery="kafka") as log:
         log.update_high_watermark(log.log_end_offset)
         assert set(committed(log)) > set(COMMITTED)
+
+
+def test_an_index_of_a_log_directory(tmp_path: Path):
+    """[DUR-8, DUR-65] The mark of the log directory leaves the notes of its partitions true."""
+    with segstore.open_dir(tmp_path, **SETTINGS) as manager:
+        manager.create_topic("a")
+        log = manager.log("a", 0)
+        aborting = Producer(log, 1)
+        aborting.write()
+        aborting.end(ABORT)
+        log.roll()
+        write(log)
+    lose(tmp_path / "a-0" / f"{0:020d}.txnindex")
+
+    with segstore.open_dir(tmp_path, **SETTINGS) as manager:
+        log = manager.log("a", 0)
+        assert log.report.clean
+        assert log.report.rebuilt == [f"{0:020d}.txnindex"]
+        assert committed(log) == [2]
