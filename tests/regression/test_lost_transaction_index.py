@@ -304,3 +304,20 @@ def test_an_index_of_a_log_directory(tmp_path: Path):
         assert log.report.clean
         assert log.report.rebuilt == [f"{0:020d}.txnindex"]
         assert committed(log) == [2]
+
+
+def test_a_segment_that_begins_where_one_was_cut_has_no_note(partition: Path):
+    """[DUR-16] The old one had aborted transactions, the new one has none."""
+    with segstore.open(partition, **SETTINGS) as log:
+        log.truncate_to(8)
+        log.truncate_to(7)
+        write(log)
+        log.roll()
+        write(log)
+        log.roll()
+        log._background.wait_until_idle()
+        assert log.recovery_point == 9
+        log.close_quietly()
+
+    with segstore.open(partition, **SETTINGS) as log:
+        assert not [name for name in log.report.rebuilt if name.endswith(".txnindex")]

@@ -57,6 +57,7 @@ class TransactionIndexNotes:
         self._right: set[int] = set()
         self._changed: set[int] = set()
         self._damaged: dict[int, str] = {}
+        self._is_unsaved = False
 
     def check(self, base_offset: int, segments: Segments, end: int, codecs: CodecTable) -> None:
         """Compare the index of a segment with its note, or with the log, at its first use.
@@ -113,7 +114,8 @@ class TransactionIndexNotes:
         self._changed.add(base_offset)
 
     def forget_above(self, base_offset: int) -> None:
-        """The segments above *base_offset* are gone."""
+        """The segments above *base_offset* are gone; others may begin where they did."""
+        self._is_unsaved = True
         for known in (self._noted, self._damaged):
             for gone in [one for one in known if one > base_offset]:
                 del known[gone]
@@ -121,9 +123,12 @@ class TransactionIndexNotes:
             bases.difference_update([one for one in bases if one > base_offset])
 
     def are_unnoted_below(self, base_offset: int) -> bool:
-        """Whether an index below *base_offset*, that of the active segment, has no true note."""
+        """Whether an index below *base_offset*, that of the active segment, has no true note.
+
+        Or one that is gone has a note still.
+        """
         damaged = [one for one in list(self._damaged) if self._noted.get(one) != DAMAGED]
-        return any(one < base_offset for one in list(self._changed) + damaged)
+        return self._is_unsaved or any(one < base_offset for one in list(self._changed) + damaged)
 
     def note_below(self, base_offset: int) -> None:
         """Look at what was changed in segments below *base_offset*; under the append lock."""
@@ -140,6 +145,7 @@ class TransactionIndexNotes:
     def save(self, segments: Segments) -> None:
         """Write the notes of segments that are there into ``.segstore``."""
         if self._state_file is not None:
+            self._is_unsaved = False
             noted = {base: note for base, note in self._noted.items() if base in segments}
             self._state_file.change(transaction_indexes=noted)
 
