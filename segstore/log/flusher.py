@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import segstore._core as _core
 from segstore.errors import (
     ClosedError,
+    DiskFullError,
     FsyncFailedError,
     IllegalStateError,
     LogNotFoundError,
@@ -23,6 +24,8 @@ from segstore.errors import (
     WriteError,
 )
 from segstore.log.directory.checkpoints import RECOVERY_POINT_CHECKPOINT, write_offset
+from segstore.log.directory.durability import sync_failed_before
+from segstore.log.local.tail_rewrite import rewrite_from
 from segstore.log.producers.snapshot_file import SnapshotFile
 from segstore.types import LogOffsetMetadata
 
@@ -65,7 +68,7 @@ class Flusher:
         topic_partition: TopicPartition,
         recovery_point: int,
     ) -> None:
-        self.durable = local_log.log_end
+        self.durable, self._is_settled = local_log.log_end, True
         self.failure: SegstoreError | None = None
         self.recovery_point = recovery_point
         self._local_log = local_log
@@ -85,6 +88,24 @@ class Flusher:
         if durability.seconds is not None:
             background.repeat(self._flush_by_timer, durability.seconds)
 
+    def settle_later(self, log_start: int) -> None:
+        """What lies above the recovery point is to be written again: it is not durable [DUR-36]."""
+        offset = max(self.recovery_point, log_start)
+        self.durable = self._local_log.offset_metadata(offset)._replace(message_offset=offset)
+        self._is_settled = False
+
+    def settle(self) -> None:
+        """Write again what an unclean stop left: the first change begins with this [DUR-36]."""
+        if self._is_settled or self.failure is not None:
+            return
+        log, offset = self._local_log, self.recovery_point
+        with self.poisoned_by(FsyncFailedError):
+            rewrite_from(log.segments.values(offset, log.log_end.message_offset), offset)
+            log.directory.sync()
+            self.durable, self._is_settled = log.log_end, True
+            with contextlib.suppress(DiskFullError):  # the next open checks more than it needs to
+                self.write_recovery_point()
+
     def take_name(self, topic_partition: TopicPartition) -> None:
         """Write the recovery point under another name from now on."""
         with self._checkpoint_lock:
@@ -101,8 +122,6 @@ class Flusher:
 
     def note_log_end(self, offset: int) -> None:
         """The log ends at *offset* now; what is durable is known by syncs alone."""
-
-    # ---- the append path -------------------------------------------------------------------------
 
     @property
     def durable_offset(self) -> int:
@@ -149,6 +168,7 @@ class Flusher:
         Source: [FLU-1, FLU-2].
         """
         with self._append_lock:
+            self.settle()
             offset = self._local_log.log_end.message_offset
             generation = self._local_log.generation
             if self.durable.message_offset == offset:
@@ -252,8 +272,6 @@ class Flusher:
             if segment in self._local_log.segments.as_tuple:
                 raise  # else it was deleted meanwhile: nothing of it needs to be durable
 
-    # ---- behind the scenes -----------------------------------------------------------------------
-
     def segment_was_sealed(self, segment: Segment) -> None:
         """Sync a sealed segment and raise the recovery point, on the background thread [DUR-29].
 
@@ -261,13 +279,10 @@ class Flusher:
         process must not run out of descriptors.
         """
         if len(self._sealed_waiting) >= _MAX_SEALED_WAITING:
-            self._sync_at_once(segment)
+            with self.poisoned_by(FsyncFailedError):
+                segment.flush()
         self._sealed_waiting.add(segment)
         self._background.submit(lambda: self._flush_sealed(segment))
-
-    def _sync_at_once(self, segment: Segment) -> None:
-        with self.poisoned_by(FsyncFailedError):
-            segment.flush()
 
     def _flush_sealed(self, segment: Segment) -> None:
         self._sealed_waiting.discard(segment)
@@ -304,7 +319,6 @@ class Flusher:
     def write_recovery_point(self) -> None:
         """Write the recovery point checkpoint, with an offset that is durable [DUR-21]."""
         offset = self.durable.message_offset
-        # before: what lies below the recovery point is not read by the next open [DUR-8]
         self._local_log.note_transaction_indexes(self._append_lock, active_too=False)
         with self._checkpoint_lock:
             offset = min(offset, self.durable.message_offset)
@@ -323,10 +337,7 @@ class Flusher:
                 self.durable = LogOffsetMetadata(offset)
 
     def raise_recovery_point(self, offset: int) -> None:
-        """The log begins at *offset* now: nothing below needs to be recovered [UNI-3].
-
-        In memory only; the checkpoint counts from the log start anyway.
-        """
+        """Nothing below *offset*, the log start, is to be recovered; in memory only [UNI-3]."""
 
     def _write_recovery_point(self, offset: int) -> None:
         if offset != self.recovery_point:
@@ -386,10 +397,4 @@ class Flusher:
             raise ClosedError("the log is closed", file=self._local_log.directory.path)
 
     def _failed(self) -> SegstoreError:
-        cause, path = self.failure, self._local_log.directory.path
-        told = "" if cause is None else f": {cause.told_within(path)}"
-        error = FsyncFailedError(
-            f"a sync failed and is not tried again; the log is read-only{told}", file=path
-        )
-        error.__cause__ = cause
-        return error
+        return sync_failed_before(self.failure, self._local_log.directory.path)

@@ -28,6 +28,7 @@ class LoadedLog(NamedTuple):
     log_start_offset: int
     log_end: LogOffsetMetadata
     recovery_point: int
+    """Below the log end: what lies above it is to be written again before a change [DUR-36]."""
     epochs: LeaderEpochFileCache
     state_file: LogStateFile | None
     """None for a reader, and in Kafka's profile."""

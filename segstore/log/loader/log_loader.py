@@ -28,18 +28,13 @@ from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.directory.log_state_file import LogStateFile, state_after_open
 from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, file_name
 from segstore.log.loader.deleted_records import count_deleted, remove_deleted
-from segstore.log.loader.epoch_changes import (
-    epoch_changes,
-    fits,
-    latest_epoch,
-    note_epochs,
-    with_marked_point,
-)
+from segstore.log.loader.epoch_changes import epoch_changes, fits, latest_epoch, note_epochs
 from segstore.log.loader.leftovers import Leftovers
 from segstore.log.loader.loaded_log import LoadedLog
 from segstore.log.loader.log_recovery import LogRecovery
 from segstore.log.loader.lost_indexes import LostIndexes
 from segstore.log.loader.lost_transaction_indexes import find_transaction_indexes
+from segstore.log.loader.marked_point import with_marked_point
 from segstore.log.loader.overflow_split import OverflowedSegmentError, split_overflowed_segment
 from segstore.log.loader.quarantine import Quarantine
 from segstore.log.local.segment import Segment
@@ -90,9 +85,10 @@ class LogLoader:
         self._is_split = False
         self._recovered: list[int] = []
         self._with_producers: list[int] = []
+        self._is_rewritten = True
 
     def load(self) -> LoadedLog:
-        """Bring the directory in order and return the log, all of it on stable storage.
+        """Bring the directory in order and return the log, all of it synced.
 
         Raises
         ------
@@ -159,14 +155,14 @@ class LogLoader:
             Segments(segments),
             self._report.log_start_offset,
             log_end,
-            log_end_offset,
+            log_end_offset if self._is_rewritten else found.recovery_point or 0,
             epochs,
             state_file,
             recovered=self._recovered_of(segments),
             transaction_indexes=transactions.noted,
             lost_transaction_indexes=transactions.lost,
             with_producers=frozenset(self._with_producers),
-            moves_recovery_point=found.recovery_point not in old_points,
+            moves_recovery_point=self._is_rewritten and found.recovery_point not in old_points,
             snapshot_offsets=(
                 listing.base_offsets(SNAPSHOT_FILE_SUFFIX)
                 if self._report.clean and not self._report.removed
@@ -287,6 +283,7 @@ class LogLoader:
         segments[:] = recovered.segments
         self._recovered += recovered.base_offsets
         self._with_producers = recovered.with_producers
+        self._is_rewritten = recovered.is_rewritten
         note_epochs(epochs, recovered.epochs)
         return recovered.next_offset
 
@@ -336,6 +333,7 @@ class LogLoader:
         self._directory.sync()
         segments[:] = [Segment(self._context, offset, create=True)]
         self._directory.sync()
+        self._is_rewritten = True
 
     def _read_state(
         self, found: FoundState, epochs: LeaderEpochFileCache, *, is_as_marked: bool

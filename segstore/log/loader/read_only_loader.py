@@ -15,16 +15,11 @@ from segstore.errors import (
     NotALogError,
     SegstoreError,
 )
-from segstore.log.loader.epoch_changes import (
-    epoch_changes,
-    fits,
-    latest_epoch,
-    note_epochs,
-    with_marked_point,
-)
+from segstore.log.loader.epoch_changes import epoch_changes, fits, latest_epoch, note_epochs
 from segstore.log.loader.leftovers import Leftovers
 from segstore.log.loader.loaded_log import LoadedLog
 from segstore.log.loader.log_loader import LogLoader
+from segstore.log.loader.marked_point import with_marked_point
 from segstore.log.local.segments import Segments, floor_index
 from segstore.log.local.transaction_index_notes import TransactionIndexNotes
 from segstore.types import LogOffsetMetadata

@@ -74,6 +74,8 @@ class LocalTransactions(LogTail):
     def note_transaction_indexes(self, append_lock: AppendLock, *, active_too: bool) -> None:
         """Write down what the indexes of sealed segments are like; they are durable [DUR-8].
 
+        Before the recovery point passes them: the next open does not read what lies below it.
+
         Parameters
         ----------
         active_too : bool
