@@ -134,6 +134,9 @@ class SafeRun:
                 return rule
         if refused is None and operation.get("inconsistent"):
             return FULL
+        kafkas = operation.get("error", {}).get("class", "")
+        if refused is None and not self.script.is_exact and "TooLarge" in kafkas:
+            return SIZE
         raise AssertionError(f"Kafka: {operation.get('error')}, safe: {refused!r}")
 
     def rule_of_state(self, name: str, expected: Case) -> str | None:
