@@ -38,8 +38,8 @@ class MockTime:
             if not owner.is_closed:
                 task()
 
-    def add(self, delay_ms: int, task: Callable[[], None], owner: MockScheduler) -> None:
-        heapq.heappush(self._tasks, (self.now_ms + delay_ms, next(self._numbers), task, owner))
+    def add_at(self, due_ms: int, task: Callable[[], None], owner: MockScheduler) -> None:
+        heapq.heappush(self._tasks, (due_ms, next(self._numbers), task, owner))
 
     def scheduler(self, name: str, keeps: object) -> MockScheduler:
         """Stand in for `BackgroundWorker`."""
@@ -55,16 +55,21 @@ class MockScheduler:
         self._time = time
 
     def submit(self, task: Callable[[], None], delay_seconds: float = 0.0) -> None:
-        self._time.add(round(delay_seconds * 1000), task, self)
+        self._time.add_at(self._time.now_ms + round(delay_seconds * 1000), task, self)
 
     def repeat(
         self, method: Callable[[], None], seconds: float, *, first_seconds: float | None = None
     ) -> None:
-        def again() -> None:
-            method()
-            self.submit(again, seconds)
+        """At fixed times, however late it is when one comes: as Kafka's ``MockScheduler``."""
+        interval_ms = round(seconds * 1000)
+        first_ms = interval_ms if first_seconds is None else round(first_seconds * 1000)
+        due_times = count(self._time.now_ms + first_ms, interval_ms)
 
-        self.submit(again, seconds if first_seconds is None else first_seconds)
+        def run() -> None:
+            method()
+            self._time.add_at(next(due_times), run, self)
+
+        self._time.add_at(next(due_times), run, self)
 
     def wait_until_idle(self, timeout: float = 10.0) -> bool:
         del timeout

@@ -104,7 +104,8 @@ static sgs_status try_entry_above(sgs_segment_walk *walk, sgs_log_segment *segme
     return SGS_OK;
 }
 
-/* The base offset behind the batch that the walk is at, INT64_MAX at the end. A size below 14 there fails [SEG-18]. */
+/* The base offset behind the batch that the walk is at, INT64_MAX at the end. A size below 14 there fails [SEG-18]; to who
+ * only reads it is the end: the writer's preallocated bytes are zeros [DUR-76]. */
 static sgs_status following_base_offset(const sgs_segment_walk *walk, int64_t *base_offset, sgs_error *err)
 {
     uint8_t prefix[SGS_BATCH_PREFIX_BYTES];
@@ -116,6 +117,9 @@ static sgs_status following_base_offset(const sgs_segment_walk *walk, int64_t *b
         return status;
     *base_offset = sgs_load_be_i64(prefix);
     if (sgs_load_be_i32(prefix + LENGTH_AT) >= SGS_LEGACY_MESSAGE_MIN_BYTES)
+        return SGS_OK;
+    *base_offset = INT64_MAX;
+    if (!walk->segment->context->writable)
         return SGS_OK;
     sgs_fail_at(err, SGS_CORRUPT_RECORD, walk->position, "a length from 14", "%" PRId32,
                 sgs_load_be_i32(prefix + LENGTH_AT));

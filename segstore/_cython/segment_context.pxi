@@ -47,6 +47,11 @@ cdef class SegmentContext:
     def kafka_profile(self):
         return self.context.kafka_profile
 
+    @property
+    def writable(self):
+        """Whether the segments may be changed."""
+        return self.context.writable
+
 
 @cython.final
 cdef class FetchedBytes:

@@ -30,7 +30,8 @@ class KafkaFlusher(Flusher):
         log_end = self._local_log.log_end
         if self.recovery_point >= log_end.message_offset:
             return log_end
-        return self._local_log.offset_metadata(self.recovery_point)
+        place = self._local_log.offset_metadata(self.recovery_point)
+        return place._replace(message_offset=self.recovery_point)  # it may lie inside a batch
 
     @durable.setter
     def durable(self, log_end: LogOffsetMetadata) -> None:

@@ -218,8 +218,8 @@ class LogOffsets:
         """Take it from the producer state, with its place, not below the log start [LSO-1]."""
         if self._producers is None:
             return
-        if not self.replicated:
-            self._producers.on_high_watermark_updated(self._local_log.log_end.message_offset)
+        if not self.replicated or self._keeps_offsets:  # those read again may be decided [TRU-6]
+            self._producers.on_high_watermark_updated(self.high_watermark)
         first = self._producers.first_unstable_offset
         if first is not None and (
             first.message_offset_only or first.message_offset < self.log_start_offset

@@ -55,6 +55,11 @@ class LocalLog(LocalTransactions):
 
     # ---- read ------------------------------------------------------------------------------------
 
+    @property
+    def _is_kafkas(self) -> bool:
+        """Whether a broker's own handle would do the same: it is not one that only reads."""
+        return self._context.kafka_profile and self._context.writable
+
     def fetch(
         self,
         start_offset: int,
@@ -105,7 +110,7 @@ class LocalLog(LocalTransactions):
             return self.fetch(start_offset, 1, end, min_one_message=False)[0], None
         while segment is not None:
             max_position = self.max_position(segment, bound)
-            if max_position == 0 and bound == end and not self._context.kafka_profile:
+            if max_position == 0 and bound == end and not self._is_kafkas:
                 break  # what lies there is no batch yet: zeros, or torn; Kafka makes the index here
             fetched = take(segment, start_offset, max_length, max_position, min_one_message)
             if fetched is not None:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections import Counter
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
+from hypothesis import event
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from segstore._core import BatchOptions, encode_records
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
+from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
 from segstore.log.surroundings import Surroundings
 from segstore.records.compression import codec_table
 from tests.mock_time import MockTime
@@ -23,6 +27,7 @@ if TYPE_CHECKING:
     from segstore import UnifiedLog
 
 START_MS = 1_700_000_000_000
+PRODUCER_EXPIRATION_MS = 200_000
 CODECS = codec_table()
 
 Data = tuple[int, bytes | None, bytes | None]
@@ -46,8 +51,8 @@ SETTINGS = st.fixed_dictionaries(
         "segment_index_bytes": st.sampled_from([48, 4096]),
         "file_delete_delay_ms": st.sampled_from([0, 60_000]),
         "preallocate": st.booleans(),
-        "retention_ms": st.sampled_from([None, 300_000]),
-        "retention_bytes": st.sampled_from([-1, 3000]),
+        "retention_ms": st.sampled_from([None, 50_000, 300_000]),
+        "retention_bytes": st.sampled_from([400, 1500, -1]),
     }
 )
 
@@ -56,16 +61,35 @@ class AppendingMachine(RuleBasedStateMachine):
     """One log, its oracle, its clock, and the folder of the log."""
 
     recovery = "safe"
+    reached: ClassVar[Counter[str]] = Counter()
+    """How often each kind of step was taken, in all sequences of a run."""
 
     @initialize(chosen=SETTINGS, is_replicated=st.booleans())
     def open_new_log(self, *, chosen: dict[str, object], is_replicated: bool):
+        self._open_new_log(
+            chosen,
+            OracleLog(is_replicated=is_replicated, producer_expiration_ms=PRODUCER_EXPIRATION_MS),
+        )
+
+    def _open_new_log(self, chosen: dict[str, object], oracle: OracleLog):
         self.folder = Path(tempfile.mkdtemp(prefix="segstore-machine-"))
         self.path = self.folder / "topic-0"
         self.time = MockTime(START_MS)
-        self.settings = chosen
+        self.settings = self._possible(chosen)
         self.coordinator_epoch = 0
-        self.oracle = OracleLog(is_replicated=is_replicated)
+        self.last_step = "open"
+        self.oracle = oracle
         self.log = self._open()
+
+    def reach(self, step: str, *more: str):
+        """Note a step, and what it met."""
+        self.last_step = step
+        for one in (step, *(f"{step}: {what}" for what in more)):
+            self.count(one)
+
+    def count(self, what: str):
+        self.reached[what] += 1
+        event(what)
 
     def teardown(self):
         if hasattr(self, "log"):
@@ -82,23 +106,38 @@ class AppendingMachine(RuleBasedStateMachine):
             replicated=self.oracle.is_replicated and not read_only,
             read_only=read_only,
             segment_ms=None,
+            producer_config=ProducerStateManagerConfig(PRODUCER_EXPIRATION_MS),
+            **self._own_options(),
             **self.settings,
         )
+        self.opened_ms = self.opened_ms if read_only else self.time.now_ms
         surroundings = Surroundings(
             environment=self.time.environment, background=self.time.scheduler
         )
         return open_partition(self.path, options, surroundings)
 
+    def _own_options(self) -> dict[str, object]:
+        """Return options of one profile only."""
+        return {}
+
+    def _possible(self, settings: dict[str, object]) -> dict[str, object]:
+        """Return the settings that a log of this profile survives."""
+        return settings
+
     # ---- appends ---------------------------------------------------------------------------------
 
     @rule(records=RECORDS)
     def append(self, records: list[Data]):
+        self.reach("append")
         self._append_own(self._stamped(records))
 
-    @rule(records=RECORDS, times=st.integers(2, 30))
+    @rule(records=RECORDS, times=st.integers(10, 30))
     def append_much(self, records: list[Data], times: int):
-        """More than a segment holds, in one call."""
-        self._append_own(self._stamped(records) * times)
+        """More than a segment holds, in one call, and no codec makes it small."""
+        self.reach("append much")
+        noise = (sha256(bytes([number])).digest() for number in range(times))
+        stamped = self._stamped(records)
+        self._append_own([(time, key, one) for one in noise for time, key, _ in stamped])
 
     def _append_own(self, records: list[Data]):
         first = self.oracle.log_end
@@ -114,6 +153,7 @@ class AppendingMachine(RuleBasedStateMachine):
     @rule(many=st.lists(RECORDS, min_size=1, max_size=3), codec=CODEC_IDS, is_newer=st.booleans())
     def append_as_leader(self, *, many: list[list[Data]], codec: int, is_newer: bool):
         epoch = (self.oracle.latest_epoch or 0) + is_newer
+        self.reach("append as leader", "newer epoch" if is_newer else "same epoch")
         for data in many:
             records = self._stamped(data)
             info = self.log.append_as_leader(encoded(records, codec=codec), epoch)
@@ -129,6 +169,7 @@ class AppendingMachine(RuleBasedStateMachine):
     def append_as_follower(self, *, many: list[tuple[int, list[Data]]], codec: int, is_newer: bool):
         """Offsets are given, and some may be missing."""
         epoch = (self.oracle.latest_epoch or 0) + is_newer
+        self.reach("append as follower", "newer epoch" if is_newer else "same epoch")
         content, offset, noted = b"", self.oracle.log_end, []
         for gap, data in many:
             offset += gap

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import rule
+from hypothesis.stateful import precondition, rule
 
 import segstore
 from segstore._core import encode_end_transaction_marker
@@ -13,6 +13,8 @@ from tests.unit.log.log_machine import CODEC_IDS, RECORDS, AppendingMachine, Dat
 from tests.unit.log.log_oracle import OracleBatch, OracleProducer, sequence_after
 
 PRODUCERS = st.integers(100, 103)
+CHOICES = st.integers(0, 11)
+"""Which of the producers that fit."""
 
 
 class ProducingMachine(AppendingMachine):
@@ -41,6 +43,7 @@ class ProducingMachine(AppendingMachine):
         known = self.oracle.producers.get(id_, OracleProducer())
         is_newer = is_newer or known.epoch < 0 or not known.is_certain
         is_transactional = is_transactional or known.transaction_start is not None
+        self.reach("produce", *(["in a transaction"] if is_transactional else []))
         fields = {
             "producer_id": id_,
             "producer_epoch": known.epoch + is_newer,
@@ -69,22 +72,57 @@ class ProducingMachine(AppendingMachine):
         if not producer.is_certain and producer.transaction_start is None:
             producer.is_certain, producer.coordinator_epoch = True, -1
 
-    @rule(id_=PRODUCERS, which=st.integers(0, 4))
-    def send_again(self, id_: int, which: int):
+    @rule(
+        written=st.lists(st.tuples(PRODUCERS, RECORDS), min_size=1, max_size=4),
+        commits=st.lists(st.booleans(), min_size=1, max_size=2),
+        codec=CODEC_IDS,
+    )
+    def write_transactions(
+        self, *, written: list[tuple[int, list[Data]]], commits: list[bool], codec: int
+    ):
+        """Several producers write in turn, and some of them end what they began."""
+        for id_, data in written:
+            self.produce(
+                id_=id_,
+                data=data,
+                is_transactional=True,
+                is_newer=False,
+                as_follower=False,
+                codec=codec,
+            )
+        for which, commit in enumerate(commits):
+            if self._in_transactions():
+                self.end_transaction(
+                    which=which, commit=commit, version=0, is_new_coordinator=False
+                )
+
+    def _note_refused(self):
+        """Nothing was appended."""
+
+    def _known(self) -> list[int]:
+        return sorted(id_ for id_, one in self.oracle.producers.items() if one.is_certain)
+
+    def _in_transactions(self) -> list[int]:
+        producers = self.oracle.producers
+        return [id_ for id_ in self._known() if producers[id_].transaction_start is not None]
+
+    @precondition(lambda self: any(self.oracle.producers[id_].batches for id_ in self._known()))
+    @rule(which=CHOICES)
+    def send_again(self, which: int):
         """A copy is answered with its first offsets, and not appended [PSM-20]."""
-        known = self.oracle.producers.get(id_)
-        if known is None or not known.is_certain or which >= len(known.batches):
-            return
-        batch = known.batches[which]
+        sent = [batch for id_ in self._known() for batch in self.oracle.producers[id_].batches]
+        self.reach("send again")
+        batch = sent[which % len(sent)]
         info = self.log.append_as_leader(encoded_batch(batch))
+        self._note_refused()
         assert info.is_duplicate
         assert (info.base_offset, info.last_offset) == (batch.base_offset, batch.last_offset)
 
-    @rule(id_=PRODUCERS, data=RECORDS, skipped=st.integers(1, 3))
-    def skip_sequences(self, id_: int, data: list[Data], skipped: int):
-        known = self.oracle.producers.get(id_)
-        if known is None or not known.is_certain:
-            return
+    @precondition(lambda self: self._known())
+    @rule(which=CHOICES, data=RECORDS, skipped=st.integers(1, 3))
+    def skip_sequences(self, which: int, data: list[Data], skipped: int):
+        id_, known = self._chosen(which, self._known())
+        self.reach("skip sequences")
         fields = {
             "producer_id": id_,
             "producer_epoch": known.epoch,
@@ -93,21 +131,29 @@ class ProducingMachine(AppendingMachine):
         }
         with pytest.raises(segstore.OutOfOrderSequenceError):
             self.log.append_as_leader(encoded(self._stamped(data), **fields))
+        self._note_refused()
 
-    @rule(id_=PRODUCERS, data=RECORDS)
-    def produce_in_an_old_epoch(self, id_: int, data: list[Data]):
-        known = self.oracle.producers.get(id_)
-        if known is None or not known.is_certain or known.epoch == 0:
+    def _chosen(self, which: int, ids: list[int]) -> tuple[int, OracleProducer]:
+        id_ = ids[which % len(ids)]
+        return id_, self.oracle.producers[id_]
+
+    @precondition(lambda self: self._known())
+    @rule(which=CHOICES, data=RECORDS)
+    def produce_in_an_old_epoch(self, which: int, data: list[Data]):
+        id_, known = self._chosen(which, self._known())
+        if known.epoch == 0:
             return
+        self.reach("produce in an old epoch")
         fields = {"producer_id": id_, "producer_epoch": known.epoch - 1, "base_sequence": 0}
         with pytest.raises(segstore.InvalidProducerEpochError):
             self.log.append_as_leader(encoded(self._stamped(data), **fields))
+        self._note_refused()
 
-    @rule(id_=PRODUCERS, data=RECORDS)
-    def leave_the_transaction(self, id_: int, data: list[Data]):
-        known = self.oracle.producers.get(id_)
-        if known is None or not known.is_certain or known.transaction_start is None:
-            return
+    @precondition(lambda self: self._in_transactions())
+    @rule(which=CHOICES, data=RECORDS)
+    def leave_the_transaction(self, which: int, data: list[Data]):
+        id_, known = self._chosen(which, self._in_transactions())
+        self.reach("leave the transaction")
         fields = {
             "producer_id": id_,
             "producer_epoch": known.epoch,
@@ -115,19 +161,25 @@ class ProducingMachine(AppendingMachine):
         }
         with pytest.raises(segstore.InvalidTxnStateError):
             self.log.append_as_leader(encoded(self._stamped(data), **fields))
+        self._note_refused()
 
     # ---- transactions ----------------------------------------------------------------------------
 
+    @precondition(lambda self: self.oracle.producers)
     @rule(
-        id_=PRODUCERS,
+        which=CHOICES,
         commit=st.booleans(),
         version=st.integers(0, 2),
         is_new_coordinator=st.booleans(),
     )
-    def end_transaction(self, *, id_: int, commit: bool, version: int, is_new_coordinator: bool):
-        known = self.oracle.producers.get(id_)
-        if known is None:
-            return
+    def end_transaction(self, *, which: int, commit: bool, version: int, is_new_coordinator: bool):
+        """An open transaction if there is one; a marker may also end nothing."""
+        ids = self._in_transactions()
+        is_open = bool(ids)
+        id_, known = self._chosen(which, ids or sorted(self.oracle.producers))
+        self.reach(
+            "commit" if commit else "abort", *(["of an open transaction"] if is_open else [])
+        )
         self.coordinator_epoch += is_new_coordinator
         producer_epoch = known.epoch + (version == 2)
         base_offset = self.oracle.log_end
@@ -158,11 +210,13 @@ class ProducingMachine(AppendingMachine):
         )
         known.is_certain = was_certain or version == 2
 
-    @rule(id_=PRODUCERS)
-    def end_transaction_as_an_old_coordinator(self, id_: int):
-        known = self.oracle.producers.get(id_)
-        if known is None or not known.is_certain or known.coordinator_epoch < 1:
+    @precondition(lambda self: self._known())
+    @rule(which=CHOICES)
+    def end_transaction_as_an_old_coordinator(self, which: int):
+        id_, known = self._chosen(which, self._known())
+        if known.coordinator_epoch < 1:
             return
+        self.reach("end a transaction as an old coordinator")
         marker = encode_end_transaction_marker(
             0,
             self.time.now_ms,
@@ -176,6 +230,7 @@ class ProducingMachine(AppendingMachine):
             self.log.append_as_leader(
                 marker, origin=AppendOrigin.COORDINATOR, transaction_version=1
             )
+        self._note_refused()
 
 
 def encoded_batch(batch: OracleBatch) -> bytes:

@@ -28,6 +28,7 @@ class OracleBatch(NamedTuple):
     is_transactional: bool = False
     marker: str = ""
     coordinator_epoch: int = -1
+    leader_epoch: int = -1
 
     @property
     def base_offset(self) -> int:
@@ -61,6 +62,7 @@ class OracleProducer:
     batches: list[OracleBatch] = field(default_factory=list)
     transaction_start: int | None = None
     last_marker: int | None = None
+    last_timestamp: int = -1
     is_certain: bool = True
 
     @property
@@ -74,9 +76,14 @@ class OracleProducer:
         traces += [one for one in (self.transaction_start, self.last_marker) if one is not None]
         return min(traces)
 
+    def is_silent(self, now_ms: int, expiration_ms: int) -> bool:
+        """Whether it is to be forgotten [PSM-45]."""
+        return self.transaction_start is None and now_ms - self.last_timestamp >= expiration_ms
+
     def take(self, batch: OracleBatch) -> None:
         if batch.producer_epoch != self.epoch:
             self.epoch, self.batches = batch.producer_epoch, []
+        self.last_timestamp = max(record.timestamp for record in batch.records)
         if batch.marker:
             self.coordinator_epoch = batch.coordinator_epoch
             self.transaction_start, self.last_marker = None, batch.base_offset
@@ -91,18 +98,25 @@ class OracleLog:
     """A log; batches below the log start stay in the list until a truncation takes them."""
 
     is_replicated: bool = False
+    producer_expiration_ms: int = 86_400_000
     batches: list[OracleBatch] = field(default_factory=list)
     log_start: int = 0
     log_end: int = 0
     moved_high_watermark: int = 0
     epochs: list[tuple[int, int]] = field(default_factory=list)
     producers: dict[int, OracleProducer] = field(default_factory=dict)
+    expired: set[int] = field(default_factory=set)
+    """Producers that were forgotten at some time, though their batches are there."""
 
     # ---- what a reader sees ----------------------------------------------------------------------
 
     @property
     def high_watermark(self) -> int:
         return self.moved_high_watermark if self.is_replicated else self.log_end
+
+    def high_watermarks(self) -> set[int]:
+        """Return where the high watermark may be."""
+        return {self.high_watermark}
 
     @property
     def data_end(self) -> int:
@@ -158,7 +172,7 @@ class OracleLog:
             visible = [b.base_offset for b in one.batches if b.last_offset >= self.log_start]
             starts = {max(one.first_offset, self.log_start)}
             if one.first_offset < self.log_start:
-                starts = {max(visible[0], self.log_start)} if visible else starts | {high_watermark}
+                starts.add(max(visible[0], self.log_start) if visible else high_watermark)
             if one.end_offset is not None:
                 starts.add(high_watermark)
             found = {min(known, start) for known in found for start in starts}
@@ -193,14 +207,17 @@ class OracleLog:
 
     def append(self, batch: OracleBatch) -> None:
         assert batch.base_offset >= self.log_end
-        self.batches.append(batch)
+        self.batches.append(batch._replace(leader_epoch=self.latest_epoch))
         self.log_end = batch.last_offset + 1
         if batch.producer_id >= 0:
             self.producers.setdefault(batch.producer_id, OracleProducer()).take(batch)
 
+    def move_high_watermark(self, offset: int) -> None:
+        self.moved_high_watermark = offset
+
     # ---- ends that move --------------------------------------------------------------------------
 
-    def truncate_to(self, offset: int, first_segment: int) -> bool:
+    def truncate_to(self, offset: int, first_segment: int, now_ms: int) -> bool:
         """Take whole batches, from the one that holds *offset* on [TRU-2, TRU-5]."""
         if offset >= self.log_end:  # an epoch that begins at the end goes all the same [TRU-1]
             self.epochs = [one for one in self.epochs if one[1] < self.log_end]
@@ -213,11 +230,11 @@ class OracleLog:
         self.log_start = min(self.log_start, offset)
         self.moved_high_watermark = min(self.moved_high_watermark, offset)
         self.epochs = [one for one in self.epochs if one[1] < offset]
-        self.rebuild_producers()
+        self.rebuild_producers(now_ms)
         return True
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
-        self.batches, self.epochs, self.producers = [], [], {}
+        self.batches, self.epochs, self.producers, self.expired = [], [], {}, set()
         self.log_start = self.log_end = self.moved_high_watermark = offset
 
     def increment_log_start(self, offset: int) -> None:
@@ -233,18 +250,38 @@ class OracleLog:
         after = [one for one in self.epochs if one[1] > self.log_start]
         self.epochs = [(before[-1], self.log_start), *after] if before else after
 
-    def reopen(self, log_end: int) -> None:
+    def reopen(self, log_end: int, now_ms: int) -> None:
         """Begin again at *log_end*: what follows the last record is not written anywhere."""
         assert self.data_end <= log_end <= self.log_end
         self.log_end = log_end
         self.moved_high_watermark = self.log_start
         self.epochs = [one for one in self.epochs if one[1] < log_end]
-        self.rebuild_producers()
+        self.rebuild_producers(now_ms)
 
-    def rebuild_producers(self) -> None:
+    # ---- producers -------------------------------------------------------------------------------
+
+    @property
+    def gone_producers(self) -> set[int]:
+        """Those that nobody knows any more."""
+        return self.expired - self.producers.keys()
+
+    def expire_producers(self, now_ms: int) -> set[int]:
+        """Forget those that are silent; returns them. Who is uncertain may be forgotten already."""
+        gone = {
+            id_
+            for id_, one in self.producers.items()
+            if one.is_certain and one.is_silent(now_ms, self.producer_expiration_ms)
+        }
+        for id_ in gone:
+            del self.producers[id_]
+        self.expired |= gone
+        return gone
+
+    def rebuild_producers(self, now_ms: int) -> None:
         """Read the producers from the batches; what lies below the log start may be forgotten.
 
-        So may all but the newest batch of each: a snapshot has no more.
+        So may all but the newest batch of each: a snapshot has no more; and who is silent: he comes
+        back with batches that are read, and not with a snapshot [PSM-56].
         """
         forgotten = {id_ for id_, producer in self.producers.items() if not producer.is_certain}
         self.producers = {}
@@ -253,7 +290,11 @@ class OracleLog:
                 self.producers.setdefault(batch.producer_id, OracleProducer()).take(batch)
         for id_, producer in self.producers.items():
             del producer.batches[:-1]
-            producer.is_certain = id_ not in forgotten and producer.first_trace >= self.log_start
+            producer.is_certain = (
+                id_ not in forgotten | self.expired
+                and producer.first_trace >= self.log_start
+                and not producer.is_silent(now_ms, self.producer_expiration_ms)
+            )
 
     # ---- retention -------------------------------------------------------------------------------
 

@@ -1,0 +1,140 @@
+"""The state machine of a log, its last part: what every reader must see after every step."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from hypothesis import strategies as st
+from hypothesis.stateful import invariant, rule
+
+from tests.oracle import OracleRecord
+from tests.unit.log.log_machine_ends import SHARE, MovingMachine
+
+if TYPE_CHECKING:
+    from segstore import FetchDataInfo, UnifiedLog
+    from tests.unit.log.log_oracle import OracleLog
+
+
+class LogMachine(MovingMachine):
+    """The log against its oracle."""
+
+    @invariant()
+    def offsets_agree(self):
+        log, oracle = self.log, self.oracle
+        assert log.log_start_offset == oracle.log_start
+        assert log.log_end_offset == oracle.log_end
+        self._settle_high_watermark()
+        possible = oracle.last_stable_offsets(oracle.high_watermark)
+        assert log.last_stable_offset in possible, (log.last_stable_offset, possible)
+        assert log.durable_offset <= log.log_end_offset
+        assert log.recovery_point <= log.durable_offset or self._points_above_the_end()
+
+    def _points_above_the_end(self) -> bool:
+        """Whether the recovery point may be above the log end."""
+        return False
+
+    @invariant()
+    def records_agree(self):
+        assert found_in(self.log.scan()) == self.oracle.records()
+        self._check_committed(self.log, self.oracle)
+        start = self.oracle.log_start
+        self._check_aborted(self.log.read(start, 1_000_000, "read_committed"), start)
+
+    def _check_committed(self, log: UnifiedLog, oracle: OracleLog):
+        bound = log.last_stable_offset
+        committed = found_in(log.scan(isolation="read_committed"))
+        assert committed == oracle.committed(bound)
+
+    @invariant()
+    def epochs_agree(self):
+        assert self.log.latest_epoch == self.oracle.latest_epoch
+        for epoch in range((self.oracle.latest_epoch or 0) + 2):
+            found = self.log.end_offset_for_epoch(epoch)
+            assert found == self.oracle.end_offset_for_epoch(epoch)
+
+    @invariant()
+    def producers_agree(self):
+        found = {one.producer_id: one for one in self.log.active_producers()}
+        assert not self.oracle.gone_producers & found.keys()
+        for id_, known in self.oracle.producers.items():
+            if not known.is_certain:
+                continue
+            one = found[id_]
+            assert one.producer_epoch == known.epoch
+            assert one.last_timestamp == known.last_timestamp
+            assert one.last_sequence == (known.batches[-1].last_sequence if known.batches else -1)
+            start = known.transaction_start
+            assert one.current_txn_start_offset == (-1 if start is None else start)
+
+    @invariant()
+    def another_handle_sees_the_same(self):
+        with self._open(read_only=True) as reader:
+            seen = replace(self.oracle, log_start=self._reader_start())
+            end = reader.log_end_offset
+            assert reader.log_start_offset == seen.log_start
+            assert seen.data_end <= end <= seen.log_end
+            assert found_in(reader) == seen.records()
+            possible = seen.last_stable_offsets(end)
+            assert reader.last_stable_offset in possible, (reader.last_stable_offset, possible)
+            self._check_committed(reader, seen)
+
+    def _reader_start(self) -> int:
+        """Return where a handle begins that is opened now."""
+        return self.oracle.log_start
+
+    @rule(share=SHARE, max_bytes=st.integers(0, 2000))
+    def fetch(self, share: float, max_bytes: int):
+        offset = self._offset_at(share)
+        self.reach("fetch")
+        found = found_in(self.log.read(offset, max_bytes))
+        assert found == self.oracle.records(offset)[: len(found)]
+        if max_bytes == 0:
+            return
+        bound = self.log.last_stable_offset
+        fetched = self.log.read(offset, max_bytes, "read_committed")
+        found = found_in(fetched)
+        assert found == self.oracle.committed(bound, offset)[: len(found)]
+        self._check_aborted(fetched, offset)
+
+    def _check_aborted(self, fetched: FetchDataInfo, offset: int):
+        """All transactions that have data in the bytes, and none that ended before them [LOC-9]."""
+        listed = fetched.aborted_transactions
+        if listed is None:  # behind the last batch of a log that goes on in a gap
+            assert fetched.size_bytes == 0
+            return
+        headers = fetched.headers
+        end = int(headers["last_offset"][-1]) + 1 if len(headers) else -1
+        aborted = [one for one in self.oracle.transactions() if one.is_aborted]
+        needed = {
+            (one.producer_id, one.first_offset)
+            for one in aborted
+            if any(offset <= b.last_offset and b.base_offset < end for b in one.batches)
+        }
+        possible = {
+            (one.producer_id, one.first_offset) for one in aborted if one.end_offset >= offset
+        }
+        assert needed <= set(listed) <= possible, (offset, end, needed, listed, possible)
+        assert len(listed) == len(set(listed))
+        if needed:
+            self.count("aborted transactions in a fetch")
+
+    @rule(one=SHARE, other=SHARE)
+    def scan_a_range(self, one: float, other: float):
+        start, end = sorted([self._offset_at(one), self._offset_at(other)])
+        assert found_in(self.log.scan(start, end)) == self.oracle.records(start, end)
+
+    @rule(ago=st.integers(-1, 600))
+    def look_up_a_timestamp(self, ago: int):
+        timestamp = self.time.now_ms - ago
+        found = self.log.offset_for_timestamp(timestamp)
+        assert found == self.oracle.offset_for_timestamp(timestamp)
+
+    @rule()
+    def verify(self):
+        report = self.log.verify()
+        assert report.ok, str(report)
+
+
+def found_in(records: object) -> list[OracleRecord]:
+    return [OracleRecord(one.offset, one.timestamp, one.key, one.value) for one in records]

@@ -1,0 +1,195 @@
+"""The state machine of a log, its third part: what moves its ends, its files, its stops."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hypothesis import note
+from hypothesis import strategies as st
+from hypothesis.stateful import precondition, rule
+
+from segstore.log.log_settings import PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS as EXPIRY_CHECK_MS
+from tests.unit.log.log_machine import RECORDS, SETTINGS, encoded
+from tests.unit.log.log_machine_producers import ProducingMachine
+
+if TYPE_CHECKING:
+    from tests.unit.log.log_machine import Data
+
+MANY = 5
+"""Batches that are there before everything is taken away."""
+SHARE = st.integers(0, 20).map(lambda share: share / 20)
+
+
+class MovingMachine(ProducingMachine):
+    """Truncation, deletion, retention, high watermarks, rolls, and the ends of a process."""
+
+    # ---- both ends -------------------------------------------------------------------------------
+
+    @rule(share=st.integers(0, 22).map(lambda share: share / 20))
+    def truncate(self, share: float):
+        offset = self._offset_at(share)
+        note(f"truncate to {offset}")
+        first_segment = self.log.segments()[0].base_offset
+        inside = any(b.base_offset < offset <= b.last_offset for b in self.oracle.batches)
+        self.reach("truncate", "inside a batch" if inside else "between batches")
+        expected = self.oracle.truncate_to(offset, first_segment, self.time.now_ms)
+        assert self.log.truncate_to(offset) == expected
+
+    @precondition(lambda self: len(self.oracle.batches) > MANY)
+    @rule(offset=st.integers(0, 3000))
+    def truncate_fully(self, offset: int):
+        self.reach("truncate fully")
+        self.log.truncate_fully_and_start_at(offset)
+        self.oracle.truncate_fully_and_start_at(offset)
+
+    @rule(share=SHARE)
+    def delete_records(self, share: float):
+        self._settle_high_watermark()
+        offset = min(self._offset_at(share), self.oracle.high_watermark)
+        note(f"delete records below {offset}")
+        self.reach("delete records")
+        self.oracle.increment_log_start(offset)
+        assert self.log.delete_records(offset) == self.oracle.log_start
+
+    @rule(share=SHARE)
+    def move_log_start(self, share: float):
+        """No file goes with it: retention deletes them [LST-2]."""
+        self._settle_high_watermark()
+        offset = min(self._offset_at(share), self.oracle.high_watermark)
+        note(f"move the log start to {offset}")
+        self.reach("move the log start")
+        segments = len(self.log.segments())
+        assert self.log.maybe_increment_log_start_offset(offset) == (offset > self.oracle.log_start)
+        assert len(self.log.segments()) == segments
+        self.oracle.increment_log_start(offset)
+
+    def _settle_high_watermark(self):
+        """Let the oracle know where the high watermark is, where there is more than one answer."""
+        possible = self.oracle.high_watermarks()
+        assert self.log.high_watermark in possible, (self.log.high_watermark, possible)
+        self.oracle.moved_high_watermark = self.log.high_watermark
+
+    @rule(later_ms=st.sampled_from([0, 60_000, 400_000]))
+    def delete_old_segments(self, later_ms: int):
+        self.let_time_pass(later_ms)
+        self._settle_high_watermark()
+        expected = self._retained_from()
+        note(f"retention keeps what is from {expected} on")
+        self.log.delete_old_segments()
+        self.oracle.increment_log_start(expected)
+        assert self.log.segments()[0].base_offset <= self.oracle.log_start
+
+    def _retained_from(self) -> int:
+        """Return where the log begins by retention of size and time [RET-5..RET-7]."""
+        found = self.log.segments()
+        ends = [one.base_offset for one in found[1:]] + [self.oracle.log_end]
+        waiting = [
+            (one.base_offset, end, one.size_bytes) for one, end in zip(found, ends, strict=True)
+        ]
+        start, config = self.oracle.log_start, self.log.config
+        self.reach("retention")
+        while len(waiting) > 1 and waiting[0][1] <= start:
+            self.reach("retention", "by log start")
+            waiting.pop(0)
+        surplus = sum(size for _, _, size in waiting) - config.retention_bytes
+        while config.retention_bytes >= 0 and waiting and surplus >= waiting[0][2]:
+            if not self._may_go(waiting):
+                break
+            self.reach("retention", "by size")
+            surplus -= waiting[0][2]
+            start = max(start, waiting.pop(0)[1])
+        while config.retention_ms is not None and waiting and self._may_go(waiting):
+            newest = self.oracle.largest_timestamp(*waiting[0][:2])
+            if newest is None or self.time.now_ms - newest <= config.retention_ms:
+                break
+            self.reach("retention", "by time")
+            start = max(start, waiting.pop(0)[1])
+        return start
+
+    def _may_go(self, waiting: list[tuple[int, int, int]]) -> bool:
+        return self.oracle.high_watermark >= waiting[0][1] and (
+            len(waiting) > 1 or waiting[0][2] > 0
+        )
+
+    @rule(milliseconds=st.sampled_from([1, 1000, 70_000, 400_000]))
+    def let_time_pass(self, milliseconds: int):
+        began = self.time.now_ms - self.opened_ms
+        self.time.sleep(milliseconds)
+        if began // EXPIRY_CHECK_MS < (began + milliseconds) // EXPIRY_CHECK_MS:
+            gone = self.oracle.expire_producers(self.time.now_ms)
+            self.reach("look for expired producers", *(["found"] if gone else []))
+
+    @precondition(lambda self: self.oracle.is_replicated)
+    @rule(share=SHARE | st.just(1.0))
+    def move_high_watermark(self, share: float):
+        offset = self._offset_at(share)
+        self.reach("move the high watermark")
+        assert self.log.update_high_watermark(offset) == offset
+        self.oracle.move_high_watermark(offset)
+
+    # ---- files -----------------------------------------------------------------------------------
+
+    @rule()
+    def roll(self):
+        self.reach("roll")
+        self.log.roll()
+
+    @rule()
+    def flush(self):
+        self.reach("flush")
+        self.log.flush()
+
+    @rule(chosen=SETTINGS)
+    def update_config(self, chosen: dict[str, object]):
+        self.reach("update the settings")
+        chosen = self._possible(chosen)
+        self.settings = {**chosen, "durability": self.settings["durability"]}
+        changes = {key: value for key, value in chosen.items() if key != "durability"}
+        self.log.update_config(self.log.config.with_changes(**changes))
+
+    # ---- stops -----------------------------------------------------------------------------------
+
+    @rule()
+    def reopen(self):
+        self.reach("reopen")
+        bases = self._bases()
+        self._close()
+        self._reopen(bases)
+
+    @rule()
+    def reopen_after_a_kill(self):
+        self.reach("reopen after a kill", f"behind {self.last_step}")
+        bases = self._bases()
+        self._kill()
+        self._reopen(bases)
+
+    @rule(data=RECORDS, share=st.floats(0, 1, exclude_max=True))
+    def reopen_after_a_torn_write(self, data: list[Data], share: float):
+        """A process is killed inside an append: a part of the batch is written, never all of it."""
+        self.reach("reopen after a torn write")
+        active = self.log.segments()[-1]
+        batch = encoded(self._stamped(data), base_offset=self.oracle.log_end)
+        needed = batch.rstrip(b"\0")  # a preallocated file would complete the zeros at its end
+        position, path = active.size_bytes, self.path / active.name
+        bases = self._bases()
+        self._kill()
+        mode = "r+b" if path.exists() else "w+b"
+        with path.open(mode) as file:
+            file.seek(position)
+            file.write(batch[: 1 + int((len(needed) - 1) * share)])
+        self._reopen(bases)
+
+    def _close(self):
+        self.log.close()
+
+    def _kill(self):
+        self.log.close_quietly()
+
+    def _bases(self) -> list[int]:
+        return [segment.base_offset for segment in self.log.segments()]
+
+    def _reopen(self, bases: list[int]):
+        """Open again the log that had segments with these base offsets."""
+        del bases
+        self.log = self._open()
+        self.oracle.reopen(self.log.log_end_offset, self.time.now_ms)
