@@ -44,14 +44,14 @@ def batches_of(
     found = {}
     for name, data in files.items():
         if name.endswith(suffixes):
-            if not name.endswith(".log"):  # zeros at the end are left out of a quarantine [DUR-59]
-                data += bytes(ZEROS)
-            headers, _ = scan_batches(data, check_crc=False)
+            # zeros at the end are left out of a quarantine [DUR-59]
+            whole = data if name.endswith(".log") else data + bytes(ZEROS)
+            headers, _ = scan_batches(whole, check_crc=False)
             rows = headers[["position", "size_bytes", "base_offset", "last_offset"]]
             for position, size, base_offset, last_offset in rows.tolist():
                 if base_offset < int(name.partition(".")[0]):
                     continue
-                found[data[position : position + size]] = base_offset, last_offset
+                found[whole[position : position + size]] = base_offset, last_offset
     return found
 
 
