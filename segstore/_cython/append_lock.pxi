@@ -1,4 +1,7 @@
 # append_lock.pxi - one thread at a time changes a log [CON-1]
+#
+# The GIL guards the fields, so that nobody has to ask the system for a lock that is free: for a small append that is a
+# twentieth. Who finds it held sleeps at the gate, and whoever releases the lock wakes one of them, who looks again.
 
 cdef extern from "pythread.h":
     PyLockStatus PyThread_acquire_lock_timed(PyThread_type_lock, long long microseconds, int interruptible) nogil
@@ -8,40 +11,48 @@ cdef extern from "pythread.h":
 cdef class AppendLock:
     """A lock for ``with`` blocks, which the append lane takes without a Python call; a wait can be interrupted."""
 
-    cdef PyThread_type_lock lock
-    cdef bint is_held  # guarded by the GIL, as the next one is
+    cdef PyThread_type_lock gate  # open as long as one is woken and has not come yet
+    cdef int32_t waiting
+    cdef bint is_woken
+    cdef bint is_held
     cdef bint is_barred
 
     def __cinit__(self):
-        self.lock = PyThread_allocate_lock()
-        if self.lock == NULL:
+        self.gate = PyThread_allocate_lock()
+        if self.gate == NULL:
             raise MemoryError
+        PyThread_acquire_lock(self.gate, NOWAIT_LOCK)
 
     def __dealloc__(self):
-        if self.is_held:
-            PyThread_release_lock(self.lock)
-        if self.lock != NULL:
-            PyThread_free_lock(self.lock)
+        if self.gate == NULL:
+            return
+        if not self.is_woken:
+            PyThread_release_lock(self.gate)
+        PyThread_free_lock(self.gate)
 
     cdef inline bint try_acquire(self) noexcept:
-        if not PyThread_acquire_lock(self.lock, NOWAIT_LOCK):
+        if self.is_held:
             return False
         self.is_held = True
         return True
 
     cdef inline void release(self) noexcept:
         self.is_held = False
-        PyThread_release_lock(self.lock)
+        if self.waiting > 0 and not self.is_woken:
+            self.is_woken = True
+            PyThread_release_lock(self.gate)
 
     def __enter__(self):
         cdef PyLockStatus status
         while not self.try_acquire():
+            self.waiting += 1
             with nogil:
-                status = PyThread_acquire_lock_timed(self.lock, -1, 1)
+                status = PyThread_acquire_lock_timed(self.gate, -1, 1)
+            self.waiting -= 1
             if status == PY_LOCK_ACQUIRED:
-                self.is_held = True
-                return
-            PyErr_CheckSignals()
+                self.is_woken = False  # nothing may be raised before it has looked: nobody else is woken
+            else:
+                PyErr_CheckSignals()
 
     def __exit__(self, *_):
         if not self.is_held:
