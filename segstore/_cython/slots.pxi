@@ -1,7 +1,7 @@
 # slots.pxi - what is in a slot of a Python object, read and stored without a call
 #
-# ``__slots__`` gives an attribute a fixed place. To look it up by its name is a few hundredths of a small append; who uses
-# one again and again asks once where it is.
+# ``__slots__`` gives an attribute a fixed place. To look it up by its name is a few hundredths of a small append; who
+# uses one again and again asks once where it is.
 
 cdef extern from "structmember.h":
     enum:
