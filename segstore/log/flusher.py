@@ -55,7 +55,7 @@ class Flusher:
         a later success would prove nothing. The log is read-only from here on [DUR-35, DUR-38].
     """
 
-    __slots__ = ("__dict__", "durable")  # as LogTail's: every append looks there
+    __slots__ = ("__dict__", "__weakref__", "durable")  # as LogTail's: every append looks there
 
     def __init__(  # noqa: PLR0913 - what a flusher works with
         self,
