@@ -145,8 +145,8 @@ class OpenAndClose(Comparison):
 class UncleanOpen(Comparison):
     """The whole open of 1 GiB whose recovery point is 0, in segments of 64 MiB, against Kafka's.
 
-    With ``recovery="kafka"`` the same is done; ``safe`` also writes all of it again and syncs it,
-    since what a page cache shows may not be on the disk [DUR-36].
+    ``safe`` also syncs it, and writes it again before the first change [DUR-36], which is none of
+    the open's.
     """
 
     params = ([16_384, 1_000_000], ["kafka", "safe"])

@@ -23,7 +23,7 @@ sgs_sim_disk *sgs_sim_of(const sgs_env *env) { return env->context; }
 
 /* ---- beginning and end of a call ---- */
 
-static void take(sgs_sim_disk *disk)
+void sgs_sim_take(sgs_sim_disk *disk)
 {
     while (atomic_flag_test_and_set_explicit(&disk->is_busy, memory_order_acquire))
         thrd_yield();
@@ -94,7 +94,7 @@ static sgs_status fail_if_planned(sgs_sim_disk *disk, sgs_sim_call call, const c
 
 sgs_status sgs_sim_enter(sgs_sim_disk *disk, sgs_sim_call call, const char *name, sgs_error *err)
 {
-    take(disk);
+    sgs_sim_take(disk);
     const sgs_status status = fail_if_planned(disk, call, name, err);
     return status != SGS_OK ? sgs_sim_leave(disk, status, name, err) : SGS_OK;
 }
@@ -108,7 +108,7 @@ sgs_status sgs_sim_check_power(sgs_sim_disk *disk, sgs_sim_call call, const char
 
 sgs_status sgs_sim_enter_effect(sgs_sim_disk *disk, sgs_sim_call call, const char *name, sgs_error *err)
 {
-    take(disk);
+    sgs_sim_take(disk);
     sgs_status status = fail_if_planned(disk, call, name, err);
     if (status == SGS_OK)
         status = sgs_sim_check_power(disk, call, name, err);
@@ -153,7 +153,7 @@ sgs_status sgs_sim_add_descriptor(sgs_sim_disk *disk, uint32_t node, bool is_wri
 static sgs_status sim_close(const sgs_env *env, int fd, const char *name, sgs_error *err)
 {
     sgs_sim_disk *disk = sgs_sim_of(env);
-    take(disk);
+    sgs_sim_take(disk);
     sgs_status status = fail_if_planned(disk, SGS_SIM_close, name, err);
     sgs_error unused; /* the descriptor is gone in any case [DUR-34] */
     sgs_sim_descriptor *descriptor =
@@ -250,7 +250,7 @@ static void sim_advice(const sgs_env *env, int fd, int64_t position, int64_t siz
 static int64_t sim_wall_clock_ms(const sgs_env *env)
 {
     sgs_sim_disk *disk = sgs_sim_of(env);
-    take(disk);
+    sgs_sim_take(disk);
     const int64_t now_ms = disk->wall_clock_ms;
     let_go(disk);
     return now_ms;
@@ -259,7 +259,7 @@ static int64_t sim_wall_clock_ms(const sgs_env *env)
 static int64_t sim_monotonic_ns(const sgs_env *env)
 {
     sgs_sim_disk *disk = sgs_sim_of(env);
-    take(disk);
+    sgs_sim_take(disk);
     const int64_t now_ns = disk->monotonic_ns += TICK_NS;
     let_go(disk);
     return now_ns;
@@ -267,7 +267,7 @@ static int64_t sim_monotonic_ns(const sgs_env *env)
 
 void sgs_sim_set_wall_clock(sgs_sim_disk *disk, int64_t wall_clock_ms)
 {
-    take(disk);
+    sgs_sim_take(disk);
     if (wall_clock_ms > disk->wall_clock_ms)
         disk->monotonic_ns += (wall_clock_ms - disk->wall_clock_ms) * 1000000;
     disk->wall_clock_ms = wall_clock_ms;

@@ -76,7 +76,8 @@ const char *sgs_sim_call_name(sgs_sim_call call);
 void sgs_sim_cut_power_after(sgs_sim_disk *disk, int64_t effects);
 bool sgs_sim_is_off(const sgs_sim_disk *disk);
 /** Fail the n-th call of a kind, or of any, from now on (1 = the next), with what errno `os_error` means there; 0 = none.
- *  A failed call changes nothing. */
+ *  A failed call changes nothing, but for a sync: what it should have brought to the disk stays what readers see, and is
+ *  never on the disk unless it is written again, whatever later syncs say. */
 void sgs_sim_fail(sgs_sim_disk *disk, sgs_sim_call call, int64_t nth, int os_error, bool for_ever);
 
 /** Set the wall clock, which stands still; the monotonic clock goes on by as much, if that is forward. */

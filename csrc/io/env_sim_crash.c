@@ -51,6 +51,19 @@ static bool is_ignored(const sgs_sim_crash *crash, int64_t number)
     return false;
 }
 
+/* What is pending loses its bytes: a sync failed, and no later one writes them. Names and sizes are the file system's own,
+ * and stay. */
+static void drop_bytes(sgs_buffer *pending)
+{
+    const sgs_sim_effect **effects = (const sgs_sim_effect **)(void *)pending->data;
+    const size_t count = pending->size / sizeof *effects;
+    size_t kept = 0;
+    for (size_t i = 0; i < count; ++i)
+        if (effects[i]->kind != SGS_SIM_WRITE && effects[i]->kind != SGS_SIM_STORE)
+            effects[kept++] = effects[i];
+    pending->size = kept * sizeof *effects;
+}
+
 /* Sort the effects on one node into those before its last sync and those that are pending. */
 static sgs_status collect(builder *build, uint32_t node, sgs_error *err)
 {
@@ -62,7 +75,9 @@ static sgs_status collect(builder *build, uint32_t node, sgs_error *err)
         const sgs_sim_effect *effect = &log[i];
         if (effect->node != node || effect->kind == SGS_SIM_NOTHING)
             continue;
-        if (effect->kind != SGS_SIM_SYNC) {
+        if (effect->kind == SGS_SIM_DROP) {
+            drop_bytes(&build->pending);
+        } else if (effect->kind != SGS_SIM_SYNC) {
             status = sgs_buffer_append(&build->pending, &effect, sizeof effect, err);
         } else if (!is_ignored(build->crash, effect->number)) {
             status = sgs_buffer_append(&build->before, build->pending.data, build->pending.size, err);

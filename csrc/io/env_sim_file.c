@@ -108,13 +108,26 @@ sgs_status sgs_sim_allocate_space(const sgs_env *env, int fd, const char *name, 
 
 /* ---- syncs ---- */
 
+/* What was written is clean now, as the kernel sees it, and is not on the disk: no later sync brings it there. */
+static sgs_status fail_sync(sgs_sim_disk *disk, int fd, sgs_sim_call call, const char *name, sgs_error *err)
+{
+    sgs_error unused;
+    sgs_sim_take(disk);
+    const sgs_sim_descriptor *descriptor = sgs_sim_descriptor_of(disk, fd, call, name, &unused);
+    if (descriptor != NULL && !disk->is_off && sgs_sim_notice_stores(disk, &unused) == SGS_OK) {
+        const sgs_sim_effect drop = { .kind = SGS_SIM_DROP, .number = disk->effects, .node = descriptor->node };
+        (void)sgs_sim_replay(disk, &drop, &unused);
+    }
+    return sgs_sim_leave(disk, SGS_FSYNC_FAILED, name, err);
+}
+
 static sgs_status sync_descriptor(const sgs_env *env, int fd, sgs_sim_call call, const char *name, sgs_error *err)
 {
     sgs_sim_disk *disk = sgs_sim_of(env);
     sgs_sim_effect effect = { .kind = SGS_SIM_SYNC, .call = call };
     sgs_status status = sgs_sim_enter_effect(disk, call, name, err);
     if (status != SGS_OK)
-        return status;
+        return fail_sync(disk, fd, call, name, err);
     const sgs_sim_descriptor *descriptor = sgs_sim_descriptor_of(disk, fd, call, name, err);
     if (descriptor == NULL) {
         status = SGS_FSYNC_FAILED;

@@ -145,6 +145,7 @@ static sgs_status apply(sgs_sim_disk *disk, const sgs_sim_effect *effect, sgs_er
             resize(node, effect->position);
         break;
     case SGS_SIM_SYNC:
+    case SGS_SIM_DROP:
     case SGS_SIM_NOTHING:
         return SGS_OK;
     }

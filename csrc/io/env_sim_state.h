@@ -19,6 +19,7 @@ typedef enum sgs_sim_kind {
     SGS_SIM_STORE, /* through a mapping; its number is that of the effect before it */
     SGS_SIM_RESIZE,
     SGS_SIM_SYNC, /* of the file or directory `node` */
+    SGS_SIM_DROP, /* a sync of the file `node` failed; its number is that of the effect before it */
     SGS_SIM_NOTHING
 } sgs_sim_kind;
 
@@ -149,6 +150,8 @@ sgs_status sgs_sim_sync_mapping(const sgs_env *env, void *address, size_t size, 
 
 /* env_sim.c: what every call begins and ends with */
 sgs_sim_disk *sgs_sim_of(const sgs_env *env);
+/** Nobody else changes the disk until sgs_sim_leave. */
+void sgs_sim_take(sgs_sim_disk *disk);
 /** Take the disk, count, and fail if this call is to fail; the disk is free again then. */
 sgs_status sgs_sim_enter(sgs_sim_disk *disk, sgs_sim_call call, const char *name, sgs_error *err);
 /** Before an effect: notice stores, and whether the power is gone. */

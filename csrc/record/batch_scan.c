@@ -87,8 +87,15 @@ static verdict judge_bounds(sgs_batch_scan *scan, const uint8_t *data, size_t si
         return stop(scan, SGS_SCAN_INCOMPLETE);
     if (magic >= 2 && length < LEAST_LENGTH_V2 && !options->kafka_limits)
         return CORRUPT_AT(scan, "a batch length from 49", "%" PRId32, length);
-    *batch_size = (int64_t)SGS_LOG_OVERHEAD + length;
-    return size < (size_t)*batch_size ? NEED_MORE : BATCH;
+    const int64_t whole = (int64_t)SGS_LOG_OVERHEAD + length;
+    if (!options->check_crc && whole > SGS_BATCH_HEADER_BYTES) /* the rest is not looked at */
+        *batch_size = SGS_BATCH_HEADER_BYTES;
+    else
+        *batch_size = whole;
+    if (size < (size_t)*batch_size)
+        return NEED_MORE;
+    *batch_size = whole;
+    return BATCH;
 }
 
 static bool is_short_v2(const uint8_t *batch, int64_t size)
@@ -218,8 +225,9 @@ sgs_status sgs_batch_scan_feed(sgs_batch_scan *scan, const uint8_t *data, size_t
                 return status;
         }
         note(result, &header);
-        data += batch_size;
-        size -= (size_t)batch_size;
+        const size_t seen_bytes = (size_t)batch_size < size ? (size_t)batch_size : size;
+        data += seen_bytes;
+        size -= seen_bytes;
     }
     return SGS_OK;
 }

@@ -14,6 +14,10 @@
 #include "record/codec.h"
 #include "segment/header_cache.h"
 
+/* An empty file: a sync of a .log failed, and what is in the page cache may not be on the disk, whatever later syncs say,
+ * until it is written again [DUR-35, DUR-36]. */
+#define SGS_SYNC_FAILED_MARK ".segstore.sync-failed"
+
 /* What the segments of one partition share; borrowed by each of them for its whole life. */
 typedef struct sgs_segment_context {
     const sgs_env *env;

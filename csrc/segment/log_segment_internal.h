@@ -152,6 +152,17 @@ sgs_status sgs_segment_rebuild_indexes(sgs_log_segment *segment, sgs_error *err)
 /** Cut the .log behind the last good batch, and sync it [DUR-17]. */
 sgs_status sgs_segment_cut_tail(sgs_log_segment *segment, int32_t valid_bytes, sgs_error *err);
 
+/* ---- segment_sync.c ---- */
+
+typedef enum sgs_segment_sync_kind {
+    SGS_SYNC_DATA,  /* of what was appended */
+    SGS_SYNC_SHRINK /* of a file that was cut: all of it [DUR-17] */
+} sgs_segment_sync_kind;
+
+/** Sync the .log; a failure poisons the segment, and leaves SGS_SYNC_FAILED_MARK but in the conformance profile. */
+sgs_status sgs_segment_sync(sgs_log_segment *segment, int fd, const char *name, sgs_segment_sync_kind kind,
+                            sgs_error *err);
+
 /* ---- segment_scan.c ---- */
 
 /* Called with the rows of each window. */

@@ -24,10 +24,7 @@ sgs_status sgs_segment_cut_tail(sgs_log_segment *segment, int32_t valid_bytes, s
     segment->next_offset = valid_bytes == 0 ? segment->base_offset : -1;
     if (valid_bytes == 0)
         atomic_store_explicit(&segment->first_batch_timestamp, INT64_MIN, memory_order_relaxed);
-    status = env->sync_file(env, fd, name, err);
-    if (status != SGS_OK)
-        atomic_store_explicit(&segment->poisoned, true, memory_order_relaxed); /* [DUR-35] */
-    return status;
+    return sgs_segment_sync(segment, fd, name, SGS_SYNC_SHRINK, err);
 }
 
 static sgs_status write_results(sgs_log_segment *segment, const sgs_index_builder *builder, sgs_recovery *recovery,

@@ -139,7 +139,6 @@ static sgs_status flush_indexes(sgs_log_segment *segment, sgs_error *err)
 
 static sgs_status sync_log(sgs_log_segment *segment, sgs_error *err)
 {
-    const sgs_env *env = segment->context->env;
     char name[SGS_SEGMENT_NAME_BYTES];
     int fd;
     sgs_status status = sgs_segment_descriptor(segment, &fd, err);
@@ -149,13 +148,12 @@ static sgs_status sync_log(sgs_log_segment *segment, sgs_error *err)
     /* What is appended from here on may miss this sync: it stays counted and keeps the flag up. */
     const int64_t records = atomic_load_explicit(&segment->unflushed_records, memory_order_acquire);
     atomic_store_explicit(&segment->needs_sync, false, memory_order_seq_cst);
-    status = env->sync_data(env, fd, name, err);
+    status = sgs_segment_sync(segment, fd, name, SGS_SYNC_DATA, err);
     if (status == SGS_OK) {
         atomic_fetch_sub_explicit(&segment->unflushed_records, records, memory_order_relaxed);
         return SGS_OK;
     }
     atomic_store_explicit(&segment->needs_sync, true, memory_order_relaxed);
-    atomic_store_explicit(&segment->poisoned, true, memory_order_relaxed); /* never retried [DUR-35] */
     return status;
 }
 

@@ -1,7 +1,7 @@
 /* segment_scan.c - a segment's batches through a bounded window [DUR-61].
  *
  * The window is small enough to stay in the cache between the copy from the page cache and the CRC over it, and grows only
- * for a batch that is larger. */
+ * for a batch that is larger. Without the CRC nothing but headers is looked at: those of large batches are read one by one. */
 #include <string.h>
 
 #include "segment/log_segment_internal.h"
@@ -9,6 +9,8 @@
 enum {
     WINDOW_BYTES = 1024 * 1024,
     LARGE_WINDOW_BYTES = 2 * WINDOW_BYTES, /* when batches take a good part of the window; else most of it is moved */
+    HEADERS_WINDOW_BYTES = 64 * 1024,      /* of batches that are small */
+    LEAP_BYTES = 4096                      /* to copy so much costs more than another call of the system */
 };
 
 typedef struct scanner {
@@ -17,12 +19,16 @@ typedef struct scanner {
     int64_t position;
     int64_t end_position;
     size_t window_bytes;
+    bool headers_only;
+    bool leaps; /* the last batch reached far beyond the window */
 } scanner;
 
 /* Read on, until the window is full or the end is in it; at least `needed` bytes are there afterwards. */
 static sgs_status fill_window(scanner *self, size_t needed, sgs_error *err)
 {
-    if (needed > self->window_bytes / 2 && self->window_bytes < LARGE_WINDOW_BYTES)
+    if (self->headers_only)
+        self->window_bytes = self->leaps ? needed : HEADERS_WINDOW_BYTES;
+    else if (needed > self->window_bytes / 2 && self->window_bytes < LARGE_WINDOW_BYTES)
         self->window_bytes = LARGE_WINDOW_BYTES;
     const size_t target = needed > self->window_bytes ? needed : self->window_bytes;
     const int64_t left = self->end_position - self->position;
@@ -42,8 +48,12 @@ static sgs_status fill_window(scanner *self, size_t needed, sgs_error *err)
 /* Forget what the scan has taken, keep the batch that has begun. */
 static void move_window(scanner *self, int64_t position)
 {
-    const size_t taken = (size_t)(position - self->position);
-    SGS_ASSERT(taken <= self->window.size);
+    size_t taken = (size_t)(position - self->position);
+    self->leaps = taken >= self->window.size + LEAP_BYTES;
+    if (taken > self->window.size) {
+        SGS_ASSERT(self->headers_only);
+        taken = self->window.size;
+    }
     self->window.size -= taken;
     if (taken > 0 && self->window.size > 0)
         memmove(self->window.data, self->window.data + taken, self->window.size);
@@ -89,6 +99,7 @@ sgs_status sgs_segment_scan_rows(sgs_log_segment *segment, const sgs_scan_option
         .position = start_position,
         .end_position = end,
         .window_bytes = WINDOW_BYTES,
+        .headers_only = !options->check_crc,
     };
     sgs_batch_table own; /* rows of one window, for the visitor alone */
     sgs_batch_scan scan;

@@ -20,10 +20,7 @@ static sgs_status cut_log(sgs_log_segment *segment, int32_t position, sgs_error 
         return status;
     }
     sgs_segment_forget_headers(segment);
-    status = env->sync_file(env, fd, name, err);
-    if (status != SGS_OK)
-        atomic_store_explicit(&segment->poisoned, true, memory_order_relaxed); /* [DUR-35] */
-    return status;
+    return sgs_segment_sync(segment, fd, name, SGS_SYNC_SHRINK, err);
 }
 
 /* [SEG-24.2, SEG-24.3] */
@@ -66,9 +63,13 @@ sgs_status sgs_log_segment_truncate_to(sgs_log_segment *segment, int64_t offset,
         sgs_segment_note_damage(segment); /* the records are cut: that is what was asked for [DUR-8] */
         segment->sealed = false;
     }
-    if (atomic_load_explicit(&segment->has_max_timestamp, memory_order_relaxed)) {
+    /* Kafka asks for it here, so that it is known from now on: of a segment that nobody has asked yet it believes the last
+     * entry that is left for one moment only, and reads the headers behind it [SEG-24.7]. */
+    if (segment->context->kafka_profile || atomic_load_explicit(&segment->has_max_timestamp, memory_order_relaxed)) {
         sgs_timestamp_offset largest;
-        status = sgs_segment_find_largest_timestamp(segment, &largest, err);
+        status = sgs_log_segment_max_timestamp(segment, &largest, err);
+        if (status == SGS_OK && largest.timestamp >= 0)
+            status = sgs_segment_find_largest_timestamp(segment, &largest, err);
         if (status == SGS_OK)
             sgs_segment_set_max_timestamp(segment, largest);
     }

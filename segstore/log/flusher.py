@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 import segstore._core as _core
 from segstore.errors import (
     ClosedError,
+    DiskFullError,
     FsyncFailedError,
     IllegalStateError,
     LogNotFoundError,
@@ -23,6 +24,8 @@ from segstore.errors import (
     WriteError,
 )
 from segstore.log.directory.checkpoints import RECOVERY_POINT_CHECKPOINT, write_offset
+from segstore.log.directory.durability import sync_failed_before
+from segstore.log.local.tail_rewrite import rewrite_from
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
@@ -66,7 +69,7 @@ class Flusher:
         topic_partition: TopicPartition,
         recovery_point: int,
     ) -> None:
-        self.durable = local_log.log_end
+        self.durable, self._is_settled = local_log.log_end, True
         self.failure: SegstoreError | None = None
         self.recovery_point = recovery_point
         self._local_log = local_log
@@ -86,6 +89,24 @@ class Flusher:
         if durability.seconds is not None:
             background.repeat(self._flush_by_timer, durability.seconds)
 
+    def settle_later(self, log_start: int) -> None:
+        """What lies above the recovery point is to be written again: it is not durable [DUR-36]."""
+        offset = max(self.recovery_point, log_start)
+        self.durable = self._local_log.offset_metadata(offset)._replace(message_offset=offset)
+        self._is_settled = False
+
+    def settle(self) -> None:
+        """Write again what an unclean stop left: the first change begins with this [DUR-36]."""
+        if self._is_settled or self.failure is not None:
+            return
+        log, offset = self._local_log, self.recovery_point
+        with self.poisoned_by(FsyncFailedError):
+            rewrite_from(log.segments.values(offset, log.log_end.message_offset), offset)
+            log.directory.sync()
+            self.durable, self._is_settled = log.log_end, True
+            with contextlib.suppress(DiskFullError):  # the next open checks more than it needs to
+                self.write_recovery_point()
+
     def take_name(self, topic_partition: TopicPartition) -> None:
         """Write the recovery point under another name from now on."""
         with self._checkpoint_lock:
@@ -102,8 +123,6 @@ class Flusher:
 
     def note_log_end(self, offset: int) -> None:
         """The log ends at *offset* now; what is durable is known by syncs alone."""
-
-    # ---- the append path -------------------------------------------------------------------------
 
     @property
     def durable_offset(self) -> int:
@@ -150,6 +169,7 @@ class Flusher:
         Source: [FLU-1, FLU-2].
         """
         with self._append_lock:
+            self.settle()
             offset = self._local_log.log_end.message_offset
             generation = self._local_log.generation
             if self.durable.message_offset == offset:
@@ -253,8 +273,6 @@ class Flusher:
             if segment in self._local_log.segments.as_tuple:
                 raise  # else it was deleted meanwhile: nothing of it needs to be durable
 
-    # ---- behind the scenes -----------------------------------------------------------------------
-
     def segment_was_sealed(self, segment: Segment) -> None:
         """Sync a sealed segment and raise the recovery point, on the background thread [DUR-29].
 
@@ -262,13 +280,10 @@ class Flusher:
         process must not run out of descriptors.
         """
         if len(self._sealed_waiting) >= _MAX_SEALED_WAITING:
-            self._sync_at_once(segment)
+            with self.poisoned_by(FsyncFailedError):
+                segment.flush()
         self._sealed_waiting.add(segment)
         self._background.submit(lambda: self._flush_sealed(segment))
-
-    def _sync_at_once(self, segment: Segment) -> None:
-        with self.poisoned_by(FsyncFailedError):
-            segment.flush()
 
     def _flush_sealed(self, segment: Segment) -> None:
         self._sealed_waiting.discard(segment)
@@ -382,10 +397,4 @@ class Flusher:
             raise ClosedError("the log is closed", file=self._local_log.directory.path)
 
     def _failed(self) -> SegstoreError:
-        cause, path = self.failure, self._local_log.directory.path
-        told = "" if cause is None else f": {cause.told_within(path)}"
-        error = FsyncFailedError(
-            f"a sync failed and is not tried again; the log is read-only{told}", file=path
-        )
-        error.__cause__ = cause
-        return error
+        return sync_failed_before(self.failure, self._local_log.directory.path)

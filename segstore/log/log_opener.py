@@ -57,7 +57,7 @@ def open_partition(
         full_path,
         read_only=read_only,
         environment=environment,
-        live_only=options.profile is Profile.SAFE,
+        as_broker=options.profile is Profile.KAFKA,
     )
     holdings = Holdings(directory)
     try:

@@ -78,6 +78,7 @@ class LogWriter(SliceReader):
     def _begin_change(self) -> None:
         """Bring in order what an interrupted call has left; every change begins with this."""
         local_log, producers = self._local_log, self._producers
+        self._flusher.settle()
         local_log.settle()
         if producers.map_end_offset < local_log.log_end.message_offset:
             self._rebuild_producers()

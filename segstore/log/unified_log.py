@@ -133,6 +133,8 @@ class UnifiedLog(LogSettings):
         )
         self._use_config(config)
         self._flusher.raise_recovery_point(loaded.log_start_offset)
+        if self.profile is Profile.SAFE and loaded.recovery_point < loaded.log_end.message_offset:
+            self._flusher.settle_later(loaded.log_start_offset)
         self._offsets.update_first_unstable_offset()
         self._partition_metadata = PartitionMetadataFile(self._directory)
         if options.topic_id is not None:

@@ -6,7 +6,7 @@ directory however long it runs and however often its tasks are repeated.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
 from segstore.errors import InvalidTopicError
 from segstore.log.directory.partition_directory import check_topic
@@ -23,31 +23,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from segstore.spark.options import ConnectorOptions, OffsetLimit, TopicChoice
-    from segstore.types import FileTimestampAndOffset, TopicPartition
+    from segstore.spark.visible_log import VisibleLog
+    from segstore.types import TopicPartition
 
 EARLIEST_PENDING_UPLOAD: Final = -6
 """A special timestamp that the connector's client is too old to ask for."""
 
 
-class PartitionLog(Protocol):
-    """What planning asks of a partition's log."""
-
-    @property
-    def log_start_offset(self) -> int:
-        """First offset."""
-
-    @property
-    def log_end_offset(self) -> int:
-        """Last offset + 1."""
-
-    def fetch_offset_by_timestamp(self, timestamp: int) -> FileTimestampAndOffset:
-        """First record at or after *timestamp*; offset -1 = none."""
-
-
 def plan_ranges(
     options: ConnectorOptions,
     existing: Iterable[TopicPartition],
-    open_log: Callable[[TopicPartition], PartitionLog],
+    open_log: Callable[[TopicPartition], VisibleLog],
     warn: Callable[[str], None],
 ) -> list[OffsetRange]:
     """Return the ranges to read, one for each Spark partition, sorted.
@@ -148,13 +134,12 @@ def _check_exists(topic: str, by_topic: Mapping[str, object], path: str) -> None
 
 
 # ---- limits --------------------------------------------------------------------------------------
-# --------------------
 
 
 def _limits(
     limit: OffsetLimit,
     position: str,
-    logs: Mapping[TopicPartition, PartitionLog],
+    logs: Mapping[TopicPartition, VisibleLog],
     keyword: int,
     *,
     latest_when_no_match: bool,
@@ -202,7 +187,7 @@ def _as_set(partitions: Iterable[TopicPartition]) -> str:
 
 
 def _offset_for_timestamp(
-    log: PartitionLog, partition: TopicPartition, timestamp: int, *, latest_when_no_match: bool
+    log: VisibleLog, partition: TopicPartition, timestamp: int, *, latest_when_no_match: bool
 ) -> int:
     """Offset of the first record at or after *timestamp*; -1 to -5 as in ListOffsets [TS-1]."""
     if timestamp == EARLIEST_PENDING_UPLOAD:
@@ -215,7 +200,7 @@ def _offset_for_timestamp(
     if offset >= 0:
         return offset
     if latest_when_no_match:
-        return log.log_end_offset
+        return log.end_offset
     raise ConnectorOptionError(
         f"No offset matched from request of topic-partition {partition} and timestamp {timestamp}.",
         found="no record at or after it",
@@ -224,10 +209,9 @@ def _offset_for_timestamp(
 
 
 # ---- ranges --------------------------------------------------------------------------------------
-# --------------------
 
 
-def _resolve(offsets: OffsetRange, log: PartitionLog) -> OffsetRange:
+def _resolve(offsets: OffsetRange, log: VisibleLog) -> OffsetRange:
     """Replace -2 and -1 by the log's own bounds."""
     for option, name, value, word in (
         ("startingOffsets", "earliest", offsets.from_offset, EARLIEST),
@@ -243,8 +227,8 @@ def _resolve(offsets: OffsetRange, log: PartitionLog) -> OffsetRange:
     resolved = OffsetRange(
         offsets.topic,
         offsets.partition,
-        log.log_start_offset if offsets.from_offset == EARLIEST else offsets.from_offset,
-        log.log_end_offset if offsets.until_offset == LATEST else offsets.until_offset,
+        log.start_offset if offsets.from_offset == EARLIEST else offsets.from_offset,
+        log.end_offset if offsets.until_offset == LATEST else offsets.until_offset,
     )
     if resolved.from_offset > resolved.until_offset:
         raise condition_error(
@@ -257,12 +241,12 @@ def _resolve(offsets: OffsetRange, log: PartitionLog) -> OffsetRange:
     return resolved
 
 
-def check_no_data_loss(offsets: OffsetRange, log: PartitionLog) -> None:
+def check_no_data_loss(offsets: OffsetRange, log: VisibleLog) -> None:
     """Raise the connector's data-loss condition when the log does not hold all *offsets*.
 
     Gaps inside the log (compaction, transaction markers) are no loss.
     """
-    log_start, log_end = log.log_start_offset, log.log_end_offset
+    log_start, log_end = log.start_offset, log.end_offset
     if offsets.size <= 0 or (log_start <= offsets.from_offset and offsets.until_offset <= log_end):
         return
     raise condition_error(

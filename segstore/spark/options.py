@@ -26,6 +26,7 @@ from segstore.spark.json_options import (
     parse_partition_values,
 )
 from segstore.spark.ranges import EARLIEST, LATEST
+from segstore.types import Isolation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,6 +57,7 @@ _REFUSED_CLIENT_OPTIONS: Final = {
 }
 """In the order in which the connector looks."""
 
+_ISOLATIONS: Final = (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED, Isolation.DURABLE)
 _JAVA_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
 
@@ -103,6 +105,7 @@ class ConnectorOptions:
     max_records_per_partition: int | None = None
     fail_on_data_loss: bool = True
     include_headers: bool = False
+    isolation: Isolation = Isolation.READ_UNCOMMITTED
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
     @property
@@ -152,12 +155,12 @@ def parse_options(given: Mapping[str, str]) -> ConnectorOptions:
         max_records_per_partition=max_records,
         fail_on_data_loss=_boolean(options, "failOnDataLoss", default=True),
         include_headers=_boolean(options, "includeHeaders", default=False),
+        isolation=_isolation(options),
         warnings=tuple(_warnings(options)),
     )
 
 
 # ---- topics --------------------------------------------------------------------------------------
-# --------------------
 
 
 def _topic_choice(options: Mapping[str, str]) -> TopicChoice:
@@ -193,8 +196,7 @@ def _nothing_in(what: str, option: str, value: str) -> ConnectorOptionError:
     )
 
 
-# ---- offsets and timestamps
-# ------------------------------------------------------------------------------------------
+# ---- offsets and timestamps ----------------------------------------------------------------------
 
 
 def _limit(options: Mapping[str, str], side: str, default: OffsetLimit) -> OffsetLimit:
@@ -283,8 +285,7 @@ def _check_start_not_greater_than_end(start: OffsetLimit, end: OffsetLimit) -> N
                 )
 
 
-# ---- numbers, booleans, the rest
-# -------------------------------------------------------------------------------------
+# ---- numbers, booleans, the rest -----------------------------------------------------------------
 
 
 def _java_integer(text: str, *, bits: int) -> int | None:
@@ -333,23 +334,21 @@ def _check_client_options(options: Mapping[str, str]) -> None:
                 f"The value of minOffsetPerTrigger({low}) is higher than the "
                 f"maxOffsetsPerTrigger({high})."
             )
-    isolation = options.get("kafka.isolation.level", "read_uncommitted")
-    if isolation == "read_committed":
-        raise ConnectorOptionError(
-            "kafka.isolation.level=read_committed is not supported yet: rows of aborted and open "
-            "transactions would "
-            "have to be left out, and they are not. Leave the option away to read every record.",
-            found=isolation,
-            expected="read_uncommitted",
-        )
-    if isolation != "read_uncommitted":
+
+
+def _isolation(options: Mapping[str, str]) -> Isolation:
+    """Which records are shown; with ``kafka.`` before its name as well as without."""
+    name = "isolation.level" if "isolation.level" in options else "kafka.isolation.level"
+    text = options.get(name, Isolation.READ_UNCOMMITTED)
+    if text not in _ISOLATIONS:
         raise option_error(
-            "kafka.isolation.level",
-            isolation,
-            "read_uncommitted",
-            f"Invalid value {isolation} for configuration isolation.level: "
+            name,
+            text,
+            ", ".join(_ISOLATIONS),
+            f"Invalid value {text} for configuration isolation.level: "
             "String must be one of: read_committed, read_uncommitted",
         )
+    return Isolation(text)
 
 
 def _path(options: Mapping[str, str]) -> str:

@@ -19,6 +19,7 @@ from segstore.spark.offsets import check_no_data_loss, plan_ranges
 from segstore.spark.open_logs import OPEN_LOGS
 from segstore.spark.options import ConnectorOptions, parse_options
 from segstore.spark.schema import Column, arrow_schema, columns_of
+from segstore.spark.visible_log import VisibleLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.types import StructType
 
-    from segstore.log.unified_log import UnifiedLog
     from segstore.spark.ranges import OffsetRange
+    from segstore.types import TopicPartition
 
 ROWS_IN_A_BATCH: Final = 20_000
 BYTES_IN_A_BATCH: Final = 4 * 1024 * 1024
@@ -74,11 +75,8 @@ class SegstoreReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Fix the offsets to read, once for the whole query; one Spark partition for each range."""
-        path = self._path
-        existing = partitions_with_logs(path)
-        ranges = plan_ranges(
-            self._options, existing, lambda partition: OPEN_LOGS.get(path, partition), _warn
-        )
+        existing = partitions_with_logs(self._path)
+        ranges = plan_ranges(self._options, existing, self._open, _warn)
         return [OffsetRangePartition(offsets) for offsets in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -92,21 +90,24 @@ class SegstoreReader(DataSourceReader):
         if not isinstance(partition, OffsetRangePartition):
             return  # Spark makes one empty partition of a plan that has none
         offsets = partition.offsets
-        log = OPEN_LOGS.get(self._path, offsets.topic_partition)
+        log = self._open(offsets.topic_partition)
         if self._options.fail_on_data_loss:
             check_no_data_loss(offsets, log)
-        start = max(offsets.from_offset, log.log_start_offset)
-        end = min(offsets.until_offset, log.log_end_offset)
+        start = max(offsets.from_offset, log.start_offset)
+        end = min(offsets.until_offset, log.end_offset)
         if start < end:
             yield from self._batches(log, start, end)
 
-    def _batches(self, log: UnifiedLog, start: int, end: int) -> Iterator[pa.RecordBatch]:
+    def _open(self, partition: TopicPartition) -> VisibleLog:
+        return VisibleLog(OPEN_LOGS.get(self._path, partition), self._options.isolation)
+
+    def _batches(self, log: VisibleLog, start: int, end: int) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
         schema = arrow_schema(self._columns)
         required = [index for index, column in enumerate(self._columns) if not column.nullable]
         sources = [column.source for column in self._columns]
-        scan = log.scan(start, end, columns=sources)
+        scan = log.scan(start, end, sources)
         for batch in scan.arrow_batches(ROWS_IN_A_BATCH, BYTES_IN_A_BATCH):
             read = pa.record_batch(batch)
             arrays = [

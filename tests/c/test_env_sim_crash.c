@@ -244,6 +244,36 @@ TEST(a_killed_process_leaves_everything_and_nothing_more_synced)
     end();
 }
 
+/* [DUR-35] */
+TEST(a_sync_that_fails_loses_what_it_should_have_written)
+{
+    begin();
+    uint8_t bytes[100];
+    const int fd = make_file("file");
+    EXPECT_OK(env->sync_directory(env, directory, &err), &err);
+    write_byte(fd, 'a', 0, 10);
+    sgs_sim_fail(disk, SGS_SIM_sync_data, 1, 5, false);
+    const int64_t effects = sgs_sim_effects(disk);
+    EXPECT_STATUS(env->sync_data(env, fd, "file", &err), SGS_FSYNC_FAILED);
+    EXPECT_EQ_I64(sgs_sim_effects(disk), effects);
+    size_t got = 0;
+    EXPECT_OK(env->read_at(env, fd, "file", bytes, sizeof bytes, 0, &got, &err), &err);
+    EXPECT_EQ_I64(got, 10); /* whoever reads sees it */
+
+    write_byte(fd, 'b', 10, 5);
+    EXPECT_OK(env->sync_data(env, fd, "file", &err), &err);
+    crash(-1, SGS_SIM_ALL_KEPT, 0);
+    EXPECT_EQ_I64(left_of("file", bytes, sizeof bytes), 15);
+    EXPECT_MEM(bytes, "\0\0\0\0\0\0\0\0\0\0bbbbb", 15);
+
+    write_byte(fd, 'a', 0, 10);
+    EXPECT_OK(env->sync_data(env, fd, "file", &err), &err);
+    crash(-1, SGS_SIM_ALL_LOST, 0);
+    EXPECT_EQ_I64(left_of("file", bytes, sizeof bytes), 15);
+    EXPECT_MEM(bytes, "aaaaaaaaaabbbbb", 15);
+    end();
+}
+
 TEST(a_sync_that_is_ignored_did_nothing)
 {
     /* [DUR-110] */

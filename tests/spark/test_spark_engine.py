@@ -178,7 +178,7 @@ def test_spark_partitions_follow_min_partitions(load):
         ),
         ({"topic": "no-such-topic"}, "no-such-topic"),
         ({"path": "/no/such/directory"}, "/no/such/directory"),
-        ({"kafka.isolation.level": "read_committed"}, "not supported yet"),
+        ({"kafka.isolation.level": "READ_COMMITTED"}, "String must be one of"),
     ],
 )
 def test_what_goes_wrong_reaches_the_user(load, options, words):

@@ -41,7 +41,6 @@ TESTED_BY = {
     "csrc/segment/segment_files.c": "tests/c/test_log_segment.c",
     "csrc/segment/segment_lifecycle.c": "tests/c/test_log_segment.c",
     "csrc/segment/segment_names.c": "tests/c/test_log_segment.c",
-    "csrc/segment/segment_scan.c": "tests/c/test_recovery.c",
     "csrc/segment/segment_truncate.c": "tests/c/test_log_segment.c",
     "csrc/segment/segment_walk.c": "tests/c/test_segment_read.c",
 }

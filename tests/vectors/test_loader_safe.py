@@ -29,19 +29,25 @@ REFUSED = "DUR-51, DUR-54: refused, with every record in place"
 ENDS = "DUR-50, DUR-54: the log ends at the first bad batch, the rest is in quarantine"
 BEYOND = "DUR-8, DUR-21: opened, where Kafka fails"
 START = "DUR-21: a log start above the end of a cleanly closed log is not believed"
+GAP = "DUR-19: segments below the log start go, and the log begins at its first batch"
 MORE = "DUR-50: more is kept"
 
 
 def batches_of(
     files: Mapping[str, bytes], suffixes: tuple[str, ...] = (".log",)
 ) -> dict[bytes, tuple[int, int]]:
-    """Every batch of the ``.log`` files, with its base and its last offset."""
+    """Every batch of the ``.log`` files that a read can find, with its base and its last offset.
+
+    One below the base offset of its segment is found by no offset, in Kafka either.
+    """
     found = {}
     for name, data in files.items():
         if name.endswith(suffixes):
             headers, _ = scan_batches(data, check_crc=False)
             rows = headers[["position", "size_bytes", "base_offset", "last_offset"]]
             for position, size, base_offset, last_offset in rows.tolist():
+                if base_offset < int(name.partition(".")[0]):
+                    continue
                 found[data[position : position + size]] = base_offset, last_offset
     return found
 
@@ -106,6 +112,8 @@ def difference(case: Case, folder: Path) -> str | None:
         assert report.truncated_from_offset <= (end if missing is None else missing)
         assert report.quarantined or report.set_aside
         return ENDS
+    if start > kafka_start:  # no batch is missing: there is none between the two
+        return GAP
     if start != kafka_start:
         assert any("is not believed" in warning for warning in report.warnings)
         return START

@@ -35,7 +35,9 @@ ARGUMENT = "LOC-15: a log start above the log end is refused"
 LIMIT = "DUR-92: a limit of decompression"
 START = "DUR-19, DUR-65: the log start on disk, not the one that the script remembers"
 KEEPS = "DUR-50, DUR-36: what was appended before a crash is all there"
-
+FULL = "SEG-27 port: an index that is full is not written any more, the append stands"
+LOOKED_AT = "HW-6: a look at the place of a high watermark does not move it"
+LOOKS = {"read", "fetch_offset_snapshot", "maybe_increment_high_watermark"}
 
 RULES: list[tuple[type[SegstoreError], str, str]] = [
     (InvalidEpochError, "", EPOCH),
@@ -113,10 +115,11 @@ class SafeRun:
         """Compare with Kafka up to the first rule by which the two differ."""
         rule = self.rule_of_outcome(operation, refused)
         if rule is None and "state" in operation and not operation.get("inconsistent"):
-            rule = self.rule_of_state(operation["state"])
+            rule = self.rule_of_state(operation["op"], operation["state"])
         if rule is not None:
             self.rules.add(rule)
             self.has_diverged = True
+            self.script.is_as_kafkas = False
 
     def rule_of_outcome(self, operation: Case, refused: SegstoreError | None) -> str | None:
         if (refused is None) == ("error" not in operation):
@@ -124,13 +127,18 @@ class SafeRun:
         for kind, prefix, rule in RULES:
             if isinstance(refused, kind) and operation["op"].startswith(prefix):
                 return rule
+        if refused is None and operation.get("inconsistent"):
+            return FULL
         raise AssertionError(f"Kafka: {operation.get('error')}, safe: {refused!r}")
 
-    def rule_of_state(self, expected: Case) -> str | None:
+    def rule_of_state(self, name: str, expected: Case) -> str | None:
         log = self.script.opened
         found = log.log_start_offset, log.log_end_offset
         if found == (expected["log_start_offset"], expected["log_end_offset"]):
-            return None
+            if log.high_watermark == expected["high_watermark"]:
+                return None
+            assert name in LOOKS, (log.high_watermark, expected)
+            return LOOKED_AT
         if log.log_end_offset > expected["log_end_offset"]:
             return KEEPS
         assert log.log_end_offset == expected["log_end_offset"], (found, expected)

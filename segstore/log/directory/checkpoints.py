@@ -31,6 +31,8 @@ LOG_START_OFFSET_CHECKPOINT: Final = "log-start-offset-checkpoint"
 PARTITION_METADATA: Final = "partition.metadata"
 CLEAN_SHUTDOWN_MARKER: Final = ".kafka_cleanshutdown"
 LOG_STATE: Final = ".segstore"
+SYNC_FAILED_MARK: Final = ".segstore.sync-failed"
+"""Left by the core when a sync of a ``.log`` failed: the page cache may be ahead of the disk."""
 LOCK: Final = ".lock"
 META_PROPERTIES: Final = "meta.properties"
 

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from segstore.config import MAX_LONG
-from segstore.errors import IllegalArgumentError
+from segstore.errors import FsyncFailedError, IllegalArgumentError
 
 if TYPE_CHECKING:
     from segstore.config import LogConfig
+    from segstore.errors import SegstoreError
 
 MAX_SECONDS: Final = MAX_LONG // 1_000_000_000  # 292 years, in ns
 EXPECTED: Final = "'none', 'messages=N', 'seconds=S' or 'sync'"
@@ -80,3 +81,13 @@ def _refused(found: object) -> IllegalArgumentError:
     return IllegalArgumentError(
         f"durability must be {EXPECTED}, not {found!r}", found=repr(found), expected=EXPECTED
     )
+
+
+def sync_failed_before(cause: SegstoreError | None, path: str) -> FsyncFailedError:
+    """Return the error for who waits for a sync that will not be tried again [DUR-35]."""
+    told = "" if cause is None else f": {cause.told_within(path)}"
+    error = FsyncFailedError(
+        f"a sync failed and is not tried again; the log is read-only{told}", file=path
+    )
+    error.__cause__ = cause
+    return error

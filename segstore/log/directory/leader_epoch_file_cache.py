@@ -112,9 +112,9 @@ class LeaderEpochFileCache:
         whether anything changed.
         """
         before = self._entries
+        if not self.note(epoch, start_offset):
+            return False
         try:
-            if not self.note(epoch, start_offset):
-                return False
             self.flush()
         except BaseException:  # so that the next try writes it [DUR-12]
             self._is_dirty = True  # the file may be either one

@@ -21,14 +21,13 @@ from segstore.log.directory.checkpoints import (
     LOG_STATE,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
+    SYNC_FAILED_MARK,
     TEMPORARY_FILES,
 )
 from segstore.log.directory.partition_directory import (
-    LOG_FILE_SUFFIX,
     has_unique_id,
     is_partition_directory_name,
     parse_directory_name,
-    parse_file_name,
     segment_files,
 )
 
@@ -46,6 +45,7 @@ OWN_FILES = TEMPORARY_FILES | {
     LOG_STATE,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
+    SYNC_FAILED_MARK,
     "lost+found",
 }
 """What a directory without a ``.log`` may hold and still become a log."""
@@ -66,11 +66,12 @@ def open_partition_directory(
     *,
     read_only: bool,
     environment: _core.Environment | None = None,
-    live_only: bool = True,
+    as_broker: bool = False,
 ) -> tuple[_core.Directory, TopicPartition]:
     """Open the partition's directory, or make it; say what is wrong with it otherwise.
 
-    A broker opens for writing also what it has begun to delete or to move: *live_only* is false.
+    *as_broker* opens for writing also what a broker has begun to delete or to move, and what holds
+    other files than a log's [DUR-62].
     """
     name = os.path.basename(path)  # noqa: PTH119 - the path as it was given
     try:
@@ -92,9 +93,9 @@ def open_partition_directory(
     try:
         topic_partition = _parse_name(name, path, directory)
         if not read_only:
-            if not directory.has_segments():
+            if not as_broker and not directory.has_segments():
                 _check_may_become_a_log(path, directory.names(ordered=False))
-            if live_only:
+            if not as_broker:
                 _check_is_live(name, path)
     except BaseException:
         directory.close()
@@ -120,14 +121,14 @@ def _parse_name(name: str, path: str, directory: _core.Directory | None = None) 
 
 
 def _check_may_become_a_log(path: str, names: list[str]) -> None:
-    """Refuse a directory that holds something else: nothing is written beside foreign files."""
-    files = map(parse_file_name, names)
-    if any(file is not None and file.kind == LOG_FILE_SUFFIX for file in files):
-        return
+    """Refuse a directory that holds something else: nothing is written beside foreign files.
+
+    One that has lost its ``.log`` files and kept others of a log is a log [LDR-26].
+    """
     ours = {file.name for file in segment_files(names)}
     foreign = [name for name in names if name not in ours and name not in OWN_FILES]
     foreign = [name for name in foreign if not _IS_OURS.fullmatch(name)]
-    if foreign:
+    if foreign and len(foreign) == len(names):
         raise NotALogError(
             f"the directory holds no .log file, but {_some(foreign)}: it is no partition of a log",
             file=path,

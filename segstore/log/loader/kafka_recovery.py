@@ -14,10 +14,10 @@ import numpy as np
 from segstore.errors import CorruptRecordError, InvalidRecordError
 from segstore.log.loader.epoch_changes import epoch_changes, latest_epoch
 from segstore.log.producers.producer_state_rebuild import recover_producer_state
-from segstore.types import CONTROL_FLAG, CURRENT_MAGIC
+from segstore.types import CONTROL_FLAG, CURRENT_MAGIC, TRANSACTIONAL_FLAG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from segstore._core import BatchHeaders, CodecTable
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
@@ -78,11 +78,20 @@ class KafkaRecovery:
         self._transaction_index.reset()
         try:
             for headers, _ in segment.scan_windows():
-                for part in _parts(headers):
+                for part in _parts(headers, self._in_transaction()):
                     self._take(part)
         except (CorruptRecordError, InvalidRecordError) as error:  # a marker that cannot be read
             _log.warning("%s: the log ends behind it: %s", segment.path, error)
         return segment.end_recovery(self._valid_bytes)
+
+    def _in_transaction(self) -> list[int]:
+        """Return the producers whose transactions are open at the end of what was taken in."""
+        producers = self._state.active_producers.items()
+        return [
+            producer_id
+            for producer_id, entry in producers
+            if entry.current_txn_first_offset is not None
+        ]
 
     def _take(self, headers: BatchHeaders) -> None:
         """Take in the next batches: first all that can fail without a look at the records."""
@@ -101,11 +110,19 @@ class KafkaRecovery:
             raise recovered.error
 
 
-def _parts(headers: BatchHeaders) -> Iterator[BatchHeaders]:
-    """Divide batches, so that those whose records are read come alone: only they can fail."""
-    is_read = ((headers["attributes"] & CONTROL_FLAG) != 0) & (headers["producer_id"] >= 0)
+def _parts(headers: BatchHeaders, in_transaction: Sequence[int]) -> Iterator[BatchHeaders]:
+    """Divide batches, so that those that producers may refuse come alone.
+
+    They are the control batches, whose records are read, and what a producer *in_transaction*, or
+    with a transactional batch here, writes outside of a transaction.
+    """
+    attributes, producer_ids = headers["attributes"], headers["producer_id"]
+    is_control = (attributes & CONTROL_FLAG) != 0
+    is_transactional = (attributes & TRANSACTIONAL_FLAG) != 0
+    suspects = np.append(producer_ids[is_transactional], np.array(in_transaction, np.int64))
+    may_fail = is_control | (~is_transactional & np.isin(producer_ids, suspects))
     start = 0
-    for row in np.flatnonzero(is_read):
+    for row in np.flatnonzero(may_fail & (producer_ids >= 0)):
         yield headers[start:row]
         yield headers[row : row + 1]
         start = int(row) + 1

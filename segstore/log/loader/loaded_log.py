@@ -24,6 +24,7 @@ class LoadedLog(NamedTuple):
     log_start_offset: int
     log_end: LogOffsetMetadata
     recovery_point: int
+    """Below the log end: what lies above it is to be written again before a change [DUR-36]."""
     epochs: LeaderEpochFileCache
     state: LogState | None
     """None for a reader."""

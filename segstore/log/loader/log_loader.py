@@ -83,9 +83,10 @@ class LogLoader:
         self._progress = progress
         self._recovered: list[int] = []
         self._with_producers: list[int] = []
+        self._is_rewritten = True
 
     def load(self) -> LoadedLog:
-        """Bring the directory in order and return the log, all of it on stable storage.
+        """Bring the directory in order and return the log, all of it synced.
 
         Raises
         ------
@@ -155,12 +156,12 @@ class LogLoader:
             Segments(segments),
             self._report.log_start_offset,
             log_end,
-            log_end_offset,
+            log_end_offset if self._is_rewritten else found.recovery_point or 0,
             epochs,
             state,
             recovered=self._recovered_of(segments),
             with_producers=frozenset(self._with_producers),
-            moves_recovery_point=found.recovery_point not in old_points,
+            moves_recovery_point=self._is_rewritten and found.recovery_point not in old_points,
             snapshot_offsets=(
                 listing.base_offsets(SNAPSHOT_FILE_SUFFIX)
                 if self._report.clean and not self._report.removed
@@ -275,6 +276,7 @@ class LogLoader:
         segments[:] = recovered.segments
         self._recovered += recovered.base_offsets
         self._with_producers = recovered.with_producers
+        self._is_rewritten = recovered.is_rewritten
         note_epochs(epochs, recovered.epochs)
         return recovered.next_offset
 
@@ -323,6 +325,7 @@ class LogLoader:
         self._directory.sync()
         segments[:] = [Segment(self._context, offset, create=True)]
         self._directory.sync()
+        self._is_rewritten = True
 
     def _read_state(
         self, found: FoundState, epochs: LeaderEpochFileCache, *, is_as_marked: bool

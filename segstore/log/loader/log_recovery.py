@@ -17,6 +17,7 @@ from segstore.log.directory.partition_directory import INDEX_ENTRY_BYTES, file_n
 from segstore.log.loader.epoch_changes import epoch_changes
 from segstore.log.loader.offset_jump import end_before_jump
 from segstore.log.loader.overflow_split import OverflowedSegmentError, is_overflowed
+from segstore.log.loader.recovered_tail import bring_to_disk
 from segstore.log.local.segments import floor_index
 
 if TYPE_CHECKING:
@@ -46,6 +47,8 @@ class Recovered(NamedTuple):
     """Of the segments that were read to their end."""
     with_producers: list[int]
     """Of those that hold batches with a producer id."""
+    is_rewritten: bool
+    """Nothing is left to be written again before the first change [DUR-36]."""
 
 
 class _Scan(NamedTuple):
@@ -113,7 +116,7 @@ class LogRecovery:
         self._progress = progress
 
     def recover(self, segments: list[Segment], found: FoundState) -> Recovered:
-        """Check, cut, rebuild; on return all bytes are on stable storage.
+        """Check, cut, rebuild, sync.
 
         Parameters
         ----------
@@ -137,12 +140,11 @@ class LogRecovery:
             self._note_rebuilt(segment)
         self._act(plan)
         kept = [one.segment for one in plan.scanned]
-        self._rewrite(kept, found.safe_below)
-        self._directory.sync()
+        is_rewritten = bring_to_disk(kept, found.recovery_point or 0, self._directory, self._report)
         bases = [segment.base_offset for segment in kept]
         producers = [one.segment.base_offset for one in plan.scanned if one.has_producers]
         kept = segments[:first] + kept
-        return Recovered(kept, plan.next_offset, plan.epochs, bases, producers)
+        return Recovered(kept, plan.next_offset, plan.epochs, bases, producers, is_rewritten)
 
     def _decide(self, segments: list[Segment], found: FoundState) -> _Plan:
         """Scan up to the end of the log; changes nothing, so that damage can still be refused."""
@@ -377,16 +379,6 @@ class LogRecovery:
             segment.close_quietly()
         if segments:
             self._directory.sync()
-
-    def _rewrite(self, segments: list[Segment], safe_below: int) -> None:
-        """Bring everything above the recovery point to stable storage again [DUR-36]."""
-        for segment in segments:
-            found = segment.translate_offset(safe_below)
-            position = segment.size_bytes if found is None else found.position
-            if position < segment.size_bytes:
-                segment.rewrite(position)
-                self._report.rewritten_bytes += segment.size_bytes - position
-            segment.flush(indexes=True)
 
 
 def _continues(following: Segment | None, next_offset: int) -> bool:

@@ -114,12 +114,15 @@ def split_overflowed_segment(
             one.on_become_inactive()
             one.flush(indexes=True)
         directory.sync()
-        return _replace(segment, split, known, directory)
+        done = _replace(segment, split, known, directory)
     except BaseException:
         for one in split:
             one.delete_files()
             one.close_quietly()
         raise
+    if not context.kafka_profile or segment.base_offset not in known:
+        return done
+    return done._replace(segments=_as_kafka_knows(done.segments, segment, split))
 
 
 def _copy(
@@ -193,3 +196,16 @@ def _replace(
     is_there = old.base_offset in {segment.base_offset for segment in ordered}
     vanished = () if is_there or not taken_out else (old.base_offset,)
     return SplitSegmentResult(known, taken_out, vanished)
+
+
+def _as_kafka_knows(segments: Segments, old: Segment, split: list[Segment]) -> Segments:
+    """Leave out a new segment with the base offset of *old* that is not the first of the new ones.
+
+    Where base offsets go back, so that a new segment lies below *old*, a broker forgets with the
+    old one the new one that took its name; the files stay [LOC-26].
+    """
+    first = min(segment.base_offset for segment in split)
+    forgotten = [one for one in split if one.base_offset == old.base_offset != first]
+    for segment in forgotten:
+        segment.close_quietly()
+    return segments.without(forgotten)

@@ -40,7 +40,8 @@ class RecoveryReport:
     rebuilt : list of str
         Derived files that were written anew.
     rewritten_bytes : int
-        Bytes above the recovery point that were written again in place and synced [DUR-36].
+        Bytes above the recovery point: they were synced, and are written again in place before the
+        first change, a flush or the close; at once where a sync had failed [DUR-36].
     quarantined : list of str
         Files that keep the bytes that were cut [DUR-59].
     warnings : list of str
@@ -90,7 +91,9 @@ class RecoveryReport:
                 f"checked {self.scanned_bytes} bytes, from the recovery point {self.recovery_point}"
             )
         if self.rewritten_bytes:
-            lines.append(f"wrote {self.rewritten_bytes} bytes again and synced them")
+            lines.append(
+                f"synced {self.rewritten_bytes} bytes, to be written again before a change"
+            )
         if self.truncated_from_offset is not None:
             lines.append(
                 f"cut {self.truncated_bytes} bytes from offset {self.truncated_from_offset} on"

@@ -53,6 +53,8 @@ def _remove(directory: Directory, goes: Callable[[int], bool]) -> list[str]:
 class SnapshotFiles:
     """The snapshots that are known: those listed at the first use, and what came since.
 
+    To Kafka those that are there when this is made.
+
     Parameters
     ----------
     directory : Directory
@@ -71,6 +73,8 @@ class SnapshotFiles:
         self._kafka_profile = kafka_profile
         self.refused: list[CorruptSnapshotError] = []
         self._listed: array[int] | None = None
+        if kafka_profile:  # what another state writes beside this one stays unknown to it [LDR-17]
+            self.reload()
 
     @property
     def _offsets(self) -> array[int]:

@@ -169,7 +169,7 @@ def test_without_a_recovery_point_a_valid_batch_out_of_order_is_damage(log_direc
 
 
 def test_bytes_above_the_recovery_point_are_written_again(log_directory):
-    """[DUR-36] A page that looks clean may not be on the disk."""
+    """[DUR-36, DUR-4] A page that looks clean may not be on the disk: not durable before that."""
     base = log_directory.bases[2]
     log_directory.set_recovery_point(base + 1)
     sizes = {name: len(data) for name, data in log_directory.logs().items()}
@@ -178,6 +178,9 @@ def test_bytes_above_the_recovery_point_are_written_again(log_directory):
     with log_directory.open() as log:
         expected = sum(size for name, size in sizes.items() if int(name[:20]) >= base) - first.size
         assert log.report.rewritten_bytes == expected
+        assert log.recovery_point == log.durable_offset == base + 1
+        assert values_of(log) == expected_values(0, RECORDS_COUNT)
+        log.flush()
         assert log.recovery_point == log.durable_offset == RECORDS_COUNT
         assert values_of(log) == expected_values(0, RECORDS_COUNT)
 

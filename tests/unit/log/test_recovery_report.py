@@ -32,7 +32,7 @@ def test_a_person_reads_what_was_found_and_done(tmp_path):
     assert "cut 14 bytes from offset 60 on" in lines
     assert "kept in quarantine: 00000000000000000047.quarantine-1" in lines
     assert "removed: 00000000000000000003.log.deleted" in lines
-    for beginning in ("checked ", "wrote ", "reason: ", "rebuilt: ", "warning: "):
+    for beginning in ("checked ", "synced ", "reason: ", "rebuilt: ", "warning: "):
         assert sum(line.startswith(beginning) for line in lines) == 1, beginning
     assert "secret" not in "".join(lines)
 

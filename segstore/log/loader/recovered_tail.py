@@ -1,0 +1,46 @@
+"""Whether what recovery found above the recovery point is on the disk [DUR-36].
+
+A sync brings there what the kernel has not written yet, and tells of an error that nobody was told
+of: a power cut takes nothing of what this open shows. What a sync does not bring there are pages
+that count as clean after a sync that failed. The core leaves a mark when it was told of one, and
+then they are written again at once; but who was told may have been another program. So they are
+written again in any case before anything changes, and are not called durable until then.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segstore.log.directory.checkpoints import SYNC_FAILED_MARK
+from segstore.log.local.tail_rewrite import bytes_from, rewrite_from
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from segstore._core import Directory
+    from segstore.log.loader.recovery_report import RecoveryReport
+    from segstore.log.local.segment import Segment
+
+
+def bring_to_disk(
+    segments: Sequence[Segment], recovery_point: int, directory: Directory, report: RecoveryReport
+) -> bool:
+    """Sync what there is from *recovery_point* on; returns whether it was written again too.
+
+    Records below the log start, in its segment, are part of it: recovery reads them [DUR-51].
+    """
+    report.rewritten_bytes = bytes_from(segments, recovery_point)
+    is_marked = directory.exists(SYNC_FAILED_MARK)
+    is_rewritten = is_marked or not report.rewritten_bytes
+    if is_rewritten:
+        rewrite_from(segments, recovery_point)
+    else:
+        for segment in segments:
+            segment.flush()
+    directory.sync()
+    if is_marked:
+        report.warnings.append(
+            "a sync had failed: what was above the recovery point was written again at once"
+        )
+        directory.unlink(SYNC_FAILED_MARK)
+    return is_rewritten

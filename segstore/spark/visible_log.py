@@ -1,0 +1,53 @@
+"""A partition's log as one isolation level shows it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from segstore.types import Isolation, SpecialTimestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from segstore.log.log_scan import LogScan
+    from segstore.log.unified_log import UnifiedLog
+    from segstore.types import FileTimestampAndOffset, TopicPartition
+
+
+class VisibleLog(NamedTuple):
+    """What planning and reading ask of a log; its end is that of what may be seen.
+
+    Attributes
+    ----------
+    log : UnifiedLog
+        Open, for reading only.
+    isolation : Isolation
+        ``read_uncommitted``: up to the log end; ``read_committed``: up to the last stable offset
+        and without aborted transactions; ``durable``: up to what is on stable storage.
+    """
+
+    log: UnifiedLog
+    isolation: Isolation
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Whose log it is."""
+        return self.log.topic_partition
+
+    @property
+    def start_offset(self) -> int:
+        """Offset of the first record that was not deleted."""
+        return self.log.log_start_offset
+
+    @property
+    def end_offset(self) -> int:
+        """Offset behind the last record that may be seen."""
+        return self.fetch_offset_by_timestamp(SpecialTimestamp.LATEST).offset
+
+    def fetch_offset_by_timestamp(self, timestamp: int) -> FileTimestampAndOffset:
+        """Find the first record at or after *timestamp*, in ms; offset -1 = there is none."""
+        return self.log.fetch_offset_by_timestamp(timestamp, self.isolation)
+
+    def scan(self, start_offset: int, end_offset: int, columns: Sequence[str]) -> LogScan:
+        """Return the records in ``[start_offset, end_offset)`` that may be seen."""
+        return self.log.scan(start_offset, end_offset, columns=columns, isolation=self.isolation)

@@ -1,0 +1,92 @@
+/* A scan without checksums reads headers alone where batches are large, and sees what a scan with them sees [DUR-61]. */
+#include "segment_kit.h"
+#include "test.h"
+
+static sgs_scan_options order_only(void)
+{
+    sgs_scan_options options;
+    sgs_scan_options_default(&options, SGS_SCAN_FILE);
+    options.check_order = true;
+    options.check_crc = false;
+    return options;
+}
+
+/* Both ways, and the calls that the one without checksums took. */
+static int64_t scan_both_ways(segment_kit *kit, sgs_scan_stop stop)
+{
+    sgs_scan_options options = order_only();
+    sgs_batch_table with, without;
+    sgs_scan_result checked, unchecked;
+    sgs_batch_table_init(&with, sgs_env_memory(&kit->memory.env));
+    sgs_batch_table_init(&without, sgs_env_memory(&kit->memory.env));
+    const int64_t calls = memory_env_calls(&kit->memory, "read_at");
+    EXPECT_OK(sgs_log_segment_scan(kit->segment, &options, 0, -1, &without, &unchecked, &kit->err), &kit->err);
+    const int64_t taken = memory_env_calls(&kit->memory, "read_at") - calls;
+    options.check_crc = true;
+    EXPECT_OK(sgs_log_segment_scan(kit->segment, &options, 0, -1, &with, &checked, &kit->err), &kit->err);
+    EXPECT_EQ_I64(unchecked.stop, stop);
+    EXPECT_EQ_I64(checked.stop, stop);
+    EXPECT_EQ_I64(unchecked.valid_bytes, checked.valid_bytes);
+    EXPECT_EQ_I64(unchecked.next_offset, checked.next_offset);
+    EXPECT_EQ_I64(unchecked.max_timestamp, checked.max_timestamp);
+    EXPECT_EQ_I64(sgs_batch_table_count(&without), sgs_batch_table_count(&with));
+    if (sgs_batch_table_count(&without) == sgs_batch_table_count(&with))
+        EXPECT_MEM(sgs_batch_table_rows(&without), sgs_batch_table_rows(&with),
+                   sgs_batch_table_count(&with) * sizeof(sgs_batch_header));
+    sgs_batch_table_deinit(&with);
+    sgs_batch_table_deinit(&without);
+    return taken;
+}
+
+static void fill(segment_kit *kit, const size_t *sizes, int sizes_count, int count)
+{
+    segment_kit_open(kit);
+    REQUIRE_OK(segment_kit_segment(kit, 0, true), &kit->err);
+    for (int i = 0; i < count; ++i)
+        EXPECT_OK(segment_kit_append(kit, i, 1, i * 10, sizes[i % sizes_count]), &kit->err);
+}
+
+TEST(headers_of_large_batches_are_read_one_by_one)
+{
+    static const size_t sizes[] = { 20000 };
+    segment_kit kit;
+    fill(&kit, sizes, 1, 100);
+    const int64_t calls = scan_both_ways(&kit, SGS_SCAN_COMPLETE);
+    EXPECT_TRUE(calls > 90 && calls <= 100);
+    segment_kit_close(&kit);
+}
+
+TEST(small_batches_are_read_together)
+{
+    static const size_t sizes[] = { 100, 0, 3000 };
+    segment_kit kit;
+    fill(&kit, sizes, 3, 3000); /* 3 MB */
+    EXPECT_TRUE(scan_both_ways(&kit, SGS_SCAN_COMPLETE) <= 60);
+    segment_kit_close(&kit);
+}
+
+TEST(batches_of_all_sizes_are_told_alike)
+{
+    static const size_t sizes[] = { 0, 100, 70000, 4096, 4157, 4158, 0, 65536, 65475, 200000, 100, 100, 9000 };
+    for (int count = 1; count < 200; count = count * 2 + 1) {
+        segment_kit kit;
+        fill(&kit, sizes, 13, count);
+        (void)scan_both_ways(&kit, SGS_SCAN_COMPLETE);
+        segment_kit_close(&kit);
+    }
+}
+
+TEST(a_batch_whose_end_is_missing_is_incomplete)
+{
+    static const size_t sizes[] = { 20000 };
+    segment_kit kit;
+    fill(&kit, sizes, 1, 10);
+    sgs_scan_options options = order_only();
+    sgs_scan_result result;
+    EXPECT_OK(sgs_log_segment_scan(kit.segment, &options, 0, 199999, NULL, &result, &kit.err), &kit.err);
+    EXPECT_EQ_I64(result.stop, SGS_SCAN_INCOMPLETE);
+    EXPECT_EQ_I64(result.valid_bytes, 180000);
+    segment_kit_close(&kit);
+}
+
+TEST_MAIN()
