@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 NO_NEXT_SEGMENT = 2**63 - 1
 INDEX_FILES = (".index", ".timeindex")
+TRANSACTION_INDEX_FILES = ".txnindex"
 READ_ONLY_READS = "as any open for writing does; read_only=True reads what can be read of it"
 LEFT_AS_IT_IS = (
     "an open for writing does not read this far and leaves it; reads of these records fail, "

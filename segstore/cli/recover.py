@@ -52,7 +52,11 @@ def run(arguments: argparse.Namespace) -> int:
 def _recover(path: str, progress: Progress, *, as_json: bool) -> int:
     """Open for writing, close, check everything: what is still wrong cannot be repaired."""
     import segstore
-    from segstore.cli.partition_check import INDEX_FILES, check_partition
+    from segstore.cli.partition_check import (
+        INDEX_FILES,
+        TRANSACTION_INDEX_FILES,
+        check_partition,
+    )
     from segstore.log.loader.open_forecast import forecast_open
 
     if not is_partition(path):
@@ -70,6 +74,7 @@ def _recover(path: str, progress: Progress, *, as_json: bool) -> int:
         return 1
     left = check_partition(path, progress).findings
     damaged = [finding.file for finding in left if finding.file.endswith(INDEX_FILES)]
+    damaged += [finding.file for finding in left if finding.file.endswith(TRANSACTION_INDEX_FILES)]
     if damaged:
         _build_anew(path, damaged)
         report.rebuilt += damaged
@@ -90,6 +95,8 @@ def _build_anew(path: str, names: list[str]) -> None:
     """Build damaged index files anew that an open does not look into: a missing one it does."""
     import segstore
     import segstore._core as _core
+    from segstore.cli.partition_check import TRANSACTION_INDEX_FILES
+    from segstore.log.directory.log_state_file import note_damaged_transaction_index
     from segstore.log.directory.partition_lock import PartitionLock
     from segstore.log.directory.partition_path import absolute_path, open_parent_directory
 
@@ -100,7 +107,10 @@ def _build_anew(path: str, names: list[str]) -> None:
         lock = PartitionLock.acquire(directory, parent)
         try:
             for name in names:
-                directory.unlink(name, missing_ok=True)
+                if name.endswith(TRANSACTION_INDEX_FILES):
+                    note_damaged_transaction_index(directory, int(name[:20]))
+                else:
+                    directory.unlink(name, missing_ok=True)
             directory.sync()
         finally:
             lock.release()
@@ -137,7 +147,7 @@ def _foretell(path: str, progress: Progress, *, as_json: bool) -> int:
 
 def _outlook(check: PartitionCheck, left: int) -> str:
     """Return what a person reads about the recovery that was not done."""
-    from segstore.cli.partition_check import INDEX_FILES
+    from segstore.cli.partition_check import INDEX_FILES, TRANSACTION_INDEX_FILES
 
     forecast = check.forecast
     if forecast.error is not None:
@@ -148,7 +158,8 @@ def _outlook(check: PartitionCheck, left: int) -> str:
         return "there is nothing to repair"
     lines = ["nothing was written; recover would report", *str(forecast.report).splitlines()]
     rebuilt = {*forecast.report.rebuilt}
-    indexes = [found.file for found in check.findings if found.file.endswith(INDEX_FILES)]
+    kinds = (*INDEX_FILES, TRANSACTION_INDEX_FILES)
+    indexes = [found.file for found in check.findings if found.file.endswith(kinds)]
     if more := [name for name in indexes if name not in rebuilt]:
         lines.append(f"rebuilt, because they are damaged: {', '.join(more)}")
     text = "\n  ".join(lines)

@@ -13,20 +13,29 @@ from segstore.cli.dump_state import TRANSACTION_ENTRY, producer_lines
 from segstore.cli.finding import Finding, PartitionCheck
 from segstore.errors import CorruptCheckpointError, CorruptSnapshotError, SegstoreError
 from segstore.log.directory import checkpoints
-from segstore.log.directory.partition_directory import parse_directory_name, segment_files
+from segstore.log.directory.partition_directory import (
+    file_name,
+    parse_directory_name,
+    segment_files,
+)
+from segstore.log.transaction_index_verifier import find_damaged_transaction_indexes_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from segstore._core import Directory
     from segstore.types import EpochEntry, TopicPartition
 
 MAX_SNAPSHOT_BYTES = 64 * 1024 * 1024
-MAX_TRANSACTION_INDEX_BYTES = 2**31 - 1
 
 LEFT_TO_A_BROKER = (
     "restore this file from a copy, or delete it and let a broker make it anew: `segstore recover` "
     "and opens leave it as it is"
 )
 OPEN_REBUILDS = "the next open for writing builds it anew; `segstore recover` does that now"
+RECOVER_REBUILDS = (
+    "`segstore recover` on the directory builds it anew; the next open does once it was read"
+)
 
 
 @dataclass(slots=True)
@@ -176,10 +185,8 @@ def check_state_files(
             data = directory.read_file(file.name, MAX_SNAPSHOT_BYTES)
             is_repaired = forecast.replaces_snapshot(file.offset, snapshots)
             _check_snapshot(file.name, data, findings, is_repaired=is_repaired)
-        elif file.kind == "txnindex":
-            data = directory.read_file(file.name, MAX_TRANSACTION_INDEX_BYTES)
-            is_repaired = forecast.replaces_transaction_index(file.offset)
-            _check_transactions(file.name, data, file.offset, findings, is_repaired=is_repaired)
+    there = sorted({file.offset for file in files if file.kind == "txnindex"})
+    _check_transactions(directory, there, check)
 
 
 def _check_epochs(epochs: list[EpochEntry], findings: list[Finding]) -> None:
@@ -198,29 +205,28 @@ def _check_epochs(epochs: list[EpochEntry], findings: list[Finding]) -> None:
             return
 
 
-def _check_transactions(
-    name: str, data: bytes, base_offset: int, findings: list[Finding], *, is_repaired: bool
-) -> None:
-    whole = len(data) - len(data) % TRANSACTION_ENTRY.size
-    problem = None
-    if whole != len(data):
-        problem = f"{len(data)} bytes are no multiple of {TRANSACTION_ENTRY.size}"
-    entries = TRANSACTION_ENTRY.iter_unpack(data[:whole])
-    for number, (version, _, _, last_offset, _) in enumerate(entries):
-        if version != 0:
-            problem = f"entry {number} has version {version}, not 0"
-            break
-        if last_offset < base_offset:
-            problem = f"entry {number} ends at offset {last_offset}, below the segment"
-            break
-    if problem is not None:
-        findings.append(
+def _check_transactions(directory: Directory, bases: Iterable[int], check: PartitionCheck) -> None:
+    """Compare the transaction indexes with all batches, and with what was noted of them [DUR-7]."""
+    try:
+        damaged = find_damaged_transaction_indexes_of(directory.path)
+    except SegstoreError as error:
+        check.notes.append(f"the transaction indexes were not compared with the log: {error}")
+        damaged = {}
+    for base in bases:
+        name = file_name(base, "txnindex")
+        size = directory.info(name).size if directory.exists(name) else 0
+        if base not in damaged and size % TRANSACTION_ENTRY.size:
+            damaged[base] = f"{size} bytes are no multiple of {TRANSACTION_ENTRY.size}"
+    for base, problem in sorted(damaged.items()):
+        is_repaired = check.forecast.replaces_transaction_index(base)
+        check.findings.append(
             Finding(
-                file=name,
+                file=file_name(base, "txnindex"),
                 what=problem,
-                meaning="the list of aborted transactions of this segment is damaged",
-                advice=OPEN_REBUILDS if is_repaired else LEFT_TO_A_BROKER,
-                repaired=is_repaired,
+                meaning="the list of aborted transactions of this segment is damaged: reads of "
+                "committed data ask the batches instead",
+                advice=OPEN_REBUILDS if is_repaired else RECOVER_REBUILDS,
+                repaired=check.forecast.error is None,
             )
         )
 

@@ -26,6 +26,7 @@ from segstore.errors import (
 from segstore.log.directory.checkpoints import RECOVERY_POINT_CHECKPOINT, write_offset
 from segstore.log.directory.durability import sync_failed_before
 from segstore.log.local.tail_rewrite import rewrite_from
+from segstore.log.producers.snapshot_file import SnapshotFile
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
@@ -296,6 +297,8 @@ class Flusher:
                     pass  # that one may have begun before this segment's end
             else:
                 self._sync_segment(segment, indexes=True)
+            with contextlib.suppress(SegstoreError):  # never a gate [DUR-22, DUR-41]
+                SnapshotFile(self._local_log.directory, following.base_offset).sync()
             self.write_recovery_point()
 
     def _flush_by_timer(self) -> None:
@@ -317,8 +320,10 @@ class Flusher:
 
     def write_recovery_point(self) -> None:
         """Write the recovery point checkpoint, with an offset that is durable [DUR-21]."""
+        offset = self.durable.message_offset
+        self._local_log.note_transaction_indexes(self._append_lock, active_too=False)
         with self._checkpoint_lock:
-            offset = self.durable.message_offset
+            offset = min(offset, self.durable.message_offset)
             hole_start, hole_end = self._hole
             self._write_recovery_point(hole_start if offset == hole_end else offset)
 
@@ -334,10 +339,7 @@ class Flusher:
                 self.durable = LogOffsetMetadata(offset)
 
     def raise_recovery_point(self, offset: int) -> None:
-        """The log begins at *offset* now: nothing below needs to be recovered [UNI-3].
-
-        In memory only; the checkpoint counts from the log start anyway.
-        """
+        """Nothing below *offset*, the log start, is to be recovered; in memory only [UNI-3]."""
 
     def _write_recovery_point(self, offset: int) -> None:
         if offset != self.recovery_point:

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from segstore._core import DataFile
 from segstore.errors import FsyncFailedError, LogNotFoundError
-from segstore.log.directory.partition_directory import file_name
 from segstore.log.flusher import Flusher
-from segstore.log.producers.snapshot_file import SNAPSHOT_FILE_SUFFIX
+from segstore.log.producers.snapshot_file import SnapshotFile
 
 if TYPE_CHECKING:
     from segstore.log.local.segment import Segment
@@ -92,15 +89,10 @@ class KafkaFlusher(Flusher):
 
         def flush_log() -> None:
             with self._telling_of_failures("flush after a roll"):
-                self._sync_snapshot(base_offset)
+                SnapshotFile(self._local_log.directory, base_offset).sync()
                 self.flush_up_to(base_offset, inclusive=False)
 
         self._background.submit(flush_log)
-
-    def _sync_snapshot(self, offset: int) -> None:
-        name = file_name(offset, SNAPSHOT_FILE_SUFFIX)
-        with suppress(LogNotFoundError), DataFile(self._local_log.directory, name) as file:
-            file.sync()
 
     def _sync_segment(self, segment: Segment, *, indexes: bool) -> None:
         try:

@@ -26,6 +26,7 @@ from segstore.log.directory.partition_path import (
 from segstore.log.directory.profile import Profile
 from segstore.log.loader.kafka_log_loader import KafkaLogLoader
 from segstore.log.loader.log_loader import LogLoader
+from segstore.log.loader.lost_transaction_indexes import remake_transaction_indexes
 from segstore.log.loader.producer_recovery import recover_producers
 from segstore.log.loader.read_only_loader import ReadOnlyLoader
 from segstore.log.loader.recovery_report import RecoveryReport
@@ -108,6 +109,7 @@ def open_partition(
             loaded = LogLoader(*arguments).load()
             producers = recover_producers(loaded, new_producers, codecs, directory, report)
             loaded = loaded._replace(producer_state=producers)
+            loaded = remake_transaction_indexes(loaded, new_producers, codecs, directory, report)
             if loaded.moves_recovery_point:
                 places.write_recovery_point(loaded.recovery_point)
         loaded = loaded._replace(topic_id=_topic_id(directory, options, report))

@@ -109,8 +109,8 @@ class LogTruncator(LogRetention):
             self._offsets.log_start_offset = log_start_offset
             self._rebuild_producers()
             self._offsets.cut_to_log_end(always=True)
-            state = self._state
-            self._save_state(None if state is None else min(state.contiguous_from, offset))
+            file = self._state_file
+            self._save_state(None if file is None else min(file.state.contiguous_from, offset))
             self._flusher.note_durable(self._local_log.log_end)
 
     def delete_records(self, before_offset: int) -> int:

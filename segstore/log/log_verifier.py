@@ -14,6 +14,7 @@ import numpy as np
 
 from segstore.errors import SegstoreError
 from segstore.log.directory.partition_directory import file_name
+from segstore.log.transaction_index_verifier import find_damaged_transaction_indexes
 from segstore.records.compression import codec_table
 from segstore.records.records_count import count_records
 
@@ -123,6 +124,11 @@ def verify_log(
         report.segments.append(check)
         if progress is not None:
             progress("verify", report.size_bytes, total)
+    damaged = find_damaged_transaction_indexes(local_log, codec_table())
+    for check in report.segments:
+        if check.base_offset in damaged:
+            name = file_name(check.base_offset, "txnindex")
+            check.problems.append(f"{name}: {damaged[check.base_offset]}")
     report.seconds = time.monotonic() - began
     return report
 

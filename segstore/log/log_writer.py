@@ -19,8 +19,6 @@ from segstore.errors import (
     RecordBatchTooLargeError,
     SegstoreError,
 )
-from segstore.log.directory.checkpoints import LogState
-from segstore.log.directory.log_state_file import write_state
 from segstore.log.directory.profile import Profile
 from segstore.log.producers.producer_analysis import analyze_producers
 from segstore.log.producers.producer_state_rebuild import rebuild_producer_state
@@ -36,6 +34,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from segstore._core import BatchHeaders, Directory
+    from segstore.log.directory.log_state_file import LogStateFile
     from segstore.log.directory.partition_metadata_file import PartitionMetadataFile
     from segstore.log.flusher import Flusher
     from segstore.log.local.segment import Segment
@@ -52,7 +51,7 @@ class LogWriter(SliceReader):
     _directory: Directory
     _flusher: Flusher
     _producers: ProducerStateManager
-    _state: LogState | None
+    _state_file: LogStateFile | None
     _expires_producers = False
     _partition_metadata: PartitionMetadataFile
 
@@ -170,19 +169,21 @@ class LogWriter(SliceReader):
                 self._save_state()
 
     def _save_state(self, contiguous_from: int | None = None) -> None:
-        state = self._state
-        if state is None:
+        state_file = self._state_file
+        if state_file is None:
             return
-        latest = self._epochs.latest_entry
-        changed = LogState(
-            state.contiguous_from if contiguous_from is None else contiguous_from,
-            # without an epoch the next one may be older than those of records below the log start
-            self.log_end_offset if latest is None else state.epochs_ordered_from,
-            latest,
-        )
+        state, latest = state_file.state, self._epochs.latest_entry
         with self._flusher.poisoned_by(FsyncFailedError):
-            write_state(self._directory, changed)
-        self._state = changed
+            state_file.change(
+                contiguous_from=state.contiguous_from
+                if contiguous_from is None
+                else contiguous_from,
+                # without one the next may be older than those of records below the log start
+                epochs_ordered_from=(
+                    self.log_end_offset if latest is None else state.epochs_ordered_from
+                ),
+                latest_epoch=latest,
+            )
 
     # ---- roll, check, write, publish -------------------------------------------------------------
 

@@ -95,7 +95,7 @@ class UnifiedLog(LogSettings):
             f"segstore-{self.topic_partition}", holdings.lock
         )
         self._epochs = loaded.epochs
-        self._state = loaded.state
+        self._state_file = loaded.state_file
         self._local_log = LocalLog(
             self._directory,
             context,
@@ -105,6 +105,7 @@ class UnifiedLog(LogSettings):
             self._background,
             codecs,
         )
+        self._local_log.transaction_index_notes = loaded.transaction_index_notes
         self._local_log.may_have_gaps = loaded.may_have_gaps or self.profile is Profile.KAFKA
         self._offsets = LogOffsets(
             self._local_log,
@@ -331,6 +332,7 @@ class UnifiedLog(LogSettings):
             sizes,
             self.log_start_offset,
         )
+        local_log.note_transaction_indexes(self._append_lock, active_too=True)
         self._flusher.end()  # no flush that came just before writes a recovery point beside this
         self._places.mark_clean(self.log_start_offset, marker)
 

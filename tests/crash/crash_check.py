@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from segstore._core import Directory, SimulatedDisk
 from tests.crash.crash_model import Batch, Found, State, during, is_possible
-from tests.crash.crash_script import PATH, batches_in, header_of, producer_of
+from tests.crash.crash_script import PATH, batches_in, header_of, is_abort, producer_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -163,6 +163,27 @@ def _check_producers(log: UnifiedLog, found: Found) -> None:
     assert known == expected, f"producers {known}, expected {expected}"
     stable = min(open_from.values(), default=found.log_end)
     assert log.last_stable_offset == stable, f"stable up to {log.last_stable_offset}, not {stable}"
+    if any(producer_of(batch.content).is_transactional for batch in found.batches):
+        committed = [record.offset for record in log.scan(isolation="read_committed")]
+        assert committed == _committed(found, stable), f"committed are {committed}"
+
+
+def _committed(found: Found, stable: int) -> list[int]:
+    """[TXX-1, DUR-7] Offsets of the records below *stable* that no abort concerns."""
+    under_way: dict[int, list[int]] = {}
+    left: set[int] = set()
+    for batch in found.batches:
+        fields = producer_of(batch.content)
+        offsets = list(range(batch.base_offset, batch.last_offset + 1))
+        if fields.is_control:
+            if not is_abort(batch.content):
+                left.update(under_way.get(fields.id, ()))
+            under_way.pop(fields.id, None)
+        elif fields.is_transactional:
+            under_way.setdefault(fields.id, []).extend(offsets)
+        else:
+            left.update(offsets)
+    return sorted(offset for offset in left if offset < stable)
 
 
 def possible_states(run: Run, effects: int) -> list[State]:

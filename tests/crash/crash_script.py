@@ -195,6 +195,11 @@ def producer_of(content: bytes) -> ProducerFields:
     )
 
 
+def is_abort(marker: bytes) -> bool:
+    """Whether a control batch ends a transaction in vain: the type is the end of its key of 4."""
+    return struct.unpack_from(">h", marker, 61 + 5 + 2) == (0,)
+
+
 class ScriptRunner:
     """Runs operations on one log and keeps the books."""
 

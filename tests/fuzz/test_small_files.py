@@ -257,7 +257,17 @@ clean_markers = st.builds(
     st.none() | offsets,
     st.none() | offsets,
 )
-log_states = st.builds(checkpoints.LogState, offsets, offsets, st.none() | epochs)
+notes = st.builds(
+    checkpoints.TransactionIndexNote, st.just(-1) | offsets, st.none() | st.integers(0, 2**32 - 1)
+)
+log_states = st.builds(
+    checkpoints.LogState,
+    offsets,
+    offsets,
+    st.none() | epochs,
+    st.just(()),
+    st.dictionaries(offsets, notes, max_size=3),
+)
 
 
 @given(anything_like(checkpoint_texts))

@@ -104,3 +104,32 @@ def test_a_gap_that_a_follower_made_is_legal(tmp_path):
         assert follower.verify().ok
     with segstore.open(tmp_path / "b-0") as follower:
         assert [record.offset for record in follower] == [0, 2]
+
+
+@pytest.mark.parametrize("first_by_a_reader", [False, True])
+def test_a_lost_recovery_point_takes_no_segment_along(path, first_by_a_reader):
+    """[DUR-24, DUR-54, DUR-63] The clean marker knew that all of it was safe.
+
+    The later segments were set aside, as if a crash had left them behind a hole.
+    """
+    (path / "recovery-point-offset-checkpoint").unlink()
+    if first_by_a_reader:
+        with segstore.open(path, read_only=True) as log:
+            assert [text for text in log.report.warnings if "records 3 to 5 are missing" in text]
+            assert [record.offset for record in log.scan(6)] == [6, 7, 8, 9]
+    for _ in range(2):
+        with pytest.raises(segstore.CorruptLogError, match="records 3 to 5 are missing"):
+            segstore.open(path)
+    assert not list(path.glob("*quarantine*"))
+
+
+def test_a_lost_recovery_point_and_a_short_tail(path):
+    """[DUR-51, DUR-63] Records that were there at a clean close are missing, not torn."""
+    (path / "recovery-point-offset-checkpoint").unlink()
+    (path / f"{9:020d}.log").write_bytes(b"")
+    for segment in (3, 6):
+        for file in path.glob(f"{segment:020d}.*"):
+            file.unlink()
+
+    with pytest.raises(segstore.CorruptLogError, match="are missing"):
+        segstore.open(path)

@@ -147,8 +147,8 @@ WHEN_UNCLEAN = None
         ("partition.metadata", b"what\n", False),
         (f"{5:020d}.snapshot", b"\0\1\0\0\0\0\0\0\0\0", WHEN_UNCLEAN),
         (f"{10:020d}.snapshot", b"\0\1\0\0\0\0\0\0\0\0", True),
-        (f"{0:020d}.txnindex", b"xyz", False),
-        (f"{5:020d}.txnindex", b"xyz", WHEN_UNCLEAN),
+        (f"{0:020d}.txnindex", b"xyz", True),
+        (f"{5:020d}.txnindex", b"xyz", True),
     ],
 )
 def test_small_files(

@@ -13,8 +13,8 @@ import binascii
 import json
 import re
 import uuid
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from segstore.config import MAX_INT, MAX_LONG
 from segstore.errors import CorruptCheckpointError
@@ -300,6 +300,22 @@ def _whole_number(value: object) -> int:
 # ---- .segstore: what recovery may count on [DUR-64] ----------------------------------------------
 
 
+class TransactionIndexNote(NamedTuple):
+    """What the transaction index of a segment was like when it was right [DUR-8, DUR-52].
+
+    Its loss, or a changed bit, would make aborted records count as committed, and shows in no other
+    file.
+    """
+
+    size_bytes: int
+    """-1: it is damaged, and to be made anew."""
+    crc: int | None = None
+    """CRC-32C of its bytes; None when nobody has compared them with the log yet."""
+
+
+DAMAGED_TRANSACTION_INDEX: Final = TransactionIndexNote(-1)
+
+
 @dataclass(frozen=True, slots=True)
 class LogState:
     """From which offsets on the log is contiguous and its epochs ascend, as this library wrote it.
@@ -313,6 +329,8 @@ class LogState:
     epochs_ordered_from: int
     latest_epoch: EpochEntry | None
     epochs_before: tuple[EpochEntry | None, ...] = ()
+    transaction_indexes: Mapping[int, TransactionIndexNote] = field(default_factory=dict)
+    """By the base offset of the segment: of sealed ones, and of all in a log that was closed."""
 
     def fits(self, latest: EpochEntry | None) -> bool:
         """Whether a leader-epoch checkpoint that ends so is that of who wrote this."""
@@ -331,6 +349,11 @@ class LogState:
             "epoch_before" if entry is None else f"epoch_before {entry.epoch} {entry.start_offset}"
             for entry in self.epochs_before
         ]
+        lines += [
+            f"transaction_index {base_offset} {note.size_bytes}"
+            + ("" if note.crc is None else f" {note.crc}")
+            for base_offset, note in sorted(self.transaction_indexes.items())
+        ]
         return "".join(f"{line}\n" for line in lines).encode()
 
     @classmethod
@@ -338,17 +361,21 @@ class LogState:
         """Read the file of a partition directory, None where there is none that can be used."""
         if not directory.exists(LOG_STATE):
             return None
-        return cls.parse(directory.read_file(LOG_STATE, MAX_MARKER_BYTES))
+        return cls.parse(directory.read_file(LOG_STATE, MAX_CHECKPOINT_BYTES))
 
     @classmethod
     def parse(cls, data: bytes) -> LogState | None:
         """Read the file, None when it says nothing that can be used."""
         words: dict[str, list[int]] = {}
+        transaction_indexes: dict[int, TransactionIndexNote] = {}
         for line in data.decode("ascii", errors="replace").splitlines():
             key, *numbers = line.split(" ")
             if not all(_INTEGER.fullmatch(number) for number in numbers):
                 return None
             words[key] = [int(number) for number in numbers]
+            if key == "transaction_index" and len(numbers) in {2, 3}:
+                base_offset, *note = words[key]
+                transaction_indexes[base_offset] = TransactionIndexNote(*note)
         latest = words.get("latest_epoch")
         try:
             if words["version"] != [0]:
@@ -360,4 +387,6 @@ class LogState:
             epochs_before = () if before is None else (EpochEntry(*before) if before else None,)
         except (KeyError, ValueError, IndexError, TypeError):
             return None
-        return cls(contiguous_from, epochs_ordered_from, latest_epoch, epochs_before)
+        return cls(
+            contiguous_from, epochs_ordered_from, latest_epoch, epochs_before, transaction_indexes
+        )

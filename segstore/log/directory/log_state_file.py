@@ -1,31 +1,98 @@
-"""Writing ``.segstore``, and tying it to the leader-epoch checkpoint [DUR-64]."""
+"""``.segstore`` of a log that is written; it is tied to the leader-epoch checkpoint [DUR-64].
+
+The appender changes it, and behind a roll the background thread does: one at a time [DUR-21].
+"""
 
 from __future__ import annotations
 
+import threading
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from segstore.log.directory.checkpoints import LOG_STATE, LogState
+from segstore.log.directory.checkpoints import DAMAGED_TRANSACTION_INDEX, LOG_STATE, LogState
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from segstore._core import Directory
+    from segstore.log.directory.checkpoints import TransactionIndexNote
+    from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.types import EpochEntry
 
 
-def write_state(directory: Directory, state: LogState) -> None:
-    """Write ``.segstore`` when it says something else; other epochs from before do not count."""
-    there = LogState.read(directory)
-    if there is None or replace(there, epochs_before=state.epochs_before) != state:
-        directory.write_file_atomically(LOG_STATE, state.format())
+class LogStateFile:
+    """What ``.segstore`` says, in memory and on disk.
 
+    Parameters
+    ----------
+    directory : Directory
+        The partition's.
+    state : LogState
+        Written at once, when the file says something else; other epochs from before do not count.
 
-def announce_epoch(directory: Directory, old: EpochEntry | None, new: EpochEntry | None) -> None:
-    """Tie ``.segstore`` to the leader-epoch checkpoint as it is and as it will be, then write that.
-
-    A crash between the two must not make the log look as if a broker had written it [DUR-64]:
-    records that are missing in the midst would go unnoticed.
+    Attributes
+    ----------
+    state : LogState
+        As it was last written.
     """
+
+    def __init__(self, directory: Directory, state: LogState) -> None:
+        self.state = state
+        self._directory = directory
+        self._lock = threading.Lock()
+        there = LogState.read(directory)
+        if there is None or replace(there, epochs_before=state.epochs_before) != state:
+            self._write(state)
+
+    def change(self, **changes: Any) -> None:
+        """Write these fields of `LogState` when they say something else.
+
+        Who gives the latest epoch has written the leader-epoch checkpoint before.
+        """
+        with self._lock:
+            changed = replace(self.state, **changes)
+            if changed != self.state:
+                is_tied = "latest_epoch" in changes
+                self._write(replace(changed, epochs_before=()) if is_tied else changed)
+
+    def announce_epoch(self, old: EpochEntry | None, new: EpochEntry | None) -> None:
+        """Tie the file to the leader-epoch checkpoint as it is and as it will be, then write that.
+
+        A crash between the two must not make the log look as if a broker had written it [DUR-64]:
+        records that are missing in the midst would go unnoticed.
+        """
+        with self._lock:
+            self._write(replace(self.state, latest_epoch=new, epochs_before=(old,)))
+
+    def _write(self, state: LogState) -> None:
+        self._directory.write_file_atomically(LOG_STATE, state.format())
+        self.state = state
+
+
+def state_after_open(
+    known: LogState | None,
+    log_end_offset: int,
+    epochs: LeaderEpochFileCache,
+    transaction_indexes: Mapping[int, TransactionIndexNote],
+) -> LogState:
+    """Return what may be counted on from here: what is *known*, or what is written from now on."""
+    written, latest = epochs.written_entry, epochs.latest_entry
+    contiguous_from = log_end_offset if known is None else known.contiguous_from
+    # without an epoch the next one may be older than those of records below the log start
+    ordered_from = None if known is None or latest is None else known.epochs_ordered_from
+    return LogState(
+        min(log_end_offset, contiguous_from),
+        log_end_offset if ordered_from is None else min(log_end_offset, ordered_from),
+        latest,
+        () if written == latest else (written,),
+        transaction_indexes,
+    )
+
+
+def note_damaged_transaction_index(directory: Directory, base_offset: int) -> None:
+    """Let the next open make the transaction index of a segment anew, of a log that is closed."""
     state = LogState.read(directory)
     if state is not None:
-        state = replace(state, latest_epoch=new, epochs_before=(old,))
-        directory.write_file_atomically(LOG_STATE, state.format())
+        noted = {**state.transaction_indexes, base_offset: DAMAGED_TRANSACTION_INDEX}
+        data = replace(state, transaction_indexes=noted).format()
+        directory.write_file_atomically(LOG_STATE, data)

@@ -104,7 +104,7 @@ class KafkaRecovery:
         for epoch, start_offset in epoch_changes(current, latest_epoch(self._epochs)):
             self._epochs.assign(epoch, start_offset)
         recover_producer_state(
-            self._state, self._segment, current, self._codecs, self._transaction_index
+            self._state, self._segment, current, self._codecs, self._transaction_index.append
         )
         if recovered.error is not None:
             raise recovered.error

@@ -68,7 +68,8 @@ class Leftovers:
             or (file.suffix == SWAP_FILE_SUFFIX and file not in swaps)
         }
         going |= TEMPORARY_FILES.intersection(names)
-        going |= {name for name in names if name.endswith(".snapshot.tmp") and name[:20].isdigit()}
+        endings = (".snapshot.tmp", ".txnindex.tmp")
+        going |= {name for name in names if name.endswith(endings) and name[:20].isdigit()}
         if not going and not swaps:
             return listing
         self._remove(going)

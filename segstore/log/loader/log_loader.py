@@ -6,7 +6,6 @@ Source: [LDR-*, DUR-50..DUR-58].
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from segstore._core import open_segments
@@ -26,14 +25,16 @@ from segstore.log.directory.checkpoints import (
     LogState,
 )
 from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
-from segstore.log.directory.log_state_file import announce_epoch, write_state
-from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX
+from segstore.log.directory.log_state_file import LogStateFile, state_after_open
+from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, file_name
 from segstore.log.loader.deleted_records import count_deleted, remove_deleted
 from segstore.log.loader.epoch_changes import epoch_changes, fits, latest_epoch, note_epochs
 from segstore.log.loader.leftovers import Leftovers
 from segstore.log.loader.loaded_log import LoadedLog
 from segstore.log.loader.log_recovery import LogRecovery
 from segstore.log.loader.lost_indexes import LostIndexes
+from segstore.log.loader.lost_transaction_indexes import find_transaction_indexes
+from segstore.log.loader.marked_point import with_marked_point
 from segstore.log.loader.overflow_split import OverflowedSegmentError, split_overflowed_segment
 from segstore.log.loader.quarantine import Quarantine
 from segstore.log.local.segment import Segment
@@ -81,6 +82,7 @@ class LogLoader:
         self._context = context
         self._report = report
         self._progress = progress
+        self._is_split = False
         self._recovered: list[int] = []
         self._with_producers: list[int] = []
         self._is_rewritten = True
@@ -102,10 +104,7 @@ class LogLoader:
         lost_indexes = LostIndexes(self._directory, self._report, listing)
         segments = self._open_segments(listing.base_offsets(LOG_FILE_SUFFIX))
         self._report.created = not segments
-        believed = self._with_possible_log_start(found, segments)
-        if believed is not found:
-            self._places.write_log_start(believed.log_start_offset)
-        found = believed
+        found = self._believed(found, segments)
         first = count_deleted(segments, found.log_start_offset)
         epochs = self._read_epochs(segments[first:], writable=True)
         is_as_marked = fits(found.own_marker, segments, epochs)
@@ -118,6 +117,7 @@ class LogLoader:
         elif (clean_end := self._clean_end(found, segments, is_as_marked=is_as_marked)) is not None:
             log_end_offset = clean_end
         else:
+            found = with_marked_point(found, epochs, known, self._report, self._places)
             lost_indexes.check(segments[: floor_index(segments, found.safe_below)])
             log_end_offset = self._recover(segments, found, epochs, known, quarantine)
         leftovers.remove_indexes_without_log(listing if self._report.clean else None)
@@ -136,19 +136,18 @@ class LogLoader:
         active.prepare_for_appends()
         epochs.truncate_from_start(found.log_start_offset)  # may move an entry to the log end
         epochs.truncate_from_end(log_end_offset)
-        written, latest = epochs.written_entry, epochs.latest_entry
-        state = LogState(
-            min(log_end_offset, log_end_offset if known is None else known.contiguous_from),
-            # without an epoch the next one may be older than those of records below the log start
-            log_end_offset
-            if known is None or latest is None
-            else min(log_end_offset, known.epochs_ordered_from),
-            latest,
-            () if written == latest else (written,),
+        transactions = find_transaction_indexes(
+            self._directory,
+            listing,
+            segments,
+            {} if known is None or self._is_split else known.transaction_indexes,
+            frozenset(self._recovered),
         )
-        write_state(self._directory, state)
+        self._report.rebuilt += [file_name(base, "txnindex") for base in transactions.lost]
+        state = state_after_open(known, log_end_offset, epochs, transactions.noted)
+        state_file = LogStateFile(self._directory, state)
         epochs.flush()
-        epochs.before_write = partial(announce_epoch, self._directory)
+        epochs.before_write = state_file.announce_epoch
         old_points = {log_end_offset, None if self._report.created else -1}
         log_end = LogOffsetMetadata(log_end_offset, active.base_offset, active.size_bytes)
         self._fill_report(segments, found, log_end_offset, known)
@@ -158,8 +157,10 @@ class LogLoader:
             log_end,
             log_end_offset if self._is_rewritten else found.recovery_point or 0,
             epochs,
-            state,
+            state_file,
             recovered=self._recovered_of(segments),
+            transaction_indexes=transactions.noted,
+            lost_transaction_indexes=transactions.lost,
             with_producers=frozenset(self._with_producers),
             moves_recovery_point=self._is_rewritten and found.recovery_point not in old_points,
             snapshot_offsets=(
@@ -187,6 +188,12 @@ class LogLoader:
                 " synced: they are missing",
                 file=self._directory.path,
             )
+
+    def _believed(self, found: FoundState, segments: list[Segment]) -> FoundState:
+        believed = self._with_possible_log_start(found, segments)
+        if believed is not found:
+            self._places.write_log_start(believed.log_start_offset)
+        return believed
 
     def _with_possible_log_start(self, found: FoundState, segments: list[Segment]) -> FoundState:
         """Return *found*, its log start as if unreadable when it cannot be this log's [DUR-21].
@@ -297,6 +304,7 @@ class LogLoader:
 
     def _split(self, overflowed: Segment, segments: list[Segment]) -> None:
         """Put several segments in the place of one whose offsets do not fit it [LDR-30, DUR-20]."""
+        self._is_split = True
         split = split_overflowed_segment(
             overflowed, Segments(segments), self._directory, self._context
         )

@@ -52,6 +52,8 @@ class OpenForecast:
         Base offsets of the segments whose index files would be built anew.
     recovered : frozenset of int
         Base offsets of those that would be read whole, and their transactions with them.
+    lost_transaction_indexes : frozenset of int
+        Of those whose transaction index shows by its name or size that it is not what was written.
     """
 
     report: RecoveryReport
@@ -59,10 +61,11 @@ class OpenForecast:
     cuts: dict[int, int] = field(default_factory=dict)
     reindexed: frozenset[int] = frozenset()
     recovered: frozenset[int] = frozenset()
+    lost_transaction_indexes: frozenset[int] = frozenset()
 
     def replaces_transaction_index(self, base_offset: int) -> bool:
         """Whether that of a segment is made anew from the batches [DUR-52]."""
-        return base_offset in self.recovered
+        return base_offset in self.recovered or base_offset in self.lost_transaction_indexes
 
     def replaces_snapshot(self, offset: int, offsets: Collection[int]) -> bool:
         """Whether the snapshot of *offset*, which cannot be read, is deleted [PSM-56, PSM-60].
@@ -113,13 +116,15 @@ def forecast_open(
     segments: list[_ForecastSegment] = []
     error: SegstoreError | None = None
     recovered: frozenset[int] = frozenset()
+    lost: frozenset[int] = frozenset()
     try:
         parent = open_parent_directory(full_path)
         context = _core.SegmentContext(directory, codec_table(), writable=False, heap_indexes=True)
         places = _ReadOnlyPlaces(overlay, parent, topic_partition)
         loader = _ForecastLoader(overlay, places, context, report, progress)
         segments = loader.opened
-        recovered = loader.load().recovered
+        loaded = loader.load()
+        recovered, lost = loaded.recovered, frozenset(loaded.lost_transaction_indexes)
     except _SplitNeededError:
         pass  # the report says so
     except SegstoreError as raised:
@@ -134,7 +139,13 @@ def forecast_open(
             parent.close()
     if error is not None:
         return OpenForecast(report=report, error=error)
-    return OpenForecast(report=report, cuts=cuts, reindexed=reindexed, recovered=recovered)
+    return OpenForecast(
+        report=report,
+        cuts=cuts,
+        reindexed=reindexed,
+        recovered=recovered,
+        lost_transaction_indexes=lost,
+    )
 
 
 class _SplitNeededError(Exception):

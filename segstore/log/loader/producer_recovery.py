@@ -43,10 +43,11 @@ def recover_producers(
     recovered = [
         one for base in sorted(loaded.recovered) if (one := loaded.segments.get(base)) is not None
     ]
+    before, producers = new_producers(), new_producers()
     try:
         if recovered:  # what lies below the log start is in its state too: it is not the log's
             rebuild_transaction_indexes(
-                new_producers(),
+                before,
                 loaded.segments,
                 recovered,
                 codecs,
@@ -56,7 +57,6 @@ def recover_producers(
                 with_producers=loaded.with_producers,
             )
         is_empty = loaded.log_start_offset == loaded.log_end.message_offset
-        producers = new_producers()
         producers.remove_stray_snapshots(loaded.segments.base_offsets, loaded.snapshot_offsets)
         rebuild_producer_state(
             producers,
@@ -78,6 +78,6 @@ def recover_producers(
         ) from error
     report.warnings += [
         f"{error}: the snapshot was deleted, the producers were read from the log"
-        for error in producers.refused_snapshots
+        for error in (*before.refused_snapshots, *producers.refused_snapshots)
     ]
     return producers

@@ -19,12 +19,14 @@ from segstore.log.loader.epoch_changes import epoch_changes, fits, latest_epoch,
 from segstore.log.loader.leftovers import Leftovers
 from segstore.log.loader.loaded_log import LoadedLog
 from segstore.log.loader.log_loader import LogLoader
+from segstore.log.loader.marked_point import with_marked_point
 from segstore.log.local.segments import Segments, floor_index
+from segstore.log.local.transaction_index_notes import TransactionIndexNotes
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
     from segstore._core import ScanResult
-    from segstore.log.directory.checkpoints import LogState
+    from segstore.log.directory.checkpoints import LogState, TransactionIndexNote
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.directory.log_places import FoundState
     from segstore.log.local.segment import Segment
@@ -57,8 +59,9 @@ class ReadOnlyLoader(LogLoader):
             end, position = clean_end, segments[-1].size_bytes
             recovery_point = end
         else:
-            end, position = self._readable_end(segments, found, epochs, state)
-            recovery_point = min(found.recovery_point or 0, end)
+            marked = with_marked_point(found, epochs, state, self._report)
+            end, position = self._readable_end(segments, marked, epochs, state)
+            recovery_point = min(marked.recovery_point or 0, end)
         epochs.truncate_from_end(end + 1)  # an epoch without records yet is the leader's latest
         epochs.truncate_from_start(found.log_start_offset)
         end = max(end, found.log_start_offset)
@@ -72,6 +75,9 @@ class ReadOnlyLoader(LogLoader):
             epochs,
             None,
             may_have_gaps=state is None,
+            transaction_index_notes=TransactionIndexNotes(
+                self._directory, _of_sealed(segments, state), None
+            ),
         )
 
     def _readable_end(
@@ -152,6 +158,13 @@ class ReadOnlyLoader(LogLoader):
             self._report.warnings.append(
                 f"damaged at offset {scan.next_offset}: {why}; what follows is not read"
             )
+
+
+def _of_sealed(segments: list[Segment], state: LogState | None) -> dict[int, TransactionIndexNote]:
+    """Return what is noted of transaction indexes that nobody adds to."""
+    noted = {} if state is None else state.transaction_indexes
+    active = segments[-1].base_offset
+    return {base: note for base, note in noted.items() if base < active}
 
 
 def _batch_of(segment: Segment, offset: int) -> tuple[int, int]:

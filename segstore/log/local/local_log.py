@@ -213,6 +213,7 @@ class LocalLog(LocalTransactions):
         max_segment_ms = self._draw_max_segment_ms()
         log_end = LogOffsetMetadata(offset, last.base_offset, position)
         first_cut = offset if cut is None else min(offset, cut.base_offset)
+        self._begin_index_change(last.base_offset)
         self._note_cut(LogOffsetMetadata(first_cut, last.base_offset, position))
         self._is_cutting = True
         self._active = last
@@ -225,6 +226,8 @@ class LocalLog(LocalTransactions):
         last.truncate_to(offset)
         self._is_cutting = False
         self.cuts_done = len(self._cuts)
+        if self.transaction_index_notes is not None:
+            self.transaction_index_notes.forget_above(last.base_offset)
         truncate_transaction_index(self.directory, last.base_offset, offset)
         self._transaction_index = None
         return removed
@@ -246,6 +249,8 @@ class LocalLog(LocalTransactions):
         self._publish(self.segments.without(removed).with_segment(created), created, offset)
         self._is_cutting = False
         self.cuts_done = len(self._cuts)
+        if self.transaction_index_notes is not None:
+            self.transaction_index_notes.forget_above(-1)
         self._transaction_index = None
         return removed
 

@@ -8,11 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segstore._core import AbortedTransactions
+from segstore.config import MAX_LONG
 from segstore.errors import LogNotFoundError
 from segstore.log.local.log_tail import LogTail
 from segstore.log.local.transaction_index import AbortedTransaction, TransactionIndex
 
 if TYPE_CHECKING:
+    from segstore._core import AppendLock
     from segstore.types import LogOffsetMetadata
 
 
@@ -25,14 +27,21 @@ class LocalTransactions(LogTail):
         """Return the aborted transactions in ``[log_start_offset, upper_bound_offset)`` [LOC-10].
 
         Those that the transaction indexes know, from the segment of *base_offset* on; an index that
-        is missing is empty.
+        is missing, and was not there, is empty.
+
+        Raises
+        ------
+        CorruptIndexError, UnsupportedFormatError
+            An index is damaged or was lost; in Kafka's profile an entry below its segment alone.
         """
-        segments = self.segments
+        segments, log_end, notes = self.segments, self.log_end, self.transaction_index_notes
         first = segments.floor_segment(base_offset)
         if first is None:
             return []
         aborted: list[AbortedTransaction] = []
         for segment in (first, *segments.higher_segments(first.base_offset)):
+            if notes is not None:
+                notes.check(segment.base_offset, segments, log_end.message_offset, self._codecs)
             index = TransactionIndex(self.directory, segment.base_offset)
             try:
                 found = index.collect_aborted_transactions(
@@ -51,10 +60,35 @@ class LocalTransactions(LogTail):
         index = self._transaction_index
         if index is None or index.base_offset != base_offset:
             index = self._transaction_index = TransactionIndex(self.directory, base_offset)
+        self._begin_index_change(base_offset)
         self.names_version += 1
         index.append(aborted)
         unsynced = self.unsynced_transaction_indexes
         unsynced[base_offset] = unsynced.get(base_offset, 0) + 1
+
+    def _begin_index_change(self, base_offset: int) -> None:
+        notes, end = self.transaction_index_notes, self.log_end.message_offset
+        if notes is not None:
+            notes.begin_change(base_offset, self.segments, end, self._codecs)
+
+    def note_transaction_indexes(self, append_lock: AppendLock, *, active_too: bool) -> None:
+        """Write down what the indexes of sealed segments are like; they are durable [DUR-8].
+
+        Before the recovery point passes them: the next open does not read what lies below it.
+
+        Parameters
+        ----------
+        active_too : bool
+            Also that of the active segment: nothing is appended any more.
+        """
+        notes = self.transaction_index_notes
+        if notes is None:
+            return
+        limit = MAX_LONG if active_too else self.segments.active_segment.base_offset
+        if notes.are_unnoted_below(limit):
+            with append_lock:
+                notes.note_below(limit)
+            notes.save(self.segments)
 
     def sync_transaction_index(self, base_offset: int) -> None:
         """Bring what `append_aborted` wrote to stable storage, with the segment's records."""

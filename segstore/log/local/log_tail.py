@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from segstore.log.directory.background import Scheduler
     from segstore.log.local.segments import Segments
     from segstore.log.local.transaction_index import TransactionIndex
+    from segstore.log.local.transaction_index_notes import TransactionIndexNotes
 
 _log = logging.getLogger(__name__)
 
@@ -60,6 +61,8 @@ class LogTail:
         The next offset, and the segment and byte where it will be; published after the bytes.
     names_version : int
         Raised whenever a file was created or renamed.
+    transaction_index_notes : TransactionIndexNotes or None
+        Tells whether a transaction index can be believed; None = it is, as in Kafka.
     """
 
     __slots__ = ("__dict__", "log_end")  # every append stores it: a slot takes half the time
@@ -89,6 +92,7 @@ class LogTail:
         self._deletions = count()
         self._awaiting_deletion: dict[int, Callable[[], object]] = {}
         self._transaction_index: TransactionIndex | None = None
+        self.transaction_index_notes: TransactionIndexNotes | None = None
         self.unsynced_transaction_indexes: dict[int, int] = {}
         self._active = segments.active_segment
         self._max_segment_ms = self._draw_max_segment_ms()

@@ -205,7 +205,11 @@ class TransactionIndex:
         UnsupportedFormatError
             An entry has another version.
         """
-        return list(self._entries())
+        return list(self)
+
+    def __iter__(self) -> Iterator[AbortedTransaction]:
+        """Yield every entry in file order, as `all_aborted_transactions`."""
+        return self._entries()
 
     def collect_aborted_transactions(
         self, fetch_offset: int, upper_bound_offset: int, *, check: bool = False

@@ -278,8 +278,8 @@ class ProducerStateManager:
         Parameters
         ----------
         sync : bool
-            Bring the file's name to stable storage too; a roll leaves that to its own sync of the
-            directory [DUR-22].
+            Bring the file to stable storage; a roll leaves that to the background thread, which
+            syncs its segment and the directory too [DUR-22, DUR-29].
         """
         if self.map_end_offset <= self._last_snapshot_offset:
             return None

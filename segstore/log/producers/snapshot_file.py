@@ -6,7 +6,12 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import DataFile
-from segstore.errors import CorruptSnapshotError, LimitExceededError, SegstoreError
+from segstore.errors import (
+    CorruptSnapshotError,
+    LimitExceededError,
+    LogNotFoundError,
+    SegstoreError,
+)
 from segstore.log.directory.partition_directory import DELETED_FILE_SUFFIX, file_name
 from segstore.log.producers.producer_snapshot import MAX_SNAPSHOT_BYTES, parse_snapshot
 
@@ -75,13 +80,16 @@ class SnapshotFile:
             ) from error
         return parse_snapshot(data, self.path, exact_size=exact_size)
 
-    def write(self, data: bytes, *, sync_directory: bool) -> None:
-        """Replace the file as a whole; its bytes are on stable storage, its name when asked for.
+    def write(self, data: bytes, *, sync: bool) -> None:
+        """Replace the file as a whole; bytes and name are on stable storage when asked for.
 
-        Source: [DUR-22]: name.tmp, fsync, rename. Kafka writes in place and leaves the end of a
-        longer file of the same name, which then fails its CRC [PSM-51].
+        Else `sync` brings the bytes there: what a crash leaves of them before fails the CRC, and an
+        older snapshot counts [DUR-29]. Kafka writes in place and leaves the end of a longer file of
+        the same name, which then fails its CRC too [PSM-51].
+
+        Source: [DUR-22].
         """
-        if sync_directory:
+        if sync:
             self._directory.write_file_atomically(self.name, data)
             return
         temporary = self.name + TEMPORARY_SUFFIX
@@ -89,7 +97,6 @@ class SnapshotFile:
             with DataFile(self._directory, temporary, create=True) as file:
                 file.truncate(0)  # what a crash left
                 file.write(0, data)
-                file.sync()
             self._directory.rename(temporary, self.name)
         except SegstoreError:
             with suppress(SegstoreError):  # the next open removes it else
@@ -102,6 +109,11 @@ class SnapshotFile:
             file.write(0, data)
             if sync:
                 file.sync()
+
+    def sync(self) -> None:
+        """Bring the bytes to stable storage, if the file is there still."""
+        with suppress(LogNotFoundError), DataFile(self._directory, self.name) as file:
+            file.sync()
 
     def __repr__(self) -> str:
         return f"SnapshotFile({self.path!r}, offset={self.offset})"

@@ -126,7 +126,7 @@ class SnapshotFiles:
         if self._kafka_profile:
             file.write_in_place(data, sync=sync)
         else:
-            file.write(data, sync_directory=sync)
+            file.write(data, sync=sync)
         if not self._knows(offset):
             insort(self._offsets, offset)
         return file

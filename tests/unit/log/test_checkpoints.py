@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 
 from segstore import _core
 from segstore.errors import CorruptCheckpointError, SegstoreError
+from segstore.log.directory.checkpoints import DAMAGED_TRANSACTION_INDEX as DAMAGED
 from segstore.log.directory.checkpoints import (
     CleanShutdownMarker,
     LogState,
+    TransactionIndexNote,
     format_leader_epoch_checkpoint,
     format_offset_checkpoint,
     parse_checkpoint,
@@ -225,6 +227,18 @@ def test_the_state_file_round_trips(latest_epoch):
     state = LogState(5, 9, latest_epoch)
 
     assert LogState.parse(state.format()) == state
+
+
+def test_what_is_noted_of_transaction_indexes_round_trips():
+    """[DUR-8, DUR-64] Size and checksum, size alone, and that it is damaged."""
+    notes = {0: TransactionIndexNote(68, 7), 9: TransactionIndexNote(34), 20: DAMAGED}
+    state = LogState(5, 9, None, transaction_indexes=notes)
+
+    assert state.format().endswith(
+        b"transaction_index 0 68 7\ntransaction_index 9 34\ntransaction_index 20 -1\n"
+    )
+    assert LogState.parse(state.format()) == state
+    assert LogState.parse(state.format() + b"transaction_index 1\n") == state
 
 
 @pytest.mark.parametrize(

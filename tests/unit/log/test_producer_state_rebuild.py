@@ -299,7 +299,7 @@ def test_recovery_writes_the_transaction_index(log):
     state = log.new_state()
 
     for headers, _ in segment.scan_windows():
-        recover_producer_state(state, segment, headers, codec_table(), log.index)
+        recover_producer_state(state, segment, headers, codec_table(), log.index.append)
 
     assert log.index.all_aborted_transactions() == expected == [AbortedTransaction(7, 0, 3, 2)]
     assert known(state) == known(log.live)

@@ -1,0 +1,180 @@
+"""Whether the transaction indexes of a log are what they were when they were right [DUR-7, DUR-8].
+
+A lost one, or a changed bit, would make aborted records count as committed. ``.segstore`` has size
+and checksum of each that this library wrote or has compared with the log; an index without such a
+note is compared with the markers that it names when it is first used.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from segstore._core import crc32c
+from segstore.errors import CorruptIndexError, LogNotFoundError, UnsupportedFormatError
+from segstore.log.directory.checkpoints import (
+    DAMAGED_TRANSACTION_INDEX as DAMAGED,
+)
+from segstore.log.directory.checkpoints import (
+    TransactionIndexNote,
+)
+from segstore.log.directory.partition_directory import file_name
+from segstore.log.local.transaction_index import TransactionIndex
+from segstore.log.local.transaction_index_check import check_entries
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from segstore._core import CodecTable, Directory
+    from segstore.log.directory.log_state_file import LogStateFile
+    from segstore.log.local.segments import Segments
+
+_PIECE_BYTES: Final = 1024 * 1024
+
+
+class TransactionIndexNotes:
+    """What is known of the transaction indexes of one log; of Kafka's profile nothing [DUR-62].
+
+    Parameters
+    ----------
+    directory : Directory
+        The partition's.
+    noted : mapping of int to TransactionIndexNote
+        By base offset, what ``.segstore`` said at the open.
+    state_file : LogStateFile or None
+        Where to write it down; None for a reader.
+    """
+
+    def __init__(
+        self,
+        directory: Directory,
+        noted: Mapping[int, TransactionIndexNote],
+        state_file: LogStateFile | None,
+    ) -> None:
+        self._directory = directory
+        self._state_file = state_file
+        self._noted = dict(noted)
+        self._right: set[int] = set()
+        self._changed: set[int] = set()
+        self._damaged: dict[int, str] = {}
+        self._is_unsaved = False
+
+    def check(self, base_offset: int, segments: Segments, end: int, codecs: CodecTable) -> None:
+        """Compare the index of a segment with its note, or with the log, at its first use.
+
+        Parameters
+        ----------
+        base_offset : int
+            Of the segment.
+        segments, end : Segments, int
+            The log and its end.
+
+        Raises
+        ------
+        CorruptIndexError, UnsupportedFormatError
+            It cannot be believed: the batches are to be asked.
+        """
+        if base_offset in self._right:
+            return
+        name = file_name(base_offset, "txnindex")
+        if base_offset not in self._damaged:
+            try:
+                self._compare(base_offset, name, segments, end, codecs)
+            except (CorruptIndexError, UnsupportedFormatError) as error:
+                self._damaged[base_offset] = error.message
+            else:
+                self._right.add(base_offset)
+                return
+        raise CorruptIndexError(
+            f"the list of aborted transactions cannot be believed: {self._damaged[base_offset]}",
+            file=f"{self._directory.path}/{name}",
+        )
+
+    def _compare(
+        self, base_offset: int, name: str, segments: Segments, end: int, codecs: CodecTable
+    ) -> None:
+        found, noted = look_at(self._directory, name), self._noted.get(base_offset)
+        problem = None if noted is None else differs(noted, found)
+        if problem is not None:
+            raise CorruptIndexError(problem)
+        if found is not None and (noted is None or noted.crc is None):
+            entries = TransactionIndex(self._directory, base_offset)
+            check_entries(entries, base_offset, segments, end, codecs)
+            self._changed.add(base_offset)
+
+    def begin_change(
+        self, base_offset: int, segments: Segments, end: int, codecs: CodecTable
+    ) -> None:
+        """Before entries are added or taken away: what is noted will not be true any more."""
+        if base_offset in self._changed and base_offset not in self._noted:
+            return
+        with suppress(CorruptIndexError):  # known from here on, and for the next open
+            self.check(base_offset, segments, end, codecs)
+        self._noted.pop(base_offset, None)
+        self._changed.add(base_offset)
+
+    def forget_above(self, base_offset: int) -> None:
+        """The segments above *base_offset* are gone; others may begin where they did."""
+        self._is_unsaved = True
+        for known in (self._noted, self._damaged):
+            for gone in [one for one in known if one > base_offset]:
+                del known[gone]
+        for bases in (self._right, self._changed):
+            bases.difference_update([one for one in bases if one > base_offset])
+
+    def are_unnoted_below(self, base_offset: int) -> bool:
+        """Whether an index below *base_offset*, that of the active segment, has no true note.
+
+        Or one that is gone has a note still.
+        """
+        damaged = [one for one in list(self._damaged) if self._noted.get(one) != DAMAGED]
+        return self._is_unsaved or any(one < base_offset for one in list(self._changed) + damaged)
+
+    def note_below(self, base_offset: int) -> None:
+        """Look at what was changed in segments below *base_offset*; under the append lock."""
+        for base in [one for one in list(self._changed) if one < base_offset]:
+            found = look_at(self._directory, file_name(base, "txnindex"))
+            if found is not None and found.size_bytes > 0:
+                self._noted[base] = found
+            else:
+                self._noted.pop(base, None)
+            self._changed.discard(base)
+        for base in [one for one in list(self._damaged) if one < base_offset]:
+            self._noted[base] = DAMAGED
+
+    def save(self, segments: Segments) -> None:
+        """Write the notes of segments that are there into ``.segstore``."""
+        if self._state_file is not None:
+            self._is_unsaved = False
+            noted = {base: note for base, note in self._noted.items() if base in segments}
+            self._state_file.change(transaction_indexes=noted)
+
+
+def look_at(directory: Directory, name: str) -> TransactionIndexNote | None:
+    """Return size and checksum of an index as it is; None without a file."""
+    size = crc = 0
+    try:
+        while piece := directory.read_range(name, size, _PIECE_BYTES):
+            size, crc = size + len(piece), crc32c(piece, crc)
+    except LogNotFoundError:
+        return None
+    return TransactionIndexNote(size, crc)
+
+
+def differs(noted: TransactionIndexNote, found: TransactionIndexNote | None) -> str | None:
+    """Return in what way an index is not what was noted; None where it is.
+
+    Parameters
+    ----------
+    found : TransactionIndexNote or None
+        The file as it is, perhaps without its checksum; None without a file.
+    """
+    if noted == DAMAGED:
+        return "it was found to be damaged"
+    if found is None:
+        return f"it is missing, and had {noted.size_bytes} bytes"
+    if found.size_bytes != noted.size_bytes:
+        return f"it has {found.size_bytes} bytes, and had {noted.size_bytes}"
+    if found.crc != noted.crc and None not in {found.crc, noted.crc}:
+        return "its bytes are not those that were written"
+    return None

@@ -1,0 +1,86 @@
+"""Every transaction index of a log against all of its batches; writes nothing [DUR-7, TXX-1].
+
+What a first use compares, an index with its note or its entries with their markers, does not show
+every entry that is missing; to walk all transactions does.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segstore._core import SegmentContext
+from segstore.config import LogConfig
+from segstore.errors import CorruptIndexError, LogNotFoundError, UnsupportedFormatError
+from segstore.log.directory.background import BackgroundWorker
+from segstore.log.directory.log_places import LogPlaces
+from segstore.log.directory.partition_path import open_parent_directory, open_partition_directory
+from segstore.log.loader.read_only_loader import ReadOnlyLoader
+from segstore.log.loader.recovery_report import RecoveryReport
+from segstore.log.local.local_log import LocalLog
+from segstore.log.local.transaction_index import TransactionIndex
+from segstore.log.local.transaction_walk import TransactionWalk, Walked
+from segstore.records.compression import codec_table
+
+if TYPE_CHECKING:
+    from segstore._core import CodecTable
+
+
+def find_damaged_transaction_indexes(local_log: LocalLog, codecs: CodecTable) -> dict[int, str]:
+    """Return what is wrong with which transaction index, by the base offset of its segment."""
+    segments, log_end = local_log.segments, local_log.log_end
+    first = segments.first_segment.base_offset
+    nothing = Walked(first, first, 0, {}, ())
+    walked = TransactionWalk(local_log, codecs, segments, log_end, nothing).walk()
+    aborted: dict[int, dict[int, tuple[int, int]]] = {}
+    for producer_id, first_offset, marker in walked.aborted:
+        segment = segments.floor_segment(marker)
+        if segment is not None:
+            aborted.setdefault(segment.base_offset, {})[marker] = producer_id, first_offset
+    damaged = {}
+    for base in segments.base_offsets:
+        try:
+            notes = local_log.transaction_index_notes
+            if notes is not None:
+                notes.check(base, segments, log_end.message_offset, codecs)
+            index = TransactionIndex(local_log.directory, base)
+            there = {one.last_offset: (one.producer_id, one.first_offset) for one in index}
+        except (CorruptIndexError, UnsupportedFormatError) as error:
+            damaged[base] = error.message
+            continue
+        except LogNotFoundError:
+            continue  # deleted by its writer meanwhile
+        for marker, transaction in aborted.get(base, {}).items():
+            if there.get(marker) != transaction:
+                producer_id, first_offset = transaction
+                damaged[base] = (
+                    f"does not have the transaction of producer {producer_id} from offset"
+                    f" {first_offset} on, which was aborted at {marker}"
+                )
+                break
+    return damaged
+
+
+def find_damaged_transaction_indexes_of(path: str) -> dict[int, str]:
+    """As `find_damaged_transaction_indexes`, of the partition at an absolute *path*."""
+    codecs = codec_table()
+    directory, topic_partition = open_partition_directory(path, read_only=True)
+    parent = None
+    try:
+        parent = open_parent_directory(path)
+        context = SegmentContext(directory, codecs, writable=False, heap_indexes=True)
+        places = LogPlaces(directory, parent, topic_partition)
+        loaded = ReadOnlyLoader(directory, places, context, RecoveryReport()).load()
+        worker = BackgroundWorker("")
+        local_log = LocalLog(
+            directory, context, LogConfig(), loaded.segments, loaded.log_end, worker, codecs
+        )
+        local_log.may_have_gaps = loaded.may_have_gaps
+        local_log.transaction_index_notes = loaded.transaction_index_notes
+        try:
+            return find_damaged_transaction_indexes(local_log, codecs)
+        finally:
+            local_log.close_quietly()
+    finally:
+        directory.close()
+        if parent is not None:
+            parent.close()
