@@ -9,7 +9,7 @@ import pytest
 
 import segstore
 from segstore.errors import LogTruncatedError, OffsetOutOfRangeError
-from tests.unit.log.damaged_logs import SETTINGS, append_bytes
+from tests.unit.log.damaged_logs import SETTINGS, TIME, append_bytes
 
 
 @pytest.fixture
@@ -23,8 +23,10 @@ def pair(tmp_path):
 
 
 def append(writer, count, word=b"value"):
+    """Each record is later than the one before: which one is the latest is no matter of luck."""
     for _ in range(count):
-        writer.append([(None, word + b"-%d" % writer.log_end_offset * 20)])
+        offset = writer.log_end_offset
+        writer.append([(TIME + offset, None, word + b"-%d" % offset * 20)])
 
 
 def rows(log):
@@ -119,6 +121,21 @@ def test_what_is_read_beside_a_truncation_is_not_called_damage(pair, way):
 
     with pytest.raises(LogTruncatedError):
         READS[way](reader)
+
+
+def test_the_latest_record_below_a_truncation_is_found_beside_it(tmp_path):
+    """[TS-3, DUR-77] What was cut is not read for it: the answer is that of the shorter log."""
+    path = tmp_path / "orders-0"
+    with segstore.open(path, durability="none", **SETTINGS) as writer:
+        writer.append([(TIME + 100, None, b"the latest")])
+        append(writer, 39)
+        with segstore.open(path, read_only=True) as reader:
+            writer.truncate_to(35)
+            answers = [
+                log.fetch_offset_by_timestamp(segstore.SpecialTimestamp.MAX)
+                for log in (reader, writer)
+            ]
+    assert [(one.offset, one.timestamp) for one in answers] == [(0, TIME + 100)] * 2
 
 
 def test_a_log_that_begins_anew_is_told(pair):
