@@ -62,8 +62,9 @@ def salvage(
     """Copy every batch of a damaged log that can be proven into a new log [DUR-62].
 
     A batch is kept, byte for byte and with its offsets, when its CRC is right and its offsets fit
-    between those before and behind it; also behind damage, where an open ends the log. In *source*
-    no byte is changed, and no file made.
+    between those before and behind it; also behind damage, where an open ends the log. No CRC
+    covers the offsets: where no batch next to it shows them to be right, a warning says so. In
+    *source* no byte is changed, and no file made.
 
     Parameters
     ----------

@@ -2,7 +2,8 @@
 
 A CRC covers neither the base offset nor the leader epoch of a batch: only its neighbours can show
 that these are right. Of all batches, in the order of the files, the most are kept whose offsets
-ascend [DUR-50]; with as many, those that continue each other, then those that came first.
+ascend [DUR-50]; with as many, those that continue each other or begin a file that has its name by
+them, then those that came first.
 """
 
 from __future__ import annotations
@@ -75,7 +76,10 @@ def _choose(
     chosen = np.flatnonzero(kept)
     jumps = _jumps(rows[chosen], state)
     if jumps.any() or not bool(np.all(first[chosen][1:] > last[chosen][:-1])):
-        best = _most_that_ascend(first[chosen].tolist(), last[chosen].tolist(), jumps.tolist())
+        begins = (first == base) & (rows["position"] == 0)
+        best = _most_that_ascend(
+            first[chosen].tolist(), last[chosen].tolist(), jumps.tolist(), begins[chosen].tolist()
+        )
         kept[:] = False
         kept[chosen[best]] = True
     if state is not None:
@@ -97,12 +101,14 @@ def _jumps(rows: np.ndarray, state: LogState | None) -> Mask:
     return jumps
 
 
-def _most_that_ascend(firsts: list[int], lasts: list[int], jumps: list[bool]) -> list[int]:
+def _most_that_ascend(
+    firsts: list[int], lasts: list[int], jumps: list[bool], begins: list[bool]
+) -> list[int]:
     """Return which batches to keep, so that each begins behind the end of the one before.
 
     The classical longest increasing subsequence, by the best score of all that end below an offset,
     kept in a Fenwick tree over the ranks of the ends. The tree lags by one batch: that one, the
-    next may not follow when it is a jump.
+    next may not follow when it is a jump. Who *begins* its file counts as one that continues.
     """
     ends = sorted(set(lasts))
     ranks = {end: rank for rank, end in enumerate(ends, start=1)}
@@ -117,6 +123,7 @@ def _most_that_ascend(firsts: list[int], lasts: list[int], jumps: list[bool]) ->
             if lasts[latest] < first and not jumps[index] and scores[latest] > score:
                 score, previous = scores[latest], latest
             _enter(tree, ranks[lasts[latest]], (scores[latest], latest))
+        score += begins[index]
         continued = best_at_end.get(first - 1)
         if continued is not None and scores[continued] + 1 > score:
             score, previous = scores[continued] + 1, continued

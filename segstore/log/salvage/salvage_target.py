@@ -46,6 +46,7 @@ class SalvageTarget:
         self._base_offset = 0
         self._next_offset = source.first_offset  # behind what was kept
         self._lost: list[LostRange] = []  # since then
+        self._doubted: tuple[int, int] | None = None  # offsets of a batch that continues none
 
     def copy(self) -> None:
         """Write all segments, and see that they are whole; on return they are synced."""
@@ -58,6 +59,7 @@ class SalvageTarget:
             if self._file is not None:
                 self._file.close()
         end = max(source.known_end, self._next_offset)
+        self._settle_doubted(source.known_end)
         self._settle_lost(end, is_end=True)
         if not self._segments and report.lost:
             raise CorruptLogError(
@@ -102,6 +104,7 @@ class SalvageTarget:
 
     def _keep(self, rows: np.ndarray, number: int) -> None:
         """Copy a stretch of batches; one that does not fit a segment begins another [LDR-30]."""
+        self._doubt(rows, number)
         self._settle_lost(int(rows["base_offset"][0]))
         if number != self._number:
             base = self._source.files[number].offset
@@ -119,6 +122,31 @@ class SalvageTarget:
             rows = rows[fit:]
             if len(rows):
                 self._begin_segment(int(rows["base_offset"][0]))
+
+    def _doubt(self, rows: np.ndarray, number: int) -> None:
+        """Behind damage, doubt the offsets of a batch that begins no file and continues none.
+
+        Source: [DUR-50]. No CRC covers them; the next batch may still show that they are right.
+        """
+        first, last = int(rows["base_offset"][0]), int(rows["last_offset"][0])
+        self._settle_doubted(first)
+        if self._lost and first not in {self._next_offset, self._source.files[number].offset}:
+            self._doubted = first, last
+            if len(rows) > 1:
+                self._settle_doubted(int(rows["base_offset"][1]))
+
+    def _settle_doubted(self, next_offset: int) -> None:
+        """Say that nothing shows a batch's offsets to be right, unless the next go on behind it."""
+        if self._doubted is None:
+            return
+        first, last = self._doubted
+        self._doubted = None
+        bases = {file.offset for file in self._source.files}
+        if last + 1 not in {next_offset, *bases}:
+            self._report.warnings.append(
+                f"a whole batch is kept with the offsets {first} to {last}, which no batch next to"
+                " it shows to be right: no checksum covers them"
+            )
 
     def _copy(self, name: str, begin: int, end: int) -> None:
         position = self._segments[self._base_offset]

@@ -101,6 +101,66 @@ def test_a_wrong_base_offset_takes_one_batch(log_directory, target, number, byte
     assert report.lost_ranges == 1
 
 
+def test_a_wrong_base_offset_does_not_hide_the_next_segment(log_directory, target):
+    """[DUR-50] The name of a file shows the offset of its first batch, however few there are."""
+    last, before = log_directory.last, log_directory.file(log_directory.bases[-2])
+    cut(last, batches_of(last)[0].end)
+    *_, hurt, moved = batches_of(before)
+    flip_bit(before, hurt.position + PAYLOAD)
+    flip_bit(before, moved.position + 6)
+
+    _, values = salvaged(log_directory, target)
+
+    end = log_directory.bases[-1] + 1
+    assert values == without(hurt.base_offset, moved.base_offset, end=end)
+
+
+NO_NEIGHBOUR = "kept with the offsets {0} to {0}, which no batch next to it shows to be right"
+
+
+@pytest.mark.parametrize("bit", [None, 0, 5])
+def test_an_offset_that_nothing_shows_to_be_right_is_told(log_directory, target, bit):
+    """[DUR-50, DUR-62] The last batch, behind a damaged one: it is kept, and its offset doubted."""
+    *_, hurt, last = batches_of(log_directory.last)
+    flip_bit(log_directory.last, hurt.position + PAYLOAD)
+    offset = last.base_offset
+    if bit is not None:
+        flip_bit(log_directory.last, last.position + 6, bit)
+        offset ^= 1 << (8 + bit)
+
+    report, values = salvaged(log_directory, target)
+
+    kept = expected_values(last.base_offset, RECORDS_COUNT)[0][1]
+    assert values == [*expected_values(0, hurt.base_offset), (offset, kept)]
+    (warning,) = report.warnings
+    assert NO_NEIGHBOUR.format(offset) in warning
+
+
+@pytest.mark.parametrize("number", [0, -2])
+def test_an_offset_that_a_neighbour_shows_to_be_right_is_not_doubted(log_directory, target, number):
+    """[DUR-50] The next one goes on behind it, in the same segment or in the one that follows."""
+    file = log_directory.file(log_directory.bases[1])
+    hurt = batches_of(file)[number]
+    flip_bit(file, hurt.position + PAYLOAD)
+
+    report, values = salvaged(log_directory, target)
+
+    assert values == without(hurt.base_offset)
+    assert not report.warnings
+
+
+def test_a_clean_stop_shows_the_last_offset_to_be_right(tmp_path, target):
+    """[DUR-24, DUR-50] The log was closed behind that batch."""
+    directory = build(tmp_path / "closed" / "orders-0", clean=True)
+    hurt = batches_of(directory.last)[-2]
+    flip_bit(directory.last, hurt.position + PAYLOAD)
+
+    report, values = salvaged(directory, target)
+
+    assert values == without(hurt.base_offset)
+    assert not report.warnings
+
+
 def test_a_wrong_leader_epoch_takes_one_batch(log_directory, target):
     """[DUR-50, DUR-64] in a log that is known to have ascending ones."""
     file = log_directory.file(log_directory.bases[1])

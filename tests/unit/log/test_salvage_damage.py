@@ -112,6 +112,16 @@ def is_same(kept: bytes, original: bytes | None) -> bool:
     )
 
 
+def is_moved(kept: bytes, written: dict[int, bytes], offset: int, warnings: list[str]) -> bool:
+    """Whether a batch that was written is kept with other offsets, and the report doubts them.
+
+    No checksum covers a base offset, and its neighbours may be damaged.
+    """
+    return any(kept[EPOCH.stop :] == batch[EPOCH.stop :] for batch in written.values()) and any(
+        f"kept with the offsets {offset} to " in warning for warning in warnings
+    )
+
+
 @settings(
     max_examples=40,
     suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
@@ -121,10 +131,14 @@ def is_same(kept: bytes, original: bytes | None) -> bool:
 @example([Damage("flip", 2, 0.89, b"x"), Damage("flip", 3, 0.0, b"x")])
 @example([Damage("flip", 0, 0.0, b"\x05")])
 @example([Damage("cut", 1, 0.5, b"x"), Damage("zero", 2, 0.0, b"z" * 200)])
+@example([Damage("flip", 3, 0.03125, b"\0"), Damage("put in", 3, 0.0, b"\0")])
 def test_all_that_is_whole_comes_back(
     whole: LogDirectory, tmp_path_factory: pytest.TempPathFactory, damages: list[Damage]
 ):
-    """Each batch of which no byte was hit is there, and nothing that was not written."""
+    """Each batch of which no byte was hit is there, and nothing that was not written.
+
+    Where nothing next to a batch shows its offsets to be right, the report says so.
+    """
     folder: Path = tmp_path_factory.mktemp("damaged")
     source = whole.copy(folder / "orders-0")
     for one in damages:
@@ -146,7 +160,10 @@ def test_all_that_is_whole_comes_back(
     assert source.snapshot() == before
     kept = batches_in(LogDirectory(folder / "new-0"))
     assert untouched <= kept.keys()
-    assert all(is_same(batch, written.get(offset)) for offset, batch in kept.items())
+    assert all(
+        is_same(batch, written.get(offset)) or is_moved(batch, written, offset, report.warnings)
+        for offset, batch in kept.items()
+    )
     lost_bytes = sum(map(len, contents)) - sum(map(len, kept.values()))
     assert report.lost_bytes <= lost_bytes  # less by zeros at the end of a file
     missing = {one for one in written if one < report.log_end_offset} - set(kept)
