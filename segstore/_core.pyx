@@ -21,16 +21,6 @@ from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from cpython.memoryview cimport PyMemoryView_FromMemory, PyMemoryView_FromObject
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
-from cpython.pythread cimport (
-    NOWAIT_LOCK,
-    PY_LOCK_ACQUIRED,
-    PyLockStatus,
-    PyThread_acquire_lock,
-    PyThread_allocate_lock,
-    PyThread_free_lock,
-    PyThread_release_lock,
-    PyThread_type_lock,
-)
 from cpython.tuple cimport PyTuple_Check, PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport (
     INT8_MAX,
@@ -151,6 +141,7 @@ include "_cython/segment_answers.pxi"
 include "_cython/segment_recovery.pxi"
 include "_cython/segment.pxi"
 include "_cython/open_segments.pxi"
+include "_cython/slots.pxi"
 include "_cython/append_lock.pxi"
 include "_cython/append_lane.pxi"
 include "_cython/fetched_records.pxi"

@@ -29,6 +29,7 @@ cdef class AppendLane:
     cdef object offsets
     cdef object producers
     cdef object flusher
+    cdef Py_ssize_t place_of_log_end, place_of_map_end_offset, place_of_durable
     cdef object answer  # the last one
     cdef object log_end  # that was published
     cdef object last_log_end  # before that one
@@ -49,6 +50,9 @@ cdef class AppendLane:
         self.is_replicated = offsets.replicated
         self.producers = producers
         self.flusher = flusher
+        self.place_of_log_end = place_of_slot(local_log, "log_end")
+        self.place_of_map_end_offset = place_of_slot(producers, "map_end_offset")
+        self.place_of_durable = place_of_slot(flusher, "durable")
         self.syncs_on_append = syncs_on_append
         self.lane.max_segment_bytes = max_segment_bytes
         self.lane.max_batch_bytes = max_message_bytes
@@ -194,8 +198,8 @@ cdef class AppendLane:
         put(log_end, 2, position)
         self.last_log_end = self.log_end
         self.log_end = log_end
-        self.local_log.log_end = log_end
-        self.producers.map_end_offset = next_offset
+        store_slot(self.local_log, self.place_of_log_end, log_end)
+        store_slot(self.producers, self.place_of_map_end_offset, next_offset)
         if self.is_replicated:
             self.offsets.follow_log_end()
             self.offsets.update_first_unstable_offset()
@@ -208,7 +212,7 @@ cdef class AppendLane:
         cdef object log_append_time = append_time
         cdef object records_count = answer.records_count
         cdef object size_bytes = size
-        cdef object durable = self.flusher.durable
+        cdef object durable = load_slot(self.flusher, self.place_of_durable)
         cdef object info
         if not is_ours_alone(<PyObject *>self.answer):
             self.answer = new_instance(<PyTypeObject *>LogAppendInfo, 9)

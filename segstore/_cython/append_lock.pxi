@@ -1,44 +1,49 @@
 # append_lock.pxi - one thread at a time changes a log [CON-1]
+#
+# A semaphore of the system, as Python's own locks are. Those look at the clock whenever they are taken, also without a
+# wait: for a small append that is a fiftieth.
 
-cdef extern from "pythread.h":
-    PyLockStatus PyThread_acquire_lock_timed(PyThread_type_lock, long long microseconds, int interruptible) nogil
+cdef extern from "semaphore.h" nogil:
+    ctypedef struct sem_t:
+        pass
+
+    int sem_init(sem_t *semaphore, int between_processes, unsigned int value)
+    int sem_destroy(sem_t *semaphore)
+    int sem_trywait(sem_t *semaphore)
+    int sem_wait(sem_t *semaphore)
+    int sem_post(sem_t *semaphore)
 
 
 @cython.final
 cdef class AppendLock:
     """A lock for ``with`` blocks, which the append lane takes without a Python call; a wait can be interrupted."""
 
-    cdef PyThread_type_lock lock
+    cdef sem_t semaphore  # 1 = nobody has it
     cdef bint is_held  # guarded by the GIL, as the next one is
     cdef bint is_barred
 
     def __cinit__(self):
-        self.lock = PyThread_allocate_lock()
-        if self.lock == NULL:
-            raise MemoryError
+        sem_init(&self.semaphore, 0, 1)  # fails for larger values only
 
     def __dealloc__(self):
-        if self.is_held:
-            PyThread_release_lock(self.lock)
-        if self.lock != NULL:
-            PyThread_free_lock(self.lock)
+        sem_destroy(&self.semaphore)
 
     cdef inline bint try_acquire(self) noexcept:
-        if not PyThread_acquire_lock(self.lock, NOWAIT_LOCK):
+        if sem_trywait(&self.semaphore) != 0:
             return False
         self.is_held = True
         return True
 
     cdef inline void release(self) noexcept:
         self.is_held = False
-        PyThread_release_lock(self.lock)
+        sem_post(&self.semaphore)
 
     def __enter__(self):
-        cdef PyLockStatus status
+        cdef int result
         while not self.try_acquire():
             with nogil:
-                status = PyThread_acquire_lock_timed(self.lock, -1, 1)
-            if status == PY_LOCK_ACQUIRED:
+                result = sem_wait(&self.semaphore)
+            if result == 0:
                 self.is_held = True
                 return
             PyErr_CheckSignals()

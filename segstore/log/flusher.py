@@ -40,8 +40,7 @@ if TYPE_CHECKING:
     from segstore.types import TopicPartition
 
 _NS: Final = 1_000_000_000
-_MAX_SEALED_WAITING: Final = 16
-"""Sealed segments that wait for the thread. Each keeps its files open until it is synced."""
+_MAX_SEALED_WAITING: Final = 16  # for the thread; each keeps its files open until it is synced
 
 _log = logging.getLogger(__name__)
 
@@ -52,12 +51,13 @@ class Flusher:
     Attributes
     ----------
     durable : LogOffsetMetadata
-        Everything below is on stable storage, by syncs that have ended; behind the truth, never
-        ahead of it [DUR-4].
+        All below is on stable storage, by syncs that have ended: never ahead of the truth [DUR-4].
     failure : SegstoreError or None
         The sync that failed. It is not tried again: the kernel may have dropped the bytes, so that
         a later success would prove nothing. The log is read-only from here on [DUR-35, DUR-38].
     """
+
+    __slots__ = ("__dict__", "__weakref__", "durable")  # as LogTail's: every append looks there
 
     def __init__(  # noqa: PLR0913 - what a flusher works with
         self,

@@ -10,7 +10,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segstore._core import AppendLane
-from segstore.log.directory.profile import Profile
 from segstore.log.log_writer import LogWriter
 from segstore.types import LogOffsetMetadata
 
@@ -66,6 +65,6 @@ class LaneAppender(LogWriter):
     def _arm_lane(self) -> None:
         """Tell the lane where the log ends; the last step of an append by the layers."""
         lane, epoch = self._lane, self._epochs.latest_epoch
-        if lane is None or epoch is None or self.profile is not Profile.SAFE or self._has_window:
+        if lane is None or epoch is None or self._has_window:
             return
         self._local_log.arm(lane, epoch, self._offsets.log_start_offset)

@@ -11,6 +11,7 @@ import segstore._core as _core
 from segstore.arguments import instance
 from segstore.config import MAX_LONG, LogConfig
 from segstore.log.directory.partition_metadata_file import check_topic_id, inconsistent_topic_id
+from segstore.log.directory.profile import Profile
 from segstore.log.local.segment_contexts import segment_context
 from segstore.log.log_removal import LogRemoval
 from segstore.log.producers.producer_input import ProducerInput
@@ -102,7 +103,7 @@ class LogSettings(LogRemoval):
         self._stamps_append_time = config.message_timestamp_type == "LogAppendTime"
         self._input = ProducerInput(config, self._codecs, self.profile)
         self._settle_lane()
-        self._lane = self._new_lane()
+        self._lane = self._new_lane() if self.profile is Profile.SAFE else None
 
     def _expire_producers_later(self) -> None:
         """Look for expired producers at Kafka's times: each interval since the open [EXP-1]."""

@@ -13,6 +13,7 @@ from segstore.errors import (
     InvalidEpochError,
     LimitExceededError,
     OffsetsOutOfOrderError,
+    RecordBatchTooLargeError,
     SegstoreError,
 )
 from segstore.log.directory.profile import Profile
@@ -35,6 +36,7 @@ ARGUMENT = "LOC-15: a log start above the log end is refused"
 LIMIT = "DUR-92: a limit of decompression"
 START = "DUR-19, DUR-65: the log start on disk, not the one that the script remembers"
 KEEPS = "DUR-50, DUR-36: what was appended before a crash is all there"
+SIZE = "compressed anew to another size, above that of a segment"
 FULL = "SEG-27 port: an index that is full is not written any more, the append stands"
 LOOKED_AT = "HW-6: a look at the place of a high watermark does not move it"
 LOOKS = {"read", "fetch_offset_snapshot", "maybe_increment_high_watermark"}
@@ -43,6 +45,7 @@ RULES: list[tuple[type[SegstoreError], str, str]] = [
     (InvalidEpochError, "", EPOCH),
     (CorruptRecordError, "append", NO_BATCH),
     (LimitExceededError, "", LIMIT),
+    (RecordBatchTooLargeError, "append_as_leader", SIZE),
     (OffsetsOutOfOrderError, "append", OVERLAP),
     (IllegalArgumentError, "roll", GAP),
     (IllegalArgumentError, "truncate_fully_and_start_at", ARGUMENT),
@@ -125,10 +128,15 @@ class SafeRun:
         if (refused is None) == ("error" not in operation):
             return None
         for kind, prefix, rule in RULES:
+            if rule == SIZE and self.script.is_exact:
+                continue
             if isinstance(refused, kind) and operation["op"].startswith(prefix):
                 return rule
         if refused is None and operation.get("inconsistent"):
             return FULL
+        kafkas = operation.get("error", {}).get("class", "")
+        if refused is None and not self.script.is_exact and "TooLarge" in kafkas:
+            return SIZE
         raise AssertionError(f"Kafka: {operation.get('error')}, safe: {refused!r}")
 
     def rule_of_state(self, name: str, expected: Case) -> str | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
+from segstore._core import base_offset_of
 from segstore.config import MAX_LONG
 from segstore.errors import (
     CorruptIndexError,
@@ -36,7 +37,7 @@ from segstore.log.local.segment import Segment, open_named_segment
 from segstore.log.local.segments import Segments
 from segstore.log.local.transaction_index import TransactionIndex
 from segstore.log.producers.producer_state_rebuild import rebuild_producer_state
-from segstore.types import LogOffsetMetadata
+from segstore.types import CURRENT_MAGIC, LogOffsetMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable
@@ -270,7 +271,7 @@ class KafkaLogLoader:
             return _RecoveryOffsets(kept_end, kept_end)
         end = kept_end
         if end is None:
-            end, _ = self._in_order().active_segment.read_next_offset()
+            end = self._read_next_offset(self._in_order().active_segment)
         return _RecoveryOffsets(min(self._recovery_point, end), end)
 
     def _recover_unflushed_segments(self) -> None:
@@ -285,7 +286,7 @@ class KafkaLogLoader:
                 self._transaction_index(segment).truncate_to(segment.base_offset)
                 self._report.reason = f"{segment.name}: {error}"
             if cut > 0:
-                end, _ = segment.read_next_offset()
+                end = self._read_next_offset(segment)
                 self._note_truncation(segment, end, cut, unflushed[number + 1 :])
                 self._take_out(unflushed[number + 1 :])
                 self._take_out_snapshots([one.base_offset for one in unflushed[number + 1 :]])
@@ -301,7 +302,7 @@ class KafkaLogLoader:
         if not self._segments:
             return None
         segments = self._in_order()
-        end, _ = segments.active_segment.read_next_offset()
+        end = self._read_next_offset(segments.active_segment)
         if end >= self._log_start_offset:
             return end
         self._report.warnings.append(
@@ -311,6 +312,21 @@ class KafkaLogLoader:
         self._epochs.clear_and_flush()
         self._producer_state.truncate_fully_and_start_at(self._log_start_offset)
         return None
+
+    def _read_next_offset(self, segment: Segment) -> int:
+        """Return the end of *segment*; fails where a broker's look-up of its last entry does.
+
+        That one asks the batch there for its first offset, and an old compressed one has it in its
+        records [LDR-28].
+        """
+        last_entry, _ = segment.offset_index_lookup(MAX_LONG)
+        batch = segment.translate_offset(last_entry)
+        if batch is not None and batch.first_batch_magic < CURRENT_MAGIC:
+            size = batch.first_batch_size
+            base_offset_of(
+                self._directory.read_range(segment.name, batch.position, size), self._codecs
+            )
+        return segment.read_next_offset()[0]
 
     def _take_out(self, segments: Iterable[Segment]) -> None:
         """Rename segments to ``.deleted``, to be deleted later [LOC-19, LOC-20]."""

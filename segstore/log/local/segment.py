@@ -81,9 +81,8 @@ class Segment(LogSegment):
             Wall clock.
         """
         size = self.size_bytes
-        if size > max_segment_bytes - messages_bytes:
-            return True
-        if size > 0 and self.time_waited_for_roll(now_ms, max_timestamp) > max_segment_ms:
+        is_old = size > 0 and self.time_waited_for_roll(now_ms, max_timestamp) > max_segment_ms
+        if is_old or size > max_segment_bytes - messages_bytes:
             return True
         return self.indexes_full() or not self.can_hold(max_offset)
 

@@ -254,3 +254,15 @@ def test_memory_of_a_large_append_is_given_back(new_log: Callable[..., UnifiedLo
     assert (info.base_offset, info.last_offset, info.records_count) == (2, 3, 2)
     assert [record.value for record in log.read(2)] == [b"x", b"y"]
     assert log.verify().ok
+
+
+@pytest.mark.parametrize("kind", [property(lambda _: None), 7], ids=["property", "value"])
+def test_a_lane_stores_into_slots_and_nothing_else(
+    new_log: Callable[..., UnifiedLog], monkeypatch: pytest.MonkeyPatch, kind: object
+):
+    """What is elsewhere is refused before anything is stored [D11]."""
+    log = new_log()
+    with monkeypatch.context() as patched:
+        patched.setattr(log, "_flusher", type("Other", (), {"durable": kind})())
+        with pytest.raises(TypeError, match="durable of Other is no slot"):
+            log._new_lane()

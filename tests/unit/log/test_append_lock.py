@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import signal
 import threading
 import time
@@ -74,3 +75,41 @@ def test_who_waits_for_the_append_lock_can_be_interrupted():
         holding.result(10)
     assert raised.is_set()
     assert not lock.locked()
+
+
+def test_a_wait_that_was_interrupted_costs_nobody_his_turn():
+    """[CON-1, DUR-70] Whoever is woken comes, whatever happens to the others that wait."""
+    lock = AppendLock()
+    taken = interrupted = 0
+
+    def enter(_: int) -> None:
+        nonlocal taken
+        for _ in range(150):
+            with lock:
+                taken += 1
+                time.sleep(0.0004)
+
+    def raise_it(*_: object) -> None:
+        nonlocal interrupted
+        interrupted += 1
+        raise InterruptedError
+
+    before = signal.signal(signal.SIGALRM, raise_it)
+    try:
+        with ThreadPoolExecutor(3) as threads:
+            entered = [threads.submit(enter, i) for i in range(3)]
+            while not all(one.done() for one in entered):
+                with contextlib.suppress(InterruptedError):
+                    signal.setitimer(signal.ITIMER_REAL, 0.0003)
+                    with lock:
+                        pass
+                    signal.setitimer(signal.ITIMER_REAL, 0)
+            for one in entered:
+                one.result(30)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert (taken, lock.locked()) == (450, False)
+    assert interrupted > 0
+    with lock:  # and it still opens
+        assert lock.locked()

@@ -189,6 +189,8 @@ def test_the_topic_id_of_a_partition(directory):
         b"",
         b"version: 0",
         b"version:0\ntopic_id: l1C1myon2PBpSRpRav27fA",
+        b"version: 0\ntopic_id: KBlBCaYDkxS9m/poViIy1w",  # not of the alphabet for file names
+        b"version: 0\ntopic_id: l1C1myon2PBpSRpRav27fA=",
         b"version: -1\ntopic_id: l1C1myon2PBpSRpRav27fA",
         b"version: 0\ntopic_id: AAAAAAAAAAAAAAAAAAAAAA",
         b"version: 0\ntopic_id: l1C1",
