@@ -190,6 +190,9 @@ class Directory:
 
         The clean-shutdown marker [DUR-24].
         """
+    def set_modified(self, name: str, modified_ms: int) -> None:
+        """Set the time of the last modification; a link itself is not followed."""
+
     def rename(self, old: str, new: str) -> None: ...
     def unlink(self, name: str, *, missing_ok: bool = False) -> None: ...
     def sync(self) -> None: ...

@@ -68,6 +68,8 @@ struct sgs_env {
     /* names inside a directory */
     sgs_status (*file_info_at)(const sgs_env *env, int directory_fd, const char *name, sgs_file_info *info,
                                sgs_error *err); /* does not follow links */
+    sgs_status (*set_modified_at)(const sgs_env *env, int directory_fd, const char *name, int64_t modified_ms,
+                                  sgs_error *err); /* not of what a link leads to */
     sgs_status (*rename)(const sgs_env *env, int directory_fd, const char *from, const char *to, sgs_error *err);
     sgs_status (*unlink)(const sgs_env *env, int directory_fd, const char *name, sgs_error *err);
 

@@ -368,6 +368,7 @@ static const sgs_env posix_env = {
     .list_directory = sgs_posix_list_directory,
     .sync_directory = sgs_posix_sync_directory,
     .file_info_at = sgs_posix_file_info_at,
+    .set_modified_at = sgs_posix_set_modified_at,
     .rename = sgs_posix_rename,
     .unlink = sgs_posix_unlink,
     .open_file = posix_open_file,

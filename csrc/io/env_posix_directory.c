@@ -105,6 +105,18 @@ sgs_status sgs_posix_file_info_at(const sgs_env *env, int directory_fd, const ch
     return SGS_OK;
 }
 
+sgs_status sgs_posix_set_modified_at(const sgs_env *env, int directory_fd, const char *name, int64_t modified_ms,
+                                     sgs_error *err)
+{
+    (void)env;
+    const int64_t seconds = modified_ms / 1000 - (modified_ms % 1000 < 0);
+    const struct timespec times[] = { { .tv_nsec = UTIME_OMIT }, /* when it was read is no matter */
+                                      { seconds, (modified_ms - seconds * 1000) * 1000000 } };
+    if (utimensat(directory_fd, name, times, AT_SYMLINK_NOFOLLOW) != 0)
+        return sgs_posix_fail(err, "set the time of the file", name, SGS_WRITE_IO);
+    return SGS_OK;
+}
+
 sgs_status sgs_posix_rename(const sgs_env *env, int directory_fd, const char *from, const char *to, sgs_error *err)
 {
     (void)env;

@@ -315,6 +315,7 @@ static const sgs_env table = {
     .list_directory = sgs_sim_list_directory,
     .sync_directory = sgs_sim_sync_directory,
     .file_info_at = sgs_sim_file_info_at,
+    .set_modified_at = sgs_sim_set_modified_at,
     .rename = sgs_sim_rename,
     .unlink = sgs_sim_unlink,
     .open_file = sgs_sim_open_file,

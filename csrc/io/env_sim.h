@@ -22,7 +22,7 @@ typedef struct sgs_sim_disk sgs_sim_disk;
 /* clang-format off */
 #define SGS_SIM_CALLS(X) \
     X(open_directory) X(make_directory) X(remove_directory) X(list_directory) X(sync_directory) X(file_info_at) \
-    X(rename) X(unlink) X(open_file) X(close) X(file_info) X(read_at) X(write_at) X(send_file) X(truncate) \
+    X(set_modified_at) X(rename) X(unlink) X(open_file) X(close) X(file_info) X(read_at) X(write_at) X(send_file) X(truncate) \
     X(allocate_space) X(sync_data) X(sync_file) X(map) X(sync_mapping) X(lock) X(unlock) X(is_network_file_system)
 /* clang-format on */
 

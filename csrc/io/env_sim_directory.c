@@ -190,6 +190,21 @@ sgs_status sgs_sim_file_info_at(const sgs_env *env, int directory_fd, const char
     return sgs_sim_leave(disk, status, name, err);
 }
 
+/* No effect of the log: after a crash a file has the time at which the disk was put together again. */
+sgs_status sgs_sim_set_modified_at(const sgs_env *env, int directory_fd, const char *name, int64_t modified_ms,
+                                   sgs_error *err)
+{
+    sgs_sim_disk *disk = sgs_sim_of(env);
+    place found;
+    sgs_status status = sgs_sim_enter(disk, SGS_SIM_set_modified_at, name, err);
+    if (status != SGS_OK)
+        return status;
+    status = find(disk, directory_fd, name, SGS_SIM_set_modified_at, &found, err);
+    if (status == SGS_OK)
+        sgs_sim_node_at(disk, found.node)->modified_ms = modified_ms;
+    return sgs_sim_leave(disk, status, name, err);
+}
+
 static int may_not_replace(const sgs_sim_disk *disk, const place *source, const place *target)
 {
     if (source->directory != target->directory)

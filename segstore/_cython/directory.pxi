@@ -234,6 +234,20 @@ cdef class Directory(_DirectoryNames):
         finally:
             PyBuffer_Release(&view)
 
+    def set_modified(self, str name, int64_t modified_ms):
+        """Set the time of the last modification; a link itself is not followed."""
+        cdef bytes encoded = encoded_name(name)
+        cdef const char *text = encoded
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = self.env.set_modified_at(self.env, self.fd, text, modified_ms, &err)
+            check(status, &err, self.path)
+        finally:
+            self.leave()
+
     def rename(self, str old, str new):
         """Rename inside the directory, without a sync."""
         cdef bytes encoded_old = encoded_name(old)

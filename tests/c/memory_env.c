@@ -137,6 +137,13 @@ static sgs_status memory_file_info_at(const sgs_env *env, int directory_fd, cons
     return of(env)->base->file_info_at(of(env)->base, directory_fd, name, info, err);
 }
 
+static sgs_status memory_set_modified_at(const sgs_env *env, int directory_fd, const char *name, int64_t modified_ms,
+                                         sgs_error *err)
+{
+    FAIL_HERE(set_modified_at, name);
+    return of(env)->base->set_modified_at(of(env)->base, directory_fd, name, modified_ms, err);
+}
+
 static sgs_status memory_rename(const sgs_env *env, int directory_fd, const char *from, const char *to, sgs_error *err)
 {
     FAIL_HERE(rename, from);

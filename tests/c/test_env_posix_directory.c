@@ -144,6 +144,18 @@ TEST(names_are_looked_up_renamed_and_removed)
     REQUIRE_OK(env->file_info_at(env, directory.fd, ".", &info, &err), &err);
     EXPECT_TRUE(info.is_directory);
 
+    const int64_t times[] = { 1700000000123, 0, -1, -1999 }; /* [SEG-57] to the millisecond, before 1970 too */
+    for (size_t i = 0; i < sizeof times / sizeof *times; ++i) {
+        EXPECT_OK(env->set_modified_at(env, directory.fd, "0.log", times[i], &err), &err);
+        REQUIRE_OK(env->file_info_at(env, directory.fd, "0.log", &info, &err), &err);
+        EXPECT_EQ_I64(info.modified_ms, times[i]);
+    }
+    EXPECT_OK(env->set_modified_at(env, directory.fd, "link", 5000, &err), &err); /* the link, not the file */
+    REQUIRE_OK(env->file_info_at(env, directory.fd, "0.log", &info, &err), &err);
+    EXPECT_EQ_I64(info.modified_ms, -1999);
+    EXPECT_STATUS(env->set_modified_at(env, directory.fd, "none", 0, &err), SGS_NOT_FOUND);
+    EXPECT_TEXT(err.file, "none");
+
     EXPECT_OK(env->rename(env, directory.fd, "0.log", "0.log.deleted", &err), &err);
     EXPECT_TRUE(!temporary_has(&directory, "0.log") && temporary_has(&directory, "0.log.deleted"));
     EXPECT_STATUS(env->rename(env, directory.fd, "0.log", "x", &err), SGS_NOT_FOUND);

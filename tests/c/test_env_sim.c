@@ -234,6 +234,19 @@ TEST(nothing_is_sent_from_it)
     end();
 }
 
+TEST(the_time_of_a_file_is_set)
+{
+    begin();
+    (void)open_as("file", SGS_OPEN_CREATE);
+    EXPECT_OK(env->set_modified_at(env, directory, "file", 4321, &err), &err);
+    sgs_file_info info;
+    REQUIRE_OK(env->file_info_at(env, directory, "file", &info, &err), &err);
+    EXPECT_EQ_I64(info.modified_ms, 4321);
+    EXPECT_STATUS(env->set_modified_at(env, directory, "none", 0, &err), SGS_NOT_FOUND);
+    EXPECT_EQ_I64(sgs_sim_effects(disk), 1); /* the file; nothing that a crash could split */
+    end();
+}
+
 TEST(without_power_every_call_fails)
 {
     begin();

@@ -208,7 +208,7 @@ TEST(tombstones_and_markers_get_a_horizon_once) /* MemoryRecordsTest.testBaseTim
     fixture_deinit(&f);
 }
 
-TEST(messages_of_older_magic_are_written_as_magic_2) /* [format.md 11], step 2 */
+TEST(messages_of_older_magic_are_written_as_magic_2) /* [format.md 11], step 2; [DIFF-30] */
 {
     for (int8_t magic = 0; magic < 2; ++magic)
         for (int codec = 0; codec < SGS_CODEC_ZSTD; ++codec) {

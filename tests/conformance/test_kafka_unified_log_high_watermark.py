@@ -242,6 +242,31 @@ def test_places_that_are_not_here(replica):
         assert convert(outside) == LogOffsetMetadata(outside)
 
 
+def test_convert_to_offset_metadata_does_not_throw_offset_out_of_range_error(replica):
+    """[HW-9, LOC-8] UnifiedLogTest.testConvertToOffsetMetadataDoesNotThrowOffsetOutOfRangeError.
+
+    Kafka's test moves offsets 15 to 30 to a remote tier; here they are not held either: the log
+    start lies below the first segment.
+    """
+    log = replica()
+    log.truncate_fully_and_start_at(31, 15)
+    size = 72
+    for number in range(31, 50):
+        log.append_as_follower(at(number, value=b"v" * (size - len(at(0, value=b"")))), 0)
+        if number == 40:
+            log.roll()
+    follow(log)
+    assert [(one.base_offset, one.size_bytes) for one in log.segments()] == [
+        (31, 10 * size),
+        (41, 9 * size),
+    ]
+    assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (15, 50, 50)
+    convert = log.maybe_convert_to_offset_metadata
+    assert convert(35) == LogOffsetMetadata(35, 31, 288)
+    for outside in (29, log.log_end_offset + 1, 14):
+        assert convert(outside) == LogOffsetMetadata(outside)
+
+
 # ---- reads ---------------------------------------------------------------------------------------
 
 

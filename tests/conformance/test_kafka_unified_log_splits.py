@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -64,6 +65,21 @@ def test_split_on_offset_overflow(tmp_path: Path):
     old = folder / f"{file_name(OVERFLOWED, 'log')}.deleted"
     new = [(folder / file_name(base, "log")).read_bytes() for base in (OVERFLOWED, SPLIT_BASE)]
     assert old.read_bytes() == b"".join(new)
+
+
+def test_a_split_keeps_the_time_of_the_segment(tmp_path: Path):
+    """[SEG-57, LOC-25, RET-7] by it records without timestamps are as old as they were."""
+    folder = tmp_path / "orders-0"
+    write_overflowed_log(folder)
+    written_ms = 1_600_000_000_123
+    os.utime(folder / file_name(OVERFLOWED, "log"), ns=(0, written_ms * 1_000_000))
+
+    split(folder)
+
+    for base in (OVERFLOWED, SPLIT_BASE):
+        for kind in ("log", "index", "timeindex"):
+            found = (folder / file_name(base, kind)).stat()
+            assert found.st_mtime_ns // 1_000_000 == written_ms, (base, kind)
 
 
 def test_degenerate_segment_split(tmp_path: Path):

@@ -46,6 +46,21 @@ def test_truncate_fully_and_start(replica):
     assert (log.log_start_offset, log.log_end_offset, log.high_watermark) == (1, 2, 2)
 
 
+def test_start_offsets_of_a_log_that_lost_its_beginning(replica):
+    """[TRU-4, LST-1] UnifiedLogTest.testStartOffsetsRemoteLogStorageIsEnabled.
+
+    The local log start of a tier is here where the first segment begins.
+    """
+    log = replica()
+    write_plain(log, 100)
+    log.update_high_watermark(80)
+    log.maybe_increment_log_start_offset(40)
+    assert (log.log_start_offset, bases(log)) == (40, [0])
+    log.truncate_fully_and_start_at(60, 40)
+    assert (log.log_start_offset, bases(log)) == (40, [60])
+    assert (log.log_end_offset, log.high_watermark) == (60, 60)
+
+
 def test_a_truncation_opens_transactions_again(replica):
     """[TRU-3, TRU-6] those whose marker it cuts; Kafka tells it with the next event."""
     log = replica()

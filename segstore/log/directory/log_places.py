@@ -202,13 +202,17 @@ class LogPlaces:
             write_offset(self._home, RECOVERY_POINT_CHECKPOINT, self.topic_partition, offset)
 
     def lower_recovery_point(self, offset: int) -> None:
-        """With Kafka's profile: before a truncation, lower what others wrote down [LOC-4].
+        """With Kafka's profile: before a truncation, lower what was written down [LOC-4].
 
         A broker's ``LogManager`` writes its checkpoint then. A later open would take the records
-        that were cut for lost ones.
+        that were cut for lost ones, and what comes in their place for synced.
         """
-        if not self._is_safe:
-            self._lower(RECOVERY_POINT_CHECKPOINT, offset)
+        if self._is_safe:
+            return
+        name, home = RECOVERY_POINT_CHECKPOINT, self._home
+        self._lower(name, offset)
+        if home is not None and (self._offset(home, name, []) or 0) > offset:
+            self.write_recovery_point(offset)
 
     def _lower(self, name: str, offset: int) -> None:
         """Bring lines down that are there; none is made [DUR-62]."""

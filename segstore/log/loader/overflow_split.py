@@ -108,11 +108,13 @@ def split_overflowed_segment(
             file=segment.path,
         )
     split: list[Segment] = []
+    modified_ms = segment.modified_ms()
     try:
         _copy(segment, split, directory, context)
         for one in split:
             one.on_become_inactive()
             one.flush(indexes=True)
+            _set_last_modified(one, modified_ms, directory)
         directory.sync()
         done = _replace(segment, split, known, directory)
     except BaseException:
@@ -171,6 +173,17 @@ def _new_cleaned_segment(
     for kind in ("log", *INDEX_FILE_SUFFIXES):
         directory.unlink(f"{file_name(base_offset, kind)}{CLEANED_FILE_SUFFIX}", missing_ok=True)
     return Segment(context, base_offset, create=True, suffix=CLEANED_FILE_SUFFIX)
+
+
+def _set_last_modified(segment: Segment, modified_ms: int, directory: Directory) -> None:
+    """Give a ``.cleaned`` segment the time of what it was made of; retention asks for it [RET-7].
+
+    Not the transaction index (Kafka ``LogSegment.setLastModified``) [SEG-57].
+    """
+    for kind in ("log", "index", "timeindex"):
+        name = f"{file_name(segment.base_offset, kind)}{CLEANED_FILE_SUFFIX}"
+        if kind == "log" or directory.exists(name):
+            directory.set_modified(name, modified_ms)
 
 
 def _replace(

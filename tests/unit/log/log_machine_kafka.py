@@ -23,6 +23,8 @@ class KafkaOracleLog(OracleLog):
     """What a broker does otherwise."""
 
     has_read_again: bool = False
+    synced: int = 0
+    """What a ``state_dir`` says was synced: up to the last clean stop, or a truncation since."""
 
     def place_of(self, offset: int) -> int:
         """Return the base offset of the batch that is found there, for *offset* [HW-9]."""
@@ -48,7 +50,12 @@ class KafkaOracleLog(OracleLog):
 
     def truncate_to(self, offset: int, first_segment: int, now_ms: int) -> bool:
         self.has_read_again = True
+        self.synced = min(self.synced, offset)  # [LOC-4]
         return super().truncate_to(offset, first_segment, now_ms)
+
+    def truncate_fully_and_start_at(self, offset: int) -> None:
+        self.synced = min(self.synced, offset)
+        super().truncate_fully_and_start_at(offset)
 
     def move_high_watermark(self, offset: int) -> None:
         self.has_read_again = False
@@ -64,7 +71,7 @@ class KafkaOracleLog(OracleLog):
             if recovered_from is not None and batch.base_offset >= recovered_from:
                 self.note_epoch(batch.leader_epoch, batch.base_offset)
         if data_end < log_start:
-            self.truncate_fully_and_start_at(log_start)
+            super().truncate_fully_and_start_at(log_start)  # a load writes no checkpoint
 
 
 class KafkaLogMachine(LogMachine):
@@ -76,7 +83,7 @@ class KafkaLogMachine(LogMachine):
     @initialize(chosen=SETTINGS, is_replicated=st.booleans(), has_state_dir=st.booleans())
     def open_new_log(self, *, chosen: dict[str, object], is_replicated: bool, has_state_dir: bool):
         self.has_state_dir = has_state_dir
-        self.was_clean, self.synced = True, 0
+        self.was_clean = True
         self._open_new_log(
             chosen,
             KafkaOracleLog(
@@ -101,7 +108,9 @@ class KafkaLogMachine(LogMachine):
     def _reopen(self, bases: list[int]):
         recovered_from = None
         if not self.was_clean:
-            recovered_from = max(base for base in bases if base <= max(self.synced, bases[0]))
+            recovered_from = max(
+                base for base in bases if base <= max(self.oracle.synced, bases[0])
+            )
         ends = [batch.last_offset + 1 for batch in self.oracle.batches]
         self.oracle.begin_at(
             self.oracle.log_start if self.has_state_dir else bases[0],
@@ -116,7 +125,7 @@ class KafkaLogMachine(LogMachine):
         """Only a ``state_dir`` knows of a clean stop, and what was synced until then."""
         super()._close()
         self.was_clean = self.has_state_dir
-        self.synced = self.oracle.log_end if self.has_state_dir else 0
+        self.oracle.synced = self.oracle.log_end if self.has_state_dir else 0
 
     def _kill(self):
         super()._kill()
