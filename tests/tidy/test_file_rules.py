@@ -107,7 +107,7 @@ def test_every_source_of_the_core_has_a_test():
 
 
 def test_every_fuzz_target_has_a_corpus():
-    """A target without inputs finds nothing when the corpora are replayed."""
+    """[DUR-113] A target without inputs finds nothing when the corpora are replayed."""
     targets = {
         path.stem.removeprefix("fuzz_") for path in (ROOT / "csrc" / "fuzz").glob("fuzz_*.c")
     }
