@@ -88,7 +88,8 @@ def check_partition(
             if progress is not None:
                 progress(path, done, check.size_bytes)
         check.log_end_offset = max(expected, bases[-1] if bases else 0)
-        if check.forecast.error is None and not check.forecast.report.created:
+        forecast = check.forecast
+        if forecast.error is None and forecast.split is None and not forecast.report.created:
             check.log_end_offset = check.forecast.report.log_end_offset
         check_state_files(directory, names, state, check)
         check.findings = _with_outcomes(check.forecast, check.findings)
@@ -161,6 +162,12 @@ def _outcome(
             _loss(check, scan),
             f"restore this file from a copy; {recover} refuses the log, {READ_ONLY_READS}",
             False,
+        )
+    if forecast.split == base:
+        return (
+            "the segment is of an old broker: an index cannot name offsets so far above its base",
+            f"{recover} splits it, and loses nothing",
+            True,
         )
     if forecast.sets_aside(base):
         return (

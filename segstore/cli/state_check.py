@@ -154,6 +154,21 @@ def check_state_files(
 ) -> None:
     """Compare the checkpoints with the log's end; check snapshots and transaction indexes."""
     log_end_offset, findings, forecast = check.log_end_offset, check.findings, check.forecast
+    if forecast.split is None:  # where the log will end is not known before
+        _check_offsets(state, log_end_offset, findings)
+    _check_epochs(state.epochs, findings)
+    files = [file for file in segment_files(names) if not file.suffix]
+    snapshots = [file.offset for file in files if file.kind == "snapshot"]
+    for file in files:
+        if file.kind == "snapshot":
+            data = directory.read_file(file.name, MAX_SNAPSHOT_BYTES)
+            is_repaired = forecast.replaces_snapshot(file.offset, snapshots)
+            _check_snapshot(file.name, data, findings, is_repaired=is_repaired)
+    there = sorted({file.offset for file in files if file.kind == "txnindex"})
+    _check_transactions(directory, there, check)
+
+
+def _check_offsets(state: PartitionState, log_end_offset: int, findings: list[Finding]) -> None:
     if state.recovery_point is not None and state.recovery_point > log_end_offset:
         findings.append(
             Finding(
@@ -177,16 +192,6 @@ def check_state_files(
                 advice="check that this is the partition that the checkpoint speaks of",
             )
         )
-    _check_epochs(state.epochs, findings)
-    files = [file for file in segment_files(names) if not file.suffix]
-    snapshots = [file.offset for file in files if file.kind == "snapshot"]
-    for file in files:
-        if file.kind == "snapshot":
-            data = directory.read_file(file.name, MAX_SNAPSHOT_BYTES)
-            is_repaired = forecast.replaces_snapshot(file.offset, snapshots)
-            _check_snapshot(file.name, data, findings, is_repaired=is_repaired)
-    there = sorted({file.offset for file in files if file.kind == "txnindex"})
-    _check_transactions(directory, there, check)
 
 
 def _check_epochs(epochs: list[EpochEntry], findings: list[Finding]) -> None:

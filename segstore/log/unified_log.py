@@ -315,7 +315,6 @@ class UnifiedLog(LogSettings):
             active.flush(indexes=True)
         elif self._places.takes_marks and isinstance(self._flusher, KafkaFlusher):
             self._flusher.flush_up_to(self.log_end_offset, inclusive=True)  # what it says is there
-            self._directory.sync()
         self._take_last_snapshot()
         data_end = active.read_next_offset()[0] if is_safe else self.log_end_offset
         size = active.size_bytes

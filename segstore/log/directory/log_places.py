@@ -252,6 +252,8 @@ class LogPlaces:
         home = self._home
         if home is None:
             return
+        if not self._is_safe:
+            self.directory.sync()  # Kafka's last snapshot has no durable name yet [CLO-1]
         self.write_recovery_point(marker.log_end_offset)
         if log_start_offset > 0 or home.exists(LOG_START_OFFSET_CHECKPOINT):
             self.write_log_start(log_start_offset)

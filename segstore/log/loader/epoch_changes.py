@@ -17,8 +17,14 @@ if TYPE_CHECKING:
     from segstore.log.local.segment import Segment
 
 
-def epoch_changes(headers: BatchHeaders, previous_epoch: int = -1) -> list[EpochEntry]:
-    """Return where the leader epoch rises in a table of batches [SEG-40]; -1 is no epoch."""
+def epoch_changes(
+    headers: BatchHeaders, previous_epoch: int = -1, log_start_offset: int = 0
+) -> list[EpochEntry]:
+    """Return where the leader epoch rises in a table of batches [SEG-40]; -1 is no epoch.
+
+    What was deleted counts no more: the epochs behind it may have begun anew [EPC-4].
+    """
+    headers = headers[headers["last_offset"] >= log_start_offset]
     if not len(headers):
         return []
     epochs = headers["partition_leader_epoch"]

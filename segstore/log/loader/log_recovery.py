@@ -162,7 +162,7 @@ class LogRecovery:
             how = self._how_to_scan(segment, next_offset, previous_epoch)
             overlapping_epoch, highest_epoch, has_producers = None, previous_epoch, False
             for headers, scan in segment.scan_windows(check_order=True, **how._asdict()):
-                changes = epoch_changes(headers, highest_epoch)
+                changes = epoch_changes(headers, highest_epoch, found.log_start_offset)
                 highest_epoch = changes[-1].epoch if changes else highest_epoch
                 has_producers |= bool((headers["producer_id"] >= 0).any())
                 epochs += changes

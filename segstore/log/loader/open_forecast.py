@@ -54,6 +54,8 @@ class OpenForecast:
         Base offsets of those that would be read whole, and their transactions with them.
     lost_transaction_indexes : frozenset of int
         Of those whose transaction index shows by its name or size that it is not what was written.
+    split : int or None
+        Base offset of a segment that would be split; what comes behind that is not foretold.
     """
 
     report: RecoveryReport
@@ -62,6 +64,7 @@ class OpenForecast:
     reindexed: frozenset[int] = frozenset()
     recovered: frozenset[int] = frozenset()
     lost_transaction_indexes: frozenset[int] = frozenset()
+    split: int | None = None
 
     def replaces_transaction_index(self, base_offset: int) -> bool:
         """Whether that of a segment is made anew from the batches [DUR-52]."""
@@ -117,6 +120,7 @@ def forecast_open(
     error: SegstoreError | None = None
     recovered: frozenset[int] = frozenset()
     lost: frozenset[int] = frozenset()
+    split: int | None = None
     try:
         parent = open_parent_directory(full_path)
         context = _core.SegmentContext(directory, codec_table(), writable=False, heap_indexes=True)
@@ -125,8 +129,8 @@ def forecast_open(
         segments = loader.opened
         loaded = loader.load()
         recovered, lost = loaded.recovered, frozenset(loaded.lost_transaction_indexes)
-    except _SplitNeededError:
-        pass  # the report says so
+    except _SplitNeededError as needed:
+        split = needed.base_offset
     except SegstoreError as raised:
         error = raised
     finally:
@@ -145,11 +149,16 @@ def forecast_open(
         reindexed=reindexed,
         recovered=recovered,
         lost_transaction_indexes=lost,
+        split=split,
     )
 
 
 class _SplitNeededError(Exception):
     """The forecast ends: what a split makes would have to be made first."""
+
+    def __init__(self, base_offset: int) -> None:
+        super().__init__(base_offset)
+        self.base_offset = base_offset
 
 
 class _ReadOnlyPlaces(LogPlaces):
@@ -182,7 +191,7 @@ class _ForecastLoader(LogLoader):
             f"{overflowed.name} holds offsets that do not fit its base offset: it would be split,"
             " and what comes then cannot be told before"
         )
-        raise _SplitNeededError
+        raise _SplitNeededError(overflowed.base_offset)
 
     def _start_anew(self, segments: list[Segment], offset: int, quarantine: Quarantine) -> None:
         for segment in reversed(segments):
