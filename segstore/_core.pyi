@@ -1136,6 +1136,7 @@ class ReadLane(Generic[_FetchT, _SliceT]):
         *,
         fetch_class: type[_FetchT],
         slice_class: type[_SliceT],
+        is_kafkas: bool,
     ) -> Self: ...
     def read(
         self,

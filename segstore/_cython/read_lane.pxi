@@ -44,9 +44,10 @@ cdef class ReadLane:
     cdef Directory directory
     cdef object fetch_class
     cdef object slice_class
+    cdef bint is_kafkas
 
     def __cinit__(self, tuple segments not None, CodecTable codecs not None, Directory directory not None, *,
-                  fetch_class, slice_class):
+                  fetch_class, slice_class, bint is_kafkas):
         cdef Py_ssize_t i
         cdef LogSegment segment
         if not issubclass(fetch_class, FetchedRecords) or not issubclass(slice_class, SlicedRecords):
@@ -56,6 +57,7 @@ cdef class ReadLane:
         self.directory = directory
         self.fetch_class = fetch_class
         self.slice_class = slice_class
+        self.is_kafkas = is_kafkas
         self.base_offsets = <int64_t *>PyMem_Malloc(max(len(segments), 1) * sizeof(int64_t))
         self.maxima = <int64_t *>PyMem_Malloc(max(len(segments), 1) * sizeof(int64_t))
         if self.base_offsets == NULL or self.maxima == NULL:
@@ -80,6 +82,12 @@ cdef class ReadLane:
                 count = middle
         return low
 
+    cdef inline int64_t end_of(self, Py_ssize_t index, int64_t end_segment) noexcept:
+        """Where the next segment begins: a batch that reaches there has another base offset than was written [DUR-54]."""
+        if self.is_kafkas or self.base_offsets[index] >= end_segment:
+            return INT64_MAX
+        return self.base_offsets[index + 1] if index + 1 < PyTuple_GET_SIZE(self.segments) else INT64_MAX
+
     cdef LogSegment usable(self, Py_ssize_t index, object log_end, int64_t *max_position):
         """A segment that can be asked, and up to where; None for one that is closed, empty or behind the end."""
         cdef LogSegment segment = <LogSegment>self.segments[index]
@@ -90,22 +98,23 @@ cdef class ReadLane:
         return segment if max_position[0] > 0 else None
 
     cdef LogSegment prepare(self, object offset, object max_bytes, object min_one_message, int64_t log_start_offset,
-                            object log_end, sgs_segment_read *request):
+                            object log_end, sgs_segment_read *request, int64_t *end_offset):
         """The segment of a read, entered, and what it is asked; None when the layers have to see it."""
         cdef int64_t start_offset = 0
         cdef int64_t max_size = 0
-        cdef int64_t end_offset = offset_in(log_end, 0)
         cdef Py_ssize_t index
         cdef LogSegment segment
+        end_offset[0] = offset_in(log_end, 0)
         if not is_whole_number(offset, &start_offset) or not is_whole_number(max_bytes, &max_size):
             return None
         if max_size < 0 or (min_one_message is not True and min_one_message is not False):
             return None
-        if not log_start_offset <= start_offset < end_offset:
+        if not log_start_offset <= start_offset < end_offset[0]:
             return None
         index = self.first_above(self.base_offsets, len(self.segments), start_offset)
         if index == 0:
             return None
+        end_offset[0] = min(end_offset[0], self.end_of(index - 1, offset_in(log_end, 1)))
         segment = self.usable(index - 1, log_end, &request.max_position)
         if segment is None:
             return None
@@ -124,7 +133,10 @@ cdef class ReadLane:
         cdef sgs_status status
         cdef FetchedBytes fetched
         cdef FetchedRecords answer
-        cdef LogSegment segment = self.prepare(offset, max_bytes, min_one_message, log_start_offset, log_end, &request)
+        cdef int64_t end_offset = 0
+        cdef LogSegment segment = self.prepare(
+            offset, max_bytes, min_one_message, log_start_offset, log_end, &request, &end_offset
+        )
         if segment is None:
             return None
         try:
@@ -135,12 +147,14 @@ cdef class ReadLane:
             segment.leave()
         if status != SGS_OK or not fetched.fetch.found or fetched.fetch.first_batch_magic < MAGIC_WITH_BASE_OFFSET:
             return None
+        if fetched.fetch.base_offset >= end_offset:
+            return None
         answer = <FetchedRecords>new_of(self.fetch_class)
         answer.data = fetched
         answer.segment_base_offset = segment.base_offset
         answer.source = self.directory
         answer.start_offset = request.start_offset
-        answer.end_offset = offset_in(log_end, 0)
+        answer.end_offset = end_offset
         answer._codecs = self.codecs
         answer.topic_partition = topic_partition
         answer.first_entry_incomplete = fetched.fetch.first_entry_incomplete
@@ -155,7 +169,10 @@ cdef class ReadLane:
         cdef sgs_error err
         cdef sgs_status status
         cdef SlicedRecords answer
-        cdef LogSegment segment = self.prepare(offset, max_bytes, min_one_message, log_start_offset, log_end, &request)
+        cdef int64_t end_offset = 0
+        cdef LogSegment segment = self.prepare(
+            offset, max_bytes, min_one_message, log_start_offset, log_end, &request, &end_offset
+        )
         if segment is None:
             return None
         try:
@@ -165,6 +182,8 @@ cdef class ReadLane:
             segment.leave()
         if status != SGS_OK or not fetch.found or fetch.first_batch_magic < MAGIC_WITH_BASE_OFFSET:
             return None
+        if fetch.base_offset >= end_offset:
+            return None
         answer = <SlicedRecords>new_of(self.slice_class)
         answer._segment = segment
         answer.base_offset = fetch.base_offset
@@ -173,7 +192,7 @@ cdef class ReadLane:
         answer._log = log
         answer._cuts_done = cuts_done
         answer._start_offset = request.start_offset
-        answer._end_offset = offset_in(log_end, 0)
+        answer._end_offset = end_offset
         answer.first_entry_incomplete = fetch.first_entry_incomplete
         return answer
 
@@ -210,6 +229,8 @@ cdef class ReadLane:
                 )
         finally:
             segment.leave()
-        if status != SGS_OK or not found.found or found.offset >= offset_in(log_end, 0):
+        if status != SGS_OK or not found.found or found.offset >= min(offset_in(log_end, 0), self.end_of(index, offset_in(log_end, 1))):
+            return None
+        if index > 0 and found.offset == segment.base_offset:  # is the one before whole? [DUR-79]
             return None
         return timestamp_and_offset(&found)

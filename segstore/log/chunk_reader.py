@@ -115,11 +115,11 @@ class ChunkReader:
             begin = self._first_offset_of_interest(segment, offset)
             if begin is not None:
                 for chunk in self._chunks_of(segment, begin):
-                    yield chunk
+                    yield from self._within_segment(chunk)
                     offset = int(chunk.headers["last_offset"][-1]) + 1
             following = segments.higher_segment(segment.base_offset)
             if following is not None:
-                if begin is not None and offset < min(self._end_offset, following.base_offset):
+                if begin is not None and self._end_offset > offset != following.base_offset:
                     self._local_log.check_no_gap(segment, following)
                 offset = max(offset, following.base_offset)
             segment = following
@@ -179,6 +179,21 @@ class ChunkReader:
             )
         data = memoryview(fetched)[: result.valid_bytes]
         return Chunk(data, headers, segment, fetched.position)
+
+    def _within_segment(self, chunk: Chunk) -> Iterator[Chunk]:
+        """Hand out the batches before one that reaches into the next segment, then raise [DUR-54].
+
+        The last batch of the range may be all there is: of others the following one is asked.
+        """
+        local_log, last_offsets = self._local_log, chunk.headers["last_offset"]
+        within = int((last_offsets < local_log.end_of_segment(chunk.segment.base_offset)).sum())
+        if within == len(last_offsets):
+            yield chunk
+            return
+        position = int(chunk.headers["position"][within])
+        if within:
+            yield chunk._replace(data=chunk.data[:position], headers=chunk.headers[:within])
+        local_log.check_within(chunk.segment, int(last_offsets[within]), chunk.position + position)
 
     def _within_range(self, chunk: Chunk) -> Iterator[Chunk]:
         """Leave out the batches behind the end of the range."""

@@ -38,6 +38,7 @@ class LaneReader:
             self._local_log.directory,
             fetch_class=FetchDataInfo,
             slice_class=FileRecords,
+            is_kafkas=self._local_log.is_kafkas,
         )
         segments.lane = lane
         return lane

@@ -232,33 +232,36 @@ class LogReader(LaneReader):
         self._require_open()
         offset, max_bytes = integer("offset", offset), natural("max_bytes", max_bytes)
         flag("min_one_message", min_one_message)
-        cuts_done = self._local_log.cuts_done
+        local_log = self._local_log
+        cuts_done = local_log.cuts_done
         self._check_log_start_offset(offset)
         visible = self._visible(isolation)
         self._require_in_range(offset)
         bound = visible.bound
         max_length = min(max_bytes, 2**31 - 1)
         try:
-            metadata, fetched = self._local_log.fetch(
+            metadata, fetched = local_log.fetch(
                 offset, max_length, bound, min_one_message=min_one_message
             )
         except SegstoreError:
-            self._local_log.check_not_torn(cuts_done, bound.message_offset)
+            local_log.check_not_torn(cuts_done, bound.message_offset)
             raise
         if visible.damage is not None and offset >= bound.message_offset:
             raise visible.damage.error()
         aborted, aborted_below = visible.aborted_of_fetch(
-            self._local_log, offset, metadata, None if fetched is None else fetched.size_bytes
+            local_log, offset, metadata, None if fetched is None else fetched.size_bytes
         )
         if aborted is not None:  # looked up behind the bytes: both of one log
-            self._local_log.check_not_cut(cuts_done, bound.message_offset)
+            local_log.check_not_cut(cuts_done, bound.message_offset)
         topic, partition = self.topic_partition
         return FetchDataInfo(
             b"" if fetched is None else fetched,
             metadata,
             start_offset=offset,
             first_entry_incomplete=fetched is not None and fetched.first_entry_incomplete,
-            end_offset=bound.message_offset,
+            end_offset=min(
+                bound.message_offset, local_log.end_of_segment(metadata.segment_base_offset)
+            ),
             aborted=aborted,
             aborted_below=aborted_below,
             codecs=self._codecs,

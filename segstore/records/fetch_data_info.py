@@ -56,7 +56,8 @@ class FetchDataInfo(FetchedRecords, TransferableRecords):
     first_entry_incomplete : bool
         True when not even the first batch is whole.
     end_offset : int
-        Records at and above it are not shown: the isolation's bound when the bytes were read.
+        Records at and above it are not shown: the isolation's bound when the bytes were read, or
+        the begin of the next segment.
     aborted : AbortedTransactions or None
         Their records are not shown, though the bytes hold them.
     aborted_below : int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from segstore._core import base_offset_of
-from segstore.config import MAX_INT
+from segstore.config import MAX_INT, MAX_LONG
 from segstore.errors import (
     CorruptLogError,
     IllegalStateError,
@@ -56,7 +56,7 @@ class LocalLog(LocalTransactions):
     # ---- read ------------------------------------------------------------------------------------
 
     @property
-    def _is_kafkas(self) -> bool:
+    def is_kafkas(self) -> bool:
         """Whether a broker's own handle would do the same: it is not one that only reads."""
         return self._context.kafka_profile and self._context.writable
 
@@ -110,11 +110,12 @@ class LocalLog(LocalTransactions):
             return self.fetch(start_offset, 1, end, min_one_message=False)[0], None
         while segment is not None:
             max_position = self.max_position(segment, bound)
-            if max_position == 0 and bound == end and not self._is_kafkas:
+            if max_position == 0 and bound == end and not self.is_kafkas:
                 break  # what lies there is no batch yet: zeros, or torn; Kafka makes the index here
             fetched = take(segment, start_offset, max_length, max_position, min_one_message)
             if fetched is not None:
                 offset = self._first_offset(segment, fetched)
+                self.check_within(segment, offset, fetched.position)
                 return LogOffsetMetadata(offset, segment.base_offset, fetched.position), fetched
             following = segments.higher_segment(segment.base_offset)
             self.check_no_gap(segment, following)
@@ -145,15 +146,51 @@ class LocalLog(LocalTransactions):
         CorruptLogError
             *segment* ends before *following* begins, in a log that is contiguous there.
         """
-        if following is None or self.may_have_gaps:
+        if following is None or self.is_kafkas:
             return
-        end = max(segment.read_next_offset()[0], segment.base_offset)
+        end, _ = segment.read_next_offset()
+        self.check_within(segment, end - 1)
+        if self.may_have_gaps:
+            return
+        end = max(end, segment.base_offset)
         if end < following.base_offset and self.is_contiguous_from(end):
             raise CorruptLogError(
                 f"records {end} to {following.base_offset - 1} are missing before it",
                 file=following.path,
                 found=f"base offset {following.base_offset}",
                 expected=f"base offset {end}",
+            )
+
+    def end_of_segment(self, base_offset: int) -> int:
+        """Return where the segment behind that of *base_offset* begins, 2^63-1 behind the last.
+
+        To a broker also behind the others: it hands out what it finds. The segments behind the log
+        end, which a handle that only reads leaves where they are, do not count.
+        """
+        if self.is_kafkas or base_offset >= self.log_end.segment_base_offset:
+            return MAX_LONG
+        following = self.segments.higher_segment(base_offset)
+        return MAX_LONG if following is None else following.base_offset
+
+    def check_within(self, segment: Segment, offset: int, position: int | None = None) -> None:
+        """Never hand out a record with an offset that is another segment's [DUR-54, DUR-79].
+
+        No CRC covers the base offset of a batch.
+
+        Raises
+        ------
+        CorruptLogError
+            A batch of *segment* has *offset*, at or above the base offset of the next one.
+        """
+        end = self.end_of_segment(segment.base_offset)
+        if offset >= end:
+            raise CorruptLogError(
+                "the base offset of a batch is not what was written: the next segment begins below"
+                " its end",
+                file=segment.path,
+                position=position,
+                found=f"offset {offset}",
+                expected=f"an offset below {end}",
             )
 
     def is_contiguous_from(self, offset: int) -> bool:

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.local.local_log import LocalLog
+    from segstore.log.local.segment import Segment
 
 UNKNOWN_OFFSET: Final = -1
 
@@ -74,8 +75,19 @@ def _found_by_segment(
         found = segment.find_offset_by_timestamp(
             timestamp, log_start_offset, local_log.max_position(segment, log_end)
         )
+        if found is not None:
+            local_log.check_within(segment, found.offset)
+        if found is not None and found.offset == segment.base_offset:
+            _check_before(local_log, segment)
         is_visible = found is not None and found.offset < log_end.message_offset
         yield found if is_visible else None
+
+
+def _check_before(local_log: LocalLog, segment: Segment) -> None:
+    """See that nothing is missing before a segment whose first record is the answer [DUR-79]."""
+    before = local_log.segments.lower_segment(segment.base_offset)
+    if before is not None:
+        local_log.check_no_gap(before, segment)
 
 
 def find_max_timestamp(local_log: LocalLog) -> FileTimestampAndOffset | None:
