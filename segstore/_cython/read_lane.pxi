@@ -82,11 +82,16 @@ cdef class ReadLane:
                 count = middle
         return low
 
-    cdef inline int64_t end_of(self, Py_ssize_t index, int64_t end_segment) noexcept:
-        """Where the next segment begins: a batch that reaches there has another base offset than was written [DUR-54]."""
-        if self.is_kafkas or self.base_offsets[index] >= end_segment:
+    cdef inline int64_t end_of(self, Py_ssize_t index, object log_end) except? -2:
+        """Where the next segment begins: what reaches there has another base offset than was written [DUR-54]."""
+        cdef int64_t end_segment = offset_in(log_end, 1)
+        cdef int64_t following
+        if self.is_kafkas or self.base_offsets[index] >= end_segment or index + 1 >= PyTuple_GET_SIZE(self.segments):
             return INT64_MAX
-        return self.base_offsets[index + 1] if index + 1 < PyTuple_GET_SIZE(self.segments) else INT64_MAX
+        following = self.base_offsets[index + 1]
+        if following == end_segment and offset_in(log_end, 2) == 0:
+            return max(offset_in(log_end, 0), following)
+        return following
 
     cdef LogSegment usable(self, Py_ssize_t index, object log_end, int64_t *max_position):
         """A segment that can be asked, and up to where; None for one that is closed, empty or behind the end."""
@@ -114,7 +119,7 @@ cdef class ReadLane:
         index = self.first_above(self.base_offsets, len(self.segments), start_offset)
         if index == 0:
             return None
-        end_offset[0] = min(end_offset[0], self.end_of(index - 1, offset_in(log_end, 1)))
+        end_offset[0] = min(end_offset[0], self.end_of(index - 1, log_end))
         segment = self.usable(index - 1, log_end, &request.max_position)
         if segment is None:
             return None
@@ -229,7 +234,9 @@ cdef class ReadLane:
                 )
         finally:
             segment.leave()
-        if status != SGS_OK or not found.found or found.offset >= min(offset_in(log_end, 0), self.end_of(index, offset_in(log_end, 1))):
+        if status != SGS_OK or not found.found:
+            return None
+        if found.offset >= offset_in(log_end, 0) or found.offset >= self.end_of(index, log_end):
             return None
         if index > 0 and found.offset == segment.base_offset:  # is the one before whole? [DUR-79]
             return None

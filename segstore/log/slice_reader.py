@@ -105,7 +105,9 @@ class SliceReader(TimestampReader):
             log=self,
             cuts_done=cuts_done,
             start_offset=offset,
-            end_offset=bound.message_offset,
+            end_offset=min(
+                bound.message_offset, local_log.end_of_segment(metadata.segment_base_offset)
+            ),
             aborted=aborted,
             fetch_offset_metadata=metadata,
             first_entry_incomplete=found is not None and found.first_entry_incomplete,

@@ -167,10 +167,15 @@ class LocalLog(LocalTransactions):
         To a broker also behind the others: it hands out what it finds. The segments behind the log
         end, which a handle that only reads leaves where they are, do not count.
         """
-        if self.is_kafkas or base_offset >= self.log_end.segment_base_offset:
+        end = self.log_end
+        if self.is_kafkas or base_offset >= end.segment_base_offset:
             return MAX_LONG
         following = self.segments.higher_segment(base_offset)
-        return MAX_LONG if following is None else following.base_offset
+        if following is None:
+            return MAX_LONG
+        if following.base_offset == end.segment_base_offset and not end.relative_position_in_segment:
+            return max(end.message_offset, following.base_offset)
+        return following.base_offset
 
     def check_within(self, segment: Segment, offset: int, position: int | None = None) -> None:
         """Never hand out a record with an offset that is another segment's [DUR-54, DUR-79].
