@@ -26,11 +26,10 @@ from segstore.errors import (
 from segstore.log.directory.checkpoints import RECOVERY_POINT_CHECKPOINT, write_offset
 from segstore.log.directory.durability import sync_failed_before
 from segstore.log.local.tail_rewrite import rewrite_from
-from segstore.log.producers.snapshot_file import SnapshotFile
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from segstore._core import AppendLock
     from segstore.log.directory.background import Scheduler
@@ -272,7 +271,7 @@ class Flusher:
             if segment in self._local_log.segments.as_tuple:
                 raise  # else it was deleted meanwhile: nothing of it needs to be durable
 
-    def segment_was_sealed(self, segment: Segment) -> None:
+    def segment_was_sealed(self, segment: Segment, sync_snapshots: Callable[[], None]) -> None:
         """Sync a sealed segment and raise the recovery point, on the background thread [DUR-29].
 
         When segments are filled faster than they can be synced, this one is synced at once: the
@@ -282,9 +281,9 @@ class Flusher:
             with self.poisoned_by(FsyncFailedError):
                 segment.flush()
         self._sealed_waiting.add(segment)
-        self._background.submit(lambda: self._flush_sealed(segment))
+        self._background.submit(lambda: self._flush_sealed(segment, sync_snapshots))
 
-    def _flush_sealed(self, segment: Segment) -> None:
+    def _flush_sealed(self, segment: Segment, sync_snapshots: Callable[[], None]) -> None:
         self._sealed_waiting.discard(segment)
         following = self._local_log.segments.higher_segment(segment.base_offset)
         if self.failure is not None or following is None:
@@ -295,8 +294,7 @@ class Flusher:
                     pass  # that one may have begun before this segment's end
             else:
                 self._sync_segment(segment, indexes=True)
-            with contextlib.suppress(SegstoreError):  # never a gate [DUR-22, DUR-41]
-                SnapshotFile(self._local_log.directory, following.base_offset).sync()
+            sync_snapshots()
             self.write_recovery_point()
 
     def _flush_by_timer(self) -> None:
