@@ -296,6 +296,10 @@ class ProducerStateManager:
         """
         self._snapshots.sync_unsynced()
 
+    def distrust_latest_snapshot(self) -> None:
+        """Let `sync_snapshots` sync the newest snapshot too, behind an unclean stop [DUR-29]."""
+        self._snapshots.distrust_latest()
+
     def remove_stray_snapshots(
         self, segment_base_offsets: Collection[int], listed: array[int] | None = None
     ) -> None:

@@ -158,6 +158,11 @@ class SnapshotFiles:
                 self._directory.sync()
             del self._unsynced[:count]
 
+    def distrust_latest(self) -> None:
+        """Let the newest be synced too: who wrote it may have died before that [DUR-29]."""
+        if self._offsets:
+            self._unsynced.append(self._offsets[-1])
+
     def load_latest(self) -> tuple[int, list[ProducerStateEntry]] | None:
         """Return offset and producers of the newest snapshot that is not damaged [PSM-56].
 
