@@ -81,16 +81,7 @@ DELETED = {
 @pytest.mark.parametrize("operations", DELETED.values(), ids=DELETED)
 def test_deleted_records_do_not_take_their_producers_along(operations: list[Operation]):
     """[DUR-22, DUR-29] At no moment of the deletion, nor behind it."""
-    run = run_script([*operations, DELETE], LARGE)
-
-    for effects in range(run.steps[-1].begin, run.steps[-1].end + 1):
-        assert {ids for _, ids, _ in producers_behind(run, effects)} == {(3,)}
-
-
-def test_a_truncation_does_not_either():
-    """[DUR-22, PSM-60] It deletes the snapshots up to the log start."""
-    script = [*FIRST, DELETE, ROLL, Operation("append", 2), Operation("flush")]
-    run = run_script([*script, Operation("truncate_to", 4)], LARGE)
+    run = run_script([*operations, Operation("flush"), DELETE], LARGE)
 
     for effects in range(run.steps[-1].begin, run.steps[-1].end + 1):
         assert {ids for _, ids, _ in producers_behind(run, effects)} == {(3,)}
