@@ -103,7 +103,7 @@ class Flusher:
             log.directory.sync()
             self.durable, self._is_settled = log.log_end, True
             with contextlib.suppress(DiskFullError):  # the next open checks more than it needs to
-                self.write_recovery_point()
+                self.write_recovery_point(is_locked=True)
 
     def take_name(self, topic_partition: TopicPartition) -> None:
         """Write the recovery point under another name from now on."""
@@ -205,10 +205,7 @@ class Flusher:
             return False
 
     def _sync_round(self, up_to_offset: int | None = None) -> None:
-        """Sync what was written so far, ascending, then the names [DUR-13].
-
-        With *up_to_offset*, a segment's base, only the segments below it.
-        """
+        """Sync what was written, ascending and below *up_to_offset*, then the names [DUR-13]."""
         log = self._local_log
         try:
             with self._append_lock:
@@ -314,10 +311,11 @@ class Flusher:
         except Exception as error:  # noqa: BLE001 - nobody else would hear of it
             self.poison(error)
 
-    def write_recovery_point(self) -> None:
-        """Write the recovery point checkpoint, with an offset that is durable [DUR-21]."""
+    def write_recovery_point(self, *, is_locked: bool = False) -> None:
+        """Write a durable offset [DUR-21]; with *is_locked* the caller holds the append lock."""
         offset = self.durable.message_offset
-        self._local_log.note_transaction_indexes(self._append_lock, active_too=False)
+        lock = None if is_locked else self._append_lock
+        self._local_log.note_transaction_indexes(lock, active_too=False)
         with self._checkpoint_lock:
             offset = min(offset, self.durable.message_offset)
             hole_start, hole_end = self._hole

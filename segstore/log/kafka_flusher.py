@@ -114,7 +114,7 @@ class KafkaFlusher(Flusher):
         """Nothing below the log start needs to be recovered [UNI-3]."""
         self.recovery_point = max(self.recovery_point, offset)
 
-    def write_recovery_point(self) -> None:
+    def write_recovery_point(self, *, is_locked: bool = False) -> None:
         """Nothing is written: the manager's business."""
 
     def note_hole(self, data_end_offset: int, log_end_offset: int) -> None:
