@@ -173,7 +173,10 @@ class LocalLog(LocalTransactions):
         following = self.segments.higher_segment(base_offset)
         if following is None:
             return MAX_LONG
-        if following.base_offset == end.segment_base_offset and not end.relative_position_in_segment:
+        if (
+            following.base_offset == end.segment_base_offset
+            and not end.relative_position_in_segment
+        ):
             return max(end.message_offset, following.base_offset)
         return following.base_offset
 
