@@ -13,6 +13,9 @@ cdef extern from "semaphore.h" nogil:
     int sem_wait(sem_t *semaphore)
     int sem_post(sem_t *semaphore)
 
+cdef extern from "pythread.h":
+    unsigned long PyThread_get_thread_ident()
+
 
 @cython.final
 cdef class AppendLock:
@@ -21,6 +24,7 @@ cdef class AppendLock:
     cdef sem_t semaphore  # 1 = nobody has it
     cdef bint is_held  # guarded by the GIL, as the next one is
     cdef bint is_barred
+    cdef unsigned long owner  # the thread in a ``with`` block, 0 for none; the lane calls nothing that could come here
 
     def __cinit__(self):
         sem_init(&self.semaphore, 0, 1)  # fails for larger values only
@@ -39,18 +43,23 @@ cdef class AppendLock:
         sem_post(&self.semaphore)
 
     def __enter__(self):
+        cdef unsigned long thread = PyThread_get_thread_ident()
         cdef int result
         while not self.try_acquire():
+            if self.owner == thread:
+                raise RuntimeError("this thread holds the lock already: it would wait for ever")
             with nogil:
                 result = sem_wait(&self.semaphore)
             if result == 0:
                 self.is_held = True
-                return
+                break
             PyErr_CheckSignals()
+        self.owner = thread
 
     def __exit__(self, *_):
         if not self.is_held:
             raise RuntimeError("the lock is not held")
+        self.owner = 0
         self.release()
 
     def bar(self):

@@ -26,11 +26,10 @@ from segstore.errors import (
 from segstore.log.directory.checkpoints import RECOVERY_POINT_CHECKPOINT, write_offset
 from segstore.log.directory.durability import sync_failed_before
 from segstore.log.local.tail_rewrite import rewrite_from
-from segstore.log.producers.snapshot_file import SnapshotFile
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from segstore._core import AppendLock
     from segstore.log.directory.background import Scheduler
@@ -104,7 +103,7 @@ class Flusher:
             log.directory.sync()
             self.durable, self._is_settled = log.log_end, True
             with contextlib.suppress(DiskFullError):  # the next open checks more than it needs to
-                self.write_recovery_point()
+                self.write_recovery_point(is_locked=True)
 
     def take_name(self, topic_partition: TopicPartition) -> None:
         """Write the recovery point under another name from now on."""
@@ -206,10 +205,7 @@ class Flusher:
             return False
 
     def _sync_round(self, up_to_offset: int | None = None) -> None:
-        """Sync what was written so far, ascending, then the names [DUR-13].
-
-        With *up_to_offset*, a segment's base, only the segments below it.
-        """
+        """Sync what was written, ascending and below *up_to_offset*, then the names [DUR-13]."""
         log = self._local_log
         try:
             with self._append_lock:
@@ -272,7 +268,7 @@ class Flusher:
             if segment in self._local_log.segments.as_tuple:
                 raise  # else it was deleted meanwhile: nothing of it needs to be durable
 
-    def segment_was_sealed(self, segment: Segment) -> None:
+    def segment_was_sealed(self, segment: Segment, sync_snapshots: Callable[[], None]) -> None:
         """Sync a sealed segment and raise the recovery point, on the background thread [DUR-29].
 
         When segments are filled faster than they can be synced, this one is synced at once: the
@@ -282,9 +278,9 @@ class Flusher:
             with self.poisoned_by(FsyncFailedError):
                 segment.flush()
         self._sealed_waiting.add(segment)
-        self._background.submit(lambda: self._flush_sealed(segment))
+        self._background.submit(lambda: self._flush_sealed(segment, sync_snapshots))
 
-    def _flush_sealed(self, segment: Segment) -> None:
+    def _flush_sealed(self, segment: Segment, sync_snapshots: Callable[[], None]) -> None:
         self._sealed_waiting.discard(segment)
         following = self._local_log.segments.higher_segment(segment.base_offset)
         if self.failure is not None or following is None:
@@ -295,8 +291,7 @@ class Flusher:
                     pass  # that one may have begun before this segment's end
             else:
                 self._sync_segment(segment, indexes=True)
-            with contextlib.suppress(SegstoreError):  # never a gate [DUR-22, DUR-41]
-                SnapshotFile(self._local_log.directory, following.base_offset).sync()
+            sync_snapshots()
             self.write_recovery_point()
 
     def _flush_by_timer(self) -> None:
@@ -316,10 +311,11 @@ class Flusher:
         except Exception as error:  # noqa: BLE001 - nobody else would hear of it
             self.poison(error)
 
-    def write_recovery_point(self) -> None:
-        """Write the recovery point checkpoint, with an offset that is durable [DUR-21]."""
+    def write_recovery_point(self, *, is_locked: bool = False) -> None:
+        """Write a durable offset [DUR-21]; with *is_locked* the caller holds the append lock."""
         offset = self.durable.message_offset
-        self._local_log.note_transaction_indexes(self._append_lock, active_too=False)
+        lock = None if is_locked else self._append_lock
+        self._local_log.note_transaction_indexes(lock, active_too=False)
         with self._checkpoint_lock:
             offset = min(offset, self.durable.message_offset)
             hole_start, hole_end = self._hole

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 from segstore.errors import FsyncFailedError, LogNotFoundError
 from segstore.log.flusher import Flusher
-from segstore.log.producers.snapshot_file import SnapshotFile
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from segstore.log.local.segment import Segment
     from segstore.types import LogOffsetMetadata
 
@@ -78,7 +79,7 @@ class KafkaFlusher(Flusher):
                 self.recovery_point = max(self.recovery_point, offset)  # [LOC-17]
         return self.recovery_point
 
-    def segment_was_sealed(self, segment: Segment) -> None:
+    def segment_was_sealed(self, segment: Segment, sync_snapshots: Callable[[], None]) -> None:
         """Flush up to the new segment, later: Kafka's task ``flush-log`` [ROL-1].
 
         First the producer snapshot of the roll: without it, nothing [ROL-2].
@@ -90,7 +91,7 @@ class KafkaFlusher(Flusher):
 
         def flush_log() -> None:
             with self._telling_of_failures("flush after a roll"):
-                SnapshotFile(self._local_log.directory, base_offset).sync()
+                sync_snapshots()
                 self.flush_up_to(base_offset, inclusive=False)
 
         self._background.submit(flush_log)
@@ -113,7 +114,7 @@ class KafkaFlusher(Flusher):
         """Nothing below the log start needs to be recovered [UNI-3]."""
         self.recovery_point = max(self.recovery_point, offset)
 
-    def write_recovery_point(self) -> None:
+    def write_recovery_point(self, *, is_locked: bool = False) -> None:
         """Nothing is written: the manager's business."""
 
     def note_hole(self, data_end_offset: int, log_end_offset: int) -> None:

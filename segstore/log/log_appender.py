@@ -353,9 +353,9 @@ class LogAppender(LaneAppender):
     def _begin_append(self) -> None:
         if self._is_closed or self._flusher.failure is not None:  # while we waited
             self._require_writable()
+        self._begin_change()  # first: what it writes again is no sync that is late [DUR-36]
         if self._has_window:
             self._flusher.check_window()
-        self._begin_change()
         self._flush_topic_id()
 
     def _duplicate(

@@ -6,9 +6,12 @@ maybeStartTransactionVerification.
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from segstore.arguments import flag, integer, natural
+from segstore.errors import DiskFullError, FsyncFailedError, ResourceError
+from segstore.log.directory.profile import Profile
 from segstore.log.log_truncator import LogTruncator
 from segstore.log.producers import active_producers, transaction_verification
 
@@ -16,6 +19,8 @@ if TYPE_CHECKING:
     from segstore.log.local.transaction_index import AbortedTransaction
     from segstore.log.producers.active_producers import ActiveProducer, LastRecord
     from segstore.log.producers.verification_state_entry import VerificationGuard
+
+_log = logging.getLogger(__name__)
 
 
 class LogProducers(LogTruncator):
@@ -64,6 +69,17 @@ class LogProducers(LogTruncator):
         with self._append_lock:
             self._require_writable()
             self._producers.take_snapshot()
+
+    def _take_last_snapshot(self) -> None:
+        """Write the producers down for the next open, all on stable storage [CLO-1, DUR-24]."""
+        with self._flusher.poisoned_by(FsyncFailedError):
+            self._producers.sync_snapshots()
+            try:
+                self._producers.take_snapshot()
+            except (DiskFullError, ResourceError):
+                if self.profile is Profile.KAFKA:
+                    raise
+                _log.warning("%s: no producer snapshot", self.path, exc_info=True)  # [DUR-22]
 
     def maybe_start_transaction_verification(
         self,

@@ -127,6 +127,7 @@ class LogRetention(LogWatermarks):
             return
         if len(chosen) == len(local_log.segments):
             self._roll()
+        self._producers.sync_snapshots()  # older ones go with their segments
         following = local_log.segments.higher_segment(chosen[-1].base_offset)
         if following is not None and following.base_offset > self.log_start_offset:
             self._increment_log_start(following.base_offset)

@@ -132,6 +132,7 @@ class LogWatermarks(LogAppender):
             return False
         self._begin_change()
         with self._flusher.poisoned_by(FsyncFailedError):
+            self._producers.sync_snapshots()  # what they know of records that go is nowhere else
             self._places.write_log_start(offset)
             self._offsets.update_log_start_offset(offset)
             self._flusher.raise_recovery_point(offset)

@@ -83,15 +83,16 @@ class LogWriter(SliceReader):
             self._rebuild_producers()
 
     def _rebuild_producers(self) -> None:
-        rebuild_producer_state(
-            self._producers,
-            self._local_log.segments,
-            self._codecs,
-            log_start_offset=self.log_start_offset,
-            last_offset=self.log_end_offset,
-            now_ms=self._now_ms(),
-            from_clean_shutdown=False,
-        )
+        with self._flusher.poisoned_by(FsyncFailedError):
+            rebuild_producer_state(
+                self._producers,
+                self._local_log.segments,
+                self._codecs,
+                log_start_offset=self.log_start_offset,
+                last_offset=self.log_end_offset,
+                now_ms=self._now_ms(),
+                from_clean_shutdown=False,
+            )
         if self.profile is Profile.SAFE:  # Kafka waits for the next event [TRU-6]
             self._offsets.update_first_unstable_offset()
 
@@ -311,7 +312,7 @@ class LogWriter(SliceReader):
             )
         self._flusher.note_log_end(self.log_end_offset)
         self._offsets.follow_log_end()
-        self._flusher.segment_was_sealed(sealed)
+        self._flusher.segment_was_sealed(sealed, self._producers.sync_snapshots)
 
     def _roll(self, expected_next_offset: int | None = None) -> Segment:
         """Begin a new segment [LOC-11, ROL-1]."""

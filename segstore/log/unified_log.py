@@ -16,7 +16,6 @@ from segstore.errors import (
     DiskFullError,
     FsyncFailedError,
     IllegalStateError,
-    ResourceError,
 )
 from segstore.log.directory.checkpoints import CleanShutdownMarker
 from segstore.log.directory.partition_metadata_file import PartitionMetadataFile
@@ -334,15 +333,6 @@ class UnifiedLog(LogSettings):
         local_log.note_transaction_indexes(self._append_lock, active_too=True)
         self._flusher.end()  # no flush that came just before writes a recovery point beside this
         self._places.mark_clean(self.log_start_offset, marker)
-
-    def _take_last_snapshot(self) -> None:
-        """Write the producers down for the next open [CLO-1]."""
-        try:
-            self._producers.take_snapshot()
-        except (DiskFullError, ResourceError):
-            if self.profile is Profile.KAFKA:
-                raise
-            _log.warning("%s: no producer snapshot", self.path, exc_info=True)  # [DUR-22]
 
     def close_quietly(self) -> None:
         """Let go of everything and write nothing.

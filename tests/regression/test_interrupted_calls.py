@@ -188,7 +188,7 @@ def test_a_flush_that_was_interrupted_forgets_no_names(new_log, monkeypatch):
     log = new_log()
     log.append([(None, b"x")])
     log.flush()
-    monkeypatch.setattr(log._flusher, "segment_was_sealed", lambda _: None)
+    monkeypatch.setattr(log._flusher, "segment_was_sealed", lambda *_: None)
     log.roll()
     log.append([(None, b"y")])
     version = log._local_log.names_version

@@ -116,7 +116,7 @@ def test_a_truncation_lets_nobody_go_without_a_sync(new_log, monkeypatch):
     while log.log_end_offset < 3:
         time.sleep(0.001)
     size = log.segments()[0].size_bytes
-    monkeypatch.setattr(log._flusher, "segment_was_sealed", lambda _: None)
+    monkeypatch.setattr(log._flusher, "segment_was_sealed", lambda *_: None)
     log.roll()
     with log._append_lock:
         log._truncate(3)

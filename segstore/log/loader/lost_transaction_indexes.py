@@ -6,18 +6,40 @@ committed then [LDR-15].
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.errors import (
+    CodecError,
+    CodecMissingError,
     CorruptLogError,
     CorruptRecordError,
+    DiskFullError,
+    InvalidRecordError,
     InvalidTxnStateError,
+    LimitExceededError,
     LogNotFoundError,
+    ReadIOError,
+    ResourceError,
+    UnsupportedFormatError,
 )
 from segstore.log.directory.checkpoints import DAMAGED_TRANSACTION_INDEX, TransactionIndexNote
 from segstore.log.directory.partition_directory import file_name
 from segstore.log.local.transaction_index_notes import TransactionIndexNotes, differs, look_at
 from segstore.log.producers.producer_state_rebuild import rebuild_transaction_index
+
+_NOT_MADE: Final = (
+    CodecError,
+    CodecMissingError,
+    CorruptLogError,
+    CorruptRecordError,
+    DiskFullError,
+    InvalidRecordError,
+    InvalidTxnStateError,
+    LimitExceededError,
+    ReadIOError,
+    ResourceError,
+    UnsupportedFormatError,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
@@ -99,6 +121,7 @@ def remake_transaction_indexes(
 
     Where the batches are damaged too, nothing is told about transactions behind that place; the log
     is opened all the same, as any log with damage in a sealed segment that was closed cleanly.
+    Without room on the disk it is opened too: the batches are asked, and the next open tries again.
     """
     noted = dict(loaded.transaction_indexes)
     remade = {*loaded.recovered, *loaded.lost_transaction_indexes}
@@ -116,7 +139,7 @@ def remake_transaction_indexes(
                 log_start_offset=loaded.log_start_offset,
                 now_ms=directory.wall_clock_ms(),
             )
-        except (CorruptRecordError, CorruptLogError, InvalidTxnStateError) as error:
+        except _NOT_MADE as error:
             remade.discard(base)
             noted[base] = DAMAGED_TRANSACTION_INDEX
             name = file_name(base, "txnindex")
@@ -126,7 +149,11 @@ def remake_transaction_indexes(
         noted.pop(base, None)
         if found is not None and found.size_bytes > 0:
             noted[base] = found
-    if loaded.state_file is not None:
-        loaded.state_file.change(transaction_indexes=noted)
     notes = TransactionIndexNotes(directory, noted, loaded.state_file)
+    try:
+        notes.save(loaded.segments)
+    except (DiskFullError, ResourceError) as error:
+        if loaded.moves_recovery_point:
+            raise  # it must not pass what is not noted
+        report.warnings.append(f"the transaction indexes could not be noted: {error}")
     return loaded._replace(transaction_index_notes=notes)

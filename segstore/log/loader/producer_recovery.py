@@ -76,6 +76,8 @@ def recover_producers(
             found=error.found,
             expected=error.expected,
         ) from error
+    if not report.clean:
+        producers.distrust_latest_snapshot()
     report.warnings += [
         f"{error}: the snapshot was deleted, the producers were read from the log"
         for error in (*before.refused_snapshots, *producers.refused_snapshots)

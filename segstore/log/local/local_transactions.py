@@ -5,6 +5,7 @@ Source: Kafka ``LocalLog.collectAbortedTransactions``, ``LogSegment.updateTxnInd
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 from segstore._core import AbortedTransactions
@@ -71,13 +72,15 @@ class LocalTransactions(LogTail):
         if notes is not None:
             notes.begin_change(base_offset, self.segments, end, self._codecs)
 
-    def note_transaction_indexes(self, append_lock: AppendLock, *, active_too: bool) -> None:
+    def note_transaction_indexes(self, append_lock: AppendLock | None, *, active_too: bool) -> None:
         """Write down what the indexes of sealed segments are like; they are durable [DUR-8].
 
         Before the recovery point passes them: the next open does not read what lies below it.
 
         Parameters
         ----------
+        append_lock : AppendLock or None
+            None for a caller who holds it.
         active_too : bool
             Also that of the active segment: nothing is appended any more.
         """
@@ -86,7 +89,7 @@ class LocalTransactions(LogTail):
             return
         limit = MAX_LONG if active_too else self.segments.active_segment.base_offset
         if notes.are_unnoted_below(limit):
-            with append_lock:
+            with append_lock or nullcontext():
                 notes.note_below(limit)
             notes.save(self.segments)
 

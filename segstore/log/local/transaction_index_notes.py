@@ -7,6 +7,7 @@ note is compared with the markers that it names when it is first used.
 
 from __future__ import annotations
 
+import threading
 from contextlib import suppress
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
@@ -67,7 +68,8 @@ class TransactionIndexNotes:
         self._right: set[int] = set()
         self._changed: set[int] = set()
         self._damaged: dict[int, str] = {}
-        self._is_unsaved = False
+        self._changes, self._saved_changes = 1, 0  # counted behind each one, under the lock
+        self._saving = threading.Lock()
 
     def check(self, base_offset: int, segments: Segments, end: int, codecs: CodecTable) -> None:
         """Compare the index of a segment with its note, or with the log, at its first use.
@@ -135,12 +137,12 @@ class TransactionIndexNotes:
 
     def forget_above(self, base_offset: int) -> None:
         """The segments above *base_offset* are gone; others may begin where they did."""
-        self._is_unsaved = True
         for known in (self._noted, self._damaged):
             for gone in [one for one in known if one > base_offset]:
                 del known[gone]
         for bases in (self._right, self._changed):
             bases.difference_update([one for one in bases if one > base_offset])
+        self._changes += 1
 
     def are_unnoted_below(self, base_offset: int) -> bool:
         """Whether an index below *base_offset*, that of the active segment, has no true note.
@@ -148,7 +150,8 @@ class TransactionIndexNotes:
         Or one that is gone has a note still.
         """
         damaged = [one for one in list(self._damaged) if self._noted.get(one) != DAMAGED]
-        return self._is_unsaved or any(one < base_offset for one in list(self._changed) + damaged)
+        is_unsaved = self._saved_changes != self._changes
+        return is_unsaved or any(one < base_offset for one in list(self._changed) + damaged)
 
     def note_below(self, base_offset: int) -> None:
         """Look at what was changed in segments below *base_offset*; under the append lock."""
@@ -159,15 +162,23 @@ class TransactionIndexNotes:
             else:
                 self._noted.pop(base, None)
             self._changed.discard(base)
+            self._changes += 1
         for base in [one for one in list(self._damaged) if one < base_offset]:
             self._noted[base] = DAMAGED
+            self._changes += 1
 
     def save(self, segments: Segments) -> None:
-        """Write the notes of segments that are there into ``.segstore``."""
-        if self._state_file is not None:
-            self._is_unsaved = False
-            noted = {base: note for base, note in self._noted.items() if base in segments}
+        """Write the notes of segments that are there into ``.segstore``.
+
+        What could not be written, for want of space, is still to be written.
+        """
+        if self._state_file is None:
+            return
+        with self._saving:  # what is older is not written over what is newer
+            changes, all_noted = self._changes, self._noted.copy()
+            noted = {base: note for base, note in all_noted.items() if base in segments}
             self._state_file.change(transaction_indexes=noted)
+            self._saved_changes = changes
 
 
 def look_at(directory: Directory, name: str) -> TransactionIndexNote | None:

@@ -278,8 +278,8 @@ class ProducerStateManager:
         Parameters
         ----------
         sync : bool
-            Bring the file to stable storage; a roll leaves that to the background thread, which
-            syncs its segment and the directory too [DUR-22, DUR-29].
+            Bring the file to stable storage; a roll leaves that to `sync_snapshots` on the
+            background thread [DUR-22, DUR-29].
         """
         if self.map_end_offset <= self._last_snapshot_offset:
             return None
@@ -287,6 +287,18 @@ class ProducerStateManager:
         file = self._snapshots.write(end, self._producers.values(), sync=sync)
         self._last_snapshot_offset = end
         return file
+
+    def sync_snapshots(self) -> None:
+        """Bring to stable storage what rolls wrote; needs no lock.
+
+        Nothing may go before that could do without the newest snapshot: neither an older one, nor
+        the records below a new log start. Nor may a close call the log clean [DUR-22, DUR-24].
+        """
+        self._snapshots.sync_unsynced()
+
+    def distrust_latest_snapshot(self) -> None:
+        """Let `sync_snapshots` sync the newest snapshot too, behind an unclean stop [DUR-29]."""
+        self._snapshots.distrust_latest()
 
     def remove_stray_snapshots(
         self, segment_base_offsets: Collection[int], listed: array[int] | None = None
@@ -305,6 +317,7 @@ class ProducerStateManager:
 
     def delete_snapshots_before(self, offset: int) -> None:
         """Delete the snapshots strictly below *offset* [PSM-58]."""
+        self.sync_snapshots()
         for known in self._snapshots.offsets:
             if known < offset:
                 self._snapshots.delete(known)
@@ -331,6 +344,7 @@ class ProducerStateManager:
         now_ms : int
             Wall clock: expired producers are not loaded.
         """
+        self.sync_snapshots()
         for offset in self._snapshots.outside(log_start_offset + 1, log_end_offset):
             self._snapshots.delete(offset)
         if log_end_offset == self.map_end_offset:

@@ -6,6 +6,7 @@ Source: [PSM-50, PSM-55..PSM-58]; Kafka ``ProducerStateManager.snapshots``.
 from __future__ import annotations
 
 import logging
+import threading
 from bisect import bisect_left, bisect_right, insort
 from typing import TYPE_CHECKING
 
@@ -73,6 +74,8 @@ class SnapshotFiles:
         self._kafka_profile = kafka_profile
         self.refused: list[CorruptSnapshotError] = []
         self._listed: array[int] | None = None
+        self._unsynced: list[int] = []  # may name one twice, or one that is gone
+        self._sync_lock = threading.Lock()
         if kafka_profile:  # what another state writes beside this one stays unknown to it [LDR-17]
             self.reload()
 
@@ -123,13 +126,42 @@ class SnapshotFiles:
         """Write the state below *offset*, and know the file; *sync* is that of `take_snapshot`."""
         file = self._file(offset)
         data = format_snapshot(entries)
-        if self._kafka_profile:
-            file.write_in_place(data, sync=sync)
-        else:
-            file.write(data, sync=sync)
+        try:
+            if self._kafka_profile:
+                file.write_in_place(data, sync=sync)
+            else:
+                file.write(data, sync=sync)
+        finally:
+            if not sync:  # not before it has its name: who syncs meanwhile would not find it
+                self._unsynced.append(offset)
         if not self._knows(offset):
             insort(self._offsets, offset)
         return file
+
+    def sync_unsynced(self) -> None:
+        """Bring to stable storage what was written without a sync: bytes, then names.
+
+        By any thread: at return all is synced that was written before the call, whoever did it.
+
+        Raises
+        ------
+        FsyncFailedError
+            It is not to be tried again: the kernel may have dropped the bytes [DUR-35].
+        """
+        if not self._unsynced:
+            return
+        with self._sync_lock:
+            count = len(self._unsynced)
+            for offset in sorted(set(self._unsynced[:count])):
+                self._file(offset).sync()
+            if count:
+                self._directory.sync()
+            del self._unsynced[:count]
+
+    def distrust_latest(self) -> None:
+        """Let the newest be synced too: who wrote it may have died before that [DUR-29]."""
+        if self._offsets:
+            self._unsynced.append(self._offsets[-1])
 
     def load_latest(self) -> tuple[int, list[ProducerStateEntry]] | None:
         """Return offset and producers of the newest snapshot that is not damaged [PSM-56].

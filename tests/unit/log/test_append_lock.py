@@ -42,6 +42,17 @@ def test_the_append_lock_is_let_go_when_something_is_raised():
         lock.__exit__(None, None, None)
 
 
+def test_the_append_lock_does_not_wait_for_its_own_thread():
+    """[CON-1] An error is told; a wait would have no end."""
+    lock = AppendLock()
+    with lock:
+        with pytest.raises(RuntimeError, match="this thread holds"), lock:
+            pytest.fail("it is held")
+        assert lock.locked()
+    with lock:  # and nothing of that stays
+        assert lock.locked()
+
+
 def test_who_waits_for_the_append_lock_can_be_interrupted():
     """[DUR-70] And has not got it then."""
     lock = AppendLock()

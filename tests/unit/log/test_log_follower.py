@@ -175,7 +175,7 @@ def test_a_batch_that_is_being_written_is_the_end_for_now(pair, tmp_path):
 def test_the_durable_end_is_the_writers_recovery_point(pair, monkeypatch):
     """[DUR-81] No sync behind a roll comes in between."""
     writer, reader = pair
-    monkeypatch.setattr(writer._flusher, "segment_was_sealed", lambda _: None)
+    monkeypatch.setattr(writer._flusher, "segment_was_sealed", lambda *_: None)
     writer.flush()
     append(writer, 5)
 
