@@ -133,6 +133,7 @@ class TransactionIndexNotes:
         if base_offset in self._damaged:
             self._noted[base_offset] = DAMAGED
         if noted != self._noted.get(base_offset):
+            self._changes += 1
             self.save(segments)
 
     def forget_above(self, base_offset: int) -> None:
