@@ -16,6 +16,7 @@ from segstore.errors import (
     LogTruncatedError,
 )
 from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX
+from segstore.log.local.followed_transaction_indexes import FollowedTransactionIndexNotes
 from segstore.log.local.segment import Segment
 from segstore.log.local.segments import Segments
 from segstore.types import LogOffsetMetadata
@@ -96,6 +97,9 @@ class LogFollower:
         local_log.log_end = min(seen, end)  # a bound that holds for both lists of segments
         local_log.segments = segments
         local_log.log_end = end
+        notes = local_log.transaction_index_notes
+        if isinstance(notes, FollowedTransactionIndexNotes):
+            notes.look_again(is_cut=end.message_offset < seen.message_offset)
         recovery_point = found.recovery_point
         self.recovery_point = min(
             end.message_offset, self.recovery_point if recovery_point is None else recovery_point

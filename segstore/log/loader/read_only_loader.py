@@ -20,13 +20,13 @@ from segstore.log.loader.leftovers import Leftovers
 from segstore.log.loader.loaded_log import LoadedLog
 from segstore.log.loader.log_loader import LogLoader
 from segstore.log.loader.marked_point import with_marked_point
+from segstore.log.local.followed_transaction_indexes import FollowedTransactionIndexNotes
 from segstore.log.local.segments import Segments, floor_index
-from segstore.log.local.transaction_index_notes import TransactionIndexNotes
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
     from segstore._core import ScanResult
-    from segstore.log.directory.checkpoints import LogState, TransactionIndexNote
+    from segstore.log.directory.checkpoints import LogState
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.directory.log_places import FoundState
     from segstore.log.local.segment import Segment
@@ -75,9 +75,7 @@ class ReadOnlyLoader(LogLoader):
             epochs,
             None,
             may_have_gaps=state is None,
-            transaction_index_notes=TransactionIndexNotes(
-                self._directory, _of_sealed(segments, state), None
-            ),
+            transaction_index_notes=FollowedTransactionIndexNotes(self._places, state),
         )
 
     def _readable_end(
@@ -158,13 +156,6 @@ class ReadOnlyLoader(LogLoader):
             self._report.warnings.append(
                 f"damaged at offset {scan.next_offset}: {why}; what follows is not read"
             )
-
-
-def _of_sealed(segments: list[Segment], state: LogState | None) -> dict[int, TransactionIndexNote]:
-    """Return what is noted of transaction indexes that nobody adds to."""
-    noted = {} if state is None else state.transaction_indexes
-    active = segments[-1].base_offset
-    return {base: note for base, note in noted.items() if base < active}
 
 
 def _batch_of(segment: Segment, offset: int) -> tuple[int, int]:

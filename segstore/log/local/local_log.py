@@ -278,6 +278,7 @@ class LocalLog(LocalTransactions):
         self.cuts_done = len(self._cuts)
         if self.transaction_index_notes is not None:
             self.transaction_index_notes.forget_above(last.base_offset)
+            self.transaction_index_notes.save(self.segments)
         truncate_transaction_index(self.directory, last.base_offset, offset)
         self._transaction_index = None
         return removed
@@ -294,13 +295,14 @@ class LocalLog(LocalTransactions):
             self.directory.sync()
         self._take_out([first])
         self.directory.sync()
+        if self.transaction_index_notes is not None:
+            self.transaction_index_notes.forget_above(-1)
+            self.transaction_index_notes.save(self.segments)
         created = self._create_segment(offset)
         self.directory.sync()
         self._publish(self.segments.without(removed).with_segment(created), created, offset)
         self._is_cutting = False
         self.cuts_done = len(self._cuts)
-        if self.transaction_index_notes is not None:
-            self.transaction_index_notes.forget_above(-1)
         self._transaction_index = None
         return removed
 

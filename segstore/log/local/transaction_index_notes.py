@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from contextlib import suppress
+from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import crc32c
@@ -24,11 +25,12 @@ from segstore.log.local.transaction_index import TransactionIndex
 from segstore.log.local.transaction_index_check import check_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from segstore._core import CodecTable, Directory
     from segstore.log.directory.log_state_file import LogStateFile
     from segstore.log.local.segments import Segments
+    from segstore.log.local.transaction_index import AbortedTransaction
 
 _PIECE_BYTES: Final = 1024 * 1024
 
@@ -44,7 +46,15 @@ class TransactionIndexNotes:
         By base offset, what ``.segstore`` said at the open.
     state_file : LogStateFile or None
         Where to write it down; None for a reader.
+
+    Attributes
+    ----------
+    ignores_entries_from_end : bool
+        Entries at or above the end are not looked at: another handle adds them, behind the end that
+        this one has seen.
     """
+
+    ignores_entries_from_end = False
 
     def __init__(
         self,
@@ -79,16 +89,17 @@ class TransactionIndexNotes:
         if base_offset in self._right:
             return
         name = file_name(base_offset, "txnindex")
-        if base_offset not in self._damaged:
+        problem = self._damaged.get(base_offset)
+        if problem is None:
             try:
                 self._compare(base_offset, name, segments, end, codecs)
             except (CorruptIndexError, UnsupportedFormatError) as error:
-                self._damaged[base_offset] = error.message
+                problem = self._damaged[base_offset] = error.message
             else:
                 self._right.add(base_offset)
                 return
         raise CorruptIndexError(
-            f"the list of aborted transactions cannot be believed: {self._damaged[base_offset]}",
+            f"the list of aborted transactions cannot be believed: {problem}",
             file=f"{self._directory.path}/{name}",
         )
 
@@ -100,20 +111,30 @@ class TransactionIndexNotes:
         if problem is not None:
             raise CorruptIndexError(problem)
         if found is not None and (noted is None or noted.crc is None):
-            entries = TransactionIndex(self._directory, base_offset)
+            entries: Iterable[AbortedTransaction] = TransactionIndex(self._directory, base_offset)
+            if self.ignores_entries_from_end and segments.higher_segment(base_offset) is None:
+                entries = takewhile(lambda one: one.last_offset < end, entries)
             check_entries(entries, base_offset, segments, end, codecs)
             self._changed.add(base_offset)
 
     def begin_change(
         self, base_offset: int, segments: Segments, end: int, codecs: CodecTable
     ) -> None:
-        """Before entries are added or taken away: what is noted will not be true any more."""
+        """Before entries are added or taken away: what is noted will not be true any more.
+
+        The file says so first: a reader would take the index for a damaged one [DUR-71].
+        """
         if base_offset in self._changed and base_offset not in self._noted:
             return
         with suppress(CorruptIndexError):  # known from here on, and for the next open
             self.check(base_offset, segments, end, codecs)
-        self._noted.pop(base_offset, None)
         self._changed.add(base_offset)
+        noted = self._noted.pop(base_offset, None)
+        if base_offset in self._damaged:
+            self._noted[base_offset] = DAMAGED
+        if noted != self._noted.get(base_offset):
+            self._changes += 1
+            self.save(segments)
 
     def forget_above(self, base_offset: int) -> None:
         """The segments above *base_offset* are gone; others may begin where they did."""

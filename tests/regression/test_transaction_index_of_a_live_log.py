@@ -1,0 +1,181 @@
+"""A reader beside a writer called sound transaction indexes damaged.
+
+It compared entries behind its own end with batches that it had not seen, remembered what it had
+found for ever, and kept the notes of its open; the writer left a note in ``.segstore`` while it
+changed the index that the note was about.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+import segstore
+from segstore.log.directory.checkpoints import LogState
+from tests.conformance.transactions_kit import ABORT, Producer, write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from segstore import UnifiedLog
+
+SETTINGS = {"segment_ms": None, "durability": "none"}
+INDEX = f"{0:020d}.txnindex"
+
+
+@pytest.fixture
+def partition(tmp_path: Path) -> Path:
+    return tmp_path / "orders-0"
+
+
+@pytest.fixture
+def writer(partition: Path) -> Iterator[UnifiedLog]:
+    """One aborted transaction, at 0 to 2, and a record."""
+    with segstore.open(partition, **SETTINGS) as log:
+        abort(log, 1, 2)
+        write(log)
+        yield log
+
+
+def abort(log: UnifiedLog, producer_id: int, count: int = 1) -> None:
+    producer = Producer(log, producer_id)
+    producer.write(count)
+    producer.end(ABORT)
+
+
+def seal(log: UnifiedLog) -> None:
+    """Roll, and wait until the indexes are noted."""
+    log.roll()
+    write(log)
+    log._background.wait_until_idle()
+
+
+def noted(partition: Path) -> set[int]:
+    state = LogState.parse((partition / ".segstore").read_bytes())
+    assert state is not None
+    return set(state.transaction_indexes)
+
+
+def committed(log: UnifiedLog) -> list[int]:
+    return [record.offset for record in log.scan(isolation="read_committed")]
+
+
+def test_an_entry_behind_the_end_of_a_reader(partition: Path, writer: UnifiedLog):
+    """[DUR-71, DUR-7] What it names is not there yet for that reader."""
+    with segstore.open(partition, read_only=True) as reader:
+        abort(writer, 2)
+        assert reader.verify().ok
+        assert committed(reader) == [3]
+        reader.refresh()
+        assert reader.verify().ok
+        write(writer)
+        reader.refresh()
+        assert committed(reader) == [3, 6]
+
+
+def test_a_reader_looks_at_an_index_again_after_a_refresh(partition: Path, writer: UnifiedLog):
+    """[DUR-71, DUR-77] What was damaged need not be, in another log than the reader has seen."""
+    whole = (partition / INDEX).read_bytes()
+    with segstore.open(partition, read_only=True) as reader:
+        (partition / INDEX).write_bytes(whole[:9] + b"\x07" + whole[10:])  # another producer
+        with pytest.raises(segstore.CorruptIndexError):
+            reader._local_log.aborted_between(0, 4)
+        (partition / INDEX).write_bytes(whole)
+        with pytest.raises(segstore.CorruptIndexError):
+            reader._local_log.aborted_between(0, 4)
+        reader.refresh()
+        assert len(reader._local_log.aborted_between(0, 4)) == 1
+    assert writer.verify().ok
+
+
+@pytest.mark.parametrize("is_used_before", [False, True])
+@pytest.mark.parametrize("is_refreshed_between", [False, True])
+def test_the_note_of_an_open_is_not_for_ever(
+    partition: Path, writer: UnifiedLog, *, is_used_before: bool, is_refreshed_between: bool
+):
+    """[DUR-71, TRU-1] The writer cut into that segment, and sealed it anew."""
+    abort(writer, 2, 2)
+    seal(writer)
+    with segstore.open(partition, read_only=True) as reader:
+        if is_used_before:
+            assert reader.verify().ok
+        writer.truncate_to(4)
+        if is_refreshed_between:
+            with pytest.raises(segstore.LogTruncatedError):
+                reader.refresh()
+            assert reader.verify().ok
+        for producer_id in (3, 4, 5):
+            abort(writer, producer_id)
+        seal(writer)
+        write(writer)
+        reader.refresh()
+        assert reader.verify().ok
+        assert committed(reader) == committed(writer) == [3, 10, 11]
+
+
+def test_a_lost_index_shows_in_a_reader_that_follows(partition: Path, writer: UnifiedLog):
+    """[DUR-7, DUR-71] Also one that was sealed, and noted, after the reader was opened."""
+    with segstore.open(partition, read_only=True) as reader:
+        assert committed(reader) == [3]
+        seal(writer)
+        (partition / INDEX).unlink()
+        reader.refresh()
+        assert INDEX in " ".join(reader.verify().problems)
+        assert committed(reader) == [3, 4]
+
+
+def test_no_note_says_what_is_not_true_any_more(partition: Path, writer: UnifiedLog):
+    """[DUR-8, DUR-16, DUR-71] A reader that comes between a roll and the sync behind it."""
+    seal(writer)
+    assert noted(partition) == {0}
+    go_on = threading.Event()
+    writer.truncate_to(3)
+    assert noted(partition) == set()
+    abort(writer, 3)
+    writer._background.submit(go_on.wait)  # a slow disk: nothing is noted behind the roll yet
+    writer.roll()
+    write(writer)
+    try:
+        with segstore.open(partition, read_only=True) as reader:
+            assert reader.verify().ok
+            assert committed(reader) == [5]
+    finally:
+        go_on.set()
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_the_notes_of_segments_that_a_truncation_took_go(
+    partition: Path, writer: UnifiedLog, *, is_full: bool
+):
+    """[DUR-16, TRU-4] Others begin where they did."""
+    writer.roll()
+    abort(writer, 2)
+    seal(writer)
+    assert noted(partition) == {0, 4}
+    if is_full:
+        writer.truncate_fully_and_start_at(4)
+    else:
+        writer.truncate_to(4)
+    assert noted(partition) <= {0}
+    writer.roll()
+    write(writer)
+    with segstore.open(partition, read_only=True) as reader:
+        assert reader.verify().ok
+
+
+def test_the_note_of_a_clean_stop_goes_with_the_next_entry(partition: Path):
+    """[DUR-8] That of the active segment, which is noted when nothing is appended any more."""
+    with segstore.open(partition, **SETTINGS) as log:
+        abort(log, 1)
+    assert noted(partition) == {0}
+    with segstore.open(partition, **SETTINGS) as log:
+        with segstore.open(partition, read_only=True) as reader:
+            abort(log, 2)
+            assert noted(partition) == set()
+            assert reader.verify().ok
+        log.close_quietly()
+    with segstore.open(partition, **SETTINGS) as log:
+        assert log.verify().ok
