@@ -13,13 +13,18 @@ from segstore.config import LogConfig
 from segstore.errors import CorruptIndexError, LogNotFoundError, UnsupportedFormatError
 from segstore.log.directory.background import BackgroundWorker
 from segstore.log.directory.log_places import LogPlaces
-from segstore.log.directory.partition_path import open_parent_directory, open_partition_directory
+from segstore.log.directory.partition_path import (
+    absolute_path,
+    open_parent_directory,
+    open_partition_directory,
+)
 from segstore.log.loader.read_only_loader import ReadOnlyLoader
 from segstore.log.loader.recovery_report import RecoveryReport
 from segstore.log.local.local_log import LocalLog
 from segstore.log.local.transaction_index import TransactionIndex
 from segstore.log.local.transaction_walk import TransactionWalk, Walked
 from segstore.records.compression import codec_table
+from segstore.types import NO_PRODUCER_ID
 
 if TYPE_CHECKING:
     from segstore._core import CodecTable
@@ -50,8 +55,10 @@ def find_damaged_transaction_indexes(local_log: LocalLog, codecs: CodecTable) ->
         except LogNotFoundError:
             continue  # deleted by its writer meanwhile
         for marker, transaction in aborted.get(base, {}).items():
-            if there.get(marker) != transaction:
-                producer_id, first_offset = transaction
+            producer_id, first_offset = transaction
+            known, begins = there.get(marker, (NO_PRODUCER_ID, 0))
+            is_right = begins == first_offset or begins < first  # its beginning was deleted
+            if known != producer_id or not is_right:
                 damaged[base] = (
                     f"does not have the transaction of producer {producer_id} from offset"
                     f" {first_offset} on, which was aborted at {marker}"
@@ -61,8 +68,8 @@ def find_damaged_transaction_indexes(local_log: LocalLog, codecs: CodecTable) ->
 
 
 def find_damaged_transaction_indexes_of(path: str) -> dict[int, str]:
-    """As `find_damaged_transaction_indexes`, of the partition at an absolute *path*."""
-    codecs = codec_table()
+    """As `find_damaged_transaction_indexes`, of the partition at *path*."""
+    path, codecs = absolute_path(path), codec_table()
     directory, topic_partition = open_partition_directory(path, read_only=True)
     parent = None
     try:

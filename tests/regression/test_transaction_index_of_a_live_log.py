@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import segstore
+from segstore import AppendOrigin, MemoryRecords
 from segstore.log.directory.checkpoints import LogState
 from tests.conformance.transactions_kit import ABORT, Producer, write
 
@@ -179,3 +180,23 @@ def test_the_note_of_a_clean_stop_goes_with_the_next_entry(partition: Path):
         log.close_quietly()
     with segstore.open(partition, **SETTINGS) as log:
         assert log.verify().ok
+
+
+@pytest.mark.parametrize("ending", ["", "/"])
+def test_verify_takes_a_path_as_it_was_typed(tmp_path, monkeypatch, ending):
+    """[DUR-7] Relative, or as a shell completes it: the indexes were left out, and all was well."""
+    from segstore import cli
+
+    with segstore.open(tmp_path / "t-0", durability="none") as log:
+        batch = MemoryRecords.with_records(
+            [(None, b"x")], producer_id=7, producer_epoch=0, base_sequence=0, transactional=True
+        )
+        log.append_as_leader(batch.data)
+        marker = MemoryRecords.with_end_transaction_marker(7, 0, commit=False)
+        coordinator = AppendOrigin.COORDINATOR
+        log.append_as_leader(marker.data, origin=coordinator, transaction_version=1)
+        log.roll()
+    (tmp_path / "t-0" / f"{0:020d}.txnindex").unlink()
+    monkeypatch.chdir(tmp_path)
+
+    assert cli.main(["verify", f"t-0{ending}"]) == 1

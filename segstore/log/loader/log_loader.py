@@ -37,6 +37,7 @@ from segstore.log.loader.lost_transaction_indexes import find_transaction_indexe
 from segstore.log.loader.marked_point import with_marked_point
 from segstore.log.loader.overflow_split import OverflowedSegmentError, split_overflowed_segment
 from segstore.log.loader.quarantine import Quarantine
+from segstore.log.loader.recovered_tail import after_failed_sync
 from segstore.log.local.segment import Segment
 from segstore.log.local.segments import Segments, floor_index
 from segstore.log.producers.snapshot_file import SNAPSHOT_FILE_SUFFIX
@@ -95,7 +96,7 @@ class LogLoader:
         CorruptLogError
             Data that had been synced is damaged or missing; no record was changed.
         """
-        found = self._places.read()
+        found = after_failed_sync(self._places.read(), self._directory)
         self._report.warnings += found.warnings
         self._places.remove_clean_markers()
         quarantine = Quarantine(self._directory, self._report)

@@ -9,6 +9,7 @@ written again in any case before anything changes, and are not called durable un
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from segstore.log.directory.checkpoints import SYNC_FAILED_MARK
@@ -18,8 +19,28 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segstore._core import Directory
+    from segstore.log.directory.log_places import FoundState
     from segstore.log.loader.recovery_report import RecoveryReport
     from segstore.log.local.segment import Segment
+
+
+def after_failed_sync(found: FoundState, directory: Directory) -> FoundState:
+    """Do not believe a clean stop that came after a sync which failed [DUR-35, DUR-36].
+
+    It was one of a broker, or of a handle with Kafka's profile, which know no mark: they raised the
+    recovery point over pages that may not be on the disk. All is read, and written, again.
+    """
+    is_clean = found.parent_is_clean or found.own_marker is not None
+    if not is_clean or not directory.exists(SYNC_FAILED_MARK):
+        return found
+    why = "a sync had failed before the stop that calls itself clean: it is not believed"
+    return replace(
+        found,
+        parent_is_clean=False,
+        own_marker=None,
+        recovery_point=None,
+        warnings=[*found.warnings, why],
+    )
 
 
 def bring_to_disk(

@@ -1,0 +1,43 @@
+"""A handle of Kafka's profile closed cleanly over pages that a failed sync had left behind."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+
+from segstore._core import Directory
+from segstore.errors import SegstoreError
+from segstore.log.directory.checkpoints import SYNC_FAILED_MARK
+from segstore.log.log_opener import open_partition
+from segstore.log.open_options import open_options
+from segstore.log.surroundings import Surroundings
+from tests.crash.crash_check import Crash, look
+from tests.crash.crash_model import Operation
+from tests.crash.crash_script import PATH, ManualScheduler, ScriptRunner, Settings
+
+SETTINGS = Settings("none", segment_bytes=100_000)
+
+
+def test_a_mark_outlives_a_clean_stop_of_who_does_not_know_it():
+    """[DUR-4, DUR-35, DUR-36] The next safe open reads and writes everything again."""
+    runner = ScriptRunner(SETTINGS, 1)
+    runner.do(Operation("append", 2))
+    runner.do(Operation("append", 3))
+    runner.disk.fail("sync_data", 1, errno.EIO)
+    with contextlib.suppress(SegstoreError):
+        runner.do(Operation("flush"))
+    runner.disk.fail("sync_data", 0, 0)
+    runner.abandon()
+    disk = Crash(runner.disk.effects, "killed").image(runner.disk)
+    scheduler = ManualScheduler()
+    surroundings = Surroundings(environment=disk, background=lambda *_: scheduler)
+    options = open_options(recovery="kafka", state_dir=PATH, durability="none")
+    open_partition(PATH, options, surroundings).close()
+
+    with SETTINGS.open(disk) as log:
+        assert not log.report.clean
+        assert any("is not believed" in warning for warning in log.report.warnings)
+        assert log.durable_offset == log.log_end_offset == 5
+    assert not Directory(PATH, disk).exists(SYNC_FAILED_MARK)
+    after = look(disk.crash_image(fate="lost"), SETTINGS)
+    assert after.found
