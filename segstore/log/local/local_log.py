@@ -5,19 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from segstore._core import base_offset_of
-from segstore.config import MAX_INT, MAX_LONG
+from segstore.config import MAX_INT
 from segstore.errors import (
-    CorruptLogError,
     IllegalStateError,
     LogNotFoundError,
     LogTruncatedError,
     OffsetOutOfRangeError,
     SegstoreError,
 )
-from segstore.log.directory.checkpoints import LogState
 from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, file_name
-from segstore.log.local.local_transactions import LocalTransactions
 from segstore.log.local.segment import Segment
+from segstore.log.local.segment_order import SegmentOrder
 from segstore.log.local.transaction_index import (
     truncate_transaction_index,
 )
@@ -31,7 +29,7 @@ if TYPE_CHECKING:
 NO_BYTES_VISIBLE: Final = -1
 
 
-class LocalLog(LocalTransactions):
+class LocalLog(SegmentOrder):
     """Kafka ``LocalLog``: the active segment, the log end, and everything that changes them.
 
     ``segments`` and ``log_end`` are immutable objects that are replaced: a reader takes each with
@@ -54,11 +52,6 @@ class LocalLog(LocalTransactions):
     is_followed = False
 
     # ---- read ------------------------------------------------------------------------------------
-
-    @property
-    def is_kafkas(self) -> bool:
-        """Whether a broker's own handle would do the same: it is not one that only reads."""
-        return self._context.kafka_profile and self._context.writable
 
     def fetch(
         self,
@@ -137,76 +130,6 @@ class LocalLog(LocalTransactions):
             start_offset, max_length, bound, min_one_message=min_one_message, take=Segment.slice
         )
         return cast("tuple[LogOffsetMetadata, SegmentSlice | None]", found)
-
-    def check_no_gap(self, segment: Segment, following: Segment | None) -> None:
-        """Never step silently over records that are missing between two segments [DUR-79].
-
-        Raises
-        ------
-        CorruptLogError
-            *segment* ends before *following* begins, in a log that is contiguous there.
-        """
-        if following is None or self.is_kafkas:
-            return
-        end, _ = segment.read_next_offset()
-        self.check_within(segment, end - 1)
-        if self.may_have_gaps:
-            return
-        end = max(end, segment.base_offset)
-        if end < following.base_offset and self.is_contiguous_from(end):
-            raise CorruptLogError(
-                f"records {end} to {following.base_offset - 1} are missing before it",
-                file=following.path,
-                found=f"base offset {following.base_offset}",
-                expected=f"base offset {end}",
-            )
-
-    def end_of_segment(self, base_offset: int) -> int:
-        """Return where the segment behind that of *base_offset* begins, 2^63-1 behind the last.
-
-        To a broker also behind the others: it hands out what it finds. The segments behind the log
-        end, which a handle that only reads leaves where they are, do not count.
-        """
-        end = self.log_end
-        if self.is_kafkas or base_offset >= end.segment_base_offset:
-            return MAX_LONG
-        following = self.segments.higher_segment(base_offset)
-        if following is None:
-            return MAX_LONG
-        if (
-            following.base_offset == end.segment_base_offset
-            and not end.relative_position_in_segment
-        ):
-            return max(end.message_offset, following.base_offset)
-        return following.base_offset
-
-    def check_within(self, segment: Segment, offset: int, position: int | None = None) -> None:
-        """Never hand out a record with an offset that is another segment's [DUR-54, DUR-79].
-
-        No CRC covers the base offset of a batch.
-
-        Raises
-        ------
-        CorruptLogError
-            A batch of *segment* has *offset*, at or above the base offset of the next one.
-        """
-        end = self.end_of_segment(segment.base_offset)
-        if offset >= end:
-            raise CorruptLogError(
-                "the base offset of a batch is not what was written: the next segment begins below"
-                " its end",
-                file=segment.path,
-                position=position,
-                found=f"offset {offset}",
-                expected=f"an offset below {end}",
-            )
-
-    def is_contiguous_from(self, offset: int) -> bool:
-        """Whether every offset from *offset* on was written, by what the writer says on disk."""
-        if self.may_have_gaps:
-            return False
-        state = LogState.read(self.directory)
-        return state is not None and state.contiguous_from <= offset
 
     @staticmethod
     def max_position(segment: Segment, bound: LogOffsetMetadata) -> int:
