@@ -10,6 +10,13 @@ from typing import Any, Final
 
 from segstore.errors import IllegalArgumentError, IllegalStateError, UnknownTopicOrPartitionError
 
+DATA_LOSS: Final = (
+    "Some data may have been lost because they are not available any more; either the data was "
+    "aged out or the topic may have been deleted before all the data in the topic was processed. "
+    "If you don't want your query to fail on such cases, set the source option failOnDataLoss to "
+    "false. Reason: "
+)
+
 MESSAGES: Final = {
     "KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED": (
         "Partitions specified for Kafka start offsets don't match what are assigned. Maybe topic "
@@ -40,14 +47,19 @@ MESSAGES: Final = {
         "for topic {topic} partition {partition}."
     ),
     "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE": (
-        "Some data may have been lost because they are not available any more; either the data was "
-        "aged out or the "
-        "topic may have been deleted before all the data in the topic was processed. If you don't "
-        "want your query "
-        "to fail on such cases, set the source option failOnDataLoss to false. Reason: Could not "
-        "read records in "
+        DATA_LOSS + "Could not read records in "
         "offset [{startOffset}, {endOffset}) for topic partition {topicPartition}: "
         "the log holds [{logStartOffset}, {logEndOffset})."
+    ),
+    "KAFKA_DATA_LOSS.PARTITIONS_DELETED": (
+        DATA_LOSS + "Partitions {partitions} have been deleted, or are no longer asked for."
+    ),
+    "KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED": (
+        DATA_LOSS + "Partition {topicPartition}'s offset was changed from {prevOffset} to "
+        "{newOffset}."
+    ),
+    "KAFKA_DATA_LOSS.ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO": (
+        DATA_LOSS + "Added partition {topicPartition} starts from {startOffset} instead of 0."
     ),
 }
 """Condition to text; placeholders are the connector's message parameters, and the log's bounds."""

@@ -65,14 +65,14 @@ def plan_ranges(
         names = ", ".join(map(str, sorted(missing)))
         warn(f"option assign: no such partitions in {options.absolute_path}, not read: {names}")
     logs = {partition: open_log(partition) for partition in assigned}
-    starts = _limits(
+    starts = resolve_limit(
         options.start,
         "start",
         logs,
         EARLIEST,
         latest_when_no_match=options.latest_when_no_offset_matches,
     )
-    ends = _limits(options.end, "end", logs, LATEST, latest_when_no_match=True)
+    ends = resolve_limit(options.end, "end", logs, LATEST, latest_when_no_match=True)
     unresolved = [OffsetRange(*key, starts[key], ends[key]) for key in assigned]
     ranges = [_resolve(offsets, logs[offsets.topic_partition]) for offsets in unresolved]
     if wants_splitting(unresolved, options.min_partitions, options.max_records_per_partition):
@@ -136,7 +136,7 @@ def _check_exists(topic: str, by_topic: Mapping[str, object], path: str) -> None
 # ---- limits --------------------------------------------------------------------------------------
 
 
-def _limits(
+def resolve_limit(
     limit: OffsetLimit,
     position: str,
     logs: Mapping[TopicPartition, VisibleLog],
@@ -146,12 +146,12 @@ def _limits(
 ) -> dict[TopicPartition, int]:
     """One offset for each partition; -2 and -1 stay where they were asked for by name."""
     if limit.offsets is not None:
-        _check_same_partitions(
+        check_same_partitions(
             "KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED", limit.offsets, logs, position
         )
         return dict(limit.offsets)
     if limit.timestamps is not None:
-        _check_same_partitions(
+        check_same_partitions(
             "KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED", limit.timestamps, logs, position
         )
         timestamps: Mapping[TopicPartition, int] = limit.timestamps
@@ -167,22 +167,24 @@ def _limits(
     }
 
 
-def _check_same_partitions(
+def check_same_partitions(
     condition: str,
     specified: Iterable[TopicPartition],
     assigned: Iterable[TopicPartition],
     position: str,
 ) -> None:
+    """Raise *condition* unless just the partitions that are read were given a value."""
     if set(specified) != set(assigned):
         raise condition_error(
             condition,
             position=position,
-            specifiedPartitions=_as_set(specified),
-            assignedPartitions=_as_set(assigned),
+            specifiedPartitions=as_set(specified),
+            assignedPartitions=as_set(assigned),
         )
 
 
-def _as_set(partitions: Iterable[TopicPartition]) -> str:
+def as_set(partitions: Iterable[TopicPartition]) -> str:
+    """Write *partitions* as Scala shows a set."""
     return f"Set({', '.join(map(str, sorted(partitions)))})"
 
 
