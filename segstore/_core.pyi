@@ -660,6 +660,14 @@ def set_max_timestamp(batch: Buffer, timestamp_type: int, timestamp: int) -> Non
     IllegalArgumentError at magic 0, which has no timestamp.
     """
 
+def set_producer_state(
+    batch: Buffer, producer_id: int, producer_epoch: int, base_sequence: int
+) -> None:
+    """Stamp who wrote a batch of magic 2 and its first sequence number; the CRC follows.
+
+    As Kafka's ``MemoryRecordsBuilder.reopenAndRewriteProducerState``.
+    """
+
 # ---- _cython/records_builder.pxi -----------------------------------------------------------------
 
 @final
