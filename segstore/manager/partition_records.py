@@ -34,18 +34,30 @@ class StickyPartitioner:
     Equal keys go to equal partitions, the one that Kafka's clients in every language choose:
     ``murmur2(key) & 0x7fffffff`` modulo their number. Records without a key stay together for
     some bytes, then the next partition gets its turn.
+
+    Parameters
+    ----------
+    partitions_count : int
+        Of the topic.
+    sticky_bytes : int
+        How many bytes of records without a key stay together.
+    first : int
+        The partition whose turn comes first.
     """
 
-    def __init__(self, partitions_count: int) -> None:
+    def __init__(
+        self, partitions_count: int, sticky_bytes: int = STICKY_BYTES, first: int = 0
+    ) -> None:
         self.partitions_count = partitions_count
-        self._sticky = -1
+        self._sticky_bytes = sticky_bytes
+        self._sticky = first - 1
         self._bytes_left = 0
 
     def without_key(self, size_bytes: int) -> int:
         """Return the partition whose turn it is for a record of *size_bytes* without a key."""
         if self._bytes_left <= 0:
             self._sticky = (self._sticky + 1) % self.partitions_count
-            self._bytes_left = STICKY_BYTES
+            self._bytes_left = self._sticky_bytes
         self._bytes_left -= max(1, size_bytes)
         return self._sticky
 
@@ -169,24 +181,33 @@ def arrow_batches(data: Any) -> Iterator[pa.RecordBatch]:
 
 def split_batch(batch: pa.RecordBatch, partitioner: StickyPartitioner) -> dict[int, pa.RecordBatch]:
     """Return the rows of *batch* by partition, in their order, without an object for each."""
-    import numpy as np
-    import pyarrow as pa
-
     if batch.num_rows == 0:
         return {}
     batch = _takeable(batch)
-    partitions = _partitions_of(batch, partitioner)
-    order = np.argsort(partitions, kind="stable")
-    rows = batch.take(pa.array(order))
-    counts = np.bincount(partitions)
+    partitions = partitions_of_rows(batch, partitioner)
+    return rows_by_number(batch, partitions)
+
+
+def rows_by_number(batch: pa.RecordBatch, numbers: Any) -> dict[int, pa.RecordBatch]:
+    """Return the rows of *batch* by their number, a small one for each, in their order."""
+    import numpy as np
+    import pyarrow as pa
+
+    counts = np.bincount(numbers)
+    present = np.flatnonzero(counts)
+    if len(present) == 1:
+        return {int(present[0]): batch}
+    if len(counts) <= 1 << 16:
+        numbers = numbers.astype(np.uint16)  # sorted by radix, several times as fast
+    rows = batch.take(pa.array(np.argsort(numbers, kind="stable")))
     ends = np.cumsum(counts)
     return {
         int(number): rows.slice(int(ends[number] - counts[number]), int(counts[number]))
-        for number in np.flatnonzero(counts)
+        for number in present
     }
 
 
-def _partitions_of(batch: pa.RecordBatch, partitioner: StickyPartitioner) -> Any:
+def partitions_of_rows(batch: pa.RecordBatch, partitioner: StickyPartitioner) -> Any:
     """Partition of each row; keys are hashed once each, however often they occur."""
     import numpy as np
 

@@ -61,6 +61,10 @@ MESSAGES: Final = {
     "KAFKA_DATA_LOSS.ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO": (
         DATA_LOSS + "Added partition {topicPartition} starts from {startOffset} instead of 0."
     ),
+    "KAFKA_NULL_TOPIC_IN_DATA": (
+        "The Kafka message data sent to the producer contains a null topic. Use the `topic` option "
+        "for setting a default topic."
+    ),
 }
 """Condition to text; placeholders are the connector's message parameters, and the log's bounds."""
 
@@ -121,12 +125,25 @@ def condition_error(
     return error
 
 
-def unknown_topic_error(topic: str, path: str) -> UnknownTopicOrPartitionError:
+def unknown_topic_error(topic: str, path: str, hint: str = "") -> UnknownTopicOrPartitionError:
     """Return the error for a topic that was asked for by name and has no partition in *path*."""
     return UnknownTopicOrPartitionError(
         f"This server does not host this topic-partition: no partition of topic {topic!r} in the "
-        "log directory",
+        f"log directory{hint}",
         file=path,
         found="no such topic",
         expected=f"directories {topic}-0, {topic}-1 …",
+    )
+
+
+def unknown_partition_error(
+    topic: str, partition: int, count: int, path: str
+) -> UnknownTopicOrPartitionError:
+    """Return the error for a partition that a row names and the topic does not have."""
+    return UnknownTopicOrPartitionError(
+        f"Partition {partition} of topic {topic} with partition count {count} is not present in "
+        "metadata",
+        file=path,
+        found=f"partition {partition}",
+        expected=f"0 to {count - 1}",
     )

@@ -15,6 +15,7 @@ from segstore.spark.reader import SegstoreReader
 from segstore.spark.schema import connector_schema
 from segstore.spark.stream_options import parse_options_of_either
 from segstore.spark.stream_reader import SegstoreStreamReader
+from segstore.spark.writer import SegstoreStreamWriter, SegstoreWriter
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -45,3 +46,15 @@ class SegstoreDataSource(DataSource):
     def streamReader(self, schema: StructType) -> SegstoreStreamReader:  # noqa: N802 - Spark's name
         """Return what plans and reads the micro-batches of a stream."""
         return SegstoreStreamReader(self.options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> SegstoreWriter:  # noqa: FBT001
+        """Return what writes a batch; *schema* is that of the DataFrame."""
+        return SegstoreWriter(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(  # noqa: N802 - Spark's name
+        self,
+        schema: StructType,
+        overwrite: bool,  # noqa: ARG002, FBT001 - output mode complete appends, as the connector
+    ) -> SegstoreStreamWriter:
+        """Return what writes the micro-batches of a stream."""
+        return SegstoreStreamWriter(self.options, schema)

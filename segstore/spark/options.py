@@ -159,7 +159,7 @@ def read_options(
     max_records = positive(options, "maxRecordsPerPartition", "maxrecordsperpartition", bits=64)
     _check_client_options(options)
     return ConnectorOptions(
-        path=_path(options),
+        path=log_directory_path(options),
         choice=choice,
         start=start,
         end=end,
@@ -330,7 +330,8 @@ def _isolation(options: Mapping[str, str]) -> Isolation:
     return Isolation(text)
 
 
-def _path(options: Mapping[str, str]) -> str:
+def log_directory_path(options: Mapping[str, str]) -> str:
+    """Return the option ``path``, a URL ``file:`` as a path; *options* by lower-case name."""
     path = options.get("path", "")
     if path.startswith("file:"):
         path = unquote(urlsplit(path).path)
