@@ -104,7 +104,7 @@ class StagedFile:
         pieces = self._pieces.pop(partition)
         self._buffered_bytes -= self._piece_bytes.pop(partition)
         encoded = encode_columns(
-            pa.Table.from_batches(pieces),
+            pa.Table.from_batches(pieces).combine_chunks(),  # each chunk would end in a batch
             self._batch_options,
             self._codecs,
             wall_clock_ms(),
