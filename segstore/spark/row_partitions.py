@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from typing import TYPE_CHECKING, Any
 
+from segstore._core import write_varint
 from segstore.errors import IllegalArgumentError, RecordTooLargeError
 from segstore.manager.partition_records import (
     RECORD_COLUMNS,
@@ -115,21 +116,34 @@ class RowPartitions:
 
 
 def check_record_sizes(batch: pa.RecordBatch, limit: int) -> None:
-    """Refuse a record that a producer would refuse: it counts before compression."""
+    """Refuse a record that a producer would refuse for its key and value, before compression.
+
+    The size is the upper bound that a producer reckons with (Kafka
+    ``AbstractRecords.estimateSizeInBytesUpperBound``).
+    """
     if batch.nbytes <= limit - BATCH_AND_RECORD_OVERHEAD:
         return
     import pyarrow.compute as pc
 
-    sizes = None
-    for name in ("key", "value"):
-        if name in batch.schema.names:
-            lengths = pc.binary_length(batch.column(name)).fill_null(0).cast("int64")
-            sizes = lengths if sizes is None else pc.add(sizes, lengths)
-    largest = pc.max(sizes).as_py() + BATCH_AND_RECORD_OVERHEAD
-    if largest > limit:
+    sizes = _field_sizes(batch, "value"), _field_sizes(batch, "key")
+    largest = pc.index(total := pc.add(*sizes), pc.max(total)).as_py()
+    size_bytes = BATCH_AND_RECORD_OVERHEAD + len(write_varint(0))  # no headers
+    for field in (size[largest].as_py() for size in sizes):
+        size_bytes += len(write_varint(field)) + max(0, field)
+    if size_bytes > limit:
         raise RecordTooLargeError(
-            f"The message is {largest} bytes when serialized which is larger than {limit}, which "
-            "is the value of the max.request.size configuration.",
-            found=f"{largest} bytes",
+            f"The message is {size_bytes} bytes when serialized which is larger than {limit}, "
+            "which is the value of the max.request.size configuration.",
+            found=f"{size_bytes} bytes",
             expected=f"at most {limit} bytes",
         )
+
+
+def _field_sizes(batch: pa.RecordBatch, name: str) -> pa.Array:
+    """Length of each field in bytes, -1 for null as a record has it."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if name not in batch.schema.names:
+        return pa.repeat(pa.scalar(-1, pa.int64()), batch.num_rows)
+    return pc.binary_length(batch.column(name)).cast(pa.int64()).fill_null(-1)

@@ -255,7 +255,7 @@ def test_a_record_that_a_producer_refuses_is_refused_in_its_words(directory):
     """It counts before compression, overhead included."""
     batch = batch_of(key=["k", "k"], value=["x", "x" * 2_000_000])
 
-    with pytest.raises(RecordTooLargeError, match="The message is 2000083 bytes when serialized"):
+    with pytest.raises(RecordTooLargeError, match="The message is 2000089 bytes when serialized"):
         write_batch(directory, batch, topic="t", **{"compression.type": "gzip"})
     options = {"max.request.size": "3000000", "max.message.bytes": "3000000"}
     write_batch(directory, batch, topic="t", **options)
