@@ -410,6 +410,13 @@ def encode_columns(
 def check_column_names(data: object) -> None:
     """Refuse columns that no record has, by what ``__arrow_c_schema__`` of *data* gives."""
 
+def partitions_for_keys(keys: object, partitions_count: int) -> NDArray[np.int32]:
+    """Partition of each key, as `partition_for_key` gives it; -1 for null.
+
+    *keys* is a column with ``__arrow_c_stream__`` or ``__arrow_c_array__``, binary or string in any
+    layout.
+    """
+
 def encode_end_transaction_marker(
     offset: int,
     timestamp: int,
