@@ -20,13 +20,15 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from segstore._core import Directory, EncodedBatches
+    from segstore._core import BatchHeaders, Directory, EncodedBatches
     from segstore.spark.sink_options import SinkOptions
     from segstore.types import TopicPartition
 
 STAGED_PREFIX: Final = ".segstore-staged-"
 MAX_BUFFERED_BYTES: Final = 32 * 1024 * 1024
 """Of all partitions of a task together; a producer's ``buffer.memory`` by default."""
+FILL: Final = 0.95
+"""How full a batch is made, since a record is a little larger than its cells."""
 
 
 class StagedBatch(NamedTuple):
@@ -79,14 +81,17 @@ class StagedFile:
 
     def add(self, partition: TopicPartition, records: pa.RecordBatch) -> None:
         """Take records; they are written when a batch is full."""
-        self._pieces.setdefault(partition, []).append(records)
-        size = self._piece_bytes.get(partition, 0) + records.nbytes
-        self._piece_bytes[partition] = size
-        self._buffered_bytes += records.nbytes
-        if size >= self._options.batch_bytes:
-            self._write(partition)
+        self._keep(partition, records)
+        if self._piece_bytes[partition] >= self._options.batch_bytes:
+            self._write(partition, keep_rest=True)
         elif self._buffered_bytes > MAX_BUFFERED_BYTES:
             self._write_all()
+
+    def _keep(self, partition: TopicPartition, records: pa.RecordBatch) -> None:
+        size_bytes = records.nbytes
+        self._pieces.setdefault(partition, []).append(records)
+        self._piece_bytes[partition] = self._piece_bytes.get(partition, 0) + size_bytes
+        self._buffered_bytes += size_bytes
 
     def finish(self) -> None:
         """Write what is left, and bring the file to stable storage."""
@@ -96,21 +101,32 @@ class StagedFile:
 
     def _write_all(self) -> None:
         for partition in list(self._pieces):
-            self._write(partition)
+            self._write(partition, keep_rest=False)
 
-    def _write(self, partition: TopicPartition) -> None:
+    def _write(self, partition: TopicPartition, *, keep_rest: bool) -> None:
+        """Write the records of a partition; with *keep_rest* as whole batches, the rest stays."""
         import pyarrow as pa
 
-        pieces = self._pieces.pop(partition)
-        self._buffered_bytes -= self._piece_bytes.pop(partition)
+        pieces, size_bytes = self._pieces.pop(partition), self._piece_bytes.pop(partition)
+        self._buffered_bytes -= size_bytes
+        records = pa.Table.from_batches(pieces).combine_chunks()
+        rows = records.num_rows
+        fit = max(1, int(rows * self._options.batch_bytes * FILL / max(1, size_bytes)))
+        whole = rows // fit * fit if keep_rest and rows > fit else rows
+        for rest in records.slice(whole).to_batches():
+            self._keep(partition, rest)
+        chunks = records.slice(0, whole).to_batches(max_chunksize=fit)  # each ends in a batch
         encoded = encode_columns(
-            pa.Table.from_batches(pieces).combine_chunks(),  # each chunk would end in a batch
+            pa.Table.from_batches(chunks),
             self._batch_options,
             self._codecs,
             wall_clock_ms(),
             self._options.batch_bytes,
         )
-        self._check(encoded)
+        self._check(encoded.headers)
+        self._append(partition, encoded)
+
+    def _append(self, partition: TopicPartition, encoded: EncodedBatches) -> None:
         if self._file is None:
             self._file = DataFile(self._directory, self.name, create=True)
         self._file.write(self._size, encoded)
@@ -120,9 +136,9 @@ class StagedFile:
             batches.append(StagedBatch(self._size, size_bytes, int(header["records_count"])))
             self._size += size_bytes
 
-    def _check(self, encoded: EncodedBatches) -> None:
+    def _check(self, headers: BatchHeaders) -> None:
         """Refuse now what a log would refuse later, when there is no way back."""
-        config, headers = self._options.config, encoded.headers
+        config = self._options.config
         largest = int(headers["size_bytes"].max())
         if largest > config.max_message_bytes:
             raise RecordTooLargeError(
