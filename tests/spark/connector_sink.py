@@ -22,6 +22,7 @@ MODE = "of a sink in Python, Spark itself takes the modes append and overwrite o
 
 OTHERWISE = {
     "no-bootstrap": "the path takes the place of kafka.bootstrap.servers",
+    "partition-by": "Spark refuses it for a sink in Python, there it is ignored",
     "save-path": "the path is the log directory, there it is ignored",
     "bad-kafka.acks": CLIENT,
     "bad-kafka.transactional.id": CLIENT,
