@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from segstore._core import increment_sequence
 from segstore.errors import IllegalStateError
 from segstore.spark.commit_log import COMMITTING, CommitLog, CommitRecord, PartitionPlan
+from segstore.spark.reader import warn
 from segstore.spark.sink_topics import make_missing_topics
 from segstore.spark.staged_append import append_parts, check_staged_files, close_logs
 
@@ -51,8 +52,14 @@ class NamedCommit:
         record = self._commit_log.read()
         if record is not None and record.state == COMMITTING:
             self._resume(record)
-        if record is None or record.version < self._transaction.version:
+        version = self._transaction.version
+        if record is None or record.version < version:
             self._begin(staged)
+        elif version < record.version and staged.files:  # else it is just repeated
+            warn(
+                f"nothing was written: {record.application_id!r} has committed version "
+                f"{record.version}, this is {version}; choose another txnAppId to begin anew"
+            )
 
     def _begin(self, staged: StagedWrite) -> None:
         """Write down what is to be done, then do it."""

@@ -60,6 +60,16 @@ def test_batches_come_in_the_order_of_the_tasks_and_of_the_rows(directory, strea
     assert hidden_files(directory, "staged") == []
 
 
+def test_a_version_that_was_passed_over_says_so(directory, stream):
+    """It may be a query with a new checkpoint and an old name."""
+    stream.run(4, numbered(0, 10))
+
+    with pytest.warns(UserWarning, match="nothing was written.*version 4, this is 3"):
+        stream.run(3, numbered(10, 10))
+    assert_once_and_in_order(directory, 10)
+
+
+@pytest.mark.filterwarnings("ignore:nothing was written:UserWarning")
 def test_a_repeated_version_is_dropped(directory, stream):
     for batch_id in (0, 0, 1, 0, 1, 2, 1):
         stream.run(batch_id, numbered(batch_id * 10, 10))
@@ -114,6 +124,7 @@ def assert_last_values(path, expected):
     assert sorted(v for v in chain.from_iterable(values) if v >= 10) == expected
 
 
+@pytest.mark.filterwarnings("ignore:nothing was written:UserWarning")
 def test_a_batch_write_with_a_name_is_written_once(directory):
     for version in (5, 5, 6, 3):
         name = {"topic": "t", "txnAppId": "nightly", "txnVersion": str(version)}
