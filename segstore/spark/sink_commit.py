@@ -105,10 +105,16 @@ class SinkCommit:
         """Open the directory for writing as soon as it is free."""
         deadline = time.monotonic() + self._options.lock_timeout_ms / 1000
         # tasks have checked the timestamps: what was in time then is not late now
-        config = self._options.config.with_changes(message_timestamp_after_max_ms=MAX_LONG)
+        options = self._options
+        config = options.config.with_changes(message_timestamp_after_max_ms=MAX_LONG)
         while True:
             try:
-                return open_dir(self._options.path, durability="none", config=config)
+                return open_dir(
+                    options.path,
+                    durability="none",
+                    config=config,
+                    allow_network_fs=options.allow_network_fs,
+                )
             except LogLockedError:
                 if time.monotonic() >= deadline:
                     raise

@@ -87,6 +87,8 @@ class SinkOptions:
         Records with a key are spread as those without.
     lock_timeout_ms : int
         How long a commit waits while another writer has the directory.
+    allow_network_fs : bool
+        ``allowNetworkFs``: write although locks and syncs may not hold there.
     application_id : str or None
         ``txnAppId``.
     version : int or None
@@ -103,6 +105,7 @@ class SinkOptions:
     codec: Codec = Codec.NONE
     ignore_keys: bool = False
     lock_timeout_ms: int = DEFAULT_LOCK_TIMEOUT_MS
+    allow_network_fs: bool = False
     application_id: str | None = None
     version: int | None = None
     config: LogConfig = field(default_factory=LogConfig)
@@ -145,6 +148,7 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
         codec=codec,
         ignore_keys=boolean(producer, "partitioner.ignore.keys", default=False),
         lock_timeout_ms=_lock_timeout_ms(options),
+        allow_network_fs=boolean(options, "allowNetworkFs", default=False),
         application_id=_application_id(options),
         version=integer(options, "txnVersion", bits=64) if "txnversion" in options else None,
         config=config,

@@ -23,7 +23,11 @@ from segstore.manager.topic_directories import (
     make_log_directory,
     new_topic_id,
 )
-from segstore.spark.conditions import unknown_partition_error, unknown_topic_error
+from segstore.spark.conditions import (
+    ConnectorOptionError,
+    unknown_partition_error,
+    unknown_topic_error,
+)
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -42,10 +46,21 @@ def open_sink_directory(options: SinkOptions) -> Directory:
         directory = Directory(options.path)
     try:
         refuse_partition_directory(directory)
+        _check_file_system(directory, allowed=options.allow_network_fs)
     except BaseException:
         directory.close()
         raise
     return directory
+
+
+def _check_file_system(directory: Directory, *, allowed: bool) -> None:
+    """Refuse a network file system before anything is written [DUR-72]."""
+    if not allowed and directory.is_network_file_system():
+        raise ConnectorOptionError(
+            "this is a network file system, where locks and syncs may not hold: "
+            'option("allowNetworkFs", "true") writes all the same',
+            file=directory.path,
+        )
 
 
 class SinkTopics:

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from types import SimpleNamespace
+
 import pytest
 
 pytest.importorskip("pyspark")
 
 from segstore.errors import (
+    IllegalArgumentError,
     IllegalStateError,
 )
+from segstore.spark import sink_topics
+from segstore.spark.sink_options import parse_sink_options
+from segstore.spark.sink_topics import open_sink_directory
 from tests.spark.commit_kit import (
     SMALL,
     assert_once_and_in_order,
@@ -81,3 +88,20 @@ def test_a_topic_that_somebody_else_made_meanwhile_is_an_error(directory):
         stream.commit(messages, 0)
     stream.run(0, numbered(0, 10))
     assert sorted(records_of(directory, "new")) == [0, 1]
+
+
+def test_a_network_file_system_needs_a_word(directory, monkeypatch):
+    """[DUR-72] Locks and syncs may not hold there: said by the task, before anything is written."""
+    options = parse_sink_options({"path": str(directory), "topic": "t"})
+    there = SimpleNamespace(
+        path=str(directory),
+        is_network_file_system=lambda: True,
+        has_segments=lambda: False,
+        close=lambda: None,
+    )
+    monkeypatch.setattr(sink_topics, "Directory", lambda _: there)
+
+    with pytest.raises(IllegalArgumentError, match="allowNetworkFs"):
+        open_sink_directory(options)
+    allowed = replace(options, allow_network_fs=True)
+    assert open_sink_directory(allowed) is there
