@@ -155,6 +155,8 @@ sgs_status sgs_log_segment_find_offset_by_timestamp(sgs_log_segment *segment, in
     sgs_status status = start_below_time(&self, segment, timestamp, starting_offset, err);
     if (status == SGS_OK)
         status = search_on(&self, timestamp, starting_offset, &answer, err);
+    if (is_damage(status) && max_position >= 0 && self.walk.position >= max_position)
+        status = SGS_OK; /* behind all that is visible: the preallocated bytes of who writes this log [DUR-76] */
     if (status == SGS_OK && !answer.found)
         status = sgs_segment_walk_check_end(&self.walk, max_position, err);
     finder_deinit(&self);
@@ -226,6 +228,10 @@ sgs_status sgs_log_segment_find_max_timestamp(sgs_log_segment *segment, sgs_foun
     status = start_below_time(&self, segment, max_timestamp.timestamp, segment->base_offset, err);
     while (status == SGS_OK && self.found && self.header.max_timestamp != max_timestamp.timestamp)
         status = finder_next(&self, err);
+    if (is_damage(status) && max_timestamp.timestamp < 0 && !sgs_segment_believes_indexes(segment)) {
+        self.found = false; /* nothing up to there has a time, and no entry tells of one behind it */
+        status = SGS_OK;
+    }
     if (status == SGS_OK && self.found && self.header.magic >= 1) /* a magic 0 batch has no answer [TS-3] */
         status = search_batch(&self, max_timestamp.timestamp, segment->base_offset, &answer, err);
     finder_deinit(&self);
