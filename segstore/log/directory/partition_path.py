@@ -24,6 +24,7 @@ from segstore.log.directory.checkpoints import (
     SYNC_FAILED_MARK,
     TEMPORARY_FILES,
 )
+from segstore.log.directory.noted_offsets import is_note
 from segstore.log.directory.partition_directory import (
     has_unique_id,
     is_partition_directory_name,
@@ -127,7 +128,7 @@ def _check_may_become_a_log(path: str, names: list[str]) -> None:
     """
     ours = {file.name for file in segment_files(names)}
     foreign = [name for name in names if name not in ours and name not in OWN_FILES]
-    foreign = [name for name in foreign if not _IS_OURS.fullmatch(name)]
+    foreign = [name for name in foreign if not (_IS_OURS.fullmatch(name) or is_note(name))]
     if foreign and len(foreign) == len(names):
         raise NotALogError(
             f"the directory holds no .log file, but {_some(foreign)}: it is no partition of a log",
