@@ -177,7 +177,8 @@ class ReadOnlyLoader(LogLoader):
 def _batch_of(segment: Segment, offset: int) -> tuple[int, int]:
     """Return position and base offset of the batch with *offset*, or of the last one.
 
-    The beginning of the segment when that cannot be told.
+    The beginning of the segment when that cannot be told, or when the batch found begins behind
+    *offset*: only the batches before it show whether its base offset, which no CRC covers, is true.
     """
     try:
         found = segment.translate_offset(offset)
@@ -186,4 +187,6 @@ def _batch_of(segment: Segment, offset: int) -> tuple[int, int]:
             found = segment.translate_offset(next_offset - 1)
     except (CorruptRecordError, CorruptLogError):
         found = None
-    return (0, segment.base_offset) if found is None else (found.position, found.base_offset)
+    if found is None or found.base_offset > offset:
+        return 0, segment.base_offset
+    return found.position, found.base_offset

@@ -173,7 +173,7 @@ class SalvageSource:
     def batches(self) -> Iterator[tuple[np.ndarray, Mask]]:
         """Yield tables of rows that cover every byte, and which of the rows are to be kept."""
         bases = [file.offset for file in self.files]
-        return choose_batches(self._tables(), bases, self.state)
+        return choose_batches(self._tables(), bases, self.state, end_offset=self.known_end)
 
     def _tables(self) -> Iterator[np.ndarray]:
         for number, segment in self._segments:
