@@ -52,7 +52,7 @@ static sgs_status walk_from_floor(sgs_segment_walk *walk, sgs_log_segment *segme
     const int32_t position = floor.position > 0 ? floor.position : 0; /* Kafka believes an entry, but for that */
     sgs_status status = SGS_OK;
     sgs_segment_walk_start(walk, segment, kind, window, position, read_bytes);
-    if (floor.position > 0 && !segment->context->kafka_profile) {
+    if (floor.position > 0 && !sgs_segment_believes_indexes(segment)) {
         /* The entry names the last offset of the batch at its position, or of a set that begins there [DUR-53]. */
         *found = false;
         if (floor.position < walk->end)
@@ -295,7 +295,7 @@ static sgs_status find_last_batches(sgs_segment_walk *walk, sgs_log_segment *seg
                                     sgs_batch_header *header, bool *found, sgs_error *err)
 {
     /* a look-up of the greatest offset answers the last entry */
-    if (!segment->context->kafka_profile)
+    if (!sgs_segment_believes_indexes(segment))
         return sgs_segment_walk_from(walk, segment, SGS_WALK_FOR_HEADERS, INT64_MAX, window, margin(segment), header,
                                      found, err);
     sgs_offset_index *index;
@@ -321,7 +321,7 @@ sgs_status sgs_log_segment_read_next_offset(sgs_log_segment *segment, int64_t *n
     }
     sgs_buffer_deinit(&window);
     /* Bytes that are no batch end the walk here as a torn tail does; the caller decides what they are [DUR-51]. */
-    const bool is_end = status == SGS_CORRUPT_RECORD && !segment->context->kafka_profile;
+    const bool is_end = status == SGS_CORRUPT_RECORD && !sgs_segment_believes_indexes(segment);
     if (status != SGS_OK && !is_end)
         return status;
     *next_offset = next;

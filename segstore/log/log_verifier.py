@@ -102,7 +102,9 @@ class VerifyReport:
 
 
 def verify_log(
-    local_log: LocalLog, progress: Callable[[str, int, int], None] | None = None
+    local_log: LocalLog,
+    log_start_offset: int,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> VerifyReport:
     """Check all segments of *local_log*, as they are now."""
     began = time.monotonic()
@@ -126,7 +128,7 @@ def verify_log(
         report.segments.append(check)
         if progress is not None:
             progress("verify", report.size_bytes, total)
-    damaged = find_damaged_transaction_indexes(local_log, codec_table())
+    damaged = find_damaged_transaction_indexes(local_log, codec_table(), log_start_offset)
     for check in report.segments:
         if check.base_offset in damaged:
             name = file_name(check.base_offset, "txnindex")

@@ -271,7 +271,7 @@ class UnifiedLog(LogSettings):
 
         self._require_open()
         callback("progress", progress)
-        return verify_log(self._local_log, progress)
+        return verify_log(self._local_log, self.log_start_offset, progress)
 
     # ---- the end ---------------------------------------------------------------------------------
 
