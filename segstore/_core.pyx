@@ -82,7 +82,6 @@ from typing import NamedTuple
 import numpy as np
 
 from segstore.errors import (
-    STATUS_ERRORS,
     ArgumentTypeError,
     ClosedError,
     CodecError,
@@ -98,6 +97,7 @@ from segstore.errors import (
     RecordTypeError,
     SegstoreError,
 )
+from segstore.status_errors import STATUS_ERRORS
 from segstore.types import (
     FileTimestampAndOffset,
     LogAppendInfo,

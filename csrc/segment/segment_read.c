@@ -115,14 +115,13 @@ static sgs_status following_base_offset(const sgs_segment_walk *walk, int64_t *b
     const sgs_status status = sgs_segment_read_exactly(walk->segment, prefix, sizeof prefix, walk->position, err);
     if (status != SGS_OK)
         return status;
-    *base_offset = sgs_load_be_i64(prefix);
-    if (sgs_load_be_i32(prefix + LENGTH_AT) >= SGS_LEGACY_MESSAGE_MIN_BYTES)
+    const int32_t length = sgs_load_be_i32(prefix + LENGTH_AT);
+    const bool is_torn = length > walk->end - walk->position - SGS_LOG_OVERHEAD; /* the walk ends before it */
+    if (length >= SGS_LEGACY_MESSAGE_MIN_BYTES && !is_torn)
+        *base_offset = sgs_load_be_i64(prefix);
+    if (length >= SGS_LEGACY_MESSAGE_MIN_BYTES || !walk->segment->context->writable)
         return SGS_OK;
-    *base_offset = INT64_MAX;
-    if (!walk->segment->context->writable)
-        return SGS_OK;
-    sgs_fail_at(err, SGS_CORRUPT_RECORD, walk->position, "a length from 14", "%" PRId32,
-                sgs_load_be_i32(prefix + LENGTH_AT));
+    sgs_fail_at(err, SGS_CORRUPT_RECORD, walk->position, "a length from 14", "%" PRId32, length);
     return sgs_segment_fail_in_log(walk->segment, err);
 }
 

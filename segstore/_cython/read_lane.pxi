@@ -23,7 +23,9 @@ cdef bint is_whole_number(object value, int64_t *number) noexcept:
 cdef inline int64_t offset_in(object metadata, Py_ssize_t field) except? -2:
     """A field of a LogOffsetMetadata."""
     if not PyTuple_Check(metadata) or PyTuple_GET_SIZE(metadata) <= field:
-        raise IllegalArgumentError(f"{metadata!r} is no place in a log")
+        raise IllegalArgumentError(
+            f"{metadata!r:.80} is no place in a log", found=type(metadata).__name__, expected="LogOffsetMetadata"
+        )
     return <int64_t><object>PyTuple_GET_ITEM(metadata, field)
 
 
@@ -51,7 +53,11 @@ cdef class ReadLane:
         cdef Py_ssize_t i
         cdef LogSegment segment
         if not issubclass(fetch_class, FetchedRecords) or not issubclass(slice_class, SlicedRecords):
-            raise IllegalArgumentError("a read lane fills objects of its own classes")
+            raise IllegalArgumentError(
+                "a read lane fills objects of its own classes",
+                found=f"{fetch_class.__name__}, {slice_class.__name__}",
+                expected="FetchedRecords, SlicedRecords",
+            )
         self.segments = segments
         self.codecs = codecs
         self.directory = directory

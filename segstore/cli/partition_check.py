@@ -16,6 +16,7 @@ from segstore.cli.records_check import check_records
 from segstore.cli.state_check import OPEN_REBUILDS, check_state_files, read_state
 from segstore.errors import CorruptLogError, SegstoreError
 from segstore.log.directory.partition_directory import file_name, segment_files
+from segstore.log.directory.ways_out import salvage_hint, ways_out
 from segstore.log.loader.open_forecast import OpenForecast, forecast_open
 
 if TYPE_CHECKING:
@@ -29,11 +30,6 @@ if TYPE_CHECKING:
 NO_NEXT_SEGMENT = 2**63 - 1
 INDEX_FILES = (".index", ".timeindex")
 TRANSACTION_INDEX_FILES = ".txnindex"
-READ_ONLY_READS = "as any open for writing does; read_only=True reads what can be read of it"
-RESTORE = (
-    "restore this file from a copy, or take over what is whole behind the damage with "
-    "`segstore salvage`"
-)
 LEFT_AS_IT_IS = (
     "an open for writing does not read this far and leaves it; reads of these records fail, "
     "others work"
@@ -162,11 +158,13 @@ def _outcome(
     """Return what bad bytes mean, what to do, and whether an open for writing removes them."""
     forecast = check.forecast
     recover = f"`segstore recover {check.path}`"
+    refused = f"as any open for writing does; {ways_out(check.path)}"
+    left = f"{LEFT_AS_IT_IS}; {salvage_hint(check.path)}"
     cut_at = forecast.cuts.get(base)
     if forecast.error is not None:
         return (
             _loss(check, scan, following),
-            f"{RESTORE}; {recover} refuses the log, {READ_ONLY_READS}",
+            f"restore this file from a copy; {recover} refuses the log, {refused}",
             False,
         )
     if forecast.split == base:
@@ -184,7 +182,7 @@ def _outcome(
     if cut_at is None or cut_at > scan.valid_bytes:
         return (
             _loss(check, scan, following),
-            f"{RESTORE}: {recover} cannot repair it, {LEFT_AS_IT_IS}",
+            f"restore this file from a copy: {recover} cannot repair it, {left}",
             False,
         )
     later = len(forecast.report.set_aside)
@@ -222,7 +220,7 @@ def _judge_open(check: PartitionCheck) -> None:
                     file=os.path.basename(error.file or check.path),  # noqa: PTH119 - a name
                     what=error.message,
                     meaning="records that were once safe are missing or cannot be read",
-                    advice="restore the directory from a copy; read_only=True reads what is there",
+                    advice=f"restore the directory from a copy; {_way_out(check)}",
                     repaired=False,
                 )
             )
@@ -241,6 +239,10 @@ def _judge_open(check: PartitionCheck) -> None:
                 repaired=True,
             )
         )
+
+
+def _way_out(check: PartitionCheck) -> str:
+    return ways_out(check.path) if check.segments else "there is nothing left to salvage"
 
 
 def _loss(check: PartitionCheck, scan: ScanResult, following: int | None) -> str:

@@ -169,7 +169,11 @@ class LogTruncator(LogRetention):
         before_offset = integer("before_offset", before_offset)
         policies = self.config.cleanup_policies
         if "compact" in policies and "delete" not in policies:
-            raise IllegalArgumentError("records of a compacted log are deleted by compaction")
+            raise IllegalArgumentError(
+                "records of a compacted log are deleted by compaction",
+                found=f"cleanup_policy {self.config.cleanup_policy!r}",
+                expected="one with delete",
+            )
         with self._append_lock:
             self._require_writable()
             offset = self.high_watermark if before_offset == -1 else before_offset

@@ -146,6 +146,8 @@ def _check_is_live(name: str, path: str) -> None:
         raise NotALogError(
             f"{name} is being deleted or moved by a broker: only read_only=True opens it",
             file=path,
+            found=name,
+            expected="<topic>-<partition>",
         )
 
 
@@ -197,4 +199,6 @@ def check_file_system(directory: _core.Directory, *, allowed: bool) -> None:
             "this is a network file system, where locks and syncs may not hold:"
             " allow_network_fs=True writes all the same",
             file=directory.path,
+            found="NFS, CIFS or FUSE",
+            expected="a local file system",
         )

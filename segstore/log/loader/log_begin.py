@@ -5,10 +5,12 @@ Source: [DUR-18, DUR-19, DUR-21, DUR-54].
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from segstore.errors import CorruptLogError, SegstoreError
+from segstore.log.directory.ways_out import ways_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -99,8 +101,8 @@ def require_begin(segments: Sequence[Segment], first_missing: int | None) -> Non
     if first_missing is not None:
         first = segments[0]
         raise CorruptLogError(
-            f"{missing_before(first, first_missing)}. No record was changed; read_only=True opens"
-            " the log as it is, and recovery='salvage' copies what is left of it",
+            f"{missing_before(first, first_missing)}. No record was changed;"
+            f" {ways_out(os.path.dirname(first.path))}",  # noqa: PTH120 - the path as it is
             file=first.path,
         )
 

@@ -193,8 +193,10 @@ class LogLoader:
         if epochs.entries or any(self._directory.exists(name) for name in own):
             raise CorruptLogError(
                 f"there is no .log file, but records up to {found.recovery_point - 1} had been"
-                " synced: they are missing",
+                " synced: they are missing. Restore the directory from a copy",
                 file=self._directory.path,
+                found="no .log file",
+                expected=f"the segments of offsets up to {found.recovery_point - 1}",
             )
 
     def _believed(self, found: FoundState, segments: list[Segment]) -> FoundState:

@@ -54,6 +54,8 @@ class ReadOnlyLoader(LogLoader):
             raise NotALogError(
                 "the directory holds no .log file: there is no log to read",
                 file=self._directory.path,
+                found="no .log file",
+                expected="one .log file at least",
             )
         segments.sort(key=lambda segment: segment.base_offset)
         found = with_possible_log_start(found, segments, self._report)

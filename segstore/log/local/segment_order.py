@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from segstore.config import MAX_LONG
 from segstore.errors import CorruptLogError
 from segstore.log.directory.checkpoints import LogState
+from segstore.log.directory.ways_out import salvage_hint
 from segstore.log.local.local_transactions import LocalTransactions
 
 if TYPE_CHECKING:
@@ -41,7 +42,8 @@ class SegmentOrder(LocalTransactions):
         end = max(end, segment.base_offset)
         if end < following.base_offset and self.is_contiguous_from(end):
             raise CorruptLogError(
-                f"records {end} to {following.base_offset - 1} are missing before it",
+                f"records {end} to {following.base_offset - 1} are missing before it;"
+                f" {salvage_hint(self.directory.path)}",
                 file=following.path,
                 found=f"base offset {following.base_offset}",
                 expected=f"base offset {end}",
@@ -80,7 +82,7 @@ class SegmentOrder(LocalTransactions):
         if offset >= end:
             raise CorruptLogError(
                 "the base offset of a batch is not what was written: the next segment begins below"
-                " its end",
+                f" its end; {salvage_hint(self.directory.path)}",
                 file=segment.path,
                 position=position,
                 found=f"offset {offset}",

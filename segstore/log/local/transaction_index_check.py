@@ -62,7 +62,9 @@ def check_entries(
 
 
 def _refuse(number: int, problem: str) -> NoReturn:
-    raise CorruptIndexError(f"entry {number} {problem}")
+    raise CorruptIndexError(
+        f"entry {number} {problem}", found=f"entry {number}", expected="what the batches say"
+    )
 
 
 def _problem_of_offsets(entry: AbortedTransaction, previous: int, end: int) -> str | None:

@@ -133,6 +133,8 @@ class SalvageSource:
             raise NotALogError(
                 "the directory holds no .log file: there is no log to salvage",
                 file=self.directory.path,
+                found="no .log file",
+                expected="one .log file at least",
             )
         return sorted(plain)
 

@@ -65,6 +65,8 @@ class SalvageTarget:
             raise CorruptLogError(
                 f"no batch of this log can be proven: {report.lost[0]}",
                 file=source.directory.path,
+                found="no good batch",
+                expected="one at least",
             )
         if end > self._next_offset or not self._segments:
             self._begin_segment(end)
@@ -267,4 +269,6 @@ def _changed(source: SalvageSource, name: str, position: int) -> CorruptLogError
         "was changed while it was read: nothing was made; salvage it when nobody writes it",
         file=f"{source.directory.path}/{name}",
         position=position,
+        found="other bytes than before",
+        expected="a log that nobody writes",
     )
