@@ -394,7 +394,7 @@ class LogLoader:
                 f"records {max(log_start, state.contiguous_from)} to {first - 1} are missing: the"
                 " log begins behind them"
             )
-        report.log_start_offset = max(found.log_start_offset, segments[0].base_offset)
-        report.log_end_offset = log_end_offset
-        report.recovery_point = log_end_offset if report.clean else found.recovery_point or 0
+        report.log_start_offset, report.log_end_offset = max(log_start, first), log_end_offset
+        report.recovery_point = log_end_offset if report.clean else found.safe_below
+        report.had_recovery_point = report.clean or found.recovery_point is not None
         report.segments = len(segments)
