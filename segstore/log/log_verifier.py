@@ -111,11 +111,13 @@ def verify_log(
     report = VerifyReport()
     segments = local_log.segments.as_tuple
     total = sum(segment.size_bytes for segment in segments)
-    expected = 0
+    first_missing = local_log.first_missing_offset
+    expected = first_missing or 0
     for segment in segments:
         is_behind_gap = (
-            len(report.segments) > 0
-            and expected < segment.base_offset
+            first_missing is not None
+            if not report.segments
+            else expected < segment.base_offset
             and report.segments[-1].valid_bytes == report.segments[-1].size_bytes
             and local_log.is_contiguous_from(expected)
         )

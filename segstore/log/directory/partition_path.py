@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import segstore._core as _core
 from segstore.errors import (
@@ -24,6 +24,7 @@ from segstore.log.directory.checkpoints import (
     SYNC_FAILED_MARK,
     TEMPORARY_FILES,
 )
+from segstore.log.directory.noted_offsets import is_note
 from segstore.log.directory.partition_directory import (
     has_unique_id,
     is_partition_directory_name,
@@ -49,6 +50,9 @@ OWN_FILES = TEMPORARY_FILES | {
     "lost+found",
 }
 """What a directory without a ``.log`` may hold and still become a log."""
+
+_ANYBODYS: Final = frozenset({LOCK, "lost+found"})
+"""Of those, what says nothing of a log: other programs have locks, and a disk its own directory."""
 
 
 def absolute_path(path: str | os.PathLike[str]) -> str:
@@ -125,10 +129,10 @@ def _check_may_become_a_log(path: str, names: list[str]) -> None:
 
     One that has lost its ``.log`` files and kept others of a log is a log [LDR-26].
     """
-    ours = {file.name for file in segment_files(names)}
-    foreign = [name for name in names if name not in ours and name not in OWN_FILES]
-    foreign = [name for name in foreign if not _IS_OURS.fullmatch(name)]
-    if foreign and len(foreign) == len(names):
+    ours = {file.name for file in segment_files(names)}.union(OWN_FILES.intersection(names))
+    ours |= {name for name in names if _IS_OURS.fullmatch(name) or is_note(name)}
+    foreign = [name for name in names if name not in ours]
+    if foreign and not ours - _ANYBODYS:
         raise NotALogError(
             f"the directory holds no .log file, but {_some(foreign)}: it is no partition of a log",
             file=path,

@@ -170,6 +170,9 @@ class _ReadOnlyPlaces(LogPlaces):
     def write_recovery_point(self, offset: int) -> None:
         """Leave it."""
 
+    def write_log_start(self, offset: int) -> None:
+        """Leave it."""
+
 
 class _ForecastLoader(LogLoader):
     """Loads as a writer does, with segments and a directory that change nothing."""

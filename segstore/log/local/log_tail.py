@@ -85,6 +85,7 @@ class LogTail:
         self.generation = 0
         self.cuts_done = 0
         self.may_have_gaps = False
+        self.first_missing_offset: int | None = None  # before the first segment
         self._cuts: list[LogOffsetMetadata] = []
         self._context = context
         self._background = background
