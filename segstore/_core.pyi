@@ -805,7 +805,7 @@ class ArrowStream:
 
 @final
 class SegmentContext:
-    """What the segments of one partition share; keeps the directory alive."""
+    """What the segments of one partition share; each of them keeps the directory open."""
 
     def __new__(
         cls,

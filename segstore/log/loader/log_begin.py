@@ -104,6 +104,8 @@ def require_begin(segments: Sequence[Segment], first_missing: int | None) -> Non
             f"{missing_before(first, first_missing)}. No record was changed;"
             f" {ways_out(os.path.dirname(first.path))}",  # noqa: PTH120 - the path as it is
             file=first.path,
+            found=f"base offset {first.base_offset}",
+            expected=f"base offset {first_missing}",
         )
 
 

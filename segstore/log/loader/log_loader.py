@@ -362,5 +362,6 @@ class LogLoader:
         report = self._report
         report.log_start_offset = max(found.log_start_offset, segments[0].base_offset)
         report.log_end_offset = log_end_offset
-        report.recovery_point = log_end_offset if report.clean else found.recovery_point or 0
+        report.recovery_point = log_end_offset if report.clean else found.safe_below
+        report.had_recovery_point = report.clean or found.recovery_point is not None
         report.segments = len(segments)

@@ -60,6 +60,7 @@ def bring_to_disk(
             segment.flush()
     directory.sync()
     if is_marked:
+        report.rewritten = report.rewritten_bytes > 0
         report.warnings.append(
             "a sync had failed: what was above the recovery point was written again at once"
         )
