@@ -29,12 +29,6 @@ class SmallDisk:
         with self.ballast.open("ab") as file:
             os.posix_fallocate(file.fileno(), file.tell(), size) if size else None
 
-    @property
-    def free_bytes(self) -> int:
-        """How much is free."""
-        free = os.statvfs(self.path)
-        return free.f_bavail * free.f_frsize
-
     def free(self) -> None:
         """Give the ballast's space back."""
         self.ballast.unlink(missing_ok=True)

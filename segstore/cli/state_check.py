@@ -13,7 +13,6 @@ from segstore.cli.dump_state import TRANSACTION_ENTRY, producer_lines
 from segstore.cli.finding import Finding, PartitionCheck
 from segstore.errors import CorruptCheckpointError, CorruptSnapshotError, SegstoreError
 from segstore.log.directory import checkpoints
-from segstore.log.directory.noted_offsets import noted_offsets
 from segstore.log.directory.partition_directory import (
     file_name,
     parse_directory_name,
@@ -71,7 +70,6 @@ def read_state(directory: Directory, path: str, findings: list[Finding]) -> Part
             if place.exists(checkpoints.CLEAN_SHUTDOWN_MARKER):
                 state.clean_markers.append(prefix + checkpoints.CLEAN_SHUTDOWN_MARKER)
             _read_offsets(place, prefix, state, findings)
-        _read_noted_offsets(directory, state)
     finally:
         parent.close()
     with _Reading(checkpoints.LEADER_EPOCH_CHECKPOINT, findings):
@@ -135,17 +133,6 @@ def _read_offsets(
         if point is not None:
             known = point if state.recovery_point is None else state.recovery_point
             state.recovery_point = min(point, known)
-
-
-def _read_noted_offsets(directory: Directory, state: PartitionState) -> None:
-    """Read what stands in names, where the disk was full [DUR-30]."""
-    starts = noted_offsets(directory, checkpoints.LOG_START_OFFSET_CHECKPOINT)
-    if starts:
-        state.log_start_offset = max(state.log_start_offset or 0, *starts)
-    points = noted_offsets(directory, checkpoints.RECOVERY_POINT_CHECKPOINT)
-    if state.recovery_point is not None:
-        points.append(state.recovery_point)
-    state.recovery_point = min(points, default=None)
 
 
 def _read_log_state(directory: Directory, state: PartitionState) -> None:

@@ -23,9 +23,8 @@ from segstore.errors import (
     SegstoreError,
     WriteError,
 )
-from segstore.log.directory.checkpoints import RECOVERY_POINT_CHECKPOINT
+from segstore.log.directory.checkpoints import RECOVERY_POINT_CHECKPOINT, write_offset
 from segstore.log.directory.durability import sync_failed_before
-from segstore.log.directory.noted_offsets import write_or_note_offset
 from segstore.log.local.tail_rewrite import rewrite_from
 from segstore.types import LogOffsetMetadata
 
@@ -340,8 +339,7 @@ class Flusher:
         if offset != self.recovery_point:
             self._require_not_ended()
             directory = self._local_log.directory
-            checkpoint = RECOVERY_POINT_CHECKPOINT
-            write_or_note_offset(directory, checkpoint, self._topic_partition, offset)
+            write_offset(directory, RECOVERY_POINT_CHECKPOINT, self._topic_partition, offset)
             self.recovery_point = offset
 
     def note_hole(self, data_end_offset: int, log_end_offset: int) -> None:

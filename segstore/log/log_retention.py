@@ -8,7 +8,7 @@ from __future__ import annotations
 from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Final
 
-from segstore.errors import DiskFullError, FsyncFailedError
+from segstore.errors import FsyncFailedError
 from segstore.log.directory.profile import Profile
 from segstore.log.log_watermarks import LogWatermarks
 
@@ -108,7 +108,8 @@ class LogRetention(LogWatermarks):
             if following is None and segment.size_bytes == 0:
                 break
             chosen.append(segment)
-        return self._delete_segments(chosen)
+        self._delete_segments(chosen)
+        return len(chosen)
 
     def _segments_below_log_start(self) -> list[Segment]:
         """Return those that end at or below the log start; the active one stays [RET-5]."""
@@ -119,21 +120,13 @@ class LogRetention(LogWatermarks):
 
     # ---- how it goes -----------------------------------------------------------------------------
 
-    def _delete_segments(self, chosen: list[Segment]) -> int:
-        """Roll when all would go, move the log start, then take them out [RET-4].
-
-        Returns how many go: without room for another segment, the active one stays [DUR-30].
-        """
+    def _delete_segments(self, chosen: list[Segment]) -> None:
+        """Roll when all would go, move the log start, then take them out [RET-4]."""
         local_log = self._local_log
         if not chosen:
-            return 0
+            return
         if len(chosen) == len(local_log.segments):
-            try:
-                self._roll()
-            except DiskFullError:
-                if len(chosen) == 1 or self.profile is Profile.KAFKA:
-                    raise
-                chosen = chosen[:-1]
+            self._roll()
         self._producers.sync_snapshots()  # older ones go with their segments
         following = local_log.segments.higher_segment(chosen[-1].base_offset)
         if following is not None and following.base_offset > self.log_start_offset:
@@ -141,7 +134,6 @@ class LogRetention(LogWatermarks):
         gone = [segment for segment in chosen if segment in local_log.segments.as_tuple]
         local_log.delete_segments(gone)
         self._delete_snapshots_of(gone)
-        return len(chosen)
 
     def _delete_snapshots_of(self, segments: Iterable[Segment]) -> None:
         """Mark the snapshots that went with *segments*, and unlink them as late [PSM-57]."""

@@ -5,12 +5,8 @@ Source: [TRU-*, LST-4, DUR-16, DUR-18, DUR-19].
 
 from __future__ import annotations
 
-import errno
-
 from segstore.arguments import integer, natural
-from segstore.errors import DiskFullError, FsyncFailedError, IllegalArgumentError
-from segstore.log.directory.checkpoints import RECOVERY_POINT_CHECKPOINT
-from segstore.log.directory.noted_offsets import noted_offsets
+from segstore.errors import FsyncFailedError, IllegalArgumentError
 from segstore.log.directory.profile import Profile
 from segstore.log.local.local_log import out_of_range
 from segstore.log.log_retention import LogRetention
@@ -57,12 +53,6 @@ class LogTruncator(LogRetention):
         with flusher.poisoned_by(FsyncFailedError):  # nothing was changed yet [DUR-30]
             is_safe = self.profile is Profile.SAFE
             flusher.lower_recovery_point(min(offset, kept_end) if is_safe else offset)
-            if (
-                kept_end != offset
-                or offset < self.log_start_offset
-                or self._epochs.begins_at_or_above(offset)
-            ):
-                self._require_room()
             self._places.lower_recovery_point(offset)
         with flusher.poisoned_by(BaseException):  # memory and disk may be apart [DUR-38]
             flusher.note_hole(kept_end, offset)
@@ -77,29 +67,6 @@ class LogTruncator(LogRetention):
             self._rebuild_producers()
             self._offsets.cut_to_log_end()
             flusher.note_durable(local_log.log_end)
-
-    def _require_room(self) -> None:
-        """Refuse what has to write files once the records are gone, while there is no block.
-
-        Raises
-        ------
-        DiskFullError
-            The recovery point was noted in a name only; nothing else was changed.
-        """
-        if self.profile is Profile.KAFKA or not self._is_point_noted():
-            return
-        self._places.write_recovery_point(self._flusher.recovery_point)  # there may be room by now
-        if self._is_point_noted():
-            raise DiskFullError(
-                "this truncation changes more than the log end, and there is no room to note that:"
-                " delete_records needs none, nor does a truncation between two batches of the same"
-                " leader epoch",
-                file=self.path,
-                os_error=errno.ENOSPC,
-            )
-
-    def _is_point_noted(self) -> bool:
-        return bool(noted_offsets(self._directory, RECOVERY_POINT_CHECKPOINT))
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
         """Remove all records, durably, and go on at *offset* [TRU-4].
@@ -129,7 +96,6 @@ class LogTruncator(LogRetention):
             is_safe = self.profile is Profile.SAFE
             lowest = min(log_start_offset, self.log_start_offset) if is_safe else offset
             self._flusher.lower_recovery_point(lowest)
-            self._require_room()
             self._places.lower_recovery_point(lowest)
             if not goes_back:
                 self._places.write_log_start(log_start_offset)

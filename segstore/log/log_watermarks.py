@@ -5,12 +5,10 @@ For who replicates a log: without ``replicated=True`` the high watermark is the 
 
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING
 
 from segstore.arguments import callback, instance, integer, leader_epoch
-from segstore.errors import DiskFullError, FsyncFailedError
-from segstore.log.directory.profile import Profile
+from segstore.errors import FsyncFailedError
 from segstore.log.local.local_log import out_of_range
 from segstore.log.log_appender import LogAppender
 from segstore.types import LogOffsetMetadata
@@ -142,16 +140,9 @@ class LogWatermarks(LogAppender):
             self._producers.on_log_start_offset_incremented(offset)
             self._offsets.update_first_unstable_offset()
             if is_changed:
-                with self._may_lack_space():  # the log start says as much
-                    self._epochs.flush()
-                    self._save_state()
+                self._epochs.flush()
+                self._save_state()
         return True
-
-    def _may_lack_space(self) -> contextlib.AbstractContextManager[None]:
-        """Let a file be written later, where no block is left for it; Kafka knows no such case."""
-        if self.profile is Profile.KAFKA:
-            return contextlib.nullcontext()
-        return contextlib.suppress(DiskFullError)
 
     # ---- leader epochs ---------------------------------------------------------------------------
 

@@ -148,10 +148,6 @@ class LeaderEpochFileCache:
         self._is_dirty = True
         return True
 
-    def begins_at_or_above(self, offset: int) -> bool:
-        """Whether a truncation to *offset* would drop an epoch."""
-        return bool(self._entries) and self._entries[-1].start_offset >= offset
-
     def truncate_from_start(self, start_offset: int) -> bool:
         """Drop the entries that begin at or below *start_offset*, but keep the last of them.
 

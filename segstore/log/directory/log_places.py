@@ -35,11 +35,6 @@ from segstore.log.directory.checkpoints import (
     write_offset,
 )
 from segstore.log.directory.clean_shutdown_file_handler import CleanShutdownFileHandler
-from segstore.log.directory.noted_offsets import (
-    forget_offsets,
-    noted_offsets,
-    write_or_note_offset,
-)
 from segstore.log.directory.profile import Profile
 
 if TYPE_CHECKING:
@@ -144,9 +139,6 @@ class LogPlaces:
         places = [place for place in (home, self.parent) if place is not None]
         log_starts = [self._offset(p, LOG_START_OFFSET_CHECKPOINT, warnings) for p in places]
         recovery_points = [self._offset(p, RECOVERY_POINT_CHECKPOINT, warnings) for p in places]
-        if self._is_safe:
-            log_starts += noted_offsets(self.directory, LOG_START_OFFSET_CHECKPOINT)
-            recovery_points += noted_offsets(self.directory, RECOVERY_POINT_CHECKPOINT)
         parent_is_clean = self._parent_was_clean or (
             self.parent is not None and self.parent.exists(CLEAN_SHUTDOWN_MARKER)
         )
@@ -187,7 +179,6 @@ class LogPlaces:
                 self.directory.unlink(name)
             if left:
                 self.directory.sync()
-            forget_offsets(self.directory, RECOVERY_POINT_CHECKPOINT)
 
     def write_log_start(self, offset: int) -> None:
         """Bring the log start to stable storage in the partition's own checkpoint [DUR-19].
@@ -203,14 +194,12 @@ class LogPlaces:
         if self._is_safe and parent is not None and (self._offset(parent, name, []) or 0) > offset:
             with _merge_lock(parent):
                 self._merge(parent, name, offset)
-        write_here = write_or_note_offset if self._is_safe else write_offset
-        write_here(self._home, name, self.topic_partition, offset)
+        write_offset(self._home, name, self.topic_partition, offset)
 
     def write_recovery_point(self, offset: int) -> None:
         """Bring the recovery point to stable storage in the partition's own checkpoint."""
         if self._home is not None:
-            write_here = write_or_note_offset if self._is_safe else write_offset
-            write_here(self._home, RECOVERY_POINT_CHECKPOINT, self.topic_partition, offset)
+            write_offset(self._home, RECOVERY_POINT_CHECKPOINT, self.topic_partition, offset)
 
     def lower_recovery_point(self, offset: int) -> None:
         """With Kafka's profile: before a truncation, lower what was written down [LOC-4].
@@ -227,7 +216,6 @@ class LogPlaces:
 
     def _lower(self, name: str, offset: int) -> None:
         """Bring lines down that are there; none is made [DUR-62]."""
-        forget_offsets(self.directory, name)
         if (self._offset(self.directory, name, []) or 0) > offset:
             write_offset(self.directory, name, self.topic_partition, offset)
         parent = self.parent

@@ -24,7 +24,6 @@ from segstore.log.directory.checkpoints import (
     SYNC_FAILED_MARK,
     TEMPORARY_FILES,
 )
-from segstore.log.directory.noted_offsets import is_note
 from segstore.log.directory.partition_directory import (
     has_unique_id,
     is_partition_directory_name,
@@ -130,7 +129,7 @@ def _check_may_become_a_log(path: str, names: list[str]) -> None:
     One that has lost its ``.log`` files and kept others of a log is a log [LDR-26].
     """
     ours = {file.name for file in segment_files(names)}.union(OWN_FILES.intersection(names))
-    ours |= {name for name in names if _IS_OURS.fullmatch(name) or is_note(name)}
+    ours |= {name for name in names if _IS_OURS.fullmatch(name)}
     foreign = [name for name in names if name not in ours]
     if foreign and not ours - _ANYBODYS:
         raise NotALogError(

