@@ -141,7 +141,8 @@ class LogRecovery:
             self._note_rebuilt(segment)
         self._act(plan)
         kept = [one.segment for one in plan.scanned]
-        is_rewritten = bring_to_disk(kept, found.recovery_point or 0, self._directory, self._report)
+        point = found.recovery_point or 0
+        is_rewritten = bring_to_disk(segments[:first], kept, point, self._directory, self._report)
         bases = [segment.base_offset for segment in kept]
         producers = [one.segment.base_offset for one in plan.scanned if one.has_producers]
         kept = segments[:first] + kept
