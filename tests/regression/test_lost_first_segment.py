@@ -32,7 +32,7 @@ def _copy(path, copy) -> None:
     """Copy the files of an open log, as a killed process would leave them."""
     while True:  # files that go while they are copied are none of the log's
         try:
-            _copy(path, copy)
+            shutil.copytree(path, copy)
         except shutil.Error:
             shutil.rmtree(copy)
         else:

@@ -112,7 +112,8 @@ class AppendingMachine(RuleBasedStateMachine):
             **self._own_options(),
             **self.settings,
         )
-        self.opened_ms = self.opened_ms if read_only else self.time.now_ms
+        if not read_only:
+            self.opened_ms, self.looked_at_time_ms = self.time.now_ms, None
         surroundings = Surroundings(
             environment=self.time.environment, background=self.time.scheduler
         )

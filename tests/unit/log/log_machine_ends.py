@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 MANY = 5
 """Batches that are there before everything is taken away."""
+LARGEST_CLOCK_STEP_MS = 3_600_000
 AGES = st.sampled_from([0, 60_000, 400_000])
 SHARE = st.integers(0, 20).map(lambda share: share / 20)
 
@@ -100,13 +101,19 @@ class MovingMachine(ProducingMachine):
             self.reach("retention", "by size")
             surplus -= waiting[0][2]
             start = max(start, waiting.pop(0)[1])
-        while config.retention_ms is not None and waiting and self._may_go(waiting):
+        believes_clock = config.retention_ms is not None and self._believes_clock()
+        while believes_clock and waiting and self._may_go(waiting):
             newest = self.oracle.largest_timestamp(*waiting[0][:2])
             if newest is None or self.time.now_ms - newest <= config.retention_ms:
                 break
             self.reach("retention", "by time")
             start = max(start, waiting.pop(0)[1])
         return start
+
+    def _believes_clock(self) -> bool:
+        """Whether time may be looked at: to the log a clock that went an hour was set [DUR-28]."""
+        last_ms, self.looked_at_time_ms = self.looked_at_time_ms, self.time.now_ms
+        return last_ms is None or self.time.now_ms - last_ms <= LARGEST_CLOCK_STEP_MS
 
     def _may_go(self, waiting: list[tuple[int, int, int]]) -> bool:
         return self.oracle.high_watermark >= waiting[0][1] and (

@@ -143,6 +143,10 @@ class KafkaLogMachine(LogMachine):
         super()._kill()
         self.was_clean = False
 
+    def _believes_clock(self) -> bool:
+        """Kafka does not look whether it was set."""
+        return True
+
     def _points_above_the_end(self) -> bool:
         """A flush that a roll has ordered comes behind a truncation, and moves it there [FLU-5]."""
         return self.log.durable_offset == self.log.log_end_offset
