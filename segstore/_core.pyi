@@ -1046,7 +1046,10 @@ class FetchedRecords:
         topic_partition: tuple[str, int],
         check_crcs: bool,
         file: str | None,
+        check_order: Callable[[Any], None] | None = None,
     ) -> None: ...
+    @property
+    def _check_order(self) -> Callable[[Any], None] | None: ...
     @property
     def records(self) -> memoryview:
         """The bytes: read-only, shape ``(size_bytes,)``, format ``B``."""
@@ -1136,6 +1139,7 @@ class ReadLane(Generic[_FetchT, _SliceT]):
         *,
         fetch_class: type[_FetchT],
         slice_class: type[_SliceT],
+        check_order: Callable[[_FetchT], None] | None,
         is_kafkas: bool,
     ) -> Self: ...
     def read(

@@ -41,7 +41,8 @@ def find_damaged_transaction_indexes(
     segments, log_end = local_log.segments, local_log.log_end
     first = segments.first_segment.base_offset
     aborted: dict[int, _Aborted] = {}
-    for marker, transaction in _aborted_from(first, local_log, codecs).items():
+    walk = _walk_from(first, local_log, codecs)
+    for marker, transaction in _aborted_of(walk.walk()).items():
         segment = segments.floor_segment(marker)
         if segment is not None:
             aborted.setdefault(segment.base_offset, {})[marker] = transaction
@@ -63,7 +64,8 @@ def find_damaged_transaction_indexes(
             producer_id, first_offset = transaction
             entry = there.get(marker, (NO_PRODUCER_ID, 0))
             known, begins = entry
-            is_right = begins == first_offset or begins < first  # its beginning was deleted
+            may_begin_before = walk.first_markers.get(producer_id) == marker  # that was deleted
+            is_right = begins == first_offset or (begins < first and may_begin_before)
             if known == producer_id and is_right:
                 continue
             if not visible.are_told(marker, entry, transaction):
@@ -96,19 +98,21 @@ class _VisibleTransactions:
         if first_offset >= self._begin:
             return False
         if self._aborted is None:
-            self._aborted = _aborted_from(self._begin, self._local_log, self._codecs)
+            walk = _walk_from(self._begin, self._local_log, self._codecs)
+            self._aborted = _aborted_of(walk.walk())
         if known == NO_PRODUCER_ID:
             return marker not in self._aborted
         _, visible_from = self._aborted.get(marker, (producer_id, marker))
         return known == producer_id and first_offset <= begins <= visible_from
 
 
-def _aborted_from(base_offset: int, local_log: LocalLog, codecs: CodecTable) -> _Aborted:
-    """Walk the segments from this one on."""
+def _walk_from(base_offset: int, local_log: LocalLog, codecs: CodecTable) -> TransactionWalk:
+    """Return a walk through the segments from this one on."""
     nothing = Walked(base_offset, base_offset, 0, {}, ())
-    walked = TransactionWalk(
-        local_log, codecs, local_log.segments, local_log.log_end, nothing
-    ).walk()
+    return TransactionWalk(local_log, codecs, local_log.segments, local_log.log_end, nothing)
+
+
+def _aborted_of(walked: Walked) -> _Aborted:
     return {
         marker: (producer_id, first_offset) for producer_id, first_offset, marker in walked.aborted
     }

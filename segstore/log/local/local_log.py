@@ -109,6 +109,7 @@ class LocalLog(SegmentOrder):
             if fetched is not None:
                 offset = self._first_offset(segment, fetched)
                 self.check_within(segment, offset, fetched.position)
+                self.written_order.check_first(segment.path, fetched.position, start_offset, offset)
                 return LogOffsetMetadata(offset, segment.base_offset, fetched.position), fetched
             following = segments.higher_segment(segment.base_offset)
             self.check_no_gap(segment, following)

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from segstore.config import MAX_LONG
 from segstore.errors import CorruptLogError
-from segstore.log.directory.checkpoints import LogState
 from segstore.log.directory.ways_out import salvage_hint
 from segstore.log.local.local_transactions import LocalTransactions
+from segstore.log.local.written_order import WrittenOrder
 
 if TYPE_CHECKING:
     from segstore.log.local.segment import Segment
@@ -89,9 +89,11 @@ class SegmentOrder(LocalTransactions):
                 expected=f"an offset below {end}",
             )
 
+    @property
+    def written_order(self) -> WrittenOrder:
+        """What is known of the order in which the batches were written."""
+        return WrittenOrder(self.directory, has_gaps=self.may_have_gaps, looks_away=self.is_kafkas)
+
     def is_contiguous_from(self, offset: int) -> bool:
         """Whether every offset from *offset* on was written, by what the writer says on disk."""
-        if self.may_have_gaps:
-            return False
-        state = LogState.read(self.directory)
-        return state is not None and state.contiguous_from <= offset
+        return self.written_order.is_contiguous_from(offset)
