@@ -145,7 +145,7 @@ def _read_header(data: memoryview) -> tuple[bytes, int, int]:
         raise CodecError(
             "lz4: stream unsupported (invalid magic bytes)",
             position=0,
-            found=data[:4].hex(),
+            found=f"{len(data)} other bytes",  # of a record, perhaps [DUR-105]
             expected=MAGIC.hex(),
         )
     flags, descriptor = data[4], data[5]

@@ -47,7 +47,7 @@ def frames_of(data: memoryview) -> Iterator[tuple[bytes, int]]:
             raise CodecError(
                 "zstd: no frame begins here",
                 position=position,
-                found=f"0x{magic:08x}",
+                found=f"{len(data) - position} other bytes",  # of a record, perhaps [DUR-105]
                 expected=f"0x{MAGIC:08x}",
             )
 
