@@ -186,7 +186,10 @@ class _DescriptorChannel(TransferableChannel):
 
 
 class _WriterChannel(TransferableChannel):
-    """An object that takes bytes by a method; its own exceptions go through, but for timeouts."""
+    """An object that takes bytes by a method; its own exceptions go through.
+
+    But for the plain ``TimeoutError`` of a socket or a file, which is told as that of a descriptor.
+    """
 
     __slots__ = ("_write",)
 
@@ -197,7 +200,7 @@ class _WriterChannel(TransferableChannel):
         try:
             taken = self._write(data)
         except OSError as error:
-            if isinstance(error, TimeoutError):
+            if type(error) is TimeoutError:
                 raise TransferTimeoutError(
                     f"the destination had no room in time: {error}", os_error=errno.ETIMEDOUT
                 ) from error
