@@ -55,11 +55,13 @@ def test_an_open_that_was_killed_does_not_make_the_recovery_point_right():
     disk = closed_over_a_failed_sync()
     before = disk.effects
     SETTINGS.open(disk).close_quietly()
-    is_marked = set()
+    were_marked = set()
     for effects in range(before, disk.effects + 1):
         killed = Crash(effects, "killed").image(disk)
-        is_marked.add(Directory(PATH, killed).exists(SYNC_FAILED_MARK))
+        were_marked.add(is_marked := Directory(PATH, killed).exists(SYNC_FAILED_MARK))
         with SETTINGS.open(killed) as log:
+            assert len(sizes := [segment.size_bytes for segment in log.segments()]) == 2
+            assert not is_marked or log.report.rewritten_bytes == sum(sizes), effects
             assert log.durable_offset == log.log_end_offset == 5, effects
         assert look(killed.crash_image(fate="lost"), SETTINGS).found.log_end == 5, effects
-    assert is_marked == {True, False}
+    assert were_marked == {True, False}
