@@ -70,8 +70,6 @@ def bring_to_disk(
     directory.sync()
     if is_marked:
         report.rewritten = report.rewritten_bytes > 0
-        report.warnings.append(
-            "a sync had failed: all that there is was written again at once"
-        )
+        report.warnings.append("a sync had failed: all that there is was written again at once")
         directory.unlink(SYNC_FAILED_MARK)
     return is_rewritten
