@@ -11,15 +11,17 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from segstore import errors
+from segstore.errors import *  # noqa: F403 - the names of errors.__all__
+
 if TYPE_CHECKING:
     from segstore._core import Record
     from segstore.config import LogConfig
-    from segstore.errors import *  # noqa: F403
     from segstore.log.file_records import FileRecords
     from segstore.log.loader.recovery_report import RecoveryReport
     from segstore.log.loader.salvage_report import LostRange, SalvageReport
     from segstore.log.log_salvage import salvage
-    from segstore.log.open_log import open
+    from segstore.log.open_log import open as open
     from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
     from segstore.log.producers.verification_state_entry import VerificationGuard
     from segstore.log.unified_log import UnifiedLog
@@ -107,28 +109,24 @@ __all__ = [
     "TopicPartition",
     "UnifiedLog",
     "VerificationGuard",
-    "open",
     "open_dir",
     "partition_for_key",
     "salvage",
 ]
+__all__ += errors.__all__
+# `open` is public and left out, as NumPy leaves out `round`: a star must not take away a built-in.
 
 
 def __getattr__(name: str) -> Any:
     """Import what is asked for, once."""
     home = _HOMES.get(name)
     if home is None:
-        errors = import_module("segstore.errors")
-        if name not in errors.__all__:
-            message = f"module 'segstore' has no attribute {name!r}"
-            raise AttributeError(message)
-        home = "segstore.errors"
+        message = f"module 'segstore' has no attribute {name!r}"
+        raise AttributeError(message)
     value = getattr(import_module(home), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    from segstore import errors
-
-    return sorted({*globals(), *__all__, *errors.__all__})
+    return sorted({*globals(), *_HOMES})

@@ -820,7 +820,7 @@ class ArrowStream:
 
 @final
 class SegmentContext:
-    """What the segments of one partition share; keeps the directory alive."""
+    """What the segments of one partition share; each of them keeps the directory open."""
 
     def __new__(
         cls,
@@ -1061,7 +1061,10 @@ class FetchedRecords:
         topic_partition: tuple[str, int],
         check_crcs: bool,
         file: str | None,
+        check_order: Callable[[Any], None] | None = None,
     ) -> None: ...
+    @property
+    def _check_order(self) -> Callable[[Any], None] | None: ...
     @property
     def records(self) -> memoryview:
         """The bytes: read-only, shape ``(size_bytes,)``, format ``B``."""
@@ -1151,6 +1154,7 @@ class ReadLane(Generic[_FetchT, _SliceT]):
         *,
         fetch_class: type[_FetchT],
         slice_class: type[_SliceT],
+        check_order: Callable[[_FetchT], None] | None,
         is_kafkas: bool,
     ) -> Self: ...
     def read(

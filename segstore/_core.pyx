@@ -83,7 +83,6 @@ from typing import NamedTuple
 import numpy as np
 
 from segstore.errors import (
-    STATUS_ERRORS,
     ArgumentTypeError,
     ClosedError,
     CodecError,
@@ -99,6 +98,7 @@ from segstore.errors import (
     RecordTypeError,
     SegstoreError,
 )
+from segstore.status_errors import STATUS_ERRORS
 from segstore.types import (
     FileTimestampAndOffset,
     LogAppendInfo,

@@ -31,7 +31,7 @@ def integer(name: str, value: object) -> int:
         raise _wrong_type(name, value, "an integer")
     if not MIN_LONG <= number <= MAX_LONG:
         raise IllegalArgumentError(
-            f"{name} must fit in 64 bits, {_shown(value)} does not",
+            f"{name} must be of 64 bits, {MIN_LONG} to {MAX_LONG}, not {_shown(value)}",
             found=_shown(value),
             expected=f"{MIN_LONG} to {MAX_LONG}",
         )
@@ -43,7 +43,7 @@ def integer_within(name: str, value: object, low: int, high: int) -> int:
     number = integer(name, value)
     if not low <= number <= high:
         raise IllegalArgumentError(
-            f"{name} {number} is not between {low} and {high}",
+            f"{name} must be an integer, {low} to {high}, not {number}",
             found=str(number),
             expected=f"{low} to {high}",
         )
@@ -60,7 +60,7 @@ def natural(name: str, value: object) -> int:
     number = integer(name, value)
     if number < 0:
         raise IllegalArgumentError(
-            f"{name} {number} is negative", found=str(number), expected="0 or more"
+            f"{name} must be 0 or more, not {number}", found=str(number), expected="0 or more"
         )
     return number
 
@@ -69,7 +69,9 @@ def positive(name: str, value: object) -> int:
     """Return *value*, an integer above 0."""
     number = integer(name, value)
     if number <= 0:
-        raise IllegalArgumentError(f"{name} must be above 0", found=str(number), expected="above 0")
+        raise IllegalArgumentError(
+            f"{name} must be above 0, not {number}", found=str(number), expected="above 0"
+        )
     return number
 
 
@@ -79,7 +81,7 @@ def seconds(name: str, value: object) -> float:
         raise _wrong_type(name, value, "a number of seconds")
     if not value >= 0:
         raise IllegalArgumentError(
-            f"{name} must not be negative, {value!r} is", found=repr(value), expected="0 or more"
+            f"{name} must be 0 or more, not {value!r}", found=repr(value), expected="0 or more"
         )
     return float(value)
 
@@ -105,7 +107,9 @@ def path_text(name: str, value: object) -> str:
         raise _wrong_type(name, value, "a path: str, bytes or os.PathLike") from None
     if "\0" in text:
         raise IllegalArgumentError(
-            f"{name} has a zero byte in it", found=repr(text)[:80], expected="a path"
+            f"{name} has a zero byte in it: {repr(text)[:80]}",
+            found=repr(text)[:80],
+            expected="a path without one",
         )
     return text
 

@@ -1,14 +1,14 @@
 """The exceptions of segstore: one class per status of the C core, and those of the Python floors.
 
 Each class also inherits the fitting built-in, so ``except OSError`` or ``except ValueError`` works
-for who does not know segstore. Kafka's ``XException`` is ``XError`` here. ``_cython/status.pxi``
-looks the class of a failed call up by the name of its status in ``STATUS_ERRORS``; nothing else
-turns a status into an exception.
+for who does not know segstore. Kafka's ``XException`` is ``XError`` here. ``str`` of each says
+where it was, what was found and what was expected, as far as there is something to say.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from typing import Self
 
 __all__ = [
-    "STATUS_ERRORS", "AlreadyExistsError", "ArgumentTypeError", "CloseError", "ClosedError",
+    "AlreadyExistsError", "ArgumentTypeError", "CloseError", "ClosedError",
     "CodecError", "CodecMissingError", "CorruptCheckpointError", "CorruptIndexError",
     "CorruptLogError", "CorruptRecordError", "CorruptSnapshotError", "DiskFullError",
     "ForkedHandleError", "FsyncFailedError", "IllegalArgumentError", "IllegalStateError",
@@ -28,7 +28,7 @@ __all__ = [
     "OffsetsOutOfOrderError", "OutOfOrderSequenceError", "ReadIOError", "ReceiveError",
     "RecordBatchTooLargeError", "RecordLimitExceededError", "RecordTooLargeError",
     "RecordTypeError", "ResourceError",
-    "SegstoreError", "SendError", "TransactionCoordinatorFencedError",
+    "SegstoreError", "SendError", "TransactionCoordinatorFencedError", "TransferTimeoutError",
     "UnexpectedAppendOffsetError", "UnknownServerError", "UnknownTopicOrPartitionError",
     "UnsupportedFormatError", "WriteError",
 ]  # fmt: skip
@@ -97,11 +97,19 @@ class SegstoreError(Exception):
         where = [] if file is None else [file]
         if self.position is not None:
             where.append(f"position {self.position}")
-        return f"{', '.join(where)}: {self.message}" if where else self.message
+        text = f"{', '.join(where)}: {self.message}" if where else self.message
+        values = (("found", self.found), ("expected", self.expected))
+        untold = [f"{name} {value}" for name, value in values if not _says(self.message, value)]
+        return f"{text} ({', '.join(untold)})" if untold else text
 
     def __reduce__(self) -> tuple[Any, ...]:
         # the attributes travel as state: subclasses of OSError rebuild themselves from args only
         return (type(self), (self.message,), self.__dict__.copy())
+
+
+def _says(message: str, value: str | None) -> bool:
+    """Whether a sentence has *value* in it as it stands, and not within a longer word or number."""
+    return not value or re.search(rf"(?<!\w){re.escape(value)}(?!\w)", message) is not None
 
 
 def _behind_record(reason: str) -> str:
@@ -355,43 +363,13 @@ class ReceiveError(SegstoreError, ConnectionError):
     """What was being received ended in its middle."""
 
 
+class TransferTimeoutError(SegstoreError, TimeoutError):
+    """A socket with a timeout had no room, or no bytes, for so long; the rest may follow."""
+
+
 class UnknownServerError(SegstoreError, RuntimeError):
     """A peer reports an error that has no other class (Kafka ``UnknownServerException``)."""
 
 
 class InternalError(SegstoreError, RuntimeError):
     """An invariant of segstore is broken: please report it [DUR-44]."""
-
-
-STATUS_ERRORS: dict[str, type[SegstoreError]] = {
-    "CORRUPT_RECORD": CorruptRecordError,
-    "INVALID_RECORD": InvalidRecordError,
-    "CORRUPT_INDEX": CorruptIndexError,
-    "CORRUPT_LOG": CorruptLogError,
-    "UNSUPPORTED_FORMAT": UnsupportedFormatError,
-    "LIMIT_EXCEEDED": LimitExceededError,
-    "CODEC": CodecError,
-    "CODEC_MISSING": CodecMissingError,
-    "ILLEGAL_ARGUMENT": IllegalArgumentError,
-    "ILLEGAL_STATE": IllegalStateError,
-    "INVALID_OFFSET": InvalidOffsetError,
-    "INDEX_OFFSET_OVERFLOW": IndexOffsetOverflowError,
-    "SEGMENT_OFFSET_OVERFLOW": LogSegmentOffsetOverflowError,
-    "CLOSED": ClosedError,
-    "NOT_FOUND": LogNotFoundError,
-    "ALREADY_EXISTS": AlreadyExistsError,
-    "NOT_A_LOG": NotALogError,
-    "PERMISSION": LogPermissionError,
-    "LOCKED": LogLockedError,
-    "DISK_FULL": DiskFullError,
-    "RESOURCE": ResourceError,
-    "READ_IO": ReadIOError,
-    "WRITE_IO": WriteError,
-    "FSYNC_FAILED": FsyncFailedError,
-    "CLOSE_FAILED": CloseError,
-    "SEND_FAILED": SendError,
-    "LOG_TRUNCATED": LogTruncatedError,
-    "CALLBACK": InternalError,
-    "INTERNAL": InternalError,
-}
-"""Status name of ``csrc/base/status.h`` (without ``SGS_``) to exception class."""

@@ -2,8 +2,8 @@
  *
  * A function that can fail returns sgs_status and takes `sgs_error *err` last. `err` is never NULL; it is filled by
  * sgs_fail() and its relatives and holds nothing meaningful when SGS_OK is returned. Results go through out-pointers
- * that are written only on SGS_OK. One X-macro makes the enum, the names and the texts; segstore/errors.py has one
- * exception class per name (a test compares the two lists).
+ * that are written only on SGS_OK. One X-macro makes the enum, the names and the texts; segstore/status_errors.py has
+ * one exception class per name (a test compares the two lists).
  *
  * Messages hold names, offsets, positions and sizes, never payload bytes [DUR-105]. */
 #ifndef SGS_BASE_STATUS_H

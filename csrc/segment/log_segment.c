@@ -48,6 +48,11 @@ void sgs_segment_note_damage(sgs_log_segment *segment)
         atomic_store_explicit(&segment->index_damaged, true, memory_order_relaxed);
 }
 
+bool sgs_segment_believes_indexes(const sgs_log_segment *segment)
+{
+    return segment->context->kafka_profile && segment->context->writable;
+}
+
 bool sgs_segment_goes_without_index(sgs_log_segment *segment, sgs_status status)
 {
     if (status == SGS_CORRUPT_INDEX || status == SGS_LIMIT_EXCEEDED)
@@ -174,7 +179,7 @@ static sgs_index_options index_options(const sgs_log_segment *segment)
         /* a reader that comes after the deletion must not create files of a segment that is gone */
         .writable = context->writable && !segment->deleted,
         .heap = context->heap_indexes,
-        .grow_in_steps = !context->kafka_profile,
+        .grow_in_steps = !sgs_segment_believes_indexes(segment),
     };
 }
 

@@ -53,6 +53,10 @@ sgs_status sgs_segment_load_indexes(sgs_log_segment *segment, sgs_error *err);
 sgs_status sgs_segment_check_writable(const sgs_log_segment *segment, sgs_error *err);
 /** Note the segment's .log in `err`. @return err->status */
 sgs_status sgs_segment_fail_in_log(const sgs_log_segment *segment, sgs_error *err);
+/** Whether entries count as they are found, as in Kafka [DUR-62]. Its indexes are those that this handle wrote or loaded.
+ *  Who only reads may meet those of a live writer, with entries in them that a truncation cut off [OFX-5], and
+ *  preallocated bytes behind the last batch: he compares them with the log in every profile [DUR-53, DUR-76]. */
+bool sgs_segment_believes_indexes(const sgs_log_segment *segment);
 /** Whether a look-up that failed to load or search an index may go on without it: it is damaged, which is noted, or it would
  *  have to be created where nothing can be [DUR-30: reads are unaffected by a full disk]. */
 bool sgs_segment_goes_without_index(sgs_log_segment *segment, sgs_status status);

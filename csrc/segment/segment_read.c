@@ -52,7 +52,7 @@ static sgs_status walk_from_floor(sgs_segment_walk *walk, sgs_log_segment *segme
     const int32_t position = floor.position > 0 ? floor.position : 0; /* Kafka believes an entry, but for that */
     sgs_status status = SGS_OK;
     sgs_segment_walk_start(walk, segment, kind, window, position, read_bytes);
-    if (floor.position > 0 && !segment->context->kafka_profile) {
+    if (floor.position > 0 && !sgs_segment_believes_indexes(segment)) {
         /* The entry names the last offset of the batch at its position, or of a set that begins there [DUR-53]. */
         *found = false;
         if (floor.position < walk->end)
@@ -115,14 +115,13 @@ static sgs_status following_base_offset(const sgs_segment_walk *walk, int64_t *b
     const sgs_status status = sgs_segment_read_exactly(walk->segment, prefix, sizeof prefix, walk->position, err);
     if (status != SGS_OK)
         return status;
-    *base_offset = sgs_load_be_i64(prefix);
-    if (sgs_load_be_i32(prefix + LENGTH_AT) >= SGS_LEGACY_MESSAGE_MIN_BYTES)
+    const int32_t length = sgs_load_be_i32(prefix + LENGTH_AT);
+    const bool is_torn = length > walk->end - walk->position - SGS_LOG_OVERHEAD; /* the walk ends before it */
+    if (length >= SGS_LEGACY_MESSAGE_MIN_BYTES && !is_torn)
+        *base_offset = sgs_load_be_i64(prefix);
+    if (length >= SGS_LEGACY_MESSAGE_MIN_BYTES || !walk->segment->context->writable)
         return SGS_OK;
-    *base_offset = INT64_MAX;
-    if (!walk->segment->context->writable)
-        return SGS_OK;
-    sgs_fail_at(err, SGS_CORRUPT_RECORD, walk->position, "a length from 14", "%" PRId32,
-                sgs_load_be_i32(prefix + LENGTH_AT));
+    sgs_fail_at(err, SGS_CORRUPT_RECORD, walk->position, "a length from 14", "%" PRId32, length);
     return sgs_segment_fail_in_log(walk->segment, err);
 }
 
@@ -295,7 +294,7 @@ static sgs_status find_last_batches(sgs_segment_walk *walk, sgs_log_segment *seg
                                     sgs_batch_header *header, bool *found, sgs_error *err)
 {
     /* a look-up of the greatest offset answers the last entry */
-    if (!segment->context->kafka_profile)
+    if (!sgs_segment_believes_indexes(segment))
         return sgs_segment_walk_from(walk, segment, SGS_WALK_FOR_HEADERS, INT64_MAX, window, margin(segment), header,
                                      found, err);
     sgs_offset_index *index;
@@ -321,7 +320,7 @@ sgs_status sgs_log_segment_read_next_offset(sgs_log_segment *segment, int64_t *n
     }
     sgs_buffer_deinit(&window);
     /* Bytes that are no batch end the walk here as a torn tail does; the caller decides what they are [DUR-51]. */
-    const bool is_end = status == SGS_CORRUPT_RECORD && !segment->context->kafka_profile;
+    const bool is_end = status == SGS_CORRUPT_RECORD && !sgs_segment_believes_indexes(segment);
     if (status != SGS_OK && !is_end)
         return status;
     *next_offset = next;

@@ -110,7 +110,7 @@ static sgs_status start_by_time(finder *self, sgs_log_segment *segment, int64_t 
             return status;
         if (entry->timestamp < 0)
             break;
-        if (segment->context->kafka_profile || entry->offset <= starting_offset)
+        if (sgs_segment_believes_indexes(segment) || entry->offset <= starting_offset)
             return finder_start(self, segment, larger(entry->offset, starting_offset), err);
         status = start_at_entry(self, segment, entry, &fits, err);
         if (status != SGS_OK || fits)
@@ -127,7 +127,7 @@ static sgs_status start_below_time(finder *self, sgs_log_segment *segment, int64
                                    sgs_error *err)
 {
     sgs_timestamp_offset entry;
-    const bool as_kafka = segment->context->kafka_profile || timestamp == INT64_MIN;
+    const bool as_kafka = sgs_segment_believes_indexes(segment) || timestamp == INT64_MIN;
     return start_by_time(self, segment, as_kafka ? timestamp : timestamp - 1, starting_offset, &entry, err);
 }
 
@@ -155,6 +155,8 @@ sgs_status sgs_log_segment_find_offset_by_timestamp(sgs_log_segment *segment, in
     sgs_status status = start_below_time(&self, segment, timestamp, starting_offset, err);
     if (status == SGS_OK)
         status = search_on(&self, timestamp, starting_offset, &answer, err);
+    if (is_damage(status) && max_position >= 0 && self.walk.position >= max_position)
+        status = SGS_OK; /* behind all that is visible: the preallocated bytes of who writes this log [DUR-76] */
     if (status == SGS_OK && !answer.found)
         status = sgs_segment_walk_check_end(&self.walk, max_position, err);
     finder_deinit(&self);
@@ -226,6 +228,10 @@ sgs_status sgs_log_segment_find_max_timestamp(sgs_log_segment *segment, sgs_foun
     status = start_below_time(&self, segment, max_timestamp.timestamp, segment->base_offset, err);
     while (status == SGS_OK && self.found && self.header.max_timestamp != max_timestamp.timestamp)
         status = finder_next(&self, err);
+    if (is_damage(status) && max_timestamp.timestamp < 0 && !sgs_segment_believes_indexes(segment)) {
+        self.found = false; /* nothing up to there has a time, and no entry tells of one behind it */
+        status = SGS_OK;
+    }
     if (status == SGS_OK && self.found && self.header.magic >= 1) /* a magic 0 batch has no answer [TS-3] */
         status = search_batch(&self, max_timestamp.timestamp, segment->base_offset, &answer, err);
     finder_deinit(&self);
@@ -277,7 +283,7 @@ sgs_status sgs_segment_find_largest_timestamp(sgs_log_segment *segment, sgs_time
     }
     /* Bytes that are no batch: the preallocated tail of a log that somebody else writes [DUR-76], or damage. What the index
      * says about them is all that is known: who looks for such a time has to come there, and be told [DUR-79]. */
-    if (is_damage(status) && (!segment->context->kafka_profile || !segment->context->writable))
+    if (is_damage(status) && !sgs_segment_believes_indexes(segment))
         status = SGS_OK;
     const bool ends_clean = self.walk.position == self.walk.end;
     finder_deinit(&self);
@@ -294,7 +300,7 @@ sgs_status sgs_log_segment_max_timestamp(sgs_log_segment *segment, sgs_timestamp
         sgs_timestamp_offset loaded;
         /* Kafka believes the last entry. It may have been lost, or be behind the log that somebody else writes: entries
          * that are missing cost no answer [DUR-8], so that the headers behind the last one are read. */
-        const sgs_status status = segment->context->kafka_profile && segment->context->writable
+        const sgs_status status = sgs_segment_believes_indexes(segment)
                                       ? time_floor(segment, INT64_MAX, &loaded, err)
                                       : sgs_segment_find_largest_timestamp(segment, &loaded, err);
         if (status != SGS_OK)

@@ -13,7 +13,9 @@ cdef class AbortedTransactions:
         self.table.rows = <const sgs_aborted_transaction *>cnp.PyArray_DATA(self.rows)
         self.table.count = <size_t>cnp.PyArray_DIM(self.rows, 0)
         if not sgs_aborted_transactions_are_sorted(&self.table):
-            raise IllegalArgumentError("a producer aborted two transactions at one offset")
+            raise IllegalArgumentError(
+                "a producer aborted two transactions at one offset", found="an offset twice", expected="each once"
+            )
 
     def __len__(self):
         return self.table.count

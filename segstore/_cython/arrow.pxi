@@ -135,7 +135,9 @@ cdef class _ArrowChunks:
     cdef int raise_last_error(self, ArrowArrayStream *stream, int failed) except -1:
         cdef const char *text = stream.get_last_error(stream)
         message = text.decode("utf-8", "replace") if text != NULL else os.strerror(failed)
-        raise IllegalArgumentError(f"the Arrow data cannot be read: {message}")
+        raise IllegalArgumentError(
+            f"the Arrow data cannot be read: {message}", found=message[:80], expected="a stream that can be read"
+        )
 
     cdef bint advance(self) except -1:
         """Fetch the next chunk into ``array``; False when there is none."""

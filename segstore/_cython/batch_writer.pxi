@@ -126,7 +126,9 @@ cdef class _BatchWriter:
             return 0
         if self.builder.last_offset < self.options.base_offset:  # the sum has wrapped
             raise IllegalArgumentError(
-                "no offsets are left for the batch", found=f"base offset {self.options.base_offset}"
+                "no offsets are left for the batch",
+                found=f"base offset {self.options.base_offset}",
+                expected=f"offsets up to {INT64_MAX}",
             )
         if self.options.codec != SGS_CODEC_NONE:
             with nogil:
@@ -297,7 +299,7 @@ cdef class _BatchWriter:
             header[i].key.size = <int32_t>size
             if size > INT32_MAX or not borrow_bytes(<PyObject *>content, &header[i].value):
                 raise IllegalArgumentError(
-                    f"record {index}: header {i} is too large", expected=f"at most {INT32_MAX} bytes"
+                    f"record {index}: header {i} is too large", found="more", expected=f"at most {INT32_MAX} bytes"
                 )
         return self.add(timestamp, key, value, header, count)
 

@@ -169,7 +169,11 @@ cdef class Directory(_DirectoryNames):
         cdef sgs_status status
         cdef char *target
         if position < 0 or size < 0:
-            raise IllegalArgumentError(f"no range: {size} bytes from {position}", found=f"{position}, {size}")
+            raise IllegalArgumentError(
+                f"no range: {size} bytes from {position}",
+                found=f"{size} bytes from {position}",
+                expected="0 or more of each",
+            )
         self.enter()
         try:
             with nogil:

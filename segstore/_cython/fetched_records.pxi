@@ -22,11 +22,12 @@ cdef class FetchedRecords:
     cdef object topic_partition
     cdef readonly bint first_entry_incomplete
     cdef readonly bint _check_crcs
+    cdef readonly object _check_order  # called with this before records are shown; None: nobody knows what was written
     cdef public object _headers
 
     def __init__(self, records, fetch_offset_metadata not None, *, int64_t start_offset, bint first_entry_incomplete,
                  int64_t end_offset, aborted, int64_t aborted_below, CodecTable codecs not None,
-                 topic_partition not None, bint check_crcs, str file):
+                 topic_partition not None, bint check_crcs, str file, check_order=None):
         self.data = memoryview(records).toreadonly()
         self.place = fetch_offset_metadata
         self.source = file
@@ -38,6 +39,7 @@ cdef class FetchedRecords:
         self.topic_partition = topic_partition
         self.first_entry_incomplete = first_entry_incomplete
         self._check_crcs = check_crcs
+        self._check_order = check_order
 
     @property
     def _topic(self):

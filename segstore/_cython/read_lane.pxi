@@ -23,7 +23,9 @@ cdef bint is_whole_number(object value, int64_t *number) noexcept:
 cdef inline int64_t offset_in(object metadata, Py_ssize_t field) except? -2:
     """A field of a LogOffsetMetadata."""
     if not PyTuple_Check(metadata) or PyTuple_GET_SIZE(metadata) <= field:
-        raise IllegalArgumentError(f"{metadata!r} is no place in a log")
+        raise IllegalArgumentError(
+            f"{metadata!r:.80} is no place in a log", found=type(metadata).__name__, expected="LogOffsetMetadata"
+        )
     return <int64_t><object>PyTuple_GET_ITEM(metadata, field)
 
 
@@ -44,19 +46,25 @@ cdef class ReadLane:
     cdef Directory directory
     cdef object fetch_class
     cdef object slice_class
+    cdef object check_order
     cdef bint is_kafkas
 
     def __cinit__(self, tuple segments not None, CodecTable codecs not None, Directory directory not None, *,
-                  fetch_class, slice_class, bint is_kafkas):
+                  fetch_class, slice_class, check_order, bint is_kafkas):
         cdef Py_ssize_t i
         cdef LogSegment segment
         if not issubclass(fetch_class, FetchedRecords) or not issubclass(slice_class, SlicedRecords):
-            raise IllegalArgumentError("a read lane fills objects of its own classes")
+            raise IllegalArgumentError(
+                "a read lane fills objects of its own classes",
+                found=f"{fetch_class.__name__}, {slice_class.__name__}",
+                expected="FetchedRecords, SlicedRecords",
+            )
         self.segments = segments
         self.codecs = codecs
         self.directory = directory
         self.fetch_class = fetch_class
         self.slice_class = slice_class
+        self.check_order = check_order
         self.is_kafkas = is_kafkas
         self.base_offsets = <int64_t *>PyMem_Malloc(max(len(segments), 1) * sizeof(int64_t))
         self.maxima = <int64_t *>PyMem_Malloc(max(len(segments), 1) * sizeof(int64_t))
@@ -152,7 +160,7 @@ cdef class ReadLane:
             segment.leave()
         if status != SGS_OK or not fetched.fetch.found or fetched.fetch.first_batch_magic < MAGIC_WITH_BASE_OFFSET:
             return None
-        if fetched.fetch.base_offset >= end_offset:
+        if fetched.fetch.base_offset >= end_offset or fetched.fetch.base_offset > request.start_offset:
             return None
         answer = <FetchedRecords>new_of(self.fetch_class)
         answer.data = fetched
@@ -164,6 +172,7 @@ cdef class ReadLane:
         answer.topic_partition = topic_partition
         answer.first_entry_incomplete = fetched.fetch.first_entry_incomplete
         answer._check_crcs = True
+        answer._check_order = self.check_order
         return answer
 
     def slice(self, log, offset, max_bytes, min_one_message, int64_t log_start_offset, log_end not None,
@@ -187,7 +196,7 @@ cdef class ReadLane:
             segment.leave()
         if status != SGS_OK or not fetch.found or fetch.first_batch_magic < MAGIC_WITH_BASE_OFFSET:
             return None
-        if fetch.base_offset >= end_offset:
+        if fetch.base_offset >= end_offset or fetch.base_offset > request.start_offset:
             return None
         answer = <SlicedRecords>new_of(self.slice_class)
         answer._segment = segment

@@ -120,7 +120,9 @@ cdef class RecordsBuilder:
             ), &err)
             return
         if rows.count > 0:
-            raise IllegalArgumentError(f"magic {self.magic} has no record headers", expected="magic 2")
+            raise IllegalArgumentError(
+                f"magic {self.magic} has no record headers", found=f"magic {self.magic}", expected="magic 2"
+            )
         check(sgs_legacy_builder_append(
             &self.legacy, offset, timestamp, borrowed_bytes(key_bytes), borrowed_bytes(value_bytes), &err
         ), &err)

@@ -16,6 +16,7 @@ cdef class LogSegment(_SegmentRecovery):
     cdef c_bool is_poisoned
     cdef c_bool takes_appends  # keeps its files open
     cdef c_bool is_listed  # the list of open_segments.pxi
+    cdef c_bool holds_directory  # one that is closed meanwhile keeps its descriptor until this segment is closed too
     cdef void *newer
     cdef void *older
 
@@ -26,13 +27,14 @@ cdef class LogSegment(_SegmentRecovery):
         cdef sgs_status status
         self.context = context
         self.base_offset = base_offset
+        context.directory.enter()
+        self.holds_directory = True
         if listed_size >= 0:
             self.listed_size = listed_size
             self.listed_ms = context.context.env.wall_clock_ms(context.context.env)
             self.is_closed = False
             return
         kind = suffix_of(suffix)
-        context.directory.require_open()
         with nogil:
             status = sgs_log_segment_open(&context.context, base_offset, kind, create, &self.segment, &err)
         check(status, &err, context.directory.path)
@@ -46,6 +48,12 @@ cdef class LogSegment(_SegmentRecovery):
         forget_use(self)
         sgs_log_segment_close_quietly(self.segment)
         self.segment = NULL
+        self.leave_directory()
+
+    cdef void leave_directory(self) noexcept:
+        if self.holds_directory:
+            self.holds_directory = False
+            self.context.directory.leave()
 
     cdef int enter(self) except -1:
         self.require_open()
@@ -240,12 +248,14 @@ cdef class LogSegment(_SegmentRecovery):
         self.is_closed = True
         forget_use(self)
         if self.segment == NULL:  # it was never used
+            self.leave_directory()
             return
         if self.callers == 0:
             segment = self.segment
             self.segment = NULL
             with nogil:
                 status = sgs_log_segment_close(segment, &err)
+            self.leave_directory()
             self.check(status, &err)
             return
         self.callers += 1

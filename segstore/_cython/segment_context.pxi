@@ -7,20 +7,18 @@ sgs_header_cache_init(&header_cache, memory)
 @cython.final
 @cython.no_gc_clear
 cdef class SegmentContext:
-    """What the segments of one partition share; keeps the directory open."""
+    """What the segments of one partition share; each of them keeps the directory open, until it is closed."""
 
     cdef sgs_segment_context context
     cdef sgs_header_view headers
     cdef Directory directory
     cdef CodecTable codecs
-    cdef bint has_entered
 
     def __cinit__(self, Directory directory not None, CodecTable codecs not None, *, bint writable,
                   bint kafka_profile=False, bint heap_indexes=False, bint preallocate=False,
                   uint32_t index_interval_bytes=4096, uint32_t max_index_bytes=10485760,
                   int32_t segment_bytes=1073741824, int32_t max_batch_bytes=INT32_MAX):
-        directory.enter()  # a directory that is closed meanwhile keeps its descriptor until this context is gone
-        self.has_entered = True
+        directory.require_open()
         self.directory = directory
         self.codecs = codecs
         memset(&self.context, 0, sizeof(self.context))
@@ -38,10 +36,6 @@ cdef class SegmentContext:
         if writable:
             sgs_header_view_init(&self.headers, &header_cache)
             self.context.headers = &self.headers
-
-    def __dealloc__(self):
-        if self.has_entered:
-            self.directory.leave()
 
     @property
     def kafka_profile(self):

@@ -1,4 +1,4 @@
-# status.pxi - the one place where a status of the core becomes an exception (csrc/base/status.h, segstore/errors.py)
+# status.pxi - the one place where a status of csrc/base/status.h becomes an exception of segstore/status_errors.py
 
 STATUS_NAMES = tuple([sgs_status_name(<sgs_status>status).decode("ascii") for status in range(SGS_STATUS_COUNT)])
 

@@ -16,6 +16,7 @@ from segstore.cli.records_check import check_records
 from segstore.cli.state_check import OPEN_REBUILDS, check_state_files, read_state
 from segstore.errors import CorruptLogError, SegstoreError
 from segstore.log.directory.partition_directory import file_name, segment_files
+from segstore.log.directory.ways_out import salvage_hint, ways_out
 from segstore.log.loader.open_forecast import OpenForecast, forecast_open
 
 if TYPE_CHECKING:
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
 NO_NEXT_SEGMENT = 2**63 - 1
 INDEX_FILES = (".index", ".timeindex")
 TRANSACTION_INDEX_FILES = ".txnindex"
-READ_ONLY_READS = "as any open for writing does; read_only=True reads what can be read of it"
 LEFT_AS_IT_IS = (
     "an open for writing does not read this far and leaves it; reads of these records fail, "
     "others work"
@@ -81,7 +81,7 @@ def check_partition(
             check.batches += len(rows)
             check_records(check, directory, base, rows)
             expected, epoch = scan.next_offset, scan.last_epoch
-            _judge_scan(check, base, size, scan)
+            _judge_scan(check, base, size, scan, following)
             sealed = following is not None
             check_indexes(directory, base, rows, scan, check.findings, sealed=sealed)
             done += size
@@ -123,7 +123,9 @@ def _scan(  # noqa: PLR0913 - what one segment's scan depends on
     )
 
 
-def _judge_scan(check: PartitionCheck, base: int, size: int, scan: ScanResult) -> None:
+def _judge_scan(
+    check: PartitionCheck, base: int, size: int, scan: ScanResult, following: int | None
+) -> None:
     """Turn what stopped a scan before the end of its file into a finding [DUR-50, DUR-51].
 
     What it means, and what to do, is what an open for writing would make of it.
@@ -136,7 +138,7 @@ def _judge_scan(check: PartitionCheck, base: int, size: int, scan: ScanResult) -
     else:
         why = scan.why.message if isinstance(scan.why, SegstoreError) else str(scan.why)
         what = f"{why}; {rest} bytes from here to the end of the file are not read"
-    meaning, advice, repaired = _outcome(check, base, size, scan)
+    meaning, advice, repaired = _outcome(check, base, size, scan, following)
     check.findings.append(
         Finding(
             file=file_name(base, "log"),
@@ -151,16 +153,18 @@ def _judge_scan(check: PartitionCheck, base: int, size: int, scan: ScanResult) -
 
 
 def _outcome(
-    check: PartitionCheck, base: int, size: int, scan: ScanResult
+    check: PartitionCheck, base: int, size: int, scan: ScanResult, following: int | None
 ) -> tuple[str, str, bool]:
     """Return what bad bytes mean, what to do, and whether an open for writing removes them."""
     forecast = check.forecast
     recover = f"`segstore recover {check.path}`"
+    refused = f"as any open for writing does; {ways_out(check.path)}"
+    left = f"{LEFT_AS_IT_IS}; {salvage_hint(check.path)}"
     cut_at = forecast.cuts.get(base)
     if forecast.error is not None:
         return (
-            _loss(check, scan),
-            f"restore this file from a copy; {recover} refuses the log, {READ_ONLY_READS}",
+            _loss(check, scan, following),
+            f"restore this file from a copy; {recover} refuses the log, {refused}",
             False,
         )
     if forecast.split == base:
@@ -177,8 +181,8 @@ def _outcome(
         )
     if cut_at is None or cut_at > scan.valid_bytes:
         return (
-            _loss(check, scan),
-            f"restore this file from a copy: {recover} cannot repair it, {LEFT_AS_IT_IS}",
+            _loss(check, scan, following),
+            f"restore this file from a copy: {recover} cannot repair it, {left}",
             False,
         )
     later = len(forecast.report.set_aside)
@@ -216,7 +220,7 @@ def _judge_open(check: PartitionCheck) -> None:
                     file=os.path.basename(error.file or check.path),  # noqa: PTH119 - a name
                     what=error.message,
                     meaning="records that were once safe are missing or cannot be read",
-                    advice="restore the directory from a copy; read_only=True reads what is there",
+                    advice=f"restore the directory from a copy; {_way_out(check)}",
                     repaired=False,
                 )
             )
@@ -237,13 +241,30 @@ def _judge_open(check: PartitionCheck) -> None:
         )
 
 
-def _loss(check: PartitionCheck, scan: ScanResult) -> str:
-    if scan.next_offset < check.recovery_point:
-        return (
-            f"records from offset {scan.next_offset} on were once safe and cannot be read: the "
-            "file was changed or the disk lost them"
-        )
-    return f"records from offset {scan.next_offset} on cannot be read"
+def _way_out(check: PartitionCheck) -> str:
+    return ways_out(check.path) if check.segments else "there is nothing left to salvage"
+
+
+def _loss(check: PartitionCheck, scan: ScanResult, following: int | None) -> str:
+    """Say which records a reader does not get: never more than up to the next segment.
+
+    What the damaged bytes say themselves is no measure: no CRC covers a base offset.
+    """
+    first = scan.next_offset
+    was_safe = first < check.recovery_point
+    end = following
+    if end is None and was_safe:
+        end = check.recovery_point
+    if end is None or end <= first:
+        which = f"records from offset {first} on"
+    else:
+        which = f"record {first}" if end == first + 1 else f"records {first} to {end - 1}"
+    if not was_safe:
+        return f"{which} cannot be read"
+    verb = "was" if which == f"record {first}" else "were"
+    return (
+        f"{which} {verb} once safe and cannot be read: the file was changed or the disk lost them"
+    )
 
 
 def _with_outcomes(forecast: OpenForecast, findings: list[Finding]) -> list[Finding]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from segstore._core import scan_batches
 from segstore.config import MIN_LONG
 from segstore.errors import CorruptLogError, SegstoreError
+from segstore.log.directory.ways_out import salvage_hint
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -173,9 +174,12 @@ class ChunkReader:
         base = headers["base_offset"]
         if base[0] < segment.base_offset or last[0] < offset or (base[1:] <= last[:-1]).any():
             raise CorruptLogError(
-                "the offsets of the batches do not ascend",
+                f"the offsets of the batches do not ascend; {salvage_hint(segment.directory_path)}",
                 file=segment.path,
                 position=fetched.position,
+                found=f"offsets {base[0]} to {last[0]} first",
+                expected=f"batches in order, from {segment.base_offset} on, the first up to"
+                f" {offset} at least",
             )
         data = memoryview(fetched)[: result.valid_bytes]
         return Chunk(data, headers, segment, fetched.position)
@@ -209,7 +213,8 @@ class ChunkReader:
 
 def _bad_end(segment: Segment, position: int, end_position: int) -> CorruptLogError:
     return CorruptLogError(
-        f"bytes {position} to {end_position} are no batches",
+        f"bytes {position} to {end_position} are no batches;"
+        f" {salvage_hint(segment.directory_path)}",
         file=segment.path,
         position=position,
         found="bytes that are no batch",

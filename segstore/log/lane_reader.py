@@ -38,6 +38,7 @@ class LaneReader:
             self._local_log.directory,
             fetch_class=FetchDataInfo,
             slice_class=FileRecords,
+            check_order=self._local_log.written_order,
             is_kafkas=self._local_log.is_kafkas,
         )
         segments.lane = lane

@@ -20,6 +20,7 @@ from segstore.log.directory.partition_metadata_file import (
 from segstore.log.directory.partition_path import (
     absolute_path,
     check_file_system,
+    make_directory,
     open_parent_directory,
     open_partition_directory,
 )
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     import uuid
 
     from segstore.log.open_options import OpenOptions
+    from segstore.types import TopicPartition
 
 
 def open_partition(
@@ -54,19 +56,11 @@ def open_partition(
     if not read_only:
         require_codec(codec_of(config))
     environment = surroundings.environment
-    directory, topic_partition = open_partition_directory(
-        full_path,
-        read_only=read_only,
-        environment=environment,
-        as_broker=options.profile is Profile.KAFKA,
-    )
-    holdings = Holdings(directory)
+    holdings, topic_partition = _open_directories(full_path, options, environment)
+    directory = holdings.directory
     try:
         parent = holdings.parent = open_parent_directory(full_path, environment)
         is_kafka = options.profile is Profile.KAFKA
-        if options.state_dir is not None:
-            state_directory = _core.Directory(options.state_dir, environment, create=True)
-            holdings.home = _one_object(state_directory, directory)
         home = holdings.home if is_kafka else directory
         if not read_only:
             check_file_system(directory, allowed=options.allow_network_fs)
@@ -119,6 +113,32 @@ def open_partition(
         holdings.let_go()
         raise
     return log
+
+
+def _open_directories(
+    path: str, options: OpenOptions, environment: _core.Environment | None
+) -> tuple[Holdings, TopicPartition]:
+    """Open the partition's directory and the one for its state, or make them.
+
+    That for the state comes first: where it cannot be made, nothing else was.
+    """
+    home = None
+    if options.state_dir is not None:
+        home = make_directory(options.state_dir, environment)
+    try:
+        directory, topic_partition = open_partition_directory(
+            path,
+            read_only=options.read_only,
+            environment=environment,
+            as_broker=options.profile is Profile.KAFKA,
+        )
+    except BaseException:
+        if home is not None:
+            home.close()
+        raise
+    if home is not None:
+        home = _one_object(home, directory)
+    return Holdings(directory, home=home), topic_partition
 
 
 def _one_object(home: _core.Directory, directory: _core.Directory) -> _core.Directory:

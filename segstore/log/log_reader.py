@@ -268,6 +268,7 @@ class LogReader(LaneReader):
             topic=topic,
             partition=partition,
             file=None if fetched is None else self._file_of(metadata),
+            check_order=local_log.written_order,
         )
 
     def _file_of(self, metadata: LogOffsetMetadata) -> str:

@@ -94,7 +94,7 @@ class LogTruncator(LogRetention):
         goes_back = log_start_offset < self.log_start_offset
         with self._flusher.poisoned_by(FsyncFailedError):  # nothing was changed yet [DUR-30]
             is_safe = self.profile is Profile.SAFE
-            lowest = min(offset, self.log_start_offset) if is_safe else offset
+            lowest = min(log_start_offset, self.log_start_offset) if is_safe else offset
             self._flusher.lower_recovery_point(lowest)
             self._places.lower_recovery_point(lowest)
             if not goes_back:
@@ -110,7 +110,9 @@ class LogTruncator(LogRetention):
             self._rebuild_producers()
             self._offsets.cut_to_log_end(always=True)
             file = self._state_file
-            self._save_state(None if file is None else min(file.state.contiguous_from, offset))
+            no_gap = log_start_offset == offset  # else what lies between is one
+            contiguous_from = min(file.state.contiguous_from, offset) if file and no_gap else offset
+            self._save_state(contiguous_from)
             self._flusher.note_durable(self._local_log.log_end)
 
     def delete_records(self, before_offset: int) -> int:
@@ -133,7 +135,11 @@ class LogTruncator(LogRetention):
         before_offset = integer("before_offset", before_offset)
         policies = self.config.cleanup_policies
         if "compact" in policies and "delete" not in policies:
-            raise IllegalArgumentError("records of a compacted log are deleted by compaction")
+            raise IllegalArgumentError(
+                "records of a compacted log are deleted by compaction",
+                found=f"cleanup_policy {self.config.cleanup_policy!r}",
+                expected="one with delete",
+            )
         with self._append_lock:
             self._require_writable()
             offset = self.high_watermark if before_offset == -1 else before_offset

@@ -102,18 +102,22 @@ class VerifyReport:
 
 
 def verify_log(
-    local_log: LocalLog, progress: Callable[[str, int, int], None] | None = None
+    local_log: LocalLog,
+    log_start_offset: int,
+    progress: Callable[[str, int, int], None] | None = None,
 ) -> VerifyReport:
     """Check all segments of *local_log*, as they are now."""
     began = time.monotonic()
     report = VerifyReport()
     segments = local_log.segments.as_tuple
     total = sum(segment.size_bytes for segment in segments)
-    expected = 0
+    first_missing = local_log.first_missing_offset
+    expected = first_missing or 0
     for segment in segments:
         is_behind_gap = (
-            len(report.segments) > 0
-            and expected < segment.base_offset
+            first_missing is not None
+            if not report.segments
+            else expected < segment.base_offset
             and report.segments[-1].valid_bytes == report.segments[-1].size_bytes
             and local_log.is_contiguous_from(expected)
         )
@@ -124,7 +128,7 @@ def verify_log(
         report.segments.append(check)
         if progress is not None:
             progress("verify", report.size_bytes, total)
-    damaged = find_damaged_transaction_indexes(local_log, codec_table())
+    damaged = find_damaged_transaction_indexes(local_log, codec_table(), log_start_offset)
     for check in report.segments:
         if check.base_offset in damaged:
             name = file_name(check.base_offset, "txnindex")

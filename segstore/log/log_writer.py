@@ -92,6 +92,7 @@ class LogWriter(SliceReader):
                 last_offset=self.log_end_offset,
                 now_ms=self._now_ms(),
                 from_clean_shutdown=False,
+                believes_empty_state=self.profile is Profile.KAFKA,
             )
         if self.profile is Profile.SAFE:  # Kafka waits for the next event [TRU-6]
             self._offsets.update_first_unstable_offset()

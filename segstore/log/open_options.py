@@ -88,9 +88,9 @@ def _profile(recovery: str) -> Profile:
     try:
         return Profile(recovery)
     except ValueError:
-        expected = " or ".join(repr(profile.value) for profile in Profile)
         raise IllegalArgumentError(
-            f"recovery must be {expected}, not {recovery!r}",
+            f"recovery must be 'safe', 'kafka' or 'salvage' - a copy at target=, by segstore.open -"
+            f" not {recovery!r}",
             found=repr(recovery),
-            expected=expected,
+            expected="'safe', 'kafka' or 'salvage'",
         ) from None

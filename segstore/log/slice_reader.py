@@ -145,6 +145,7 @@ class SliceReader(TimestampReader):
             topic=topic,
             partition=partition,
             file=self._file_of(place) if has_file else None,
+            check_order=self._local_log.written_order,
         )
 
     def message_set_reader(

@@ -30,17 +30,23 @@ if TYPE_CHECKING:
     from segstore._core import CodecTable
 
 
-def find_damaged_transaction_indexes(local_log: LocalLog, codecs: CodecTable) -> dict[int, str]:
+_Aborted = dict[int, tuple[int, int]]
+"""Producer id and first offset by marker."""
+
+
+def find_damaged_transaction_indexes(
+    local_log: LocalLog, codecs: CodecTable, log_start_offset: int
+) -> dict[int, str]:
     """Return what is wrong with which transaction index, by the base offset of its segment."""
     segments, log_end = local_log.segments, local_log.log_end
     first = segments.first_segment.base_offset
-    nothing = Walked(first, first, 0, {}, ())
-    walked = TransactionWalk(local_log, codecs, segments, log_end, nothing).walk()
-    aborted: dict[int, dict[int, tuple[int, int]]] = {}
-    for producer_id, first_offset, marker in walked.aborted:
+    aborted: dict[int, _Aborted] = {}
+    walk = _walk_from(first, local_log, codecs)
+    for marker, transaction in _aborted_of(walk.walk()).items():
         segment = segments.floor_segment(marker)
         if segment is not None:
-            aborted.setdefault(segment.base_offset, {})[marker] = producer_id, first_offset
+            aborted.setdefault(segment.base_offset, {})[marker] = transaction
+    visible = _VisibleTransactions(local_log, codecs, log_start_offset)
     damaged = {}
     for base in segments.base_offsets:
         try:
@@ -56,15 +62,60 @@ def find_damaged_transaction_indexes(local_log: LocalLog, codecs: CodecTable) ->
             continue  # deleted by its writer meanwhile
         for marker, transaction in aborted.get(base, {}).items():
             producer_id, first_offset = transaction
-            known, begins = there.get(marker, (NO_PRODUCER_ID, 0))
-            is_right = begins == first_offset or begins < first  # its beginning was deleted
-            if known != producer_id or not is_right:
+            entry = there.get(marker, (NO_PRODUCER_ID, 0))
+            known, begins = entry
+            may_begin_before = walk.first_markers.get(producer_id) == marker  # that was deleted
+            is_right = begins == first_offset or (begins < first and may_begin_before)
+            if known == producer_id and is_right:
+                continue
+            if not visible.are_told(marker, entry, transaction):
                 damaged[base] = (
                     f"does not have the transaction of producer {producer_id} from offset"
                     f" {first_offset} on, which was aborted at {marker}"
                 )
                 break
     return damaged
+
+
+class _VisibleTransactions:
+    """Transactions as they are in the segment with the log start and those behind it.
+
+    Recovery begins there, and makes entries of what it has read [LDR-17, PSM-56]: one that began
+    before has lost that part, or all but its marker, and no reader is shown any of it.
+    """
+
+    def __init__(self, local_log: LocalLog, codecs: CodecTable, log_start_offset: int) -> None:
+        segment = local_log.segments.floor_segment(log_start_offset)
+        self._begin = 0 if segment is None else segment.base_offset
+        self._local_log = local_log
+        self._codecs = codecs
+        self._aborted: _Aborted | None = None
+
+    def are_told(self, marker: int, entry: tuple[int, int], transaction: tuple[int, int]) -> bool:
+        """Whether *entry*, perhaps none, tells what counts of *transaction*, which it is not."""
+        known, begins = entry
+        producer_id, first_offset = transaction
+        if first_offset >= self._begin:
+            return False
+        if self._aborted is None:
+            walk = _walk_from(self._begin, self._local_log, self._codecs)
+            self._aborted = _aborted_of(walk.walk())
+        if known == NO_PRODUCER_ID:
+            return marker not in self._aborted
+        _, visible_from = self._aborted.get(marker, (producer_id, marker))
+        return known == producer_id and first_offset <= begins <= visible_from
+
+
+def _walk_from(base_offset: int, local_log: LocalLog, codecs: CodecTable) -> TransactionWalk:
+    """Return a walk through the segments from this one on."""
+    nothing = Walked(base_offset, base_offset, 0, {}, ())
+    return TransactionWalk(local_log, codecs, local_log.segments, local_log.log_end, nothing)
+
+
+def _aborted_of(walked: Walked) -> _Aborted:
+    return {
+        marker: (producer_id, first_offset) for producer_id, first_offset, marker in walked.aborted
+    }
 
 
 def find_damaged_transaction_indexes_of(path: str) -> dict[int, str]:
@@ -84,7 +135,7 @@ def find_damaged_transaction_indexes_of(path: str) -> dict[int, str]:
         local_log.may_have_gaps = loaded.may_have_gaps
         local_log.transaction_index_notes = loaded.transaction_index_notes
         try:
-            return find_damaged_transaction_indexes(local_log, codecs)
+            return find_damaged_transaction_indexes(local_log, codecs, loaded.log_start_offset)
         finally:
             local_log.close_quietly()
     finally:

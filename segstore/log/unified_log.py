@@ -106,6 +106,7 @@ class UnifiedLog(LogSettings):
         )
         self._local_log.transaction_index_notes = loaded.transaction_index_notes
         self._local_log.may_have_gaps = loaded.may_have_gaps or self.profile is Profile.KAFKA
+        self._local_log.first_missing_offset = loaded.first_missing_offset
         self._offsets = LogOffsets(
             self._local_log,
             loaded.producer_state,
@@ -270,7 +271,7 @@ class UnifiedLog(LogSettings):
 
         self._require_open()
         callback("progress", progress)
-        return verify_log(self._local_log, progress)
+        return verify_log(self._local_log, self.log_start_offset, progress)
 
     # ---- the end ---------------------------------------------------------------------------------
 

@@ -114,10 +114,10 @@ class LogManager:
         self._last_broker_epoch: int | None = None
         self._closed = False
         full_path = os.path.abspath(path_text("path", path))  # noqa: PTH100 - links stay as they are
+        if self._options.state_dir is not None:  # one that cannot be made leaves nothing behind
+            make_log_directory(self._options.state_dir).close()
         self._directory = Directory(full_path) if read_only else make_log_directory(full_path)
         try:
-            if self._options.state_dir is not None:
-                Directory(self._options.state_dir, create=True).close()
             refuse_partition_directory(self._directory)
             if not read_only:
                 with hint_at_read_only():

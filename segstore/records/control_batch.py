@@ -39,7 +39,9 @@ def build_kraft_batch(
     Source: [format.md 6.3, 19.7].
     """
     if isinstance(value, LeaderChange) and partition_leader_epoch == NO_PARTITION_LEADER_EPOCH:
-        raise IllegalArgumentError("a leader change needs a leader epoch", expected="0 or more")
+        raise IllegalArgumentError(
+            "a leader change needs a leader epoch", found="-1 (none)", expected="0 or more"
+        )
     kind, content = encode_kraft_value(value)
     builder = RecordsBuilder(
         codec_table(),

@@ -25,7 +25,7 @@ from segstore.records.memory_records import batches_of
 from segstore.records.transferable_channel import TransferableRecords
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from typing_extensions import Buffer
 
@@ -66,6 +66,9 @@ class FetchDataInfo(FetchedRecords, TransferableRecords):
         How records are decoded, and what they say of where they are from.
     file : str or None
         What errors name, with the position in it; None: they are about the bytes.
+    check_order : callable or None
+        Called before records are shown: raises where the batches are not in the order in which
+        they were written, which no CRC covers.
     """
 
     __slots__ = ()
@@ -85,6 +88,7 @@ class FetchDataInfo(FetchedRecords, TransferableRecords):
         partition: int = -1,
         check_crcs: bool = True,
         file: str | None = None,
+        check_order: Callable[[FetchDataInfo], None] | None = None,
     ) -> None:
         super().__init__(
             records,
@@ -100,6 +104,7 @@ class FetchDataInfo(FetchedRecords, TransferableRecords):
             topic_partition=(topic, partition),
             check_crcs=check_crcs,
             file=file,
+            check_order=check_order,
         )
 
     def transfer_to(self, channel: TransferableChannel, position: int, count: int) -> int:
@@ -134,6 +139,7 @@ class FetchDataInfo(FetchedRecords, TransferableRecords):
 
     def __iter__(self) -> Iterator[Record]:
         """Yield the data records from the requested offset on, below ``end_offset``."""
+        self._require_order()
         records = iterate_records(
             self.records,
             self._codecs,
@@ -157,7 +163,12 @@ class FetchDataInfo(FetchedRecords, TransferableRecords):
         position = self.fetch_offset_metadata.relative_position_in_segment
         return error if self.file is None else error.locate(self.file, position)
 
+    def _require_order(self) -> None:
+        if self._check_order is not None:
+            self._check_order(self)
+
     def _stream(self, columns: Sequence[str] | None) -> ArrowStream:
+        self._require_order()
         decoder = ColumnDecoder(
             self._codecs,
             KAFKA_COLUMNS if columns is None else columns,

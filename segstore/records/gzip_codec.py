@@ -89,13 +89,18 @@ def _decompress_member(data: memoryview, position: int, most: int) -> tuple[byte
         try:
             pieces.append(member.decompress(step, most))
         except inflater.error as error:
-            raise CodecError(f"gzip: {error}") from error
+            raise CodecError(f"gzip: {error}", found=str(error), expected="gzip data") from error
         most -= len(pieces[-1])
         position += len(step) - len(member.unused_data)
         if member.eof:
             break
         if most > 0 and position >= len(data):
-            raise CodecError("gzip data ends before its trailer")
+            raise CodecError(
+                "gzip data ends before its trailer",
+                position=len(data),
+                found=f"{len(data)} bytes",
+                expected="more",
+            )
         step_bytes *= 2
         step = data[position : position + step_bytes]
     return pieces[0] if len(pieces) == 1 else b"".join(pieces), position

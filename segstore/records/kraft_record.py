@@ -136,7 +136,11 @@ class _Reader:
         try:
             value, consumed = read_uvarint(self._rest)
         except SegstoreError as error:
-            raise InvalidRecordError(f"in a control record, {error.message}") from error
+            raise InvalidRecordError(
+                f"in a control record, {error.message}",
+                found=error.found,
+                expected=error.expected,
+            ) from error
         self._rest = self._rest[consumed:]
         return value
 
@@ -154,7 +158,9 @@ class _Reader:
     def string(self) -> str:
         size = self.uvarint() - 1
         if size < 0:
-            raise InvalidRecordError("a string of a control record is null")
+            raise InvalidRecordError(
+                "a string of a control record is null", found="null", expected="text"
+            )
         return bytes(self._bytes(size)).decode("utf-8", "replace")
 
     def uuid(self) -> UUID:
@@ -251,7 +257,9 @@ def parse_kraft_record(key: bytes | None, value: bytes | None) -> KRaftValue:
             expected=", ".join(each.name for each in _READERS),
         )
     if value is None:
-        raise InvalidRecordError(f"a control record {kind.name} without a value", found="null")
+        raise InvalidRecordError(
+            f"a control record {kind.name} without a value", found="null", expected="a value"
+        )
     reader = _Reader(value)
     parsed: Any = read(reader)
     reader.skip_tags()
@@ -271,7 +279,9 @@ def _array(elements: Sequence[bytes]) -> bytes:
 def _leader_change_voters(voters: Sequence[LeaderChangeVoter]) -> bytes:
     if any(voter.directory_id != NO_DIRECTORY_ID for voter in voters):
         raise UnsupportedFormatError(
-            "a leader change of version 0, which is what Kafka writes, has no directory ids"
+            "a leader change of version 0, which is what Kafka writes, has no directory ids",
+            found="a directory id",
+            expected="none",
         )
     return _array([struct.pack(">i", voter.voter_id) + NO_TAGS for voter in voters])
 

@@ -96,7 +96,7 @@ def _decompress_frame(data: memoryview, limit: int) -> bytes:
     try:
         content: bytes = decompressor.decompress(frame, max_length=min(bound, limit) + 1)
     except RuntimeError as error:
-        raise CodecError(f"lz4: {error}") from error
+        raise CodecError(f"lz4: {error}", found=str(error), expected="an lz4 frame") from error
     if len(content) > limit:
         raise LimitExceededError(
             "an lz4 frame decompresses to more than max_decompressed_batch_bytes",
@@ -104,7 +104,11 @@ def _decompress_frame(data: memoryview, limit: int) -> bytes:
             expected=f"at most {limit} bytes",
         )
     if not decompressor.eof:
-        raise CodecError("lz4: a block decompresses to more than its frame allows")
+        raise CodecError(
+            "lz4: a block decompresses to more than its frame allows",
+            found="more bytes",
+            expected=f"blocks of at most {block_max_bytes} bytes",
+        )
     return content
 
 
@@ -136,9 +140,14 @@ def _read_header(data: memoryview) -> tuple[bytes, int, int]:
         block checksum.
     """
     if len(data) < SHORTEST_HEADER_BYTES:
-        raise CodecError("lz4: stream ended prematurely", found=f"{len(data)} bytes")
+        raise _ended_after(len(data), SHORTEST_HEADER_BYTES)
     if bytes(data[:4]) != MAGIC:
-        raise CodecError("lz4: stream unsupported (invalid magic bytes)")
+        raise CodecError(
+            "lz4: stream unsupported (invalid magic bytes)",
+            position=0,
+            found=f"{len(data)} other bytes",  # of a record, perhaps [DUR-105]
+            expected=MAGIC.hex(),
+        )
     flags, descriptor = data[4], data[5]
     if flags & 0xE3 != FLAGS_REQUIRED or descriptor not in BLOCK_SIZES:
         raise CodecError(
@@ -148,12 +157,27 @@ def _read_header(data: memoryview) -> tuple[bytes, int, int]:
         )
     size = SHORTEST_HEADER_BYTES + (CONTENT_SIZE_BYTES if flags & FLAG_CONTENT_SIZE else 0)
     if len(data) < size:
-        raise CodecError("lz4: stream ended prematurely", found=f"{len(data)} bytes")
-    if data[size - 1] != _header_checksum(bytes(data[4 : size - 1])):
-        raise CodecError("lz4: stream frame descriptor corrupted")
+        raise _ended_after(len(data), size)
+    checksum = _header_checksum(bytes(data[4 : size - 1]))
+    if data[size - 1] != checksum:
+        raise CodecError(
+            "lz4: stream frame descriptor corrupted",
+            position=size - 1,
+            found=f"checksum 0x{data[size - 1]:02x}",
+            expected=f"0x{checksum:02x}",
+        )
     kept = bytes((flags & FLAGS_KEPT, descriptor))
     checksum_bytes = WORD_BYTES if flags & FLAG_BLOCK_CHECKSUM else 0
     return MAGIC + kept + bytes((_header_checksum(kept),)), size, checksum_bytes
+
+
+def _ended_after(size: int, expected: int) -> CodecError:
+    return CodecError(
+        "lz4: stream ended prematurely",
+        position=size,
+        found=f"{size} bytes",
+        expected=f"{expected} at least",
+    )
 
 
 def _walk_blocks(
@@ -163,7 +187,7 @@ def _walk_blocks(
     bound = 0
     while True:
         if len(data) - position < WORD_BYTES:
-            raise CodecError("lz4: stream ended prematurely", position=position)
+            raise _ended_after(len(data), position + WORD_BYTES)
         word = int.from_bytes(data[position : position + WORD_BYTES], "little")
         position += WORD_BYTES
         if word == 0:
@@ -171,7 +195,10 @@ def _walk_blocks(
         size = word & ~STORED
         if size > block_max_bytes:
             raise CodecError(
-                f"lz4: block size {size} exceeded max: {block_max_bytes}", position=position
+                f"lz4: block size {size} exceeded max: {block_max_bytes}",
+                position=position - WORD_BYTES,
+                found=str(size),
+                expected=f"at most {block_max_bytes}",
             )
         bound += size if word & STORED else min(block_max_bytes, size * HIGHEST_RATIO)
         position += size + checksum_bytes

@@ -9,6 +9,7 @@ Source: Kafka's documentation, "Implementation: Log, Reads"; Kafka 0.7 ``Bounded
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import struct
@@ -23,6 +24,7 @@ from segstore.errors import (
     IllegalStateError,
     LimitExceededError,
     ReceiveError,
+    TransferTimeoutError,
 )
 from segstore.records.error_mapping import error_for
 from segstore.records.fetch_data_info import FetchDataInfo
@@ -105,6 +107,8 @@ class MessageSetReceive:
         ------
         ReceiveError
             The source ended, or the connection broke, before the result did.
+        TransferTimeoutError
+            Nothing came for as long as the socket's timeout; go on with another call.
         LimitExceededError
             The announced length is above *max_bytes*.
         CorruptRecordError
@@ -259,8 +263,10 @@ def _patient(read: Callable[[int], bytes]) -> Callable[[int], bytes | None]:
             return read(size)
         except BlockingIOError:
             return None
-        except TimeoutError:
-            raise
+        except TimeoutError as error:
+            raise TransferTimeoutError(
+                "nothing came before the timeout", os_error=errno.ETIMEDOUT
+            ) from error
         except OSError as error:
             if type(error).__name__ == "SSLWantReadError":
                 return None

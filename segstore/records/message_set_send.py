@@ -78,7 +78,7 @@ class _Send:
 
         Raises
         ------
-        SendError, TimeoutError, LogTruncatedError
+        SendError, TransferTimeoutError, LogTruncatedError
             As there. The peer waits for the rest that was announced: close the connection.
 
         Source: Kafka 0.7 ``Send.writeTo``.

@@ -50,7 +50,12 @@ def _declared_size(block: memoryview) -> int:
         size |= (byte & 0x7F) << (7 * place)
         if byte < CONTINUES:
             return size
-    raise CodecError("snappy: a block without its size")
+    raise CodecError(
+        "snappy: a block without its size",
+        position=0,
+        found=f"{min(len(block), LENGTH_MAX_BYTES)} bytes that go on",
+        expected="a varint of 32 bits",
+    )
 
 
 def decompress(data: memoryview, limit: int) -> Buffer:
@@ -66,5 +71,7 @@ def decompress(data: memoryview, limit: int) -> Buffer:
     try:
         block: Buffer = library.snappy.decompress_raw(data)
     except library.DecompressionError as error:
-        raise CodecError(f"snappy: {error}") from error
+        raise CodecError(
+            f"snappy: {error}", found=str(error), expected=f"a block of {declared} bytes"
+        ) from error
     return block

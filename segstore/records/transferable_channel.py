@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from segstore.arguments import integer_within
 from segstore.config import MAX_INT
-from segstore.errors import ArgumentTypeError, IllegalArgumentError, SendError
+from segstore.errors import ArgumentTypeError, IllegalArgumentError, SendError, TransferTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -120,7 +120,7 @@ class TransferableRecords(ABC):
         ------
         SendError
             The destination takes nothing any more: its peer has gone.
-        TimeoutError
+        TransferTimeoutError
             A socket with a timeout had no room for so long.
         LogTruncatedError
             The records are in the log no more: what was sent of them is worth nothing [DUR-77].
@@ -178,12 +178,18 @@ class _DescriptorChannel(TransferableChannel):
         poll = select.poll()
         poll.register(self._descriptor, select.POLLOUT)
         if not poll.poll(self._timeout * 1000):
-            raise TimeoutError(errno.ETIMEDOUT, f"no room for {self._timeout} seconds")
+            raise TransferTimeoutError(
+                f"the destination had no room for {self._timeout} seconds",
+                os_error=errno.ETIMEDOUT,
+            )
         return True
 
 
 class _WriterChannel(TransferableChannel):
-    """An object that takes bytes by a method; its own exceptions go through."""
+    """An object that takes bytes by a method; its own exceptions go through.
+
+    But for the plain ``TimeoutError`` of a socket or a file, which is told as that of a descriptor.
+    """
 
     __slots__ = ("_write",)
 
@@ -194,6 +200,10 @@ class _WriterChannel(TransferableChannel):
         try:
             taken = self._write(data)
         except OSError as error:
+            if type(error) is TimeoutError:
+                raise TransferTimeoutError(
+                    f"the destination had no room in time: {error}", os_error=errno.ETIMEDOUT
+                ) from error
             if isinstance(error, BlockingIOError) or _is_a("ssl", "SSLWantWriteError", error):
                 return getattr(error, "characters_written", 0)
             raise

@@ -166,7 +166,7 @@ def _decompress_frames(data: memoryview, limit: int) -> bytes:
         try:  # one byte more than allowed shows that there are more
             part = _contexts.decompressor(frame, min(bound, limit - size) + 1)
         except library.error as error:
-            raise CodecError(f"zstd: {error}") from error
+            raise CodecError(f"zstd: {error}", found=str(error), expected="a frame") from error
         size += len(part)
         if size > limit:
             raise LimitExceededError(

@@ -38,13 +38,18 @@ def frames_of(data: memoryview) -> Iterator[tuple[bytes, int]]:
         if magic & SKIPPABLE_MASK == SKIPPABLE_MAGIC:
             position += 8 + _number(data, position + 4, 4)
             if position > len(data):
-                raise _cut(position)
+                raise _cut(len(data), position)
         elif magic == MAGIC:
             end, bound = _walk_frame(data, position + 4)
             yield bytes(data[position:end]), bound
             position = end
         else:
-            raise CodecError("zstd: no frame begins here", position=position)
+            raise CodecError(
+                "zstd: no frame begins here",
+                position=position,
+                found=f"{len(data) - position} other bytes",  # of a record, perhaps [DUR-105]
+                expected=f"0x{MAGIC:08x}",
+            )
 
 
 def _walk_frame(data: memoryview, position: int) -> tuple[int, int]:
@@ -52,7 +57,12 @@ def _walk_frame(data: memoryview, position: int) -> tuple[int, int]:
     position += 1
     single_segment = descriptor >> 5 & 1
     if descriptor & 0x08:
-        raise UnsupportedFormatError("zstd: a frame uses a reserved bit", position=position - 1)
+        raise UnsupportedFormatError(
+            "zstd: a frame uses a reserved bit",
+            position=position - 1,
+            found=f"0x{descriptor:02x}",
+            expected="bit 3 clear",
+        )
     if not single_segment:
         window_log = 10 + (_number(data, position, 1) >> 3)
         if window_log > MAX_WINDOW_LOG:
@@ -65,7 +75,12 @@ def _walk_frame(data: memoryview, position: int) -> tuple[int, int]:
         position += 1
     dictionary_bytes = DICTIONARY_ID_BYTES[descriptor & 3]
     if dictionary_bytes and _number(data, position, dictionary_bytes) != 0:
-        raise UnsupportedFormatError("zstd: a frame needs a dictionary", position=position)
+        raise UnsupportedFormatError(
+            "zstd: a frame needs a dictionary",
+            position=position,
+            found=f"dictionary {_number(data, position, dictionary_bytes)}",
+            expected="none",
+        )
     position += dictionary_bytes
     size_bytes = CONTENT_SIZE_BYTES[descriptor >> 6] or single_segment
     declared = _number(data, position, size_bytes) if size_bytes else None
@@ -74,7 +89,7 @@ def _walk_frame(data: memoryview, position: int) -> tuple[int, int]:
     position, bound = _walk_blocks(data, position + size_bytes)
     position += 4 if descriptor & 0x04 else 0  # checksum
     if position > len(data):
-        raise _cut(position)
+        raise _cut(len(data), position)
     if declared is not None and declared > bound:
         raise CodecError(
             "zstd: a frame declares more bytes than its blocks can make",
@@ -92,7 +107,12 @@ def _walk_blocks(data: memoryview, position: int) -> tuple[int, int]:
         last, kind, size = header & 1, header >> 1 & 3, header >> 3
         position += BLOCK_HEADER_BYTES
         if kind == RESERVED:
-            raise CodecError("zstd: a block of no known type", position=position)
+            raise CodecError(
+                "zstd: a block of no known type",
+                position=position - BLOCK_HEADER_BYTES,
+                found=f"type {kind}",
+                expected=f"below {RESERVED}",
+            )
         bound += BLOCK_MAX_BYTES if kind == COMPRESSED else size
         position += 1 if kind == RUN else size
     return position, bound
@@ -100,9 +120,14 @@ def _walk_blocks(data: memoryview, position: int) -> tuple[int, int]:
 
 def _number(data: memoryview, position: int, size: int) -> int:
     if position + size > len(data):
-        raise _cut(position)
+        raise _cut(len(data), position + size)
     return int.from_bytes(data[position : position + size], "little")
 
 
-def _cut(position: int) -> CodecError:
-    return CodecError("zstd: the data ends inside a frame", position=position)
+def _cut(size: int, expected: int) -> CodecError:
+    return CodecError(
+        "zstd: the data ends inside a frame",
+        position=size,
+        found=f"{size} bytes",
+        expected=f"{expected} at least",
+    )

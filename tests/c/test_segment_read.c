@@ -352,6 +352,32 @@ TEST(kafka_looks_at_the_header_behind_the_batch)
     }
 }
 
+/* [SEG-18, LDR-29] bytes behind the last batch that claim more than there is are no batch, whatever offset they begin with */
+TEST(kafka_does_not_look_at_a_torn_batch_behind_the_last_one)
+{
+    static uint8_t file[250];
+    segment_kit kit;
+    sgs_segment_fetch fetch;
+    int64_t next_offset = -1;
+    bool ends_clean = true;
+    segment_kit_open(&kit);
+    segment_kit_batch(file, sizeof file, 0, 5, 0, 200);
+    memset(file + 200, 0x8e, 50); /* an offset far below zero, and a length that is a large number */
+    file[208] = 0x20;
+    temporary_write(&kit.directory, "00000000000000000000.log", file, sizeof file);
+    kit.context.kafka_profile = true;
+    REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
+    REQUIRE_OK(sgs_log_segment_translate_offset(kit.segment, 3, 0, -1, &fetch, &kit.err), &kit.err);
+    EXPECT_TRUE(fetch.found);
+    EXPECT_EQ_I64(fetch.base_offset, 0);
+    REQUIRE_OK(sgs_log_segment_read_next_offset(kit.segment, &next_offset, &ends_clean, &kit.err), &kit.err);
+    EXPECT_EQ_I64(next_offset, 5);
+    EXPECT_TRUE(!ends_clean);
+    sgs_log_segment_close_quietly(kit.segment);
+    kit.segment = NULL;
+    segment_kit_close(&kit);
+}
+
 /* [DUR-79, DUR-86] continuity is checked where headers are walked, and the size limit with it */
 TEST(offsets_that_go_back_and_batches_above_the_limit_are_refused)
 {

@@ -39,8 +39,8 @@ def names(log, ending: str) -> list[str]:
 
 
 def test_roll_empty_active_segment(new_log):
-    """Kafka: LocalLogTest.testRollEmptyActiveSegment [LOC-11]."""
-    log = new_log()
+    """Kafka: LocalLogTest.testRollEmptyActiveSegment [LOC-11, LOC-12]."""
+    log = new_log(recovery="kafka")
     old = log.segments()[0]
     new = log.roll()
     assert bases(log) == [0]

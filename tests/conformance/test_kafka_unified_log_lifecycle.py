@@ -317,7 +317,7 @@ def test_a_snapshot_that_cannot_be_synced_ends_the_flush(new_log, scheduler):
 
 
 def test_a_roll_is_above_or_at_the_log_end(open_log):
-    """[LOC-11, ROL-1] and an empty active segment is made anew."""
+    """[LOC-11, ROL-1] and an empty active segment goes on."""
     log = open_log()
     write_plain(log)
     assert log.roll(0).base_offset == 1

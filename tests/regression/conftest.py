@@ -1,5 +1,5 @@
 """Fixtures of this folder."""
 
-from tests.log_kit import new_log
+from tests.log_kit import clock, new_log
 
-__all__ = ["new_log"]
+__all__ = ["clock", "new_log"]

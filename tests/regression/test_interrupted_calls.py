@@ -124,6 +124,31 @@ def test_rolls_and_syncs(new_log, interrupt):
     check_contents(again, acked)
 
 
+def test_the_first_task_of_the_background_thread(new_log, monkeypatch):
+    """[CON-4] The handler's exception comes out, not what it makes of CPython's `Condition.wait`.
+
+    Struck between two lines there, a lock is let go twice: "release unlocked lock".
+    """
+    wait = threading.Event.wait
+
+    def wait_interrupted(event: threading.Event, timeout: float | None = None) -> bool:
+        wait(event, timeout)
+        with event._cond:
+            event._cond.release()
+            raise InterruptedCallError
+
+    log = new_log(durability="none")
+    log.append([(None, b"first")])
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Event, "wait", wait_interrupted)
+        with pytest.raises(InterruptedCallError):
+            log.roll()
+    log.append([(None, b"second")])
+    log.roll()
+    assert log._background.wait_until_idle()
+    check_contents(log, {0: b"first", 1: b"second"})
+
+
 def test_truncations(new_log, interrupt):
     """[DUR-38] One that was interrupted is finished, or the log takes no changes any more."""
     deadline = time.monotonic() + BUDGET_SECONDS

@@ -92,7 +92,7 @@ def test_a_refused_record_is_named_by_its_index(new_log):
     with pytest.raises(segstore.InvalidTimestampError, match=r"^record 30: timestamp") as caught:
         log.append([(TIME, None, b"x" * 500)] * 30 + [(2**60, None, b"x")])
     assert [index for index, _ in caught.value.record_errors] == [30]
-    assert str(caught.value) == caught.value.record_errors[0][1]
+    assert caught.value.message == caught.value.record_errors[0][1]
 
 
 @pytest.mark.parametrize("seconds", ["1e10", "1e30", "inf", "nan"])

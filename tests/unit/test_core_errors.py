@@ -8,8 +8,9 @@ import pytest
 
 from segstore import _core, errors
 from segstore._core import Directory, encode_records, scan_batches
-from segstore.errors import STATUS_ERRORS, CorruptRecordError, SegstoreError
+from segstore.errors import CorruptRecordError, SegstoreError
 from segstore.records.compression import codec_table
+from segstore.status_errors import STATUS_ERRORS
 
 from .core_inputs import batch
 

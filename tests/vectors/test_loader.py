@@ -59,7 +59,8 @@ def describe_segment(segment: Segment) -> dict[str, Any]:
     for headers, scan in segment.scan_windows(check_crc=False):
         for row in headers[["max_timestamp", "last_offset"]].tolist():
             largest = row if row[0] > largest[0] else largest
-        if scan.stop == "corrupt":  # Kafka does not get to the end either
+        # Kafka does not get to the end either, nor at the header of a negative magic
+        if scan.stop == "corrupt" or (headers["magic"] < 0).any():
             largest = None, None
     return {
         "base_offset": segment.base_offset,

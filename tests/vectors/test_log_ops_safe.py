@@ -132,9 +132,10 @@ class SafeRun:
                 continue
             if isinstance(refused, kind) and operation["op"].startswith(prefix):
                 return rule
-        if refused is None and operation.get("inconsistent"):
-            return FULL
         kafkas = operation.get("error", {}).get("class", "")
+        message = operation.get("error", {}).get("message", "")
+        if refused is None and (operation.get("inconsistent") or "to a full index" in message):
+            return FULL
         if refused is None and not self.script.is_exact and "TooLarge" in kafkas:
             return SIZE
         raise AssertionError(f"Kafka: {operation.get('error')}, safe: {refused!r}")

@@ -7,6 +7,7 @@ import heapq
 import itertools
 import logging
 import queue
+import sys
 import threading
 import weakref
 from typing import TYPE_CHECKING, NamedTuple, Protocol
@@ -113,6 +114,22 @@ def _run_tasks(tasks: _Queue) -> None:
         tasks.keeps = None
 
 
+def _start(thread: threading.Thread) -> None:
+    """Start it, and let out what a signal handler raises meanwhile.
+
+    `Thread.start` waits on a condition. Struck in the midst of that, CPython lets a lock go twice,
+    and the error that says so would replace a Ctrl-C.
+    """
+    handled = sys.exception()
+    try:
+        thread.start()
+    except RuntimeError as error:
+        interrupt = error.__context__
+        if interrupt is None or interrupt is handled:
+            raise
+        raise interrupt from None
+
+
 class BackgroundWorker:
     """Runs tasks on a thread of its own, which starts with the first task and ends with `close`.
 
@@ -145,7 +162,7 @@ class BackgroundWorker:
             thread = threading.Thread(
                 target=_run_tasks, args=(tasks,), name=self._name, daemon=True
             )
-            thread.start()
+            _start(thread)
             self._thread = thread
 
     def repeat(

@@ -75,7 +75,11 @@ def parse_checkpoint(data: bytes, fields: int, name: str) -> list[list[str]]:
         text = data.decode("utf-8")
     except UnicodeDecodeError as error:
         raise CorruptCheckpointError(
-            "is not UTF-8", file=name, position=error.start, expected="text"
+            "is not UTF-8",
+            file=name,
+            position=error.start,
+            found=f"byte 0x{data[error.start]:02x}",
+            expected="text",
         ) from None
     lines = enumerate(_lines_of(text), start=1)
     number, line = next(lines, (0, "0"))
@@ -171,7 +175,10 @@ def read_offset(directory: Directory, name: str, topic_partition: TopicPartition
     offset = parse_offset_checkpoint(data, name).get(topic_partition)
     if offset is not None and offset < 0:
         raise CorruptCheckpointError(
-            f"has the offset {offset} for {topic_partition}", file=name, found=str(offset)
+            f"has the offset {offset} for {topic_partition}",
+            file=name,
+            found=str(offset),
+            expected="0 or more",
         )
     return offset
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import segstore._core as _core
 from segstore.errors import (
@@ -49,6 +49,9 @@ OWN_FILES = TEMPORARY_FILES | {
     "lost+found",
 }
 """What a directory without a ``.log`` may hold and still become a log."""
+
+_ANYBODYS: Final = frozenset({LOCK, "lost+found"})
+"""Of those, what says nothing of a log: other programs have locks, and a disk its own directory."""
 
 
 def absolute_path(path: str | os.PathLike[str]) -> str:
@@ -125,10 +128,10 @@ def _check_may_become_a_log(path: str, names: list[str]) -> None:
 
     One that has lost its ``.log`` files and kept others of a log is a log [LDR-26].
     """
-    ours = {file.name for file in segment_files(names)}
-    foreign = [name for name in names if name not in ours and name not in OWN_FILES]
-    foreign = [name for name in foreign if not _IS_OURS.fullmatch(name)]
-    if foreign and len(foreign) == len(names):
+    ours = {file.name for file in segment_files(names)}.union(OWN_FILES.intersection(names))
+    ours |= {name for name in names if _IS_OURS.fullmatch(name)}
+    foreign = [name for name in names if name not in ours]
+    if foreign and not ours - _ANYBODYS:
         raise NotALogError(
             f"the directory holds no .log file, but {_some(foreign)}: it is no partition of a log",
             file=path,
@@ -142,6 +145,8 @@ def _check_is_live(name: str, path: str) -> None:
         raise NotALogError(
             f"{name} is being deleted or moved by a broker: only read_only=True opens it",
             file=path,
+            found=name,
+            expected="<topic>-<partition>",
         )
 
 
@@ -193,4 +198,6 @@ def check_file_system(directory: _core.Directory, *, allowed: bool) -> None:
             "this is a network file system, where locks and syncs may not hold:"
             " allow_network_fs=True writes all the same",
             file=directory.path,
+            found="NFS, CIFS or FUSE",
+            expected="a local file system",
         )

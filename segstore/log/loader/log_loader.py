@@ -5,7 +5,6 @@ Source: [LDR-*, DUR-50..DUR-58].
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from segstore._core import open_segments
@@ -31,6 +30,12 @@ from segstore.log.loader.deleted_records import count_deleted, remove_deleted
 from segstore.log.loader.epoch_changes import epoch_changes, fits, latest_epoch, note_epochs
 from segstore.log.loader.leftovers import Leftovers
 from segstore.log.loader.loaded_log import LoadedLog
+from segstore.log.loader.log_begin import (
+    first_missing_offset,
+    require_begin,
+    with_possible_log_start,
+    without_gap_from,
+)
 from segstore.log.loader.log_recovery import LogRecovery
 from segstore.log.loader.lost_indexes import LostIndexes
 from segstore.log.loader.lost_transaction_indexes import find_transaction_indexes
@@ -112,6 +117,8 @@ class LogLoader:
         remove_deleted(segments[:first], self._directory, self._report)
         del segments[:first]
         known = self._read_state(found, epochs, is_as_marked=is_as_marked)
+        require_begin(segments, first_missing_offset(segments, found, epochs, known))
+        known = without_gap_from(known, segments, found.log_start_offset)
         if self._report.created:
             self._check_never_had_records(found, epochs)
             log_end_offset, self._report.clean = found.log_start_offset, True
@@ -151,7 +158,7 @@ class LogLoader:
         epochs.before_write = state_file.announce_epoch
         old_points = {log_end_offset, None if self._report.created else -1}
         log_end = LogOffsetMetadata(log_end_offset, active.base_offset, active.size_bytes)
-        self._fill_report(segments, found, log_end_offset, known)
+        self._fill_report(segments, found, log_end_offset)
         return LoadedLog(
             Segments(segments),
             self._report.log_start_offset,
@@ -186,44 +193,17 @@ class LogLoader:
         if epochs.entries or any(self._directory.exists(name) for name in own):
             raise CorruptLogError(
                 f"there is no .log file, but records up to {found.recovery_point - 1} had been"
-                " synced: they are missing",
+                " synced: they are missing. Restore the directory from a copy",
                 file=self._directory.path,
+                found="no .log file",
+                expected=f"the segments of offsets up to {found.recovery_point - 1}",
             )
 
     def _believed(self, found: FoundState, segments: list[Segment]) -> FoundState:
-        believed = self._with_possible_log_start(found, segments)
+        believed = with_possible_log_start(found, segments, self._report)
         if believed is not found:
             self._places.write_log_start(believed.log_start_offset)
         return believed
-
-    def _with_possible_log_start(self, found: FoundState, segments: list[Segment]) -> FoundState:
-        """Return *found*, its log start as if unreadable when it cannot be this log's [DUR-21].
-
-        A truncation or a deletion that a crash broke off leaves a log start above the log end
-        [DUR-18, DUR-19]; a clean stop does not. Such a checkpoint would drop every record.
-        """
-        own = found.own_marker
-        if not segments or not (found.parent_is_clean or own is not None):
-            return found
-        if own is not None and own.log_start_offset == found.log_start_offset:
-            return found
-        if found.log_start_offset <= segments[-1].base_offset:
-            return found  # wherever the log ends; to look costs a read
-        try:
-            end, ends_clean = segments[-1].read_next_offset()
-        except SegstoreError:
-            return found  # not clean after all: told below
-        is_clean = ends_clean and (
-            found.parent_is_clean or (own is not None and own.log_end_offset == end)
-        )
-        if not is_clean or found.log_start_offset <= end:
-            return found
-        first = segments[0].base_offset
-        self._report.warnings.append(
-            f"the log start {found.log_start_offset} lies above the end {end} of a log that was"
-            f" closed cleanly: it is not believed, the log starts at {first}"
-        )
-        return replace(found, log_start_offset=first)
 
     def _clean_end(
         self, found: FoundState, segments: list[Segment], *, is_as_marked: bool
@@ -378,21 +358,10 @@ class LogLoader:
                 cache.clear_and_flush()  # an empty file says that there are none
         return cache
 
-    def _fill_report(
-        self,
-        segments: list[Segment],
-        found: FoundState,
-        log_end_offset: int,
-        state: LogState | None,
-    ) -> None:
+    def _fill_report(self, segments: list[Segment], found: FoundState, log_end_offset: int) -> None:
         report = self._report
-        first, log_start = segments[0].base_offset, found.log_start_offset
-        if state is not None and max(log_start, state.contiguous_from) < first:
-            report.warnings.append(  # legal [DUR-54], but this library moves the log start first
-                f"records {max(log_start, state.contiguous_from)} to {first - 1} are missing: the"
-                " log begins behind them"
-            )
         report.log_start_offset = max(found.log_start_offset, segments[0].base_offset)
         report.log_end_offset = log_end_offset
-        report.recovery_point = log_end_offset if report.clean else found.recovery_point or 0
+        report.recovery_point = log_end_offset if report.clean else found.safe_below
+        report.had_recovery_point = report.clean or found.recovery_point is not None
         report.segments = len(segments)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.errors import CorruptLogError, CorruptRecordError, SegstoreError
 from segstore.log.directory.partition_directory import INDEX_ENTRY_BYTES, file_name
+from segstore.log.directory.ways_out import ways_out
 from segstore.log.loader.epoch_changes import epoch_changes
 from segstore.log.loader.offset_jump import end_before_jump
 from segstore.log.loader.overflow_split import OverflowedSegmentError, is_overflowed
@@ -140,7 +141,8 @@ class LogRecovery:
             self._note_rebuilt(segment)
         self._act(plan)
         kept = [one.segment for one in plan.scanned]
-        is_rewritten = bring_to_disk(kept, found.recovery_point or 0, self._directory, self._report)
+        point = found.recovery_point or 0
+        is_rewritten = bring_to_disk(segments[:first], kept, point, self._directory, self._report)
         bases = [segment.base_offset for segment in kept]
         producers = [one.segment.base_offset for one in plan.scanned if one.has_producers]
         kept = segments[:first] + kept
@@ -209,6 +211,8 @@ class LogRecovery:
                     "was read twice, with two results",
                     file=segment.path,
                     position=min(recovery.scan.valid_bytes, result.valid_bytes),
+                    found=f"{recovery.scan.valid_bytes} good bytes",
+                    expected=f"{result.valid_bytes}, as before",
                 ) from recovery.scan.why
             self._note_rebuilt(segment)
         if plan.reason is not None:
@@ -301,7 +305,10 @@ class LogRecovery:
             raise OverflowedSegmentError(segment)
         why = scan.why
         if why is None:
-            why = CorruptRecordError("an incomplete batch", position=scan.valid_bytes)
+            there = f"{segment.size_bytes - scan.valid_bytes} bytes up to the end of the file"
+            why = CorruptRecordError(
+                "an incomplete batch", position=scan.valid_bytes, found=there, expected="all of it"
+            )
         point = found.recovery_point
         end = scan.next_offset
         if point is not None and (before := end_before_jump(segment, scan)) is not None:
@@ -345,27 +352,25 @@ class LogRecovery:
         return False
 
     def _missing_between(self, segment: Segment, next_offset: int) -> CorruptLogError:
-        last = segment.base_offset - 1
-        return self._damage(segment, f"records {next_offset} to {last} are missing before it")
+        base = segment.base_offset
+        error = self._damage(segment, f"records {next_offset} to {base - 1} are missing before it")
+        error.found, error.expected = f"base offset {base}", f"base offset {next_offset}"
+        return error
 
     def _damage(
         self, segment: Segment, what: str, why: SegstoreError | None = None
     ) -> CorruptLogError:
         """Make the error that refuses the log; the place of *why* is its own, and named once."""
-        error = CorruptLogError(
-            f"{what}. No record was changed; read_only=True opens the log as it is, and"
-            " recovery='salvage' copies what can be proven of it",
+        is_here = why is None or why.file is None or why.file == segment.path
+        said = "" if why is None else f"{why.message if is_here else why}; "
+        place = why if why is not None and is_here else SegstoreError()
+        return CorruptLogError(
+            f"{said}{what}. No record was changed; {ways_out(self._directory.path)}",
             file=segment.path,
+            position=place.position,
+            found=place.found,
+            expected=place.expected,
         )
-        if why is None:
-            return error
-        is_here = why.file is None or why.file == segment.path
-        said = why.message if is_here else str(why)
-        error.message = f"{said}; {error.message}"
-        error.args = (error.message,)
-        if is_here:
-            error.position, error.found, error.expected = why.position, why.found, why.expected
-        return error
 
     def _set_aside(self, segments: list[Segment]) -> None:
         """Take segments out, highest first, so that what is left is a prefix at any time."""

@@ -100,4 +100,6 @@ def _check_whole(segment: Segment, scan: ScanResult) -> None:
             f"cannot be indexed: {scan.why or 'it ends in an incomplete batch'}",
             file=segment.name,
             position=scan.valid_bytes,
+            found=f"{scan.valid_bytes} bytes of batches",
+            expected=f"{segment.size_bytes} bytes, the size of the file",
         ) from scan.why

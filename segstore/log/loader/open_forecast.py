@@ -170,6 +170,9 @@ class _ReadOnlyPlaces(LogPlaces):
     def write_recovery_point(self, offset: int) -> None:
         """Leave it."""
 
+    def write_log_start(self, offset: int) -> None:
+        """Leave it."""
+
 
 class _ForecastLoader(LogLoader):
     """Loads as a writer does, with segments and a directory that change nothing."""
@@ -314,7 +317,12 @@ class _OverlayDirectory:
 
     def unlink(self, name: str, *, missing_ok: bool = False) -> None:
         if self.exists(name) and self.info(name).is_directory:
-            raise NotALogError("this is a directory", file=f"{self.path}/{name}")
+            raise NotALogError(
+                "this is a directory",
+                file=f"{self.path}/{name}",
+                found="a directory",
+                expected="a file",
+            )
         known = self._real_names.pop(name, None) or self._written.pop(name, None)
         if known is None and not missing_ok:
             raise LogNotFoundError("there is no such file", file=f"{self.path}/{name}")

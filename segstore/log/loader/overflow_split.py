@@ -106,6 +106,8 @@ def split_overflowed_segment(
         raise IllegalArgumentError(
             "only a segment whose last offset does not fit its base offset can be split",
             file=segment.path,
+            found="offsets that fit",
+            expected=f"an offset above {segment.base_offset + MAX_INT}",
         )
     split: list[Segment] = []
     modified_ms = segment.modified_ms()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segstore.errors import CorruptLogError, CorruptRecordError, InvalidTxnStateError
+from segstore.log.directory.ways_out import ways_out
 from segstore.log.producers.producer_state_rebuild import (
     rebuild_producer_state,
     rebuild_transaction_indexes,
@@ -69,8 +70,8 @@ def recover_producers(
         )
     except (CorruptRecordError, InvalidTxnStateError) as error:  # or its transactions have holes
         raise CorruptLogError(
-            f"{error.message}; no producer snapshot spares a look at it. read_only=True opens the"
-            " log as it is",
+            f"{error.message}; no producer snapshot spares a look at it."
+            f" {ways_out(directory.path)}",
             file=error.file,
             position=error.position,
             found=error.found,

@@ -5,6 +5,7 @@ Source: [DUR-71, DUR-51].
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,11 @@ from segstore.errors import (
 from segstore.log.loader.epoch_changes import epoch_changes, fits, latest_epoch, note_epochs
 from segstore.log.loader.leftovers import Leftovers
 from segstore.log.loader.loaded_log import LoadedLog
+from segstore.log.loader.log_begin import (
+    first_missing_offset,
+    missing_before,
+    with_possible_log_start,
+)
 from segstore.log.loader.log_loader import LogLoader
 from segstore.log.loader.marked_point import with_marked_point
 from segstore.log.local.followed_transaction_indexes import FollowedTransactionIndexNotes
@@ -48,12 +54,20 @@ class ReadOnlyLoader(LogLoader):
             raise NotALogError(
                 "the directory holds no .log file: there is no log to read",
                 file=self._directory.path,
+                found="no .log file",
+                expected="one .log file at least",
             )
         segments.sort(key=lambda segment: segment.base_offset)
-        found = self._with_possible_log_start(found, segments)
+        found = with_possible_log_start(found, segments, self._report)
         epochs = self._read_epochs(segments, writable=False)
         is_as_marked = fits(found.own_marker, segments, epochs)
         state = self._read_state(found, epochs, is_as_marked=is_as_marked)
+        first_missing = first_missing_offset(segments, found, epochs, state)
+        if first_missing is not None:  # or its writer deleted it while we looked [DUR-19]
+            now = max(found.log_start_offset, self._places.read().log_start_offset)
+            first_missing = first_missing_offset(
+                segments, replace(found, log_start_offset=now), epochs, state
+            )
         clean_end = self._clean_end(found, segments, is_as_marked=is_as_marked)
         if clean_end is not None:
             end, position = clean_end, segments[-1].size_bytes
@@ -66,7 +80,10 @@ class ReadOnlyLoader(LogLoader):
         epochs.truncate_from_start(found.log_start_offset)
         end = max(end, found.log_start_offset)
         log_end = LogOffsetMetadata(end, segments[-1].base_offset, position)
-        self._fill_report(segments, found, end, state)
+        self._fill_report(segments, found, end)
+        if first_missing is not None:
+            warning = f"{segments[0].name}: {missing_before(segments[0], first_missing)}"
+            self._report.warnings.append(warning)
         return LoadedLog(
             Segments(segments),
             self._report.log_start_offset,
@@ -75,6 +92,7 @@ class ReadOnlyLoader(LogLoader):
             epochs,
             None,
             may_have_gaps=state is None,
+            first_missing_offset=first_missing,
             transaction_index_notes=FollowedTransactionIndexNotes(self._places, state),
         )
 
@@ -161,7 +179,8 @@ class ReadOnlyLoader(LogLoader):
 def _batch_of(segment: Segment, offset: int) -> tuple[int, int]:
     """Return position and base offset of the batch with *offset*, or of the last one.
 
-    The beginning of the segment when that cannot be told.
+    The beginning of the segment when that cannot be told, or when the batch found begins behind
+    *offset*: only the batches before it show whether its base offset, which no CRC covers, is true.
     """
     try:
         found = segment.translate_offset(offset)
@@ -170,4 +189,6 @@ def _batch_of(segment: Segment, offset: int) -> tuple[int, int]:
             found = segment.translate_offset(next_offset - 1)
     except (CorruptRecordError, CorruptLogError):
         found = None
-    return (0, segment.base_offset) if found is None else (found.position, found.base_offset)
+    if found is None or found.base_offset > offset:
+        return 0, segment.base_offset
+    return found.position, found.base_offset

@@ -44,14 +44,23 @@ def after_failed_sync(found: FoundState, directory: Directory) -> FoundState:
 
 
 def bring_to_disk(
-    segments: Sequence[Segment], recovery_point: int, directory: Directory, report: RecoveryReport
+    synced: Sequence[Segment],
+    segments: Sequence[Segment],
+    recovery_point: int,
+    directory: Directory,
+    report: RecoveryReport,
 ) -> bool:
     """Sync what there is from *recovery_point* on; returns whether it was written again too.
 
     Records below the log start, in its segment, are part of it: recovery reads them [DUR-51].
+    Behind a mark all is written again, also what is *synced*, the segments before it: who does not
+    know the mark may have raised the recovery point over pages of that sync, and the clean marker
+    that could tell is gone when an open was killed.
     """
-    report.rewritten_bytes = bytes_from(segments, recovery_point)
     is_marked = directory.exists(SYNC_FAILED_MARK)
+    if is_marked:
+        segments, recovery_point = [*synced, *segments], 0
+    report.rewritten_bytes = bytes_from(segments, recovery_point)
     is_rewritten = is_marked or not report.rewritten_bytes
     if is_rewritten:
         rewrite_from(segments, recovery_point)
@@ -60,8 +69,7 @@ def bring_to_disk(
             segment.flush()
     directory.sync()
     if is_marked:
-        report.warnings.append(
-            "a sync had failed: what was above the recovery point was written again at once"
-        )
+        report.rewritten = report.rewritten_bytes > 0
+        report.warnings.append("a sync had failed: all that there is was written again at once")
         directory.unlink(SYNC_FAILED_MARK)
     return is_rewritten

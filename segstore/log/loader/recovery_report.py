@@ -23,6 +23,8 @@ class RecoveryReport:
         There was no log before.
     log_start_offset, log_end_offset, recovery_point : int
         ``recovery_point`` is the one found: everything below it was not read again.
+    had_recovery_point : bool
+        False: there was none that could be read, and everything from the log start on was checked.
     segments : int
         How many there are now.
     scanned_bytes : int
@@ -40,8 +42,10 @@ class RecoveryReport:
     rebuilt : list of str
         Derived files that were written anew.
     rewritten_bytes : int
-        Bytes above the recovery point: they were synced, and are written again in place before the
-        first change, a flush or the close; at once where a sync had failed [DUR-36].
+        Bytes above the recovery point, which this open has synced: they are written again in place
+        before the first change, a flush or the close [DUR-36].
+    rewritten : bool
+        That is done already: a sync had failed before.
     quarantined : list of str
         Files that keep the bytes that were cut [DUR-59].
     warnings : list of str
@@ -58,6 +62,7 @@ class RecoveryReport:
     log_start_offset: int = 0
     log_end_offset: int = 0
     recovery_point: int = 0
+    had_recovery_point: bool = True
     segments: int = 0
     scanned_bytes: int = 0
     truncated_bytes: int = 0
@@ -67,6 +72,7 @@ class RecoveryReport:
     removed: list[str] = field(default_factory=list)
     rebuilt: list[str] = field(default_factory=list)
     rewritten_bytes: int = 0
+    rewritten: bool = False
     quarantined: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     seconds: float = 0.0
@@ -87,12 +93,15 @@ class RecoveryReport:
             first_line += f"; opened in {self.seconds:.3f} s"
         lines = [first_line]
         if self.scanned_bytes:
-            lines.append(
-                f"checked {self.scanned_bytes} bytes, from the recovery point {self.recovery_point}"
-            )
+            point = f"the recovery point {self.recovery_point}"
+            if not self.had_recovery_point:
+                point = f"the log start {self.recovery_point}: there was no recovery point"
+            lines.append(f"checked {self.scanned_bytes} bytes, from {point}")
         if self.rewritten_bytes:
             lines.append(
-                f"synced {self.rewritten_bytes} bytes, to be written again before a change"
+                f"wrote {self.rewritten_bytes} bytes again, and synced them"
+                if self.rewritten
+                else f"synced {self.rewritten_bytes} bytes, to be written again before a change"
             )
         if self.truncated_from_offset is not None:
             lines.append(

@@ -85,6 +85,7 @@ class LogTail:
         self.generation = 0
         self.cuts_done = 0
         self.may_have_gaps = False
+        self.first_missing_offset: int | None = None  # before the first segment
         self._cuts: list[LogOffsetMetadata] = []
         self._context = context
         self._background = background
@@ -205,7 +206,8 @@ class LogTail:
     ) -> Segment:
         """Begin a new segment at the log end; returns it [LOC-11].
 
-        An active segment that is empty and begins there already is made anew (KAFKA-6388).
+        An active segment that is empty and begins there already is made ready again; Kafka makes
+        its files anew (KAFKA-6388).
 
         Raises
         ------
@@ -235,13 +237,14 @@ class LogTail:
             raise IllegalStateError(
                 f"a segment at {base_offset} would lie before the active one", file=sealed.name
             )
+        if is_same and not self._context.kafka_profile:
+            return self._empty_again(sealed)
         if not is_same:
             self._check_is_free(base_offset)
         self._rolling_to = base_offset
         try:
             if is_same:
-                if self._context.kafka_profile:
-                    sealed.indexes_full()  # Kafka loads them, and so they are there to go [LOC-12]
+                sealed.indexes_full()  # Kafka loads them, and so they are there to go [LOC-12]
                 sealed.change_suffix(".deleted")
             created = self._create_segment(base_offset)
             if not is_same:
@@ -255,6 +258,16 @@ class LogTail:
         if is_same:
             self._unlink_later(sealed)
         return created
+
+    def _empty_again(self, active: Segment) -> Segment:
+        """Let the empty active segment take what a new one would: its indexes are empty [LOC-12].
+
+        It keeps its name. That may be all that says where the log ends: between the rename and the
+        new file a crash would leave neither [DUR-51].
+        """
+        active.truncate_to(active.base_offset)
+        self._max_segment_ms = self._draw_max_segment_ms()
+        return active
 
     def _check_is_free(self, base_offset: int) -> None:
         """Refuse a roll onto a ``.log`` that the log does not know: it may hold data [DUR-11]."""

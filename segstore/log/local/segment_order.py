@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 from segstore.config import MAX_LONG
 from segstore.errors import CorruptLogError
-from segstore.log.directory.checkpoints import LogState
+from segstore.log.directory.ways_out import salvage_hint
 from segstore.log.local.local_transactions import LocalTransactions
+from segstore.log.local.written_order import WrittenOrder
 
 if TYPE_CHECKING:
     from segstore.log.local.segment import Segment
@@ -41,7 +42,8 @@ class SegmentOrder(LocalTransactions):
         end = max(end, segment.base_offset)
         if end < following.base_offset and self.is_contiguous_from(end):
             raise CorruptLogError(
-                f"records {end} to {following.base_offset - 1} are missing before it",
+                f"records {end} to {following.base_offset - 1} are missing before it;"
+                f" {salvage_hint(self.directory.path)}",
                 file=following.path,
                 found=f"base offset {following.base_offset}",
                 expected=f"base offset {end}",
@@ -80,16 +82,18 @@ class SegmentOrder(LocalTransactions):
         if offset >= end:
             raise CorruptLogError(
                 "the base offset of a batch is not what was written: the next segment begins below"
-                " its end",
+                f" its end; {salvage_hint(self.directory.path)}",
                 file=segment.path,
                 position=position,
                 found=f"offset {offset}",
                 expected=f"an offset below {end}",
             )
 
+    @property
+    def written_order(self) -> WrittenOrder:
+        """What is known of the order in which the batches were written."""
+        return WrittenOrder(self.directory, has_gaps=self.may_have_gaps, looks_away=self.is_kafkas)
+
     def is_contiguous_from(self, offset: int) -> bool:
         """Whether every offset from *offset* on was written, by what the writer says on disk."""
-        if self.may_have_gaps:
-            return False
-        state = LogState.read(self.directory)
-        return state is not None and state.contiguous_from <= offset
+        return self.written_order.is_contiguous_from(offset)

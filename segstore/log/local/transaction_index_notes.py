@@ -101,6 +101,8 @@ class TransactionIndexNotes:
         raise CorruptIndexError(
             f"the list of aborted transactions cannot be believed: {problem}",
             file=f"{self._directory.path}/{name}",
+            found="other entries",
+            expected="those that were written, by their checksum or by the batches",
         )
 
     def _compare(
@@ -109,7 +111,9 @@ class TransactionIndexNotes:
         found, noted = look_at(self._directory, name), self._noted.get(base_offset)
         problem = None if noted is None else differs(noted, found)
         if problem is not None:
-            raise CorruptIndexError(problem)
+            raise CorruptIndexError(
+                problem, found="other bytes", expected="those that `.segstore` has the CRC of"
+            )
         if found is not None and (noted is None or noted.crc is None):
             entries: Iterable[AbortedTransaction] = TransactionIndex(self._directory, base_offset)
             if self.ignores_entries_from_end and segments.higher_segment(base_offset) is None:

@@ -5,6 +5,7 @@ Source: [APP-4..APP-6, APP-30..33].
 
 from __future__ import annotations
 
+from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -72,6 +73,7 @@ class ProducerInput:
         self, config: LogConfig, codecs: CodecTable, profile: Profile = Profile.SAFE
     ) -> None:
         self._config = config
+        self._codecs = codecs
         self._profile = profile
         self.metrics = ValidatorMetrics()
         validator = partial(
@@ -177,7 +179,12 @@ class ProducerInput:
                 found=type(batches).__name__,
                 expected="bytes, MemoryRecords or EncodedBatches; append() takes records",
             ) from None
-        headers, analysis = _core.analyze_append(data, origin=origin, **rules)
+        try:
+            headers, analysis = _core.analyze_append(data, origin=origin, **rules)
+        except OffsetsOutOfOrderError:
+            if self._profile is Profile.KAFKA:
+                self._read_every_record(data)
+            raise
         if (
             data
             and self._profile is Profile.SAFE  # else nothing is appended, silently [APP-6]
@@ -192,6 +199,13 @@ class ProducerInput:
             )
         del data[analysis.valid_bytes :]
         return CheckedBatches(data, headers, analysis)
+
+    def _read_every_record(self, data: bytearray) -> None:
+        """Fail for a batch that cannot be read: Kafka's message names the offset of each record."""
+        headers, _ = _core.scan_batches(data, check_crc=False, kafka_limits=True)
+        for position, size in headers[["position", "size_bytes"]].tolist():
+            batch = memoryview(data)[position : position + size]
+            deque(_core.iterate_raw_records(batch, self._codecs, iteration="whole"), maxlen=0)
 
 
 def check_follows_log_end(analysis: AppendAnalysis, log_end_offset: int) -> None:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from segstore.arguments import flag, integer_within
+from segstore.config import MAX_LONG
+
 
 @dataclass(slots=True)
 class ProducerStateManagerConfig:
@@ -17,3 +20,10 @@ class ProducerStateManagerConfig:
     Kafka's ``transaction.partition.verification.enable``, with a broker's default of true; here it
     takes somebody who asks a coordinator.
     """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name == "producer_id_expiration_ms":
+            value = integer_within(name, value, 1, MAX_LONG)
+        elif name == "transaction_verification_enabled":
+            value = flag(name, value)
+        object.__setattr__(self, name, value)

@@ -43,6 +43,7 @@ def rebuild_producer_state(  # noqa: PLR0913 - what is read, and which part of i
     last_offset: int,
     now_ms: int,
     from_clean_shutdown: bool,
+    believes_empty_state: bool = True,
 ) -> None:
     """Bring *state* to *last_offset*, and write the snapshots that the next open starts from.
 
@@ -58,6 +59,9 @@ def rebuild_producer_state(  # noqa: PLR0913 - what is read, and which part of i
         Wall clock: expired producers are not loaded.
     from_clean_shutdown : bool
         A log that was closed cleanly and has no snapshot has no producers: nothing is read.
+    believes_empty_state : bool
+        Kafka's: who was not known before a truncation wrote nothing that is left. But he may only
+        have been forgotten, and a transaction of his be open again without its marker.
 
     Raises
     ------
@@ -70,7 +74,8 @@ def rebuild_producer_state(  # noqa: PLR0913 - what is read, and which part of i
             state.update_map_end_offset(offset)
             _take_snapshot(state)
         return
-    was_empty = state.is_empty and state.map_end_offset >= last_offset  # [PSM-73]
+    was_empty = state.is_empty and state.map_end_offset >= last_offset
+    was_empty = was_empty and believes_empty_state  # [PSM-73]
     state.truncate_and_reload(log_start_offset, last_offset, now_ms)
     if last_offset > state.map_end_offset and not was_empty:
         for segment in segments.values(state.map_end_offset, last_offset):

@@ -31,7 +31,11 @@ Mask = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 def choose_batches(
-    tables: Iterable[np.ndarray], base_offsets: Sequence[int], state: LogState | None
+    tables: Iterable[np.ndarray],
+    base_offsets: Sequence[int],
+    state: LogState | None,
+    *,
+    end_offset: int = -1,
 ) -> Iterator[tuple[np.ndarray, Mask]]:
     """Yield tables of `ROW`, and which of their rows are batches of the log.
 
@@ -43,8 +47,10 @@ def choose_batches(
         Of the segments, by their number in the rows.
     state : LogState or None
         From where on the log is known to have no gap, and its epochs to ascend [DUR-64].
+    end_offset : int
+        Where the log is known to have ended; -1 where that is not known.
     """
-    bases = np.array(base_offsets, np.int64)
+    bases = np.array([*base_offsets, end_offset], np.int64)
     pending = np.empty(0, ROW)
     reached, epoch = -1, -1
     for table in tables:
@@ -72,9 +78,12 @@ def _choose(
     kept: Mask = rows["whole"] & (first > reached) & (last >= first) & (first >= base)
     if state is not None:  # a broker of old may have written a log that overflows [LDR-30]
         kept &= last - base <= MAX_INT  # [DUR-50, DUR-89]
-        kept &= (rows["position"] > 0) | (first == base) | (first < state.contiguous_from)
+        begins_well = (rows["position"] > 0) | (first == base) | (first < state.contiguous_from)
+        candidates = np.flatnonzero(kept)
+        begins_well[candidates] |= _is_continued(rows[candidates], bases)
+        kept &= begins_well
     chosen = np.flatnonzero(kept)
-    jumps = _jumps(rows[chosen], state)
+    jumps = _jumps(rows[chosen], bases, state, reached)
     if jumps.any() or not bool(np.all(first[chosen][1:] > last[chosen][:-1])):
         begins = (first == base) & (rows["position"] == 0)
         best = _most_that_ascend(
@@ -87,18 +96,32 @@ def _choose(
     return kept
 
 
-def _jumps(rows: np.ndarray, state: LogState | None) -> Mask:
+def _jumps(rows: np.ndarray, bases: np.ndarray, state: LogState | None, reached: int) -> Mask:
     """Return which rows leave a gap to the one before, with no byte between them.
 
-    In a log without gaps one of the two is wrong [DUR-50, DUR-64].
+    In a log without gaps one of the two is wrong [DUR-50, DUR-64], unless others show that both are
+    right: then whole batches are gone between them.
     """
     jumps: Mask = np.zeros(len(rows), np.bool_)
-    if state is not None:
-        first, last = rows["base_offset"][1:], rows["last_offset"][:-1]
+    if state is not None and len(rows):
+        first, last = rows["base_offset"], rows["last_offset"]
         touches = rows["position"][:-1] + rows["size"][:-1] == rows["position"][1:]
         touches &= rows["segment"][:-1] == rows["segment"][1:]
-        jumps[1:] = touches & (first != last + 1) & (first >= state.contiguous_from)
+        jumps[1:] = touches & (first[1:] != last[:-1] + 1) & (first[1:] >= state.contiguous_from)
+        continues = first == np.concatenate(([reached], last[:-1])) + 1
+        continues |= (first == bases[rows["segment"]]) & (rows["position"] == 0)
+        jumps[1:] &= ~(continues[:-1] & _is_continued(rows, bases)[1:])
     return jumps
+
+
+def _is_continued(rows: np.ndarray, bases: np.ndarray) -> Mask:
+    """Return the rows behind which the next one goes on, or the next file, or the log's end is."""
+    after = rows["last_offset"] + 1
+    segment = rows["segment"]
+    ends_file = np.append(segment[1:] != segment[:-1], np.ones(min(len(rows), 1), np.bool_))
+    continued: Mask = ends_file & (bases[segment + 1] == after)
+    continued[:-1] |= rows["base_offset"][1:] == after[:-1]
+    return continued
 
 
 def _most_that_ascend(

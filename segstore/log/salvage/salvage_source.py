@@ -18,6 +18,7 @@ from segstore.log.directory.log_places import LogPlaces
 from segstore.log.directory.partition_directory import segment_files
 from segstore.log.directory.partition_path import open_parent_directory, open_partition_directory
 from segstore.log.loader.leftovers import Leftovers, complete_swaps
+from segstore.log.loader.log_begin import first_missing_offset
 from segstore.log.loader.recovery_report import RecoveryReport
 from segstore.log.loader.salvage_report import LostRange
 from segstore.log.local.segment import Segment
@@ -61,7 +62,7 @@ class SalvageSource:
     log_start_offset : int
         As the checkpoints have it.
     first_offset : int
-        Where the first file begins that is gone through.
+        Where the first file begins that is gone through, or the records before it that are missing.
     known_end : int
         Offsets below it had been given out.
     state : LogState or None
@@ -95,7 +96,7 @@ class SalvageSource:
                 self.directory, codec_table(), writable=False, heap_indexes=True
             )
             self.files = self._log_files(context)
-            self.state = self._read_state()
+            self.state, epochs = self._read_state()
             self.known_end = self.files[-1].offset
             if found.own_marker is not None and found.own_marker.log_end_offset < _far(self):
                 self.known_end = max(self.known_end, found.own_marker.log_end_offset)
@@ -105,8 +106,13 @@ class SalvageSource:
         except BaseException:
             self.directory.close()
             raise
-        bases = [segment.base_offset for _, segment in self._segments]
-        self.first_offset = min(bases, default=self.files[0].offset)
+        segments = [segment for _, segment in self._segments]
+        self.first_offset = min(
+            (segment.base_offset for segment in segments), default=self.files[0].offset
+        )
+        missing = first_missing_offset(segments, found, epochs, self.state)
+        if missing is not None and self._segments[0][0] == 0:
+            self.first_offset = missing
         self._size_bytes = sum(segment.size_bytes for _, segment in self._segments)
 
     def _log_files(self, context: SegmentContext) -> list[SegmentFile]:
@@ -127,19 +133,21 @@ class SalvageSource:
             raise NotALogError(
                 "the directory holds no .log file: there is no log to salvage",
                 file=self.directory.path,
+                found="no .log file",
+                expected="one .log file at least",
             )
         return sorted(plain)
 
-    def _read_state(self) -> LogState | None:
+    def _read_state(self) -> tuple[LogState | None, LeaderEpochFileCache | None]:
         """Return what ``.segstore`` says, if it is of the writer who wrote last [DUR-64]."""
         try:
             state = LogState.read(self.directory)
             epochs = LeaderEpochFileCache.read(self.directory, writable=False)
         except SegstoreError:
-            return None
+            return None, None
         if state is None or epochs is None or not state.fits(epochs.latest_entry):
-            return None
-        return state
+            return None, epochs
+        return state, epochs
 
     def _open_segments(self, context: SegmentContext) -> list[tuple[int, Segment]]:
         """Open the segments that hold offsets from the log start on."""
@@ -167,7 +175,7 @@ class SalvageSource:
     def batches(self) -> Iterator[tuple[np.ndarray, Mask]]:
         """Yield tables of rows that cover every byte, and which of the rows are to be kept."""
         bases = [file.offset for file in self.files]
-        return choose_batches(self._tables(), bases, self.state)
+        return choose_batches(self._tables(), bases, self.state, end_offset=self.known_end)
 
     def _tables(self) -> Iterator[np.ndarray]:
         for number, segment in self._segments:

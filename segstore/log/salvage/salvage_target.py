@@ -65,6 +65,8 @@ class SalvageTarget:
             raise CorruptLogError(
                 f"no batch of this log can be proven: {report.lost[0]}",
                 file=source.directory.path,
+                found="no good batch",
+                expected="one at least",
             )
         if end > self._next_offset or not self._segments:
             self._begin_segment(end)
@@ -90,7 +92,8 @@ class SalvageTarget:
         touches = (rows["segment"][1:] == rows["segment"][:-1]) & (
             rows["position"][1:] == rows["position"][:-1] + rows["size"][:-1]
         )
-        begins = np.flatnonzero(~touches | (kept[1:] != kept[:-1])) + 1
+        gaps = kept[1:] & (rows["base_offset"][1:] != rows["last_offset"][:-1] + 1)
+        begins = np.flatnonzero(~touches | (kept[1:] != kept[:-1]) | gaps) + 1
         for piece in np.split(np.arange(len(rows)), begins):
             first, last = rows[piece[0]], rows[piece[-1]]
             begin, end = int(first["position"]), int(last["position"] + last["size"])
@@ -124,13 +127,17 @@ class SalvageTarget:
                 self._begin_segment(int(rows["base_offset"][0]))
 
     def _doubt(self, rows: np.ndarray, number: int) -> None:
-        """Behind damage, doubt the offsets of a batch that begins no file and continues none.
+        """Doubt the offsets of a batch that begins no file and continues none, behind damage.
+
+        Or that lie further behind the file's name than an index could say [DUR-89].
 
         Source: [DUR-50]. No CRC covers them; the next batch may still show that they are right.
         """
         first, last = int(rows["base_offset"][0]), int(rows["last_offset"][0])
         self._settle_doubted(first)
-        if self._lost and first not in {self._next_offset, self._source.files[number].offset}:
+        base = self._source.files[number].offset
+        is_doubtful = bool(self._lost) or first - base > MAX_INT
+        if is_doubtful and first not in {self._next_offset, base}:
             self._doubted = first, last
             if len(rows) > 1:
                 self._settle_doubted(int(rows["base_offset"][1]))
@@ -262,4 +269,6 @@ def _changed(source: SalvageSource, name: str, position: int) -> CorruptLogError
         "was changed while it was read: nothing was made; salvage it when nobody writes it",
         file=f"{source.directory.path}/{name}",
         position=position,
+        found="other bytes than before",
+        expected="a log that nobody writes",
     )

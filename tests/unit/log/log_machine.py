@@ -21,7 +21,8 @@ from segstore.log.surroundings import Surroundings
 from segstore.records.compression import codec_table
 from tests.mock_time import MockTime
 from tests.oracle import OracleRecord
-from tests.unit.log.log_oracle import OracleBatch, OracleLog
+from tests.unit.log.log_oracle import OracleLog
+from tests.unit.log.log_oracle_producer import OracleBatch
 
 if TYPE_CHECKING:
     from segstore import UnifiedLog
@@ -41,6 +42,7 @@ RECORDS = st.lists(
     max_size=4,
 )
 CODEC_IDS = st.integers(0, 4)
+TIMES = st.integers(10, 30)
 
 SETTINGS = st.fixed_dictionaries(
     {
@@ -110,7 +112,8 @@ class AppendingMachine(RuleBasedStateMachine):
             **self._own_options(),
             **self.settings,
         )
-        self.opened_ms = self.opened_ms if read_only else self.time.now_ms
+        if not read_only:
+            self.opened_ms, self.looked_at_time_ms = self.time.now_ms, None
         surroundings = Surroundings(
             environment=self.time.environment, background=self.time.scheduler
         )
@@ -131,7 +134,7 @@ class AppendingMachine(RuleBasedStateMachine):
         self.reach("append")
         self._append_own(self._stamped(records))
 
-    @rule(records=RECORDS, times=st.integers(10, 30))
+    @rule(records=RECORDS, times=TIMES)
     def append_much(self, records: list[Data], times: int):
         """More than a segment holds, in one call, and no codec makes it small."""
         self.reach("append much")

@@ -8,15 +8,18 @@ from typing import TYPE_CHECKING
 from hypothesis import strategies as st
 from hypothesis.stateful import invariant, rule
 
+from segstore.types import SpecialTimestamp
 from tests.oracle import OracleRecord
-from tests.unit.log.log_machine_ends import SHARE, MovingMachine
+from tests.unit.log.log_machine import START_MS
+from tests.unit.log.log_machine_ends import SHARE
+from tests.unit.log.log_machine_stops import StoppingMachine
 
 if TYPE_CHECKING:
     from segstore import FetchDataInfo, UnifiedLog
     from tests.unit.log.log_oracle import OracleLog
 
 
-class LogMachine(MovingMachine):
+class LogMachine(StoppingMachine):
     """The log against its oracle."""
 
     @invariant()
@@ -37,6 +40,11 @@ class LogMachine(MovingMachine):
     @invariant()
     def records_agree(self):
         assert found_in(self.log.scan()) == self.oracle.records()
+        for isolation, bound in (
+            ("durable", self.log.durable_offset),
+            ("high_watermark", self.log.high_watermark),
+        ):
+            assert found_in(self.log.scan(isolation=isolation)) == self.oracle.visible(bound)
         self._check_committed(self.log, self.oracle)
         start = self.oracle.log_start
         self._check_aborted(self.log.read(start, 1_000_000, "read_committed"), start)
@@ -106,16 +114,20 @@ class LogMachine(MovingMachine):
         headers = fetched.headers
         end = int(headers["last_offset"][-1]) + 1 if len(headers) else -1
         aborted = [one for one in self.oracle.transactions() if one.is_aborted]
+        of_begin = {
+            (one.producer_id, begin): one
+            for one in aborted
+            for begin in one.begins(self.oracle.log_start)
+        }
+        found = [of_begin[one].end_offset for one in listed]
         needed = {
-            (one.producer_id, one.first_offset)
+            one.end_offset
             for one in aborted
             if any(offset <= b.last_offset and b.base_offset < end for b in one.batches)
         }
-        possible = {
-            (one.producer_id, one.first_offset) for one in aborted if one.end_offset >= offset
-        }
-        assert needed <= set(listed) <= possible, (offset, end, needed, listed, possible)
-        assert len(listed) == len(set(listed))
+        possible = {one.end_offset for one in aborted if one.end_offset >= offset}
+        assert needed <= set(found) <= possible, (offset, end, needed, listed, possible)
+        assert len(found) == len(set(found))
         if needed:
             self.count("aborted transactions in a fetch")
 
@@ -124,11 +136,20 @@ class LogMachine(MovingMachine):
         start, end = sorted([self._offset_at(one), self._offset_at(other)])
         assert found_in(self.log.scan(start, end)) == self.oracle.records(start, end)
 
-    @rule(ago=st.integers(-1, 600))
-    def look_up_a_timestamp(self, ago: int):
-        timestamp = self.time.now_ms - ago
-        found = self.log.offset_for_timestamp(timestamp)
-        assert found == self.oracle.offset_for_timestamp(timestamp)
+    @rule(share=SHARE, later_ms=st.integers(-1, 1))
+    def look_up_a_timestamp(self, share: float, later_ms: int):
+        """About those of records, and in another handle too."""
+        self.reach("look up a timestamp")
+        times = sorted({record.timestamp for record in self.oracle.records()}) or [START_MS]
+        timestamp = times[int(share * (len(times) - 1))] + later_ms
+        first_segment = self.log.segments()[0].base_offset
+        with self._open(read_only=True) as reader:
+            seen = replace(self.oracle, log_start=self._reader_start())
+            for log, oracle in ((self.log, self.oracle), (reader, seen)):
+                found = log.offset_for_timestamp(timestamp)
+                assert found == oracle.offset_for_timestamp(timestamp)
+                youngest = log.fetch_offset_by_timestamp(SpecialTimestamp.MAX).offset
+                assert youngest == oracle.offset_of_max_timestamp(first_segment)
 
     @rule()
     def verify(self):

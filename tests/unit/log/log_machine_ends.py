@@ -1,4 +1,4 @@
-"""The state machine of a log, its third part: what moves its ends, its files, its stops."""
+"""The state machine of a log, its third part: what moves its ends, and what its files are."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
 from segstore.log.log_settings import PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS as EXPIRY_CHECK_MS
-from tests.unit.log.log_machine import RECORDS, SETTINGS, encoded
+from tests.unit.log.log_machine import RECORDS, SETTINGS, TIMES
 from tests.unit.log.log_machine_producers import ProducingMachine
 
 if TYPE_CHECKING:
@@ -17,16 +17,19 @@ if TYPE_CHECKING:
 
 MANY = 5
 """Batches that are there before everything is taken away."""
+LARGEST_CLOCK_STEP_MS = 3_600_000
+AGES = st.sampled_from([0, 60_000, 400_000])
 SHARE = st.integers(0, 20).map(lambda share: share / 20)
 
 
 class MovingMachine(ProducingMachine):
-    """Truncation, deletion, retention, high watermarks, rolls, and the ends of a process."""
+    """Truncation, deletion, retention, high watermarks, rolls."""
 
     # ---- both ends -------------------------------------------------------------------------------
 
     @rule(share=st.integers(0, 22).map(lambda share: share / 20))
     def truncate(self, share: float):
+        self._settle_high_watermark()
         offset = self._offset_at(share)
         note(f"truncate to {offset}")
         first_segment = self.log.segments()[0].base_offset
@@ -69,7 +72,7 @@ class MovingMachine(ProducingMachine):
         assert self.log.high_watermark in possible, (self.log.high_watermark, possible)
         self.oracle.moved_high_watermark = self.log.high_watermark
 
-    @rule(later_ms=st.sampled_from([0, 60_000, 400_000]))
+    @rule(later_ms=AGES)
     def delete_old_segments(self, later_ms: int):
         self.let_time_pass(later_ms)
         self._settle_high_watermark()
@@ -98,7 +101,8 @@ class MovingMachine(ProducingMachine):
             self.reach("retention", "by size")
             surplus -= waiting[0][2]
             start = max(start, waiting.pop(0)[1])
-        while config.retention_ms is not None and waiting and self._may_go(waiting):
+        believes_clock = config.retention_ms is not None and self._believes_clock()
+        while believes_clock and waiting and self._may_go(waiting):
             newest = self.oracle.largest_timestamp(*waiting[0][:2])
             if newest is None or self.time.now_ms - newest <= config.retention_ms:
                 break
@@ -106,10 +110,39 @@ class MovingMachine(ProducingMachine):
             start = max(start, waiting.pop(0)[1])
         return start
 
+    def _believes_clock(self) -> bool:
+        """Whether time may be looked at: to the log a clock that went an hour was set [DUR-28]."""
+        last_ms, self.looked_at_time_ms = self.looked_at_time_ms, self.time.now_ms
+        return last_ms is None or self.time.now_ms - last_ms <= LARGEST_CLOCK_STEP_MS
+
     def _may_go(self, waiting: list[tuple[int, int, int]]) -> bool:
         return self.oracle.high_watermark >= waiting[0][1] and (
             len(waiting) > 1 or waiting[0][2] > 0
         )
+
+    @rule(
+        records=RECORDS,
+        many=st.lists(st.tuples(TIMES, AGES), min_size=2, max_size=4),
+        share=st.none() | SHARE,
+        later_ms=AGES,
+    )
+    def fill_and_let_go(
+        self,
+        *,
+        records: list[Data],
+        many: list[tuple[int, int]],
+        share: float | None,
+        later_ms: int,
+    ):
+        """Several segments, of which the log may keep few or none."""
+        for times, age_ms in many:
+            self.append_much(records, times)
+            self.let_time_pass(age_ms)
+        if self.oracle.is_replicated:
+            self.move_high_watermark(1.0)
+        if share is not None:
+            self.move_log_start(share)
+        self.delete_old_segments(later_ms)
 
     @rule(milliseconds=st.sampled_from([1, 1000, 70_000, 400_000]))
     def let_time_pass(self, milliseconds: int):
@@ -146,50 +179,3 @@ class MovingMachine(ProducingMachine):
         self.settings = {**chosen, "durability": self.settings["durability"]}
         changes = {key: value for key, value in chosen.items() if key != "durability"}
         self.log.update_config(self.log.config.with_changes(**changes))
-
-    # ---- stops -----------------------------------------------------------------------------------
-
-    @rule()
-    def reopen(self):
-        self.reach("reopen")
-        bases = self._bases()
-        self._close()
-        self._reopen(bases)
-
-    @rule()
-    def reopen_after_a_kill(self):
-        self.reach("reopen after a kill", f"behind {self.last_step}")
-        bases = self._bases()
-        self._kill()
-        self._reopen(bases)
-
-    @rule(data=RECORDS, share=st.floats(0, 1, exclude_max=True))
-    def reopen_after_a_torn_write(self, data: list[Data], share: float):
-        """A process is killed inside an append: a part of the batch is written, never all of it."""
-        self.reach("reopen after a torn write")
-        active = self.log.segments()[-1]
-        batch = encoded(self._stamped(data), base_offset=self.oracle.log_end)
-        needed = batch.rstrip(b"\0")  # a preallocated file would complete the zeros at its end
-        position, path = active.size_bytes, self.path / active.name
-        bases = self._bases()
-        self._kill()
-        mode = "r+b" if path.exists() else "w+b"
-        with path.open(mode) as file:
-            file.seek(position)
-            file.write(batch[: 1 + int((len(needed) - 1) * share)])
-        self._reopen(bases)
-
-    def _close(self):
-        self.log.close()
-
-    def _kill(self):
-        self.log.close_quietly()
-
-    def _bases(self) -> list[int]:
-        return [segment.base_offset for segment in self.log.segments()]
-
-    def _reopen(self, bases: list[int]):
-        """Open again the log that had segments with these base offsets."""
-        del bases
-        self.log = self._open()
-        self.oracle.reopen(self.log.log_end_offset, self.time.now_ms)

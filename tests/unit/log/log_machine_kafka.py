@@ -7,8 +7,8 @@ the log start is known, and a recovery point after each clean stop.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
 
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize
@@ -17,12 +17,17 @@ from tests.unit.log.log_machine import PRODUCER_EXPIRATION_MS, SETTINGS
 from tests.unit.log.log_machine_checks import LogMachine
 from tests.unit.log.log_oracle import OracleLog
 
+if TYPE_CHECKING:
+    from tests.unit.log.log_oracle_producer import Transaction
+
 
 @dataclass
 class KafkaOracleLog(OracleLog):
     """What a broker does otherwise."""
 
     has_read_again: bool = False
+    cut_open: set[int] = field(default_factory=set)
+    """First offsets of transactions whose ends a truncation took."""
     synced: int = 0
     """What a ``state_dir`` says was synced: up to the last clean stop, or a truncation since."""
 
@@ -51,7 +56,16 @@ class KafkaOracleLog(OracleLog):
     def truncate_to(self, offset: int, first_segment: int, now_ms: int) -> bool:
         self.has_read_again = True
         self.synced = min(self.synced, offset)  # [LOC-4]
-        return super().truncate_to(offset, first_segment, now_ms)
+        ended = {one.first_offset for one in self.transactions() if one.end_offset is not None}
+        is_cut = super().truncate_to(offset, first_segment, now_ms)
+        self.cut_open |= ended & {
+            one.first_offset for one in self.transactions() if one.end_offset is None
+        }
+        return is_cut
+
+    def may_be_decided(self, transaction: Transaction) -> bool:
+        """Nobody looks again at a truncation above the high watermark [TRU-3]."""
+        return super().may_be_decided(transaction) or transaction.first_offset in self.cut_open
 
     def truncate_fully_and_start_at(self, offset: int) -> None:
         self.synced = min(self.synced, offset)
@@ -59,6 +73,7 @@ class KafkaOracleLog(OracleLog):
 
     def move_high_watermark(self, offset: int) -> None:
         self.has_read_again = False
+        self.cut_open.clear()
         super().move_high_watermark(offset)
 
     def begin_at(self, log_start: int, data_end: int, recovered_from: int | None) -> None:
@@ -67,6 +82,7 @@ class KafkaOracleLog(OracleLog):
         Recovery takes in the epochs that are newer than what is known [SEG-41].
         """
         self.log_start = log_start
+        self.cut_open.clear()
         for batch in self.batches:
             if recovered_from is not None and batch.base_offset >= recovered_from:
                 self.note_epoch(batch.leader_epoch, batch.base_offset)
@@ -101,10 +117,6 @@ class KafkaLogMachine(LogMachine):
         """
         return {**settings, "segment_index_bytes": 4096}
 
-    def _note_refused(self):
-        """The leader epoch is noted before the producer is looked at [APP-10]."""
-        self.oracle.note_epoch(self.oracle.latest_epoch or 0, self.oracle.log_end)
-
     def _reopen(self, bases: list[int]):
         recovered_from = None
         if not self.was_clean:
@@ -130,6 +142,10 @@ class KafkaLogMachine(LogMachine):
     def _kill(self):
         super()._kill()
         self.was_clean = False
+
+    def _believes_clock(self) -> bool:
+        """Kafka does not look whether it was set."""
+        return True
 
     def _points_above_the_end(self) -> bool:
         """A flush that a roll has ordered comes behind a truncation, and moves it there [FLU-5]."""

@@ -10,7 +10,7 @@ import segstore
 from segstore._core import encode_end_transaction_marker
 from segstore.types import AppendOrigin
 from tests.unit.log.log_machine import CODEC_IDS, RECORDS, AppendingMachine, Data, encoded
-from tests.unit.log.log_oracle import OracleBatch, OracleProducer, sequence_after
+from tests.unit.log.log_oracle_producer import OracleBatch, OracleProducer, sequence_after
 
 PRODUCERS = st.integers(100, 103)
 CHOICES = st.integers(0, 11)
@@ -97,7 +97,8 @@ class ProducingMachine(AppendingMachine):
                 )
 
     def _note_refused(self):
-        """Nothing was appended."""
+        """The leader epoch is noted before the producer is looked at [APP-10]."""
+        self.oracle.note_epoch(self.oracle.latest_epoch or 0, self.oracle.log_end)
 
     def _known(self) -> list[int]:
         return sorted(id_ for id_, one in self.oracle.producers.items() if one.is_certain)

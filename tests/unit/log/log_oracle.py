@@ -7,90 +7,15 @@ sight. Only what Kafka keeps besides the batches is kept here: offsets, leader e
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
+
+from tests.unit.log.log_oracle_producer import OracleProducer, Transaction
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from tests.oracle import OracleRecord
-
-MAX_SEQUENCE = 2**31 - 1
-BATCHES_TO_RETAIN = 5
-
-
-class OracleBatch(NamedTuple):
-    """One batch; a marker has one record, that no reader gets, and says how it ends."""
-
-    records: tuple[OracleRecord, ...]
-    producer_id: int = -1
-    producer_epoch: int = -1
-    base_sequence: int = -1
-    is_transactional: bool = False
-    marker: str = ""
-    coordinator_epoch: int = -1
-    leader_epoch: int = -1
-
-    @property
-    def base_offset(self) -> int:
-        return self.records[0].offset
-
-    @property
-    def last_offset(self) -> int:
-        return self.records[-1].offset
-
-    @property
-    def last_sequence(self) -> int:
-        return sequence_after(self.base_sequence, len(self.records) - 1)
-
-
-class Transaction(NamedTuple):
-    """First offset and that of the marker, None while it is open; every data batch of it."""
-
-    producer_id: int
-    first_offset: int
-    end_offset: int | None
-    is_aborted: bool
-    batches: tuple[OracleBatch, ...]
-
-
-@dataclass
-class OracleProducer:
-    """What is known of a producer; *certain* unless it may have been forgotten with old data."""
-
-    epoch: int = -1
-    coordinator_epoch: int = -1
-    batches: list[OracleBatch] = field(default_factory=list)
-    transaction_start: int | None = None
-    last_marker: int | None = None
-    last_timestamp: int = -1
-    is_certain: bool = True
-
-    @property
-    def next_sequence(self) -> int:
-        return sequence_after(self.batches[-1].last_sequence, 1) if self.batches else 0
-
-    @property
-    def first_trace(self) -> int:
-        """The first offset that must be there for all of this to be read from the log."""
-        traces = [batch.base_offset for batch in self.batches]
-        traces += [one for one in (self.transaction_start, self.last_marker) if one is not None]
-        return min(traces)
-
-    def is_silent(self, now_ms: int, expiration_ms: int) -> bool:
-        """Whether it is to be forgotten [PSM-45]."""
-        return self.transaction_start is None and now_ms - self.last_timestamp >= expiration_ms
-
-    def take(self, batch: OracleBatch) -> None:
-        if batch.producer_epoch != self.epoch:
-            self.epoch, self.batches = batch.producer_epoch, []
-        self.last_timestamp = max(record.timestamp for record in batch.records)
-        if batch.marker:
-            self.coordinator_epoch = batch.coordinator_epoch
-            self.transaction_start, self.last_marker = None, batch.base_offset
-            return
-        self.batches = [*self.batches, batch][-BATCHES_TO_RETAIN:]
-        if batch.is_transactional and self.transaction_start is None:
-            self.transaction_start = batch.base_offset
+    from tests.unit.log.log_oracle_producer import OracleBatch
 
 
 @dataclass
@@ -130,11 +55,13 @@ class OracleLog:
         data = (batch for batch in self.batches if not batch.marker)
         return [record for batch in data for record in batch.records if low <= record.offset < high]
 
-    def committed(self, last_stable_offset: int, start: int | None = None) -> list[OracleRecord]:
-        """Return the records that no aborted transaction wrote, of batches that end below it.
+    def visible(self, bound: int, start: int | None = None) -> list[OracleRecord]:
+        """Return the records of batches that end below *bound*: none is shown in part [LOC-6]."""
+        ends = (b.last_offset + 1 for b in self.batches if b.last_offset < bound)
+        return self.records(start, max(ends, default=0))
 
-        A high watermark may lie inside a batch, which is not shown in part [LOC-6].
-        """
+    def committed(self, last_stable_offset: int, start: int | None = None) -> list[OracleRecord]:
+        """Return those of them that no aborted transaction wrote."""
         aborted = {
             record.offset
             for one in self.transactions()
@@ -142,8 +69,7 @@ class OracleLog:
             for batch in one.batches
             for record in batch.records
         }
-        ends = (b.last_offset + 1 for b in self.batches if b.last_offset < last_stable_offset)
-        found = self.records(start, max(ends, default=0))
+        found = self.visible(last_stable_offset, start)
         return [record for record in found if record.offset not in aborted]
 
     def transactions(self) -> Iterator[Transaction]:
@@ -173,15 +99,25 @@ class OracleLog:
             starts = {max(one.first_offset, self.log_start)}
             if one.first_offset < self.log_start:
                 starts.add(max(visible[0], self.log_start) if visible else high_watermark)
-            if one.end_offset is not None:
+            if self.may_be_decided(one):
                 starts.add(high_watermark)
             found = {min(known, start) for known in found for start in starts}
         return found
+
+    def may_be_decided(self, transaction: Transaction) -> bool:
+        """Whether one that ended above the high watermark may count as ended all the same."""
+        return transaction.end_offset is not None
 
     def offset_for_timestamp(self, timestamp: int) -> int | None:
         every = (record for batch in self.batches for record in batch.records)
         late = (r for r in every if r.offset >= self.log_start and r.timestamp >= timestamp)
         return next((record.offset for record in late), None)
+
+    def offset_of_max_timestamp(self, first_segment: int) -> int:
+        """Return the first of the youngest records in the files, -1 for none [TS-3]."""
+        every = [r for batch in self.batches for r in batch.records if r.offset >= first_segment]
+        youngest = max(every, key=lambda record: record.timestamp, default=None)
+        return -1 if youngest is None else youngest.offset
 
     def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:
         """Return Kafka's answer to OffsetsForLeaderEpoch [EPC-5]."""
@@ -280,8 +216,8 @@ class OracleLog:
     def rebuild_producers(self, now_ms: int) -> None:
         """Read the producers from the batches; what lies below the log start may be forgotten.
 
-        So may all but the newest batch of each: a snapshot has no more; and who is silent: he comes
-        back with batches that are read, and not with a snapshot [PSM-56].
+        So may all but the newest batch of each: a snapshot has no more; and what lies before a
+        silence [PSM-56].
         """
         forgotten = {id_ for id_, producer in self.producers.items() if not producer.is_certain}
         self.producers = {}
@@ -293,7 +229,7 @@ class OracleLog:
             producer.is_certain = (
                 id_ not in forgotten | self.expired
                 and producer.first_trace >= self.log_start
-                and not producer.is_silent(now_ms, self.producer_expiration_ms)
+                and not producer.was_silent(now_ms, self.producer_expiration_ms)
             )
 
     # ---- retention -------------------------------------------------------------------------------
@@ -301,12 +237,7 @@ class OracleLog:
     def largest_timestamp(self, base: int, end: int) -> int | None:
         """Return that of the batches of a segment, None for an empty one."""
         inside = [batch for batch in self.batches if base <= batch.base_offset < end]
-        return max((r.timestamp for batch in inside for r in batch.records), default=None)
-
-
-def sequence_after(sequence: int, count: int) -> int:
-    """Sequence numbers begin again at 0 [PSM-14]."""
-    return (sequence + count) % (MAX_SEQUENCE + 1)
+        return max((batch.max_timestamp for batch in inside), default=None)
 
 
 def _transaction(data: Sequence[OracleBatch], end: OracleBatch | None = None) -> Transaction:

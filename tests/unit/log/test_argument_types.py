@@ -209,3 +209,31 @@ def test_partition_for_key():
             segstore.partition_for_key(b"k1", count)
     stepped = memoryview(b"abcd")[::2]
     assert segstore.partition_for_key(stepped, 3) == segstore.partition_for_key(b"ac", 3)
+
+
+@pytest.mark.parametrize(
+    ("field", "wrong", "expected"),
+    [
+        ("producer_id_expiration_ms", "x", "an integer"),
+        ("producer_id_expiration_ms", None, "an integer"),
+        ("producer_id_expiration_ms", True, "an integer"),
+        ("producer_id_expiration_ms", 1.5, "an integer"),
+        ("transaction_verification_enabled", "no", "True or False"),
+        ("transaction_verification_enabled", 1, "True or False"),
+    ],
+)
+def test_producer_config(field, wrong, expected):
+    """[PSM-36] Also of one that is in use: each use reads the current value."""
+    refused(lambda: segstore.ProducerStateManagerConfig(**{field: wrong}), expected)
+    config = segstore.ProducerStateManagerConfig()
+    refused(lambda: setattr(config, field, wrong), expected)
+    assert config == segstore.ProducerStateManagerConfig()
+
+
+@pytest.mark.parametrize("wrong", [-1, 0, 2**63])
+def test_expiration_of_producers(wrong):
+    """Kafka's ``producer.id.expiration.ms`` is 1 at least."""
+    out_of_range(lambda: segstore.ProducerStateManagerConfig(wrong), "")
+    config = segstore.ProducerStateManagerConfig(1)
+    out_of_range(lambda: setattr(config, "producer_id_expiration_ms", wrong), "")
+    assert config.producer_id_expiration_ms == 1

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
 import pytest
 
 import segstore
+from segstore import cli
 from segstore.records import lz4_codec
 from tests.log_kit import TIME
 
@@ -134,7 +136,7 @@ def test_damage_names_its_file_and_its_byte_once(new_log, tmp_path):
     for error in (read.value, refused.value):
         said = str(error)
         assert said.startswith(f"{file}, position {second}: ")
-        assert said.count(str(tmp_path)) == 1
+        assert said.count(str(file)) == 1
         assert said.count("position") == 1
         assert " at byte " not in said
         assert (error.position, error.found is None, error.expected is None) == (second, 0, 0)
@@ -157,3 +159,50 @@ def test_a_path_that_is_not_there_is_named_once(tmp_path):
         with pytest.raises(segstore.SegstoreError) as caught:
             segstore.open(path, read_only=True)
         assert str(caught.value).count(str(path)) == 1, str(caught.value)
+
+
+@pytest.mark.parametrize("recovery", ["foo", "SAFE", None, 3])
+def test_ways_to_recover(tmp_path, recovery):
+    """All three are named, and the error of `open_dir` says whose the third is."""
+    for opened in (segstore.open, segstore.open_dir):
+        with pytest.raises(segstore.IllegalArgumentError) as caught:
+            opened(tmp_path / "a-0", recovery=recovery)
+        assert caught.value.found == repr(recovery)
+        assert caught.value.expected == "'safe', 'kafka' or 'salvage'"
+        assert "'safe', 'kafka' or 'salvage'" in str(caught.value)
+    with pytest.raises(segstore.IllegalArgumentError, match=r"by segstore\.open"):
+        segstore.open_dir(tmp_path / "all", recovery="salvage")
+    assert not list(tmp_path.iterdir())
+
+
+def test_the_way_out_of_damage_is_a_command_that_works(tmp_path, capsys):
+    """Of an open, a read and ``verify``: as it is typed, blanks in the path and all."""
+    path = tmp_path / "my logs" / "a-0"
+    path.parent.mkdir()
+    with segstore.open(path, internal_segment_bytes=200) as log:
+        for number in range(9):
+            log.append([(TIME + number, b"k", b"v" * 50)])
+        bases = [segment.base_offset for segment in log.segments()]
+    command = f"`segstore salvage {shlex.quote(str(path))} TARGET`"
+    first = path / f"{bases[1]:020d}.log"
+    first.write_bytes(bytes([0, 0, 0, 0, 0, 0, 0, 9]) + first.read_bytes()[8:])
+
+    with segstore.open(path, read_only=True) as log:
+        with pytest.raises(segstore.CorruptLogError) as caught:
+            list(log)
+        assert command in str(caught.value)
+    assert cli.main(["verify", str(path)]) == 1
+    assert command in capsys.readouterr().out
+    (path / ".segstore.clean").unlink(missing_ok=True)
+    last = path / f"{bases[-1]:020d}.log"
+    last.write_bytes(last.read_bytes()[:-1])
+    with pytest.raises(segstore.CorruptLogError) as caught:
+        segstore.open(path)
+    assert command in str(caught.value)
+    assert "recovery='salvage'" in str(caught.value)
+
+    words = shlex.split(command.strip("`").replace("TARGET", str(tmp_path / "new-0")))
+    assert cli.main(words[1:]) == 1  # something is lost, and said
+    with segstore.open(tmp_path / "new-0") as log:
+        assert log.report.clean
+        assert len(list(log)) >= 5

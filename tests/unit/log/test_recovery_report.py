@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import segstore
+from segstore.log.directory.checkpoints import SYNC_FAILED_MARK
 from segstore.log.loader.recovery_report import RecoveryReport
 from tests.unit.log.damaged_logs import append_bytes, build
 
@@ -44,3 +45,32 @@ def test_little_is_said_of_what_is_in_order(tmp_path):
     with segstore.open(tmp_path / "orders-0") as log:
         assert str(log.report).startswith("clean; ")
         assert len(str(log.report).splitlines()) == 1
+
+
+def test_what_is_written_again_is_said_once(tmp_path):
+    """[DUR-36] By this open, when a sync had failed; before the first change else."""
+    directory = build(tmp_path / "orders-0")
+    for mark, said in ((False, "synced "), (True, "wrote ")):
+        directory.set_recovery_point(50)
+        if mark:
+            (directory.path / SYNC_FAILED_MARK).touch()
+        with directory.open() as log:
+            lines = str(log.report).splitlines()
+            assert log.report.rewritten is mark
+            log.close_quietly()
+        assert sum(line.startswith(said) for line in lines) == 1
+        assert sum("to be written again" in line for line in lines) == (not mark)
+        assert sum("at once" in line for line in lines) == mark
+
+
+def test_that_there_was_no_recovery_point_is_said(tmp_path):
+    """[DUR-63] Then everything from the log start on is checked."""
+    directory = build(tmp_path / "orders-0")
+    directory.set_recovery_point(None)
+    with directory.open() as log:
+        assert not log.report.had_recovery_point
+        assert "from the log start 0: there was no recovery point" in str(log.report)
+        size = sum(len(data) for data in directory.logs().values())
+        assert log.report.scanned_bytes == size
+    with directory.open() as log:
+        assert log.report.had_recovery_point

@@ -27,6 +27,7 @@ from segstore.errors import (
     LimitExceededError,
     OffsetOutOfRangeError,
     ReceiveError,
+    TransferTimeoutError,
     UnknownServerError,
 )
 from tests.log_kit import at, offsets
@@ -186,7 +187,7 @@ def test_a_source_that_does_not_wait():
 
 
 def test_sources_that_wait():
-    """A socket, a pipe as a file, a descriptor; a timeout goes through."""
+    """A socket, a pipe as a file, a descriptor; a timeout is an error of its own."""
     for _ in range(2):
         near, far = socket.socketpair()
         writer = threading.Thread(target=far.sendall, args=(SET,))
@@ -195,7 +196,7 @@ def test_sources_that_wait():
         assert receive.read_from(near) == len(SET)
         writer.join()
         near.settimeout(0.01)
-        with pytest.raises(TimeoutError):
+        with pytest.raises(TransferTimeoutError, match="timeout"):
             MessageSetReceive().read_from(near)
         near.close()
         far.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import io
 import os
@@ -15,7 +16,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from segstore._core import scan_batches
-from segstore.errors import ArgumentTypeError, IllegalArgumentError, SendError
+from segstore.errors import (
+    ArgumentTypeError,
+    IllegalArgumentError,
+    SendError,
+    TransferTimeoutError,
+)
 from segstore.records.transferable_channel import TransferableChannel, TransferableRecords
 from tests.log_kit import batch
 
@@ -127,8 +133,10 @@ def test_the_timeout_of_a_socket(records):
     near.settimeout(0)
     assert 0 < records.write_to(near) < len(DATA)
     near.settimeout(0.05)
-    with pytest.raises(TimeoutError):
+    with pytest.raises(TransferTimeoutError, match=r"no room for 0\.05 seconds") as caught:
         records.write_to(near)
+    assert isinstance(caught.value, TimeoutError)
+    assert caught.value.os_error == errno.ETIMEDOUT
     while select.select([far], [], [], 0)[0]:
         far.recv(1 << 20)
     arrived = bytearray()

@@ -1,0 +1,18 @@
+"""What a person can do about a log whose records are damaged, said by who refuses it."""
+
+from __future__ import annotations
+
+import shlex
+
+
+def salvage_hint(path: str) -> str:
+    """Name the command that saves what is left of the log at *path*, as it is typed."""
+    return (
+        f"`segstore salvage {shlex.quote(path)} TARGET`, or recovery='salvage' with target= of"
+        " segstore.open, copies what can be proven of it into a new log"
+    )
+
+
+def ways_out(path: str) -> str:
+    """Say how to get at the records of a log that is refused to writers."""
+    return f"read_only=True opens the log as it is, and {salvage_hint(path)}"

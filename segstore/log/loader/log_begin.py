@@ -1,0 +1,126 @@
+"""Where a log begins: whether the log start that was noted can be true, and is there.
+
+Source: [DUR-18, DUR-19, DUR-21, DUR-54].
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from segstore.errors import CorruptLogError, SegstoreError
+from segstore.log.directory.ways_out import ways_out
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from segstore.log.directory.checkpoints import LogState
+    from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
+    from segstore.log.directory.log_places import FoundState
+    from segstore.log.loader.recovery_report import RecoveryReport
+    from segstore.log.local.segment import Segment
+
+
+def with_possible_log_start(
+    found: FoundState, segments: Sequence[Segment], report: RecoveryReport
+) -> FoundState:
+    """Return *found*, its log start as if unreadable when it cannot be this log's [DUR-21].
+
+    A truncation or a deletion that a crash broke off leaves a log start above the log end
+    [DUR-18, DUR-19]; a clean stop does not. Such a checkpoint would drop every record.
+    """
+    own = found.own_marker
+    if not segments or not (found.parent_is_clean or own is not None):
+        return found
+    if own is not None and own.log_start_offset == found.log_start_offset:
+        return found
+    if found.log_start_offset <= segments[-1].base_offset:
+        return found  # wherever the log ends; to look costs a read
+    try:
+        end, ends_clean = segments[-1].read_next_offset()
+    except SegstoreError:
+        return found  # not clean after all: told below
+    is_clean = ends_clean and (
+        found.parent_is_clean or (own is not None and own.log_end_offset == end)
+    )
+    if not is_clean or found.log_start_offset <= end:
+        return found
+    first = segments[0].base_offset
+    report.warnings.append(
+        f"the log start {found.log_start_offset} lies above the end {end} of a log that was"
+        f" closed cleanly: it is not believed, the log starts at {first}"
+    )
+    return replace(found, log_start_offset=first)
+
+
+def first_missing_offset(
+    segments: Sequence[Segment],
+    found: FoundState,
+    epochs: LeaderEpochFileCache | None,
+    state: LogState | None,
+) -> int | None:
+    """Return the first of the records that are missing before the first segment, None without.
+
+    This library notes the log start before it takes a file away [DUR-19]: what begins above it has
+    lost files. Where the checkpoint itself is lost, the clean marker and the first leader epoch,
+    which moves with the log start [EPC-6], say that records were deleted; the latter also when it
+    was a broker, which writes its checkpoint later. Without ``.segstore`` nobody can tell.
+
+    A log that was emptied to go on above its log start [TRU-4], and crashed before that was noted,
+    has lost nothing: it holds no record, and its recovery point had come down first [DUR-18].
+    """
+    if state is None or not segments:
+        return None
+    begin = max(found.log_start_offset, state.contiguous_from)
+    if found.own_marker is not None:
+        begin = max(begin, found.own_marker.log_start_offset or 0)
+    if epochs is not None and epochs.entries:
+        begin = max(begin, epochs.entries[0].start_offset)
+    if begin >= segments[0].base_offset:
+        return None
+    is_empty = len(segments) == 1 and not _may_hold_records(segments[0])
+    return None if is_empty and found.safe_below <= begin else begin
+
+
+def _may_hold_records(segment: Segment) -> bool:
+    try:
+        return segment.read_next_offset()[0] > segment.base_offset
+    except SegstoreError:
+        return True
+
+
+def require_begin(segments: Sequence[Segment], first_missing: int | None) -> None:
+    """Refuse to write to a log that has lost its beginning.
+
+    Raises
+    ------
+    CorruptLogError
+        *first_missing* is an offset.
+    """
+    if first_missing is not None:
+        first = segments[0]
+        raise CorruptLogError(
+            f"{missing_before(first, first_missing)}. No record was changed;"
+            f" {ways_out(os.path.dirname(first.path))}",  # noqa: PTH120 - the path as it is
+            file=first.path,
+            found=f"base offset {first.base_offset}",
+            expected=f"base offset {first_missing}",
+        )
+
+
+def missing_before(first: Segment, first_missing: int) -> str:
+    """Return what is said of a lost beginning."""
+    return f"records {first_missing} to {first.base_offset - 1} are missing before it"
+
+
+def without_gap_from(
+    state: LogState | None, segments: Sequence[Segment], log_start_offset: int
+) -> LogState | None:
+    """Return *state*; what was deleted without a log start of its own is no gap from now on."""
+    if state is None or not segments:
+        return state
+    first = segments[0].base_offset
+    if first <= max(state.contiguous_from, log_start_offset):
+        return state
+    return replace(state, contiguous_from=first)

@@ -1,0 +1,93 @@
+"""The order in which batches were written, compared with what a read found.
+
+No CRC covers the base offset of a batch, so a flipped bit in it shows records at other offsets,
+or hides some. Where the writer left no gap, batches follow one another without one [DUR-7, DUR-79].
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from segstore.errors import CorruptLogError
+from segstore.log.directory.checkpoints import LogState
+from segstore.log.directory.ways_out import salvage_hint
+from segstore.types import CURRENT_MAGIC
+
+if TYPE_CHECKING:
+    from segstore._core import Directory
+    from segstore.records.fetch_data_info import FetchDataInfo
+
+
+class WrittenOrder:
+    """What a log says of its gaps; as a callable it looks at a fetch before its records are shown.
+
+    Parameters
+    ----------
+    directory : Directory
+        Of the partition.
+    has_gaps : bool
+        Offsets may be missing anywhere, as behind compaction.
+    looks_away : bool
+        A broker's own handle, which hands out what it finds.
+    """
+
+    __slots__ = ("_directory", "_has_gaps", "_looks_away")
+
+    def __init__(self, directory: Directory, *, has_gaps: bool, looks_away: bool) -> None:
+        self._directory = directory
+        self._has_gaps = has_gaps
+        self._looks_away = looks_away
+
+    def is_contiguous_from(self, offset: int) -> bool:
+        """Whether every offset from *offset* on was written, by what the writer says on disk."""
+        if self._has_gaps or self._directory.closed:
+            return False
+        state = LogState.read(self._directory)
+        return state is not None and state.contiguous_from <= offset
+
+    def check_first(self, file: str, position: int, asked: int, found: int) -> None:
+        """Never answer a read of *asked* with a batch that begins at *found*, above it, in silence.
+
+        Raises
+        ------
+        CorruptLogError
+            The log has no gap there.
+        """
+        if found > asked and not self._looks_away and self.is_contiguous_from(asked):
+            raise self._other_than_written(file, position, found, asked)
+
+    def __call__(self, fetched: FetchDataInfo) -> None:
+        """Never show records of a fetch at other offsets than they were written at.
+
+        Raises
+        ------
+        CorruptLogError
+            A batch begins inside the one before it, or behind offsets that were all written.
+        """
+        headers = fetched.headers
+        if self._looks_away or len(headers) == 0 or int(headers["magic"].min()) < CURRENT_MAGIC:
+            return
+        begins, expected = headers["base_offset"][1:], headers["last_offset"][:-1] + 1
+        differing = np.flatnonzero(begins != expected)
+        if len(differing) == 0:
+            return
+        row = int(differing[0])
+        found, right = int(begins[row]), int(expected[row])
+        if found < right or self.is_contiguous_from(right):
+            position = fetched.fetch_offset_metadata.relative_position_in_segment
+            position += int(headers["position"][row + 1])
+            raise self._other_than_written(fetched.file, position, found, right)
+
+    def _other_than_written(
+        self, file: str | None, position: int, found: int, expected: int
+    ) -> CorruptLogError:
+        return CorruptLogError(
+            "the base offset of a batch is not what was written, or records before it are missing;"
+            f" {salvage_hint(self._directory.path)}",
+            file=file,
+            position=position,
+            found=f"base offset {found}",
+            expected=f"base offset {expected}",
+        )

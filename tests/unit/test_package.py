@@ -1,0 +1,47 @@
+"""What ``import segstore`` gives, and what a star takes."""
+
+from __future__ import annotations
+
+import builtins
+import subprocess
+import sys
+
+import pytest
+
+import segstore
+from segstore import errors
+
+
+def test_a_star_brings_the_errors_and_takes_no_builtin():
+    """``open`` of Python stays what it was; ours is called by its full name."""
+    names = {}
+    exec("from segstore import *", names)
+
+    assert "open" not in names
+    assert {*errors.__all__} <= {*names}
+    assert names["CorruptLogError"] is errors.CorruptLogError
+    assert names["LogConfig"] is segstore.LogConfig
+    assert not {*segstore.__all__} & {*dir(builtins)}
+    assert callable(segstore.open)
+
+
+def test_every_name_is_listed_once_and_can_be_had():
+    assert len({*segstore.__all__}) == len(segstore.__all__)
+    for name in (*segstore.__all__, "open"):
+        assert getattr(segstore, name) is not None
+        assert name in dir(segstore)
+    assert {each for each in dir(errors) if each.endswith("Error")} == {*errors.__all__}
+    with pytest.raises(AttributeError, match="no attribute 'opne'"):
+        segstore.opne  # noqa: B018
+
+
+def test_the_engine_is_loaded_when_it_is_asked_for():
+    """An import costs the errors and nothing else."""
+    script = (
+        "import sys, segstore; print(sorted({'numpy', 'segstore._core', 'segstore.config'}"
+        " & {*sys.modules})); segstore.open; print('segstore._core' in sys.modules)"
+    )
+
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
+
+    assert done.stdout.split() == [b"[]", b"True"]
