@@ -22,7 +22,7 @@ CLIENT = "options of Kafka's consumer mean nothing to a reader of files"
 PATH = "the path takes the place of kafka.bootstrap.servers"
 SCHEMA = "a schema of one's own chooses columns, there it is refused"
 
-JSON = "a slip in JSON (null, a fraction, text behind it, 2^63) is an error; there other records are read"
+JSON = "a slip in JSON (null, a fraction, text behind it, 2^63) is an error, there it is a guess"
 MISSING = "partitions that assign names and that do not exist are an error, there they are dropped"
 INTERNAL = "internal topics are read where they are named, there they are silently empty"
 MAX_RECORDS = "maxRecordsPerPartition is always heeded, there only between plain numbers"
