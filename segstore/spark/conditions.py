@@ -6,9 +6,14 @@ directory can say more (its path, what is there) is added behind it.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from segstore.errors import IllegalArgumentError, IllegalStateError, UnknownTopicOrPartitionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from segstore.types import TopicPartition
 
 DATA_LOSS: Final = (
     "Some data may have been lost because they are not available any more; either the data was "
@@ -146,4 +151,19 @@ def unknown_partition_error(
         file=path,
         found=f"partition {partition}",
         expected=f"0 to {count - 1}",
+    )
+
+
+def unknown_partitions_error(
+    partitions: Sequence[TopicPartition], path: str
+) -> UnknownTopicOrPartitionError:
+    """Return the error for partitions that were asked for by number and are not in *path*."""
+    names = ", ".join(map(str, partitions))
+    return UnknownTopicOrPartitionError(
+        "This server does not host this topic-partition: option assign names partitions that are "
+        f"not in the log directory: {names}. Spark's Kafka source reads the others and says "
+        "nothing; so it is with option connectorCompatible=true",
+        file=path,
+        found=f"no {names}",
+        expected="partitions that exist",
     )

@@ -106,6 +106,7 @@ class ConnectorOptions:
     fail_on_data_loss: bool = True
     include_headers: bool = False
     isolation: Isolation = Isolation.READ_UNCOMMITTED
+    connector_compatible: bool = False
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
     @property
@@ -169,6 +170,7 @@ def read_options(
         fail_on_data_loss=boolean(options, "failOnDataLoss", default=True),
         include_headers=boolean(options, "includeHeaders", default=False),
         isolation=_isolation(options),
+        connector_compatible=is_connector_compatible(options),
         warnings=(*_warnings(options), *warnings),
     )
 
@@ -192,7 +194,8 @@ def _topic_choice(options: Mapping[str, str]) -> TopicChoice:
     if given[0] == ASSIGN:
         if not value.strip().startswith("{"):
             raise _nothing_in("No topicpartitions to assign", "assign", value)
-        return TopicChoice(assigned=parse_assignment(value))
+        lenient = is_connector_compatible(options)
+        return TopicChoice(assigned=parse_assignment(value, lenient=lenient))
     if given[0] == SUBSCRIBE:
         topics = tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
         if not topics:
@@ -226,7 +229,10 @@ def offset_limit(options: Mapping[str, str], side: str, default: OffsetLimit) ->
         return OffsetLimit(timestamp=number)
     if (text := options.get(f"{side}offsetsbytimestamp")) is not None:
         name = f"{side}OffsetsByTimestamp"
-        return OffsetLimit(timestamps=parse_partition_values(name, text, TIMESTAMPS_EXAMPLE))
+        lenient = is_connector_compatible(options)
+        return OffsetLimit(
+            timestamps=parse_partition_values(name, text, TIMESTAMPS_EXAMPLE, lenient=lenient)
+        )
     if (text := options.get(f"{side}offsets")) is not None:
         keyword = text.strip().lower()
         if keyword == "earliest":
@@ -234,7 +240,10 @@ def offset_limit(options: Mapping[str, str], side: str, default: OffsetLimit) ->
         if keyword == "latest":
             return OffsetLimit(keyword=LATEST)
         name = f"{side}Offsets"
-        return OffsetLimit(offsets=parse_partition_values(name, text, OFFSETS_EXAMPLE))
+        lenient = is_connector_compatible(options)
+        return OffsetLimit(
+            offsets=parse_partition_values(name, text, OFFSETS_EXAMPLE, lenient=lenient)
+        )
     return default
 
 
@@ -313,6 +322,11 @@ def _check_client_options(options: Mapping[str, str]) -> None:
                 f"The value of minOffsetPerTrigger({low}) is higher than the "
                 f"maxOffsetsPerTrigger({high})."
             )
+
+
+def is_connector_compatible(options: Mapping[str, str]) -> bool:
+    """Whether what the connector does by accident is done too: see docs/spark.md."""
+    return boolean(options, "connectorCompatible", default=False)
 
 
 def _isolation(options: Mapping[str, str]) -> Isolation:

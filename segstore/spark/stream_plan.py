@@ -173,8 +173,8 @@ class StreamPlan:
         return split(ranges, self._read.min_partitions, self._read.max_records_per_partition)
 
     def _choose(self) -> list[TopicPartition]:
-        path = self._read.absolute_path
-        return choose_partitions(self._read.choice, partitions_with_logs(path), path)
+        existing = partitions_with_logs(self._read.absolute_path)
+        return choose_partitions(self._read, existing, self._warn)
 
     def _ends(self) -> dict[TopicPartition, int]:
         return {partition: self._open(partition).end_offset for partition in self._choose()}

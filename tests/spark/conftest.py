@@ -8,6 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.spark.connector_batch import cases
+from tests.spark.connector_streaming import streams
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -37,6 +40,22 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
     os.environ.clear()
     os.environ.update(before)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make a test of each recorded stream, and of each golden case that was asked about."""
+    folder = metafunc.config.getoption("--connector-answers")
+    if "stream" in metafunc.fixturenames:
+        metafunc.parametrize("stream", streams(folder), ids=lambda stream: stream.id)
+    if "connector_case" in metafunc.fixturenames:
+        metafunc.parametrize("connector_case", cases(folder))
+
+
+@pytest.fixture
+def answers_folder(pytestconfig: pytest.Config) -> str | None:
+    """Where the connector's answers are; None = the packed ones."""
+    folder: str | None = pytestconfig.getoption("--connector-answers")
+    return folder
 
 
 @pytest.fixture

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
-import json
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-RECORDED = Path(__file__).parent / "connector_streaming.jsonl.gz"
+from tests.spark.connector_answers import read_answers
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 OTHERWISE = {
     "stream-from-hand-made-batch-planned-only": (
@@ -39,11 +39,11 @@ class Stream:
     def options_for(self, golden: Path, run: dict[str, Any]) -> dict[str, str]:
         """The options of *run*, with the case's directory in the place of the broker."""
         options = {k: v for k, v in run["options"].items() if k != "kafka.bootstrap.servers"}
-        return {**options, "path": str(golden / self.case / "data")}
+        path = str(golden / self.case / "data")
+        return {**options, "path": path, "connectorCompatible": "true"}
 
 
 @cache
-def streams() -> tuple[Stream, ...]:
+def streams(folder: str | None) -> tuple[Stream, ...]:
     """Every recorded stream."""
-    with gzip.open(RECORDED, "rt", encoding="utf-8") as lines:
-        return tuple(Stream(**json.loads(line)) for line in lines)
+    return tuple(Stream(**line) for line in read_answers(folder, "streaming"))

@@ -8,7 +8,6 @@ import re
 import pytest
 
 from tests.spark.connector_batch import digest, rows_of, sorted_rows
-from tests.spark.connector_streaming import streams
 
 pytest.importorskip("pyspark.sql.streaming.datasource")
 
@@ -26,7 +25,6 @@ def no_log_stays_open():
 @pytest.mark.filterwarnings("ignore:option:UserWarning")
 @pytest.mark.filterwarnings("ignore:.* option ignored:UserWarning")
 @pytest.mark.filterwarnings("ignore:.*Some data may have been lost:UserWarning")
-@pytest.mark.parametrize("stream", streams(), ids=lambda stream: stream.id)
 def test_a_stream_goes_as_with_the_connector(stream, golden, summary):
     """Every recorded stream, in this process: each batch's offsets and rows, and the errors."""
     if not (golden / stream.case).is_dir():
