@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.spark.connector_batch import cases
+from tests.spark.connector_sink import sink_entries
 from tests.spark.connector_streaming import streams
 
 if TYPE_CHECKING:
@@ -47,6 +48,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     folder = metafunc.config.getoption("--connector-answers")
     if "stream" in metafunc.fixturenames:
         metafunc.parametrize("stream", streams(folder), ids=lambda stream: stream.id)
+    if "sink_entry" in metafunc.fixturenames:
+        entries = [entry for entry in sink_entries(folder) if entry.input_schema]
+        metafunc.parametrize("sink_entry", entries, ids=lambda entry: entry.name)
     if "connector_case" in metafunc.fixturenames:
         metafunc.parametrize("connector_case", cases(folder))
 

@@ -1,21 +1,17 @@
 """What Spark's own Kafka sink did with given DataFrames, and what of it is compared.
 
-``connector_sink.jsonl.gz``: pyspark 4.2.0 with spark-sql-kafka-0-10 4.2.0 against a Kafka 4.3.1
-broker with new topics. One object a line: the query that made the DataFrame, options, what the
-topics held afterwards or the error.
+Of each: the query that made the DataFrame, options, what the new topics held afterwards or the
+error.
 """
 
 from __future__ import annotations
 
-import gzip
-import json
 import re
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-RECORDED = Path(__file__).parent / "connector_sink.jsonl.gz"
+from tests.spark.connector_answers import read_answers
 
 CLIENT = "options of Kafka's producer that mean nothing to a writer of files are ignored"
 MODE = "of a sink in Python, Spark itself takes the modes append and overwrite only"
@@ -103,16 +99,15 @@ class SinkEntry:
 
 
 @cache
-def sink_entries() -> tuple[SinkEntry, ...]:
+def sink_entries(folder: str | None) -> tuple[SinkEntry, ...]:
     """Every recorded entry."""
-    with gzip.open(RECORDED, "rt", encoding="utf-8") as lines:
-        return tuple(SinkEntry(**json.loads(line)) for line in lines)
+    return tuple(SinkEntry(**line) for line in read_answers(folder, "sink"))
 
 
 @cache
-def chosen_entries() -> tuple[SinkEntry, ...]:
+def chosen_entries(folder: str | None) -> tuple[SinkEntry, ...]:
     """A fixed fifth that has one of each group."""
-    entries = [entry for entry in sink_entries() if entry.left_out is None]
+    entries = [entry for entry in sink_entries(folder) if entry.left_out is None]
     first = {entry.group: entry for entry in reversed(entries)}
     wanted = {entry.id for entry in entries[::8]} | {entry.id for entry in first.values()}
     return tuple(entry for entry in entries if entry.id in wanted)

@@ -34,13 +34,11 @@ def options_of(entry, path):
     return {**{k: v for k, v in entry.options.items() if k != BROKER}, "path": str(path)}
 
 
-@pytest.mark.parametrize(
-    "entry", [entry for entry in sink_entries() if entry.input_schema], ids=lambda entry: entry.name
-)
 @pytest.mark.filterwarnings("ignore:option:UserWarning")
 @pytest.mark.filterwarnings("ignore:column timestamp is ignored:UserWarning")
-def test_options_and_columns_are_refused_as_by_the_connector(entry, tmp_path):
+def test_options_and_columns_are_refused_as_by_the_connector(sink_entry, tmp_path):
     """All of them, without Spark: what is refused before there is a row."""
+    entry = sink_entry
     schema = StructType.fromJson(entry.input_schema)
     source = SegstoreDataSource(options_of(entry, tmp_path))
 
@@ -56,10 +54,11 @@ def test_options_and_columns_are_refused_as_by_the_connector(entry, tmp_path):
     assert said is None or (not entry.accepted and entry.words in said)
 
 
-def test_writes_go_as_with_the_connector(spark, tmp_path, summary, pytestconfig):
+def test_writes_go_as_with_the_connector(spark, tmp_path, summary, pytestconfig, answers_folder):
     """A fixed fifth with one of each group; all of them with --slow."""
     differences = []
-    entries = sink_entries() if pytestconfig.getoption("--slow") else chosen_entries()
+    chosen = sink_entries if pytestconfig.getoption("--slow") else chosen_entries
+    entries = chosen(answers_folder)
     for entry in entries:
         if entry.left_out is not None:
             summary.left_out.add(f"{entry.id}: {entry.left_out}")
