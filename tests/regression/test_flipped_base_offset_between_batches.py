@@ -42,7 +42,9 @@ def values_by_reads(log, **how) -> list[tuple[int, bytes]]:
     return found
 
 
-@pytest.mark.parametrize("batch, base_offset", [(2, 14), (2, 11), (1, 6), (1, 3), (1, 9), (0, 1)])
+@pytest.mark.parametrize(
+    ("batch", "base_offset"), [(2, 14), (2, 11), (1, 6), (1, 3), (1, 9), (0, 1)]
+)
 @pytest.mark.parametrize("how", [{}, {"isolation": "read_committed"}], ids=["plain", "committed"])
 def test_no_read_shows_records_at_other_offsets(path, batch, base_offset, how):
     move(path, batch, base_offset)
@@ -50,7 +52,7 @@ def test_no_read_shows_records_at_other_offsets(path, batch, base_offset, how):
         values_by_reads(log, **how)
 
 
-@pytest.mark.parametrize("batch, base_offset", [(2, 14), (1, 6), (1, 3)])
+@pytest.mark.parametrize(("batch", "base_offset"), [(2, 14), (1, 6), (1, 3)])
 def test_no_table_and_no_slice_does(path, batch, base_offset):
     move(path, batch, base_offset)
     with segstore.open(path, read_only=True) as log:

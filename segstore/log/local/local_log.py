@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from segstore._core import base_offset_of
 from segstore.config import MAX_INT
 from segstore.errors import (
+    CorruptLogError,
+    CorruptRecordError,
     IllegalStateError,
     LogNotFoundError,
     LogTruncatedError,
@@ -14,6 +16,7 @@ from segstore.errors import (
     SegstoreError,
 )
 from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, file_name
+from segstore.log.directory.ways_out import salvage_hint
 from segstore.log.local.segment import Segment
 from segstore.log.local.segment_order import SegmentOrder
 from segstore.log.local.transaction_index import (
@@ -150,6 +153,16 @@ class LocalLog(SegmentOrder):
             return self.fetch(offset, 1, self.log_end, min_one_message=False)[0]
         except OffsetOutOfRangeError:
             return LogOffsetMetadata(offset)
+        except CorruptRecordError as error:  # nobody asked for a record
+            if self.is_kafkas:
+                raise
+            raise CorruptLogError(
+                f"{error.message}; {salvage_hint(self.directory.path)}",
+                file=error.file,
+                position=error.position,
+                found=error.found,
+                expected=error.expected,
+            ) from error
 
     # ---- truncate and delete ---------------------------------------------------------------------
 
