@@ -155,7 +155,7 @@ sgs_status sgs_log_segment_find_offset_by_timestamp(sgs_log_segment *segment, in
     sgs_status status = start_below_time(&self, segment, timestamp, starting_offset, err);
     if (status == SGS_OK)
         status = search_on(&self, timestamp, starting_offset, &answer, err);
-    if (is_damage(status) && max_position >= 0 && self.walk.position >= max_position)
+    if (is_damage(status) && max_position >= 0 && err->position >= max_position)
         status = SGS_OK; /* behind all that is visible: the preallocated bytes of who writes this log [DUR-76] */
     if (status == SGS_OK && !answer.found)
         status = sgs_segment_walk_check_end(&self.walk, max_position, err);

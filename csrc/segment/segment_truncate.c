@@ -23,6 +23,19 @@ static sgs_status cut_log(sgs_log_segment *segment, int32_t position, sgs_error 
     return sgs_segment_sync(segment, fd, name, SGS_SYNC_SHRINK, err);
 }
 
+/* A file with one slot of zeros would be an entry to who reads beside us: (0, base offset) is one [DUR-80]. */
+static void hide_emptied_slot(sgs_log_segment *segment)
+{
+    sgs_time_index *index = &segment->time_index;
+    char name[SGS_SEGMENT_NAME_BYTES];
+    sgs_error ignored; /* a look-up beside us may keep the file's length; then only verify speaks of it */
+    if (segment->context->kafka_profile || sgs_abstract_index_entries(&index->base) > 0 ||
+        index->base.file.length != index->base.entry_size)
+        return;
+    sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
+    (void)sgs_time_index_trim(index, segment->context->env, name, &ignored);
+}
+
 /* [SEG-24.2, SEG-24.3] */
 static sgs_status truncate_indexes(sgs_log_segment *segment, int64_t offset, sgs_error *err)
 {
@@ -31,6 +44,8 @@ static sgs_status truncate_indexes(sgs_log_segment *segment, int64_t offset, sgs
         status = sgs_offset_index_truncate_to(&segment->offset_index, offset, err);
     if (status == SGS_OK)
         status = sgs_time_index_truncate_to(&segment->time_index, offset, err);
+    if (status == SGS_OK)
+        hide_emptied_slot(segment);
     return status == SGS_OK ? sgs_log_segment_prepare_for_appends(segment, err) : status;
 }
 

@@ -221,6 +221,9 @@ class LogWriter(SliceReader):
         if analysis is not None:
             if analysis.duplicate is not None:
                 return analysis.duplicate
+            if analysis.updates.has_aborted:
+                with self._flusher.poisoned_by(FsyncFailedError):
+                    local_log.prepare_aborted()
             if analysis.begins_transaction:
                 offsets.note_transactional_append(local_log.log_end)
         before = local_log.log_end.message_offset

@@ -13,6 +13,7 @@ from segstore.errors import (
     InvalidEpochError,
     LimitExceededError,
     OffsetsOutOfOrderError,
+    OutOfOrderSequenceError,
     RecordBatchTooLargeError,
     SegstoreError,
 )
@@ -39,6 +40,8 @@ KEEPS = "DUR-50, DUR-36: what was appended before a crash is all there"
 SIZE = "compressed anew to another size, above that of a segment"
 FULL = "SEG-27 port: an index that is full is not written any more, the append stands"
 LOOKED_AT = "HW-6: a look at the place of a high watermark does not move it"
+REMEMBERS = "PSM-20, PSM-72: a duplicate of a deleted record; Kafka forgot it in a recovery"
+NO_ROLL = "APP-12: a refused append does not roll; Kafka's does, and its snapshot knows a producer"
 LOOKS = {"read", "fetch_offset_snapshot", "maybe_increment_high_watermark"}
 
 RULES: list[tuple[type[SegstoreError], str, str]] = [
@@ -78,6 +81,7 @@ class SafeRun:
         self.known: list[Batch] = []
         self.rules: set[str] = set()
         self.has_diverged = False
+        self.has_other_segments = False
 
     def step(self, operation: Case) -> None:
         name = operation["op"]
@@ -91,7 +95,7 @@ class SafeRun:
             return
         self.check_records(name, operation, result, refused)
         if not self.has_diverged:
-            self.compare(operation, refused)
+            self.compare(operation, result, refused)
 
     def check_records(
         self, name: str, operation: Case, result: Any, refused: SegstoreError | None
@@ -114,15 +118,28 @@ class SafeRun:
         else:
             assert found == kept, f"{name} changed records"
 
-    def compare(self, operation: Case, refused: SegstoreError | None) -> None:
+    def compare(self, operation: Case, result: Any, refused: SegstoreError | None) -> None:
         """Compare with Kafka up to the first rule by which the two differ."""
         rule = self.rule_of_outcome(operation, refused)
+        if rule is None and refused is None and self.is_known_to_us_alone(operation, result):
+            rule = REMEMBERS
         if rule is None and "state" in operation and not operation.get("inconsistent"):
             rule = self.rule_of_state(operation["op"], operation["state"])
+            bases = [segment["base_offset"] for segment in operation["state"]["segments"]]
+            ours = [segment.base_offset for segment in self.script.opened.segments()]
+            self.has_other_segments |= bases != ours
         if rule is not None:
             self.rules.add(rule)
             self.has_diverged = True
             self.script.is_as_kafkas = False
+
+    def is_known_to_us_alone(self, operation: Case, result: Any) -> bool:
+        """Whether a batch was answered with the offsets of a deleted one, and Kafka appended it."""
+        log_start = self.script.opened.log_start_offset
+        return (
+            operation["op"] == "append_as_leader"
+            and 0 <= result["last_offset"] < log_start <= operation["result"]["first_offset"]
+        )
 
     def rule_of_outcome(self, operation: Case, refused: SegstoreError | None) -> str | None:
         if (refused is None) == ("error" not in operation):
@@ -138,6 +155,8 @@ class SafeRun:
             return FULL
         if refused is None and not self.script.is_exact and "TooLarge" in kafkas:
             return SIZE
+        if isinstance(refused, OutOfOrderSequenceError) and self.has_other_segments:
+            return NO_ROLL
         raise AssertionError(f"Kafka: {operation.get('error')}, safe: {refused!r}")
 
     def rule_of_state(self, name: str, expected: Case) -> str | None:

@@ -55,6 +55,10 @@ class LocalTransactions(LogTail):
                 break
         return aborted
 
+    def prepare_aborted(self) -> None:
+        """Before an ABORT marker is written: what may lack space fails here [DUR-41]."""
+        self._begin_index_change(self._active.base_offset)
+
     def append_aborted(self, aborted: AbortedTransaction) -> None:
         """Add a line to the transaction index of the active segment [SEG-12]."""
         base_offset = self._active.base_offset

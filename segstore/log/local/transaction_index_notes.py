@@ -132,13 +132,20 @@ class TransactionIndexNotes:
             return
         with suppress(CorruptIndexError):  # known from here on, and for the next open
             self.check(base_offset, segments, end, codecs)
-        self._changed.add(base_offset)
         noted = self._noted.pop(base_offset, None)
         if base_offset in self._damaged:
             self._noted[base_offset] = DAMAGED
         if noted != self._noted.get(base_offset):
             self._changes += 1
-            self.save(segments)
+            try:
+                self.save(segments)
+            except BaseException:  # nothing changes, and the next change begins here again
+                if noted is None:
+                    self._noted.pop(base_offset, None)
+                else:
+                    self._noted[base_offset] = noted
+                raise
+        self._changed.add(base_offset)
 
     def forget_above(self, base_offset: int) -> None:
         """The segments above *base_offset* are gone; others may begin where they did."""

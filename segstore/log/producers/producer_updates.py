@@ -85,6 +85,11 @@ class ProducerUpdates:
             and entry.epoch == marker.producer_epoch
         )
 
+    @property
+    def has_aborted(self) -> bool:
+        """Whether a transaction ends in vain: a line for the transaction index."""
+        return any(completed.is_aborted for completed in self._completed)
+
     def commit(self, write_aborted: Callable[[AbortedTransaction], None] | None = None) -> None:
         """Take everything over into the state; the map end offset is left to the caller.
 
