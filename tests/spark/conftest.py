@@ -46,8 +46,8 @@ def spark() -> Iterator[SparkSession]:
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     """Make a test of each recorded stream, and of each golden case that was asked about."""
     folder = metafunc.config.getoption("--connector-answers")
-    if "stream" in metafunc.fixturenames:
-        metafunc.parametrize("stream", streams(folder), ids=lambda stream: stream.id)
+    if "recorded_stream" in metafunc.fixturenames:
+        metafunc.parametrize("recorded_stream", streams(folder), ids=lambda stream: stream.id)
     if "sink_entry" in metafunc.fixturenames:
         entries = [entry for entry in sink_entries(folder) if entry.input_schema]
         metafunc.parametrize("sink_entry", entries, ids=lambda entry: entry.name)
