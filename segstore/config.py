@@ -52,7 +52,7 @@ class LogConfig:
 
     ``segment_bytes`` has Kafka's lower bound of 1 MiB; ``internal_segment_bytes``, when set,
     replaces it and has none (Kafka's hidden key of that name). ``segment_ms`` and ``retention_ms``
-    of None mean "never" (Kafka: 2^63-1, -1).
+    of None mean "never" (Kafka: 2^63-1, -1), a retention of -1 does too.
     """
 
     segment_bytes: int = 1024 * 1024 * 1024

@@ -83,7 +83,7 @@ class LogRetention(LogWatermarks):
         """Delete what is older than ``retention.ms`` by its newest record [RET-7]."""
         limit = self.config.retention_ms
         now_ms = self._now_ms()
-        if limit is None or not self._believes_clock(now_ms):
+        if limit is None or limit < 0 or not self._believes_clock(now_ms):
             return 0
         return self._delete_while(lambda segment, _: now_ms - segment.largest_timestamp() > limit)
 
