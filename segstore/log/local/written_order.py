@@ -75,6 +75,8 @@ class WrittenOrder:
             return
         row = int(differing[0])
         found, right = int(begins[row]), int(expected[row])
+        if found >= fetched.end_offset:
+            return  # nothing of it is shown, and the read that comes there is refused
         if found < right or self.is_contiguous_from(right):
             position = fetched.fetch_offset_metadata.relative_position_in_segment
             position += int(headers["position"][row + 1])
