@@ -49,14 +49,14 @@ class WrittenOrder:
         return state is not None and state.contiguous_from <= offset
 
     def check_first(self, file: str, position: int, asked: int, found: int) -> None:
-        """Never answer a read of *asked* with a batch that begins at *found*, above it, in silence.
+        """Never answer a read of *asked* in silence with a batch that begins at *found*, above it.
 
         Raises
         ------
         CorruptLogError
             The log has no gap there.
         """
-        if found > asked and not self._looks_away and self.is_contiguous_from(asked):
+        if not self._looks_away and self.is_contiguous_from(asked):
             raise self._other_than_written(file, position, found, asked)
 
     def __call__(self, fetched: FetchDataInfo) -> None:
