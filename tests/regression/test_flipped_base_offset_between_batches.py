@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 import segstore
-from segstore.errors import CorruptLogError
+from segstore.errors import CorruptLogError, CorruptRecordError
 
 BATCHES, RECORDS = 5, 5
 
@@ -77,3 +77,19 @@ def test_a_gap_that_was_written_is_none(tmp_path):
         assert [record.offset for record in log.read(2, 1 << 20)] == [3]
         later = log.read(0, 1 << 20)
     assert [record.offset for record in later] == [0, 1, 3]
+
+
+@pytest.mark.parametrize(("position", "value"), [(8, b"\0\0\0\3"), (16, b"\x09")])
+def test_what_lies_before_a_header_that_is_none_is_shown(path, position, value):
+    """The look at the order must not tell of it before the reader comes there."""
+    file = path / f"{0:020d}.log"
+    data = bytearray(file.read_bytes())
+    position += len(data) // 3 * 2
+    data[position : position + len(value)] = value
+    file.write_bytes(data)
+    shown = []
+    with segstore.open(path, read_only=True) as log:
+        records = (record.offset for record in log.read(0, 1 << 20))
+        with pytest.raises(CorruptRecordError):
+            shown.extend(records)
+    assert shown == list(range(2 * RECORDS))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shlex
 
+from segstore.errors import CorruptLogError, SegstoreError
+
 
 def salvage_hint(path: str) -> str:
     """Name the command that saves what is left of the log at *path*, as it is typed."""
@@ -16,3 +18,14 @@ def salvage_hint(path: str) -> str:
 def ways_out(path: str) -> str:
     """Say how to get at the records of a log that is refused to writers."""
     return f"read_only=True opens the log as it is, and {salvage_hint(path)}"
+
+
+def corrupt_log(error: SegstoreError, what: str) -> CorruptLogError:
+    """Return what *error*, met where no record was asked for, says of the log: *what* is added."""
+    return CorruptLogError(
+        f"{error.message}; {what}",
+        file=error.file,
+        position=error.position,
+        found=error.found,
+        expected=error.expected,
+    )

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segstore.errors import CorruptLogError, CorruptRecordError, InvalidTxnStateError
-from segstore.log.directory.ways_out import ways_out
+from segstore.errors import CorruptRecordError, InvalidTxnStateError
+from segstore.log.directory.ways_out import corrupt_log, ways_out
 from segstore.log.producers.producer_state_rebuild import (
     rebuild_producer_state,
     rebuild_transaction_indexes,
@@ -69,14 +69,8 @@ def recover_producers(
             from_clean_shutdown=report.clean and is_empty,
         )
     except (CorruptRecordError, InvalidTxnStateError) as error:  # or its transactions have holes
-        raise CorruptLogError(
-            f"{error.message}; no producer snapshot spares a look at it."
-            f" {ways_out(directory.path)}",
-            file=error.file,
-            position=error.position,
-            found=error.found,
-            expected=error.expected,
-        ) from error
+        what = f"no producer snapshot spares a look at it. {ways_out(directory.path)}"
+        raise corrupt_log(error, what) from error
     if not report.clean:
         producers.distrust_latest_snapshot()
     report.warnings += [

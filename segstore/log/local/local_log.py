@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, Final, cast
 from segstore._core import base_offset_of
 from segstore.config import MAX_INT
 from segstore.errors import (
-    CorruptLogError,
     CorruptRecordError,
     IllegalStateError,
     LogNotFoundError,
@@ -16,7 +15,7 @@ from segstore.errors import (
     SegstoreError,
 )
 from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, file_name
-from segstore.log.directory.ways_out import salvage_hint
+from segstore.log.directory.ways_out import corrupt_log, salvage_hint
 from segstore.log.local.segment import Segment
 from segstore.log.local.segment_order import SegmentOrder
 from segstore.log.local.transaction_index import (
@@ -112,7 +111,10 @@ class LocalLog(SegmentOrder):
             if fetched is not None:
                 offset = self._first_offset(segment, fetched)
                 self.check_within(segment, offset, fetched.position)
-                self.written_order.check_first(segment.path, fetched.position, start_offset, offset)
+                if offset > start_offset:
+                    self.written_order.check_first(
+                        segment.path, fetched.position, start_offset, offset
+                    )
                 return LogOffsetMetadata(offset, segment.base_offset, fetched.position), fetched
             following = segments.higher_segment(segment.base_offset)
             self.check_no_gap(segment, following)
@@ -156,13 +158,7 @@ class LocalLog(SegmentOrder):
         except CorruptRecordError as error:  # nobody asked for a record
             if self.is_kafkas:
                 raise
-            raise CorruptLogError(
-                f"{error.message}; {salvage_hint(self.directory.path)}",
-                file=error.file,
-                position=error.position,
-                found=error.found,
-                expected=error.expected,
-            ) from error
+            raise corrupt_log(error, salvage_hint(self.directory.path)) from error
 
     # ---- truncate and delete ---------------------------------------------------------------------
 
