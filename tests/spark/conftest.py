@@ -69,9 +69,9 @@ def summary() -> Summary:
 
 
 @pytest.fixture
-def every_query(few_or_many, pytestconfig) -> bool:
-    """Whether to ask Spark every recorded query, in CI and with --slow; else each sort once."""
-    return bool(few_or_many(0, 1)) or pytestconfig.getoption("--slow")
+def every_query(pytestconfig) -> bool:
+    """Whether to ask Spark every recorded query, as with --slow; else each sort once."""
+    return bool(pytestconfig.getoption("--slow"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

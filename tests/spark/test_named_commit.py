@@ -56,7 +56,7 @@ def with_timestamps(batch, moment):
 
 @pytest.mark.parametrize("moment", [None, LONG_AGO], ids=["now", "long-ago"])
 @pytest.mark.parametrize("deaths", [1, 2])
-def test_a_commit_that_dies_anywhere_is_finished_once(tmp_path, few_or_many, moment, deaths):
+def test_a_commit_that_dies_anywhere_is_finished_once(tmp_path, pytestconfig, moment, deaths):
     """Killed at calls all over the commit; the next driver stages anew and commits again.
 
     Records of long ago: their producer is expired whenever a log is opened [PSM-45].
@@ -78,7 +78,7 @@ def test_a_commit_that_dies_anywhere_is_finished_once(tmp_path, few_or_many, mom
     seen = set()
     chance = random.Random(20)
 
-    for number in range(few_or_many(8, 40)):
+    for number in range(40 if pytestconfig.getoption("--slow") else 8):
         path = tmp_path / f"run{number}"
         shutil.copytree(start, path)
         stream = Stream(path, topic="t", **SMALL)

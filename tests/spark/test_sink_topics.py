@@ -57,17 +57,17 @@ def test_a_topic_that_is_there_keeps_its_partitions(directory):
     assert sorted(records_of(directory)) == [0, 1, 2]
 
 
-def test_a_topic_whose_making_was_interrupted_is_finished(tmp_path, few_or_many):
+def test_a_topic_whose_making_was_interrupted_is_finished(tmp_path, pytestconfig):
     """Partition 0 comes last: without it a topic is not finished, and keys belong elsewhere."""
     counted = Stream(tmp_path / "counted", topic="t", numPartitions="4")
     messages = counted.stage(numbered(0, 30))
     calls = run_in_a_process_that_dies(lambda: counted.commit(messages, 0))
-    found = set()
-    for number in range(few_or_many(6, 30)):
+    found, deaths = set(), 30 if pytestconfig.getoption("--slow") else 6
+    for number in range(deaths):
         path = tmp_path / f"run{number}"
         stream = Stream(path, topic="t", numPartitions="4")
         messages = stream.stage(numbered(0, 30))
-        at = calls * (number + 1) // (few_or_many(6, 30) * 3)  # it is made at the beginning
+        at = calls * (number + 1) // (deaths * 3)  # it is made at the beginning
         run_in_a_process_that_dies(lambda: stream.commit(messages, 0), at)  # noqa: B023
         found.add(len(list(path.glob("t-*"))))
         stream.run(0, numbered(0, 30))

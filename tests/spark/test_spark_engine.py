@@ -36,7 +36,7 @@ def load(spark, golden):
 def test_sql_answers_are_the_connectors(  # noqa: PLR0913 - fixtures
     connector_case, answers_folder, spark, golden, summary, every_query
 ):
-    """Every recorded query, over a view named as it was; each of them once unless in CI."""
+    """Every recorded query, over a view named as it was; each sort of them once unless --slow."""
     if not (golden / connector_case).is_dir():
         pytest.skip(f"{connector_case} is not among the golden cases here")
     differences = []
