@@ -131,6 +131,7 @@ class UnifiedLog(LogSettings):
             self._background,
             self.topic_partition,
             loaded.recovery_point,
+            surroundings.failures,
         )
         self._use_config(config)
         self._flusher.raise_recovery_point(loaded.log_start_offset)
