@@ -107,12 +107,16 @@ class LogTruncator(LogRetention):
             self._producers.truncate_fully_and_start_at(offset)
             self._delete_snapshots_of(removed)
             self._offsets.log_start_offset = log_start_offset
+            if self._tier is not None:
+                self._tier.local_log_start_offset = offset
             self._rebuild_producers()
             self._offsets.cut_to_log_end(always=True)
             file = self._state_file
             no_gap = log_start_offset == offset  # else what lies between is one
             contiguous_from = min(file.state.contiguous_from, offset) if file and no_gap else offset
             self._save_state(contiguous_from)
+            if file and file.state.local_log_start_offset > offset:
+                file.change(local_log_start_offset=offset)
             self._flusher.note_durable(self._local_log.log_end)
 
     def delete_records(self, before_offset: int) -> int:

@@ -29,6 +29,7 @@ from segstore.errors import (
     UnsupportedFormatError,
 )
 from segstore.log.directory import checkpoints
+from segstore.log.directory.log_state import LogState, TransactionIndexNote
 from segstore.log.directory.partition_directory import (
     directory_name,
     file_name,
@@ -258,15 +259,16 @@ clean_markers = st.builds(
     st.none() | offsets,
 )
 notes = st.builds(
-    checkpoints.TransactionIndexNote, st.just(-1) | offsets, st.none() | st.integers(0, 2**32 - 1)
+    TransactionIndexNote, st.just(-1) | offsets, st.none() | st.integers(0, 2**32 - 1)
 )
 log_states = st.builds(
-    checkpoints.LogState,
+    LogState,
     offsets,
     offsets,
     st.none() | epochs,
     st.just(()),
     st.dictionaries(offsets, notes, max_size=3),
+    offsets,
 )
 
 
@@ -288,8 +290,8 @@ def test_markers_written_are_read(marker: checkpoints.CleanShutdownMarker):
 
 
 @given(log_states)
-def test_states_written_are_read(state: checkpoints.LogState):
-    assert checkpoints.LogState.parse(state.format()) == state
+def test_states_written_are_read(state: LogState):
+    assert LogState.parse(state.format()) == state
 
 
 @given(changed(clean_markers.map(lambda marker: marker.format())))
@@ -303,9 +305,9 @@ def test_hostile_markers(data: bytes):
 
 @given(changed(log_states.map(lambda state: state.format())))
 def test_hostile_states(data: bytes):
-    state = checkpoints.LogState.parse(data)
+    state = LogState.parse(data)
     if state is not None:
-        assert checkpoints.LogState.parse(state.format()) == state
+        assert LogState.parse(state.format()) == state
 
 
 # ---- names ---------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import pytest
 
 import segstore
 from segstore import AppendOrigin, MemoryRecords
-from segstore.log.directory.checkpoints import LogState
+from segstore.log.directory.log_state import LogState
 from tests.conformance.transactions_kit import ABORT, Producer, write
 
 if TYPE_CHECKING:

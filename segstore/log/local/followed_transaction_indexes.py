@@ -10,16 +10,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from segstore.errors import CorruptCheckpointError, CorruptIndexError, UnsupportedFormatError
-from segstore.log.directory.checkpoints import LogState
 from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
+from segstore.log.directory.log_state import LogState
 from segstore.log.local.transaction_index_notes import TransactionIndexNotes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from segstore._core import CodecTable
-    from segstore.log.directory.checkpoints import TransactionIndexNote
     from segstore.log.directory.log_places import LogPlaces
+    from segstore.log.directory.log_state import TransactionIndexNote
     from segstore.log.local.segments import Segments
 
 _ATTEMPTS: Final = 8

@@ -14,12 +14,8 @@ from typing import TYPE_CHECKING, Final
 
 from segstore._core import crc32c
 from segstore.errors import CorruptIndexError, LogNotFoundError, UnsupportedFormatError
-from segstore.log.directory.checkpoints import (
-    DAMAGED_TRANSACTION_INDEX as DAMAGED,
-)
-from segstore.log.directory.checkpoints import (
-    TransactionIndexNote,
-)
+from segstore.log.directory.log_state import DAMAGED_TRANSACTION_INDEX as DAMAGED
+from segstore.log.directory.log_state import TransactionIndexNote
 from segstore.log.directory.partition_directory import file_name
 from segstore.log.local.transaction_index import TransactionIndex
 from segstore.log.local.transaction_index_check import check_entries
