@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from segstore.types import (
         AppendOrigin,
         Codec,
+        FileTimestampAndOffset,
         Isolation,
         LogOffsetMetadata,
         SpecialTimestamp,
@@ -56,6 +57,7 @@ _HOMES = {
     "ErrorCode": "segstore.records.error_mapping",
     "FetchDataInfo": "segstore.records.fetch_data_info",
     "FileRecords": "segstore.log.file_records",
+    "FileTimestampAndOffset": "segstore.types",
     "Isolation": "segstore.types",
     "LogConfig": "segstore.config",
     "LogManager": "segstore.manager.log_manager",
@@ -90,6 +92,7 @@ __all__ = [
     "ErrorCode",
     "FetchDataInfo",
     "FileRecords",
+    "FileTimestampAndOffset",
     "Isolation",
     "LogConfig",
     "LogManager",

@@ -64,6 +64,8 @@ class LogTruncator(LogRetention):
             if offset < self.log_start_offset:
                 self._offsets.log_start_offset = offset
                 self._places.write_log_start(offset)
+            if self._tier is not None and is_safe:
+                self._tier.forget_from(offset)
             self._rebuild_producers()
             self._offsets.cut_to_log_end()
             flusher.note_durable(local_log.log_end)
@@ -109,6 +111,8 @@ class LogTruncator(LogRetention):
             self._offsets.log_start_offset = log_start_offset
             if self._tier is not None:
                 self._tier.local_log_start_offset = offset
+                if is_safe:
+                    self._tier.forget_from(offset)
             self._rebuild_producers()
             self._offsets.cut_to_log_end(always=True)
             file = self._state_file

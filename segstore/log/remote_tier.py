@@ -115,6 +115,10 @@ class RemoteTier:
         """Everything up to *offset* is in remote storage now; it never falls [LST-6]."""
         self.highest_offset = max(offset, self.highest_offset)
 
+    def forget_from(self, offset: int) -> None:
+        """What is uploaded from *offset* on is not what will be written there."""
+        self.highest_offset = min(self.highest_offset, offset - 1)
+
     def lets_go(self, end_offset: int) -> bool:
         """Whether a segment that ends at *end_offset* may go here: it is uploaded [RET-2]."""
         return not self.copies or 0 < end_offset <= self.highest_offset + 1
