@@ -34,15 +34,16 @@ PARTS = st.integers(0, 100)
 class TieredLogMachine(RuleBasedStateMachine):
     """One log of small segments, what was uploaded of it, and what it must still have."""
 
-    @initialize(replicated=st.booleans(), local_segments=st.integers(0, 3))
+    @initialize(replicated=st.booleans(), local_segments=st.integers(0, 2))
     def open_new_log(self, replicated: bool, local_segments: int):  # noqa: FBT001 - drawn
         self.folder = Path(tempfile.mkdtemp(prefix="segstore-property-"))
         self.replicated = replicated
+        self.local_bytes = local_segments * 3 * SIZE
         self.config = segstore.LogConfig(
             internal_segment_bytes=3 * SIZE,
             segment_ms=None,
             retention_ms=None,
-            local_retention_bytes=local_segments * 3 * SIZE,
+            local_retention_bytes=self.local_bytes,
             file_delete_delay_ms=0,
             **TIERED,
         )
@@ -70,7 +71,7 @@ class TieredLogMachine(RuleBasedStateMachine):
 
     # ---- what happens ----------------------------------------------------------------------------
 
-    @rule(count=st.integers(1, 8))
+    @rule(count=st.integers(1, 20))
     def append(self, count: int):
         for _ in range(count):
             value = b"%08d" % self.count
@@ -93,12 +94,15 @@ class TieredLogMachine(RuleBasedStateMachine):
 
     @rule()
     def delete_old_segments(self):
-        """What goes was uploaded, or lies below the log start."""
-        before = self.log.segments()
+        """What goes was uploaded, or lies below the log start, which moves where nothing is."""
+        before = self.log.segments()[0].base_offset
         self.log.delete_old_segments()
         first = self.log.segments()[0].base_offset
-        gone = [one.base_offset for one in before if one.base_offset < first]
-        if gone:
+        if first == before:
+            return
+        if self.config.remote_log_copy_disable:
+            self.raise_log_start(first)
+        else:
             assert first <= max(self.uploaded + 1, self.log_start)
             self.local_start = max(self.local_start, first)
 
@@ -141,10 +145,10 @@ class TieredLogMachine(RuleBasedStateMachine):
 
     @rule(copies=st.booleans())
     def copy_or_not(self, copies: bool):  # noqa: FBT001 - drawn
-        changes = {"remote_log_copy_disable": not copies}
-        if not copies:
-            changes["local_retention_bytes"] = -2
-        self.config = self.config.with_changes(**changes)
+        limit = self.local_bytes if copies else -2
+        self.config = self.config.with_changes(
+            remote_log_copy_disable=not copies, local_retention_bytes=limit
+        )
         self.log.update_config(self.config)
 
     @rule()
