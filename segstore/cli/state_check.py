@@ -13,7 +13,6 @@ from segstore.cli.dump_state import TRANSACTION_ENTRY, producer_lines
 from segstore.cli.finding import Finding, PartitionCheck
 from segstore.errors import CorruptCheckpointError, CorruptSnapshotError, SegstoreError
 from segstore.log.directory import checkpoints
-from segstore.log.directory.log_state import LogState
 from segstore.log.directory.partition_directory import (
     file_name,
     parse_directory_name,
@@ -140,7 +139,7 @@ def _read_log_state(directory: Directory, state: PartitionState) -> None:
     """What recovery may count on holds only while no broker wrote here in between [DUR-64]."""
     if not directory.exists(checkpoints.LOG_STATE):
         return
-    log_state = LogState.parse(directory.read_file(checkpoints.LOG_STATE))
+    log_state = checkpoints.LogState.parse(directory.read_file(checkpoints.LOG_STATE))
     latest = state.epochs[-1] if state.epochs else None
     if log_state is not None and log_state.fits(latest):
         state.contiguous_from = log_state.contiguous_from

@@ -34,6 +34,7 @@ from segstore.log.directory.clean_shutdown_file_handler import (
     NO_BROKER_EPOCH,
     CleanShutdownFileHandler,
 )
+from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
 from segstore.log.directory.partition_directory import check_topic, directory_name
 from segstore.log.directory.partition_lock import hint_at_read_only
 from segstore.log.log_opener import open_partition
@@ -49,6 +50,7 @@ from segstore.manager.partition_records import (
     arrow_batches,
     chunks_of_records,
     is_arrow_data,
+    joined,
     split_batch,
     split_records,
 )
@@ -57,7 +59,7 @@ from segstore.manager.topic_directories import (
     make_log_directory,
     new_topic_id,
 )
-from segstore.types import LogAppendInfo, TopicPartition
+from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -65,6 +67,7 @@ if TYPE_CHECKING:
 
     from segstore._core import FileLock
     from segstore.log.unified_log import UnifiedLog
+    from segstore.types import LogAppendInfo
 
 MAX_PARTITIONS_OF_A_TOPIC: Final = 100_000
 
@@ -96,7 +99,8 @@ def open_dir(
 class LogManager:
     """The logs of one directory; safe to use from several threads.
 
-    A log is opened when it is first asked for and stays open until `close`.
+    A log is opened when it is first asked for and stays open until `close`. An I/O error of one
+    ends writing in all: they can be read until the directory is closed [LOC-27, DUR-35, DUR-38].
     """
 
     def __init__(
@@ -104,6 +108,7 @@ class LogManager:
     ) -> None:
         self._read_only = read_only
         self._options = open_options(read_only=read_only, **settings)
+        self._failures = LogDirFailureChannel()
         self._mutex = threading.RLock()
         self._process_id = _core.process_id()
         self._logs: dict[TopicPartition, UnifiedLog] = {}
@@ -190,7 +195,8 @@ class LogManager:
             topic_id = new_topic_id()
             created = [TopicPartition(name, number) for number in range(partitions)]
             for topic_partition in created:
-                create_partition_directory(self._directory, topic_partition, topic_id)
+                with self._failures.guard(self.path):
+                    create_partition_directory(self._directory, topic_partition, topic_id)
                 self.log(*topic_partition)
         return created
 
@@ -219,11 +225,14 @@ class LogManager:
             raise UnknownTopicOrPartitionError(
                 f"no partition {topic_partition} here", file=self.path, found="no such directory"
             )
+        self._failures.check(self.path)
         path = os.path.join(self.path, name)  # noqa: PTH118 - the directory's own spelling
         was_clean = self._was_clean and topic_partition not in self._touched
         self._touched.add(topic_partition)  # from here on only its own marker says that it is clean
         surroundings = Surroundings(
-            parent_is_locked=self._lock is not None, parent_was_clean=was_clean
+            parent_is_locked=self._lock is not None,
+            parent_was_clean=was_clean,
+            failures=self._failures,
         )
         options = self._options
         if options.state_dir is not None:  # each partition has its own
@@ -268,7 +277,7 @@ class LogManager:
         for by_partition in self._split(records, partitioner):
             for number, part in by_partition.items():
                 info = self.log(topic, number).append(part)
-                done[number] = _joined(done[number], info) if number in done else info
+                done[number] = joined(done[number], info) if number in done else info
         return done
 
     def _split(self, records: Any, partitioner: StickyPartitioner) -> Iterator[dict[int, Any]]:
@@ -384,6 +393,7 @@ class LogManager:
         self._check_usable()
         if self._read_only:
             raise LogReadOnlyError("the log directory was opened read-only", file=self.path)
+        self._failures.check(self.path)
 
     def __enter__(self) -> Self:
         return self
@@ -399,19 +409,3 @@ class LogManager:
     def __repr__(self) -> str:
         state = "closed" if self._closed else "read-only" if self._read_only else "open"
         return f"<LogManager {self.path} {state}>"
-
-
-def _joined(first: LogAppendInfo, second: LogAppendInfo) -> LogAppendInfo:
-    """What two appends to one partition did together."""
-    if second.base_offset < 0:
-        return first
-    return LogAppendInfo(
-        base_offset=first.base_offset if first.base_offset >= 0 else second.base_offset,
-        last_offset=second.last_offset,
-        max_timestamp=max(first.max_timestamp, second.max_timestamp),
-        log_append_time=second.log_append_time,
-        log_start_offset=second.log_start_offset,
-        records_count=first.records_count + second.records_count,
-        size_bytes=first.size_bytes + second.size_bytes,
-        durable_offset=second.durable_offset,
-    )

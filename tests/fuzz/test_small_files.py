@@ -29,7 +29,7 @@ from segstore.errors import (
     UnsupportedFormatError,
 )
 from segstore.log.directory import checkpoints
-from segstore.log.directory.log_state import LogState, TransactionIndexNote
+from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
 from segstore.log.directory.partition_directory import (
     directory_name,
     file_name,
@@ -249,7 +249,7 @@ checkpoint_texts = st.one_of(
     ),
 )
 clean_markers = st.builds(
-    checkpoints.CleanShutdownMarker,
+    CleanShutdownMarker,
     offsets,
     offsets,
     offsets,
@@ -257,12 +257,14 @@ clean_markers = st.builds(
     st.none() | offsets,
     st.none() | offsets,
     st.none() | offsets,
+    st.none()
+    | st.builds(checkpoints.TransactionIndexNote, offsets, st.none() | st.integers(0, 2**32 - 1)),
 )
 notes = st.builds(
-    TransactionIndexNote, st.just(-1) | offsets, st.none() | st.integers(0, 2**32 - 1)
+    checkpoints.TransactionIndexNote, st.just(-1) | offsets, st.none() | st.integers(0, 2**32 - 1)
 )
 log_states = st.builds(
-    LogState,
+    checkpoints.LogState,
     offsets,
     offsets,
     st.none() | epochs,
@@ -285,29 +287,29 @@ def test_hostile_checkpoints(data: bytes):
 
 
 @given(clean_markers)
-def test_markers_written_are_read(marker: checkpoints.CleanShutdownMarker):
-    assert checkpoints.CleanShutdownMarker.parse(marker.format()) == marker
+def test_markers_written_are_read(marker: CleanShutdownMarker):
+    assert CleanShutdownMarker.parse(marker.format()) == marker
 
 
 @given(log_states)
-def test_states_written_are_read(state: LogState):
-    assert LogState.parse(state.format()) == state
+def test_states_written_are_read(state: checkpoints.LogState):
+    assert checkpoints.LogState.parse(state.format()) == state
 
 
 @given(changed(clean_markers.map(lambda marker: marker.format())))
 def test_hostile_markers(data: bytes):
     """[DUR-97] None, or numbers that an offset can have."""
-    marker = checkpoints.CleanShutdownMarker.parse(data)
+    marker = CleanShutdownMarker.parse(data)
     if marker is not None:
         assert 0 <= marker.log_end_offset < 2**63
-        assert checkpoints.CleanShutdownMarker.parse(marker.format()) == marker
+        assert CleanShutdownMarker.parse(marker.format()) == marker
 
 
 @given(changed(log_states.map(lambda state: state.format())))
 def test_hostile_states(data: bytes):
-    state = LogState.parse(data)
+    state = checkpoints.LogState.parse(data)
     if state is not None:
-        assert LogState.parse(state.format()) == state
+        assert checkpoints.LogState.parse(state.format()) == state
 
 
 # ---- names ---------------------------------------------------------------------------------------

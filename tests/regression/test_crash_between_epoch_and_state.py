@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pytest
 
-from segstore.log.directory.log_state import LogState
+from segstore.log.directory.checkpoints import LogState
 from segstore.types import EpochEntry
 from tests.crash.crash_check import Crash, check_crash
 from tests.crash.crash_model import Operation

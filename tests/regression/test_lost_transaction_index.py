@@ -17,7 +17,7 @@ import pytest
 import segstore
 from segstore import cli
 from segstore.cli.partition_check import check_partition
-from segstore.log.directory.log_state import DAMAGED_TRANSACTION_INDEX, LogState
+from segstore.log.directory.checkpoints import DAMAGED_TRANSACTION_INDEX, LogState
 from tests.conformance.transactions_kit import ABORT, COMMIT, Producer, write
 
 if TYPE_CHECKING:

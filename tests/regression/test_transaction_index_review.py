@@ -19,7 +19,7 @@ import pytest
 import segstore
 from segstore._core import Directory, crc32c
 from segstore.errors import CorruptLogError, DiskFullError
-from segstore.log.directory.log_state import DAMAGED_TRANSACTION_INDEX, LogState
+from segstore.log.directory.checkpoints import DAMAGED_TRANSACTION_INDEX, LogState
 from segstore.log.directory.log_state_file import LogStateFile
 from tests.conformance.transactions_kit import ABORT, Producer, write
 from tests.crash.crash_check import Crash

@@ -1,4 +1,4 @@
-"""The small text files beside a log: checkpoints, clean marker.
+"""The small text files beside a log: checkpoints and ``.segstore``.
 
 Source: [format.md 15, DUR-21].
 
@@ -9,18 +9,17 @@ caller decides what a missing value means. Writing is always name, ``.tmp``, fsy
 from __future__ import annotations
 
 import base64
-import json
 import re
 import uuid
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.config import MAX_INT, MAX_LONG
 from segstore.errors import CorruptCheckpointError
 from segstore.types import EpochEntry, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from segstore._core import Directory
 
@@ -228,76 +227,109 @@ def read_topic_id(directory: Directory) -> uuid.UUID | None:
         raise
 
 
-# ---- clean marker of a partition that was opened alone [DUR-24, DUR-65] --------------------------
+# ---- .segstore: what recovery may count on [DUR-64] ----------------------------------------------
+
+
+class TransactionIndexNote(NamedTuple):
+    """What the transaction index of a segment was like when it was right [DUR-8, DUR-52].
+
+    Its loss, or a changed bit, would make aborted records count as committed, and shows in no other
+    file.
+    """
+
+    size_bytes: int
+    """-1: it is damaged, and to be made anew."""
+    crc: int | None = None
+    """CRC-32C of its bytes; None when nobody has compared them with the log yet."""
+
+
+DAMAGED_TRANSACTION_INDEX: Final = TransactionIndexNote(-1)
 
 
 @dataclass(frozen=True, slots=True)
-class CleanShutdownMarker:
-    """What a cleanly closed log looked like; a marker that does not fit the files is an old one.
+class LogState:
+    """From which offsets on the log is contiguous and its epochs ascend, as this library wrote it.
 
-    A broker that ran in between leaves this file in place: it shows in the log end, in the size of
-    the active segment, or in the leader epoch, which a broker raises before it writes. A segment
-    that was lost, or that a broker compacted, shows in the number and the size of all of them.
-    ``log_start_offset`` lies above the log end when a truncation cut into the batch that it is in.
+    ``latest_epoch`` ties the file to the log: a broker that wrote here in between has raised the
+    leader epoch, and then nothing of this holds any more. The file is written before the
+    leader-epoch checkpoint: ``epochs_before`` are what that may still say after a crash between.
     """
 
-    log_end_offset: int
-    active_base_offset: int
-    active_size_bytes: int
+    contiguous_from: int
+    epochs_ordered_from: int
     latest_epoch: EpochEntry | None
-    segments: int | None = None
-    size_bytes: int | None = None
-    log_start_offset: int | None = None
+    epochs_before: tuple[EpochEntry | None, ...] = ()
+    transaction_indexes: Mapping[int, TransactionIndexNote] = field(default_factory=dict)
+    """By the base offset of the segment: of sealed ones; of the active one the clean marker knows.
 
-    def fits(
-        self, sizes: Sequence[int], active_base_offset: int, latest: EpochEntry | None
-    ) -> bool:
-        """Whether the ``.log`` files, of these sizes, are those that were there."""
-        if self.segments is not None and self.segments != len(sizes):
-            return False
-        if self.size_bytes is not None and self.size_bytes != sum(sizes):
-            return False
-        noted = (self.active_base_offset, self.active_size_bytes, self.latest_epoch)
-        return noted == (active_base_offset, sizes[-1] if sizes else 0, latest)
+    That of a damaged index is here whichever it is.
+    """
+    local_log_start_offset: int = 0
+    """What lies below it went while remote storage has it: its segments may be there in part."""
+
+    def fits(self, latest: EpochEntry | None) -> bool:
+        """Whether a leader-epoch checkpoint that ends so is that of who wrote this."""
+        return latest == self.latest_epoch or latest in self.epochs_before
 
     def format(self) -> bytes:
-        """Return the file's text, JSON with Kafka's ``version``."""
-        epoch = self.latest_epoch
-        return json.dumps(
-            {
-                "version": 0,
-                "logEndOffset": self.log_end_offset,
-                "activeBaseOffset": self.active_base_offset,
-                "activeSizeInBytes": self.active_size_bytes,
-                "latestEpoch": None if epoch is None else [epoch.epoch, epoch.start_offset],
-                "segments": self.segments,
-                "sizeInBytes": self.size_bytes,
-                "logStartOffset": self.log_start_offset,
-            }
-        ).encode()
+        """Return the file's text, a word and a number a line."""
+        lines = [
+            "version 0",
+            f"contiguous_from {self.contiguous_from}",
+            f"epochs_ordered_from {self.epochs_ordered_from}",
+        ]
+        if self.latest_epoch is not None:
+            lines.append(f"latest_epoch {self.latest_epoch.epoch} {self.latest_epoch.start_offset}")
+        lines += [
+            "epoch_before" if entry is None else f"epoch_before {entry.epoch} {entry.start_offset}"
+            for entry in self.epochs_before
+        ]
+        lines += [
+            f"transaction_index {base_offset} {note.size_bytes}"
+            + ("" if note.crc is None else f" {note.crc}")
+            for base_offset, note in sorted(self.transaction_indexes.items())
+        ]
+        if self.local_log_start_offset:
+            lines.append(f"local_log_start_offset {self.local_log_start_offset}")
+        return "".join(f"{line}\n" for line in lines).encode()
 
     @classmethod
-    def parse(cls, data: bytes) -> CleanShutdownMarker | None:
-        """Read a marker, None when *data* is not one (then the stop does not count as clean)."""
-        try:
-            fields: Any = json.loads(data)
-            latest = fields["latestEpoch"]
-            later = [fields.get(name) for name in ("segments", "sizeInBytes", "logStartOffset")]
-            return cls(
-                _whole_number(fields["logEndOffset"]),
-                _whole_number(fields["activeBaseOffset"]),
-                _whole_number(fields["activeSizeInBytes"]),
-                None
-                if latest is None
-                else EpochEntry(_whole_number(latest[0]), _whole_number(latest[1])),
-                *(None if number is None else _whole_number(number) for number in later),
-            )
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+    def read(cls, directory: Directory) -> LogState | None:
+        """Read the file of a partition directory, None where there is none that can be used."""
+        if not directory.exists(LOG_STATE):
             return None
+        return cls.parse(directory.read_file(LOG_STATE, MAX_CHECKPOINT_BYTES))
 
-
-def _whole_number(value: object) -> int:
-    """Return a number of a marker; JSON has others, and some that no ``int`` takes."""
-    if type(value) is not int or not 0 <= value <= MAX_LONG:
-        raise ValueError(value)
-    return value
+    @classmethod
+    def parse(cls, data: bytes) -> LogState | None:
+        """Read the file, None when it says nothing that can be used."""
+        words: dict[str, list[int]] = {}
+        transaction_indexes: dict[int, TransactionIndexNote] = {}
+        for line in data.decode("ascii", errors="replace").splitlines():
+            key, *numbers = line.split(" ")
+            if not all(_INTEGER.fullmatch(number) for number in numbers):
+                return None
+            words[key] = [int(number) for number in numbers]
+            if key == "transaction_index" and len(numbers) in {2, 3}:
+                base_offset, *note = words[key]
+                transaction_indexes[base_offset] = TransactionIndexNote(*note)
+        latest = words.get("latest_epoch")
+        try:
+            if words["version"] != [0]:
+                return None
+            (contiguous_from,) = words["contiguous_from"]
+            (epochs_ordered_from,) = words["epochs_ordered_from"]
+            latest_epoch = None if latest is None else EpochEntry(latest[0], latest[1])
+            (local_log_start_offset,) = words.get("local_log_start_offset", [0])
+            before = words.get("epoch_before")
+            epochs_before = () if before is None else (EpochEntry(*before) if before else None,)
+        except (KeyError, ValueError, IndexError, TypeError):
+            return None
+        return cls(
+            contiguous_from,
+            epochs_ordered_from,
+            latest_epoch,
+            epochs_before,
+            transaction_indexes,
+            local_log_start_offset,
+        )

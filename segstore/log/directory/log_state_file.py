@@ -9,15 +9,14 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from segstore.log.directory.checkpoints import LOG_STATE
-from segstore.log.directory.log_state import DAMAGED_TRANSACTION_INDEX, LogState
+from segstore.log.directory.checkpoints import DAMAGED_TRANSACTION_INDEX, LOG_STATE, LogState
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from segstore._core import Directory
+    from segstore.log.directory.checkpoints import TransactionIndexNote
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
-    from segstore.log.directory.log_state import TransactionIndexNote
     from segstore.types import EpochEntry
 
 

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from array import array
     from collections.abc import Mapping
 
+    from segstore.log.directory.checkpoints import TransactionIndexNote
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
-    from segstore.log.directory.log_state import TransactionIndexNote
     from segstore.log.directory.log_state_file import LogStateFile
     from segstore.log.local.segment import Segment
     from segstore.log.local.segments import Segments

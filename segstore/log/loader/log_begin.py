@@ -15,9 +15,9 @@ from segstore.log.directory.ways_out import ways_out
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from segstore.log.directory.checkpoints import LogState
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.directory.log_places import FoundState
-    from segstore.log.directory.log_state import LogState
     from segstore.log.loader.recovery_report import RecoveryReport
     from segstore.log.local.segment import Segment
 

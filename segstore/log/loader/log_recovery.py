@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segstore._core import BatchHeaders, Directory, ScanResult
+    from segstore.log.directory.checkpoints import LogState
     from segstore.log.directory.log_places import FoundState
-    from segstore.log.directory.log_state import LogState
     from segstore.log.loader.quarantine import Quarantine
     from segstore.log.loader.recovery_report import RecoveryReport
     from segstore.log.local.segment import Segment

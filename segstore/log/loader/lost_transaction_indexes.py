@@ -22,7 +22,7 @@ from segstore.errors import (
     ResourceError,
     UnsupportedFormatError,
 )
-from segstore.log.directory.log_state import DAMAGED_TRANSACTION_INDEX, TransactionIndexNote
+from segstore.log.directory.checkpoints import DAMAGED_TRANSACTION_INDEX, TransactionIndexNote
 from segstore.log.directory.partition_directory import file_name
 from segstore.log.local.transaction_index_notes import TransactionIndexNotes, differs, look_at
 from segstore.log.producers.producer_state_rebuild import rebuild_transaction_index
@@ -76,7 +76,7 @@ def find_transaction_indexes(
     listing : SegmentListing
         Of the directory.
     known : mapping of int to TransactionIndexNote
-        What ``.segstore`` says, nothing where a broker may have written since.
+        What was noted, by `noted_transaction_indexes`.
     recovered : collection of int
         Base offsets of segments whose transaction index comes from the batches anyway.
     """

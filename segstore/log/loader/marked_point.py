@@ -6,9 +6,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from segstore.log.directory.checkpoints import LogState
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.directory.log_places import FoundState, LogPlaces
-    from segstore.log.directory.log_state import LogState
     from segstore.log.loader.recovery_report import RecoveryReport
 
 

@@ -33,9 +33,9 @@ from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
     from segstore._core import ScanResult
+    from segstore.log.directory.checkpoints import LogState
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.directory.log_places import FoundState
-    from segstore.log.directory.log_state import LogState
     from segstore.log.local.segment import Segment
 
 
@@ -96,7 +96,9 @@ class ReadOnlyLoader(LogLoader):
             None,
             may_have_gaps=state is None,
             first_missing_offset=first_missing,
-            transaction_index_notes=FollowedTransactionIndexNotes(self._places, state),
+            transaction_index_notes=FollowedTransactionIndexNotes(
+                self._places, state, found.own_marker if is_as_marked else None
+            ),
         )
 
     def _readable_end(

@@ -12,7 +12,7 @@ import numpy as np
 
 from segstore._core import scan_batches
 from segstore.errors import CorruptLogError
-from segstore.log.directory.log_state import LogState
+from segstore.log.directory.checkpoints import LogState
 from segstore.log.directory.ways_out import salvage_hint
 from segstore.types import CURRENT_MAGIC
 

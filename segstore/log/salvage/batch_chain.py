@@ -19,7 +19,7 @@ from segstore.log.salvage.batch_search import ROW
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from segstore.log.directory.log_state import LogState
+    from segstore.log.directory.checkpoints import LogState
 
 _BLOCK_ROWS: Final = 16_384
 _LOOK_AHEAD_ROWS: Final = 1024

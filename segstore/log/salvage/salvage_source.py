@@ -12,9 +12,9 @@ from segstore.errors import (
     ReadIOError,
     SegstoreError,
 )
+from segstore.log.directory.checkpoints import LogState
 from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.directory.log_places import LogPlaces
-from segstore.log.directory.log_state import LogState
 from segstore.log.directory.partition_directory import segment_files
 from segstore.log.directory.partition_path import open_parent_directory, open_partition_directory
 from segstore.log.loader.leftovers import Leftovers, complete_swaps

@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from segstore.log.directory.log_state import LogState
+from segstore.log.directory.checkpoints import LogState
 from segstore.log.salvage import batch_chain
 from segstore.log.salvage.batch_chain import choose_batches
 from segstore.log.salvage.batch_search import ROW

@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 
 from segstore import _core
 from segstore.errors import CorruptCheckpointError, SegstoreError
+from segstore.log.directory.checkpoints import DAMAGED_TRANSACTION_INDEX as DAMAGED
 from segstore.log.directory.checkpoints import (
-    CleanShutdownMarker,
+    LogState,
+    TransactionIndexNote,
     format_leader_epoch_checkpoint,
     format_offset_checkpoint,
     parse_checkpoint,
@@ -23,8 +25,7 @@ from segstore.log.directory.checkpoints import (
     read_topic_id,
     write_offset,
 )
-from segstore.log.directory.log_state import DAMAGED_TRANSACTION_INDEX as DAMAGED
-from segstore.log.directory.log_state import LogState, TransactionIndexNote
+from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
 from segstore.types import EpochEntry, TopicPartition
 
 ORDERS = TopicPartition("orders", 0)
