@@ -1,5 +1,7 @@
 """The mark that ends writing: a log is read-only from its first failure on [DUR-35, DUR-38].
 
+A sync that failed is one, and so is an invariant of our own that does not hold [DUR-44].
+
 Where several logs of a directory are written by one owner, the mark of one is that of all [LOC-27].
 """
 
@@ -10,7 +12,7 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from segstore.errors import FsyncFailedError, IllegalStateError, SegstoreError
+from segstore.errors import FsyncFailedError, IllegalStateError, InternalError, SegstoreError
 from segstore.log.directory.durability import sync_failed_before
 from segstore.log.directory.log_dir_failure_channel import IO_ERRORS
 
@@ -59,6 +61,7 @@ class FailureMark:
         self._directory = directory
         self._topic_partition = topic_partition
         self._failures = failures
+        append_lock.tell_of_broken_invariants(self)
         if failures is not None:
             failures.watch(self._log_dir, self)
 
@@ -85,10 +88,14 @@ class FailureMark:
 
     @contextlib.contextmanager
     def poisoned_by(self, *causes: type[BaseException]) -> Iterator[None]:
-        """Make the log read-only when one of these errors comes out of the block [DUR-38]."""
+        """Make the log read-only when one of these errors comes out of the block [DUR-38].
+
+        What says that we do not know what we do is always one [DUR-44].
+        """
+        fatal: tuple[type[BaseException], ...] = (InternalError, *causes)
         try:
             yield
-        except causes as error:
+        except fatal as error:
             self.poison(error)
             raise
 
@@ -97,7 +104,7 @@ class FailureMark:
         """End an error that nobody waits for: a failed sync makes the log read-only [DUR-39]."""
         try:
             yield
-        except FsyncFailedError as error:
+        except (FsyncFailedError, InternalError) as error:
             self.poison(error)  # every later mutation and close raise it
         except SegstoreError:
             _log.warning("%s: %s failed", self._topic_partition, what, exc_info=True)

@@ -18,6 +18,7 @@ from segstore.errors import (
     DiskFullError,
     FsyncFailedError,
     IllegalStateError,
+    InternalError,
     LogNotFoundError,
     WriteError,
 )
@@ -226,7 +227,7 @@ class Flusher(FailureMark):
             with self._append_lock:
                 self._oldest_unsynced_ns = self._oldest_in_round_ns or self._oldest_unsynced_ns
                 self._oldest_in_round_ns = None
-            if isinstance(error, FsyncFailedError):
+            if isinstance(error, (FsyncFailedError, InternalError)):
                 self.poison(error)
             raise
 
