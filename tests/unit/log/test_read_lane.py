@@ -11,6 +11,7 @@ import pytest
 
 from segstore.errors import (
     ClosedError,
+    CorruptLogError,
     ForkedHandleError,
     LogTruncatedError,
     SegstoreError,
