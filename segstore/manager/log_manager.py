@@ -20,6 +20,7 @@ from segstore.errors import (
     ForkedHandleError,
     IllegalArgumentError,
     IllegalStateError,
+    InconsistentTopicIdError,
     LogLockedError,
     LogReadOnlyError,
     UnknownTopicOrPartitionError,
@@ -220,7 +221,8 @@ class LogManager:
                 f"no partition {topic_partition} here", file=self.path, found="no such directory"
             )
         path = os.path.join(self.path, name)  # noqa: PTH118 - the directory's own spelling
-        was_clean = self._was_clean and topic_partition not in self._touched
+        was_touched = topic_partition in self._touched
+        was_clean = self._was_clean and not was_touched
         self._touched.add(topic_partition)  # from here on only its own marker says that it is clean
         surroundings = Surroundings(
             parent_is_locked=self._lock is not None, parent_was_clean=was_clean
@@ -228,7 +230,12 @@ class LogManager:
         options = self._options
         if options.state_dir is not None:  # each partition has its own
             options = options._replace(state_dir=os.path.join(options.state_dir, name))  # noqa: PTH118
-        return open_partition(path, options, surroundings)
+        try:
+            return open_partition(path, options, surroundings)
+        except InconsistentTopicIdError:  # it was not even loaded
+            if not was_touched:
+                self._touched.discard(topic_partition)
+            raise
 
     # ---- append ----------------------------------------------------------------------------------
 
