@@ -49,7 +49,7 @@ def partition(request, tmp_path):
 
 
 def refused(partition, kind, **arguments):
-    """The open fails, leaves every file of both directories as it was, and the next one is clean."""
+    """The open fails, every file of both directories is as it was, and the next one is clean."""
     both = LogDirectory(partition.path.parent)
     before = both.snapshot()
     with pytest.raises(kind) as caught:
@@ -66,7 +66,9 @@ def test_the_id_of_another_topic(partition, profile):
     refused(partition, InconsistentTopicIdError, topic_id=OTHER_ID, recovery=profile)
 
 
-@pytest.mark.parametrize("content", ["no metadata", "version: -1\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"])
+@pytest.mark.parametrize(
+    "content", ["no metadata", "version: -1\ntopic_id: AAAAAAAAAAAAAAAAAAAAAQ"]
+)
 def test_a_topic_id_that_cannot_be_read(partition, content):
     """[UNI-5, CKP-25] Nobody knows whether it is the one that was asked for."""
     (partition.path / METADATA).write_text(content)

@@ -21,9 +21,9 @@ from segstore.log.loader.leftovers import Leftovers, complete_swaps
 from segstore.log.loader.log_begin import first_missing_offset
 from segstore.log.loader.recovery_report import RecoveryReport
 from segstore.log.loader.salvage_report import LostRange
+from segstore.log.local.batch_search import BatchSearch
 from segstore.log.local.segment import Segment
 from segstore.log.salvage.batch_chain import choose_batches
-from segstore.log.salvage.batch_search import BatchSearch
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
