@@ -160,7 +160,7 @@ def hint_at_read_only() -> Iterator[None]:
 
 
 def check_no_writer(path: str) -> None:
-    """Raise what `PartitionLock.acquire` would, and take no lock: that would be in its way [DUR-71].
+    """Raise what `PartitionLock.acquire` would; no lock is taken, which could be in the way [DUR-71].
 
     Raises
     ------
