@@ -25,6 +25,7 @@ from segstore.errors import (
 )
 from segstore.log.directory.checkpoints import RECOVERY_POINT_CHECKPOINT, write_offset
 from segstore.log.directory.durability import sync_failed_before
+from segstore.log.directory.partition_lock import check_not_removed
 from segstore.log.local.tail_rewrite import rewrite_from
 from segstore.types import LogOffsetMetadata
 
@@ -175,6 +176,7 @@ class Flusher:
         if self.failure is not None:
             raise self._failed()
         self.wait_until_durable(offset, generation)
+        check_not_removed(self._local_log.directory)
         return self.durable.message_offset
 
     def _join_round(self, offset: int) -> None:
@@ -225,6 +227,7 @@ class Flusher:
             for segment in segments:
                 self._sync_segment(segment, indexes=segment is not active)
             self._sync_names(names_version)
+            check_not_removed(log.directory)
             with self._append_lock:
                 self._oldest_in_round_ns = None
                 if log.generation == generation and target > self.durable:
@@ -233,7 +236,7 @@ class Flusher:
             with self._append_lock:
                 self._oldest_unsynced_ns = self._oldest_in_round_ns or self._oldest_unsynced_ns
                 self._oldest_in_round_ns = None
-            if isinstance(error, FsyncFailedError):
+            if isinstance(error, FsyncFailedError | LogNotFoundError):
                 self.poison(error)
             raise
 

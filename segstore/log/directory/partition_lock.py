@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 import segstore._core as _core
-from segstore.errors import LogLockedError, LogPermissionError
+from segstore.errors import LogLockedError, LogNotFoundError, LogPermissionError
 from segstore.log.directory.checkpoints import LOCK, META_PROPERTIES
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def hint_at_read_only() -> Iterator[None]:
 
 
 def check_no_writer(path: str) -> None:
-    """Raise what `PartitionLock.acquire` would; no lock is taken, which could be in the way [DUR-71].
+    """Raise what `PartitionLock.acquire` would; no lock is taken: it could be in the way [DUR-71].
 
     Raises
     ------
@@ -172,6 +172,32 @@ def check_no_writer(path: str) -> None:
         raise _locked(above, _OWNER_OF_ALL)
     if _is_locked(f"{path}/{LOCK}", fcntl.F_WRLCK):
         raise _locked(path, _OTHER_PROCESS)
+
+
+def check_not_removed(directory: Directory) -> None:
+    """Raise when somebody has removed the directory of a log that is open for writing.
+
+    Its files can be written and synced for ever, and nobody will see a byte of that [DUR-4]. The
+    lock file is the one that nobody of ours removes or renames [DUR-66].
+
+    Raises
+    ------
+    LogNotFoundError
+        The lock file is gone.
+    """
+    if not directory.exists(LOCK):
+        raise removed_while_open(directory.path)
+
+
+def removed_while_open(path: str) -> LogNotFoundError:
+    """Return the error for a log of which somebody has removed the files."""
+    return LogNotFoundError(
+        "the directory of the log, or its files, were removed while the log was open: what is"
+        " written there is lost",
+        file=path,
+        found="no such file",
+        expected="the files of the open log",
+    )
 
 
 def _is_locked(path: str, kind: int) -> bool:
