@@ -254,12 +254,21 @@ class LogPlaces:
             return
         if not self._is_safe:
             self.directory.sync()  # Kafka's last snapshot has no durable name yet [CLO-1]
-        self.write_recovery_point(marker.log_end_offset)
+        if not self._says_so(home, RECOVERY_POINT_CHECKPOINT, marker.log_end_offset):
+            self.write_recovery_point(marker.log_end_offset)
         if log_start_offset > 0 or home.exists(LOG_START_OFFSET_CHECKPOINT):
             self.write_log_start(log_start_offset)
         if self._is_safe:
             self._merge_into_parent(log_start_offset, marker.log_end_offset)
         home.create_file(CLEAN_SHUTDOWN_MARKER, marker.format())
+
+    def _says_so(self, home: Directory, name: str, offset: int) -> bool:
+        """Whether a checkpoint, always written whole and synced, has these very bytes.
+
+        A log that nobody touched is closed with one file made instead of two.
+        """
+        told = format_offset_checkpoint({self.topic_partition: offset})
+        return home.exists(name) and home.read_file(name, MAX_CHECKPOINT_BYTES) == told
 
     def _merge_into_parent(self, log_start_offset: int, recovery_point: int) -> None:
         """So that a broker which opens the directory later brings nothing deleted back."""

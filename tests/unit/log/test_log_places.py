@@ -95,6 +95,22 @@ def test_both_markers_go_before_the_first_write(places, tmp_path):
     assert (found.parent_is_clean, found.own_marker) == (False, None)
 
 
+def test_an_untouched_log_keeps_its_recovery_point_file(tmp_path):
+    """[DUR-21, DUR-24] What is there and true is not written again; anything else is."""
+    path, settings = tmp_path / "orders-0", {"durability": "none"}
+    with segstore.open(path, **settings) as log:
+        log.append([(None, b"v")] * 10)
+    inode = (path / POINT).stat().st_ino
+    with segstore.open(path, **settings):
+        pass
+    assert (path / POINT).stat().st_ino == inode
+
+    for text in (checkpoint(9), "0\n2\norders 0 10\nother 0 3\n", "garbage"):
+        (path / POINT).write_text(text)
+        segstore.open(path, **settings).close()
+        assert (path / POINT).read_text() == checkpoint(10)
+
+
 def test_a_clean_close_merges_into_the_log_directorys_files(tmp_path):
     """[DUR-65] Those that are there, and of them one line: a broker brings nothing deleted back."""
     (tmp_path / "meta.properties").write_text("version=1\n")
