@@ -80,7 +80,7 @@ class OwnedLogDirectory:
         self._touched.add(topic_partition)
         try:
             yield self._was_clean and not was_touched
-        except InconsistentTopicIdError:  # it was not even loaded
+        except InconsistentTopicIdError:  # nothing was written to it
             if not was_touched:
                 self._touched.discard(topic_partition)
             raise
