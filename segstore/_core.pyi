@@ -2,7 +2,8 @@
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Generic, NamedTuple, Self, TypeAlias, TypeVar, final
+from types import TracebackType
+from typing import Any, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -1172,12 +1173,26 @@ class ReadLane(Generic[_FetchT, _SliceT]):
 
 # ---- _cython/append_lane.pxi ---------------------------------------------------------------------
 
+class _Poisoned(Protocol):
+    def poison(self, error: BaseException) -> None: ...
+
 @final
 class AppendLock:
     """One thread at a time changes a log; for ``with`` blocks."""
 
     def __enter__(self) -> None: ...
-    def __exit__(self, *exception: object) -> None: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None: ...
+    def tell_of_broken_invariants(self, mark: _Poisoned) -> None:
+        """Call ``mark.poison`` with an `InternalError` that leaves a ``with`` block [DUR-44].
+
+        Nobody gets in between. *mark* is not kept alive.
+        """
+
     def bar(self) -> None:
         """Keep the append lane out from now on: the log takes no changes any more."""
 

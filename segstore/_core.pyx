@@ -77,6 +77,7 @@ from segstore._cython.write_limit cimport *
 
 import array
 import os
+import weakref
 from typing import NamedTuple
 
 import numpy as np

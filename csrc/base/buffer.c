@@ -29,7 +29,7 @@ static bool set_capacity(sgs_buffer *buffer, size_t capacity)
 
 sgs_status sgs_buffer_reserve(sgs_buffer *buffer, size_t more, sgs_error *err)
 {
-    SGS_ASSERT(buffer->size <= buffer->capacity);
+    SGS_ASSERT(buffer->size <= buffer->capacity, err);
     if (more <= buffer->capacity - buffer->size)
         return SGS_OK;
     if (more > SIZE_MAX - buffer->size)

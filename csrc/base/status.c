@@ -65,6 +65,11 @@ sgs_status sgs_say(sgs_error *err, const char *format, ...)
     return err->status;
 }
 
+sgs_status sgs_fail_assertion(sgs_error *err, const char *fact, const char *function)
+{
+    return sgs_fail(err, SGS_INTERNAL, "an invariant of segstore is broken in %s: %s", function, fact);
+}
+
 sgs_status sgs_fail_in_file(sgs_error *err, const char *file)
 {
     if (err->file[0] != '\0')

@@ -84,6 +84,9 @@ sgs_status sgs_fail_too_large(sgs_error *err, sgs_status status, uint64_t bytes,
 /** Put another sentence into `err`, which somebody further down has filled; all else stays. @return err->status */
 sgs_status sgs_say(sgs_error *err, const char *format, ...) SGS_PRINTF(2, 3);
 
+/** Fill `err` for a fact that does not hold, in the function of that name. @return SGS_INTERNAL */
+sgs_status sgs_fail_assertion(sgs_error *err, const char *fact, const char *function);
+
 /** Note the file that `err` is about, unless one is noted already. Long names keep their end. @return err->status */
 sgs_status sgs_fail_in_file(sgs_error *err, const char *file);
 
@@ -100,13 +103,25 @@ const char *sgs_status_name(sgs_status status);
 /** @return the text of SGS_STATUS_MAP; "?" for a value outside the enum. */
 const char *sgs_status_text(sgs_status status);
 
-/* Assertions are for our own mistakes: on in tests and fuzzing (-DSGS_ASSERTIONS), off in wheels. Never for bytes from
- * disk or arguments from Python. sgs_assert_failed() prints and aborts; the core proper never does [DUR-43]. */
+/* Assertions are for our own mistakes, never for bytes from disk or arguments from Python [DUR-44]. In tests and fuzzing
+ * (-DSGS_ASSERTIONS) one that fails prints and aborts; the core proper never does [DUR-43]. In wheels SGS_ASSERT returns
+ * SGS_INTERNAL from the function around it, and the handle takes no more changes. SGS_EXPECT is for functions that
+ * cannot fail: what it says was checked by who calls them, and wheels do not check it once more. */
 #ifdef SGS_ASSERTIONS
 _Noreturn void sgs_assert_failed(const char *fact, const char *file, int line);
-#define SGS_ASSERT(fact) ((fact) ? (void)0 : sgs_assert_failed(#fact, __FILE__, __LINE__))
+#define SGS_EXPECT(fact) ((fact) ? (void)0 : sgs_assert_failed(#fact, __FILE__, __LINE__))
+#define SGS_ASSERT(fact, err)     \
+    do {                          \
+        (void)sizeof((err) != 0); \
+        SGS_EXPECT(fact);         \
+    } while (0)
 #else
-#define SGS_ASSERT(fact) ((void)0)
+#define SGS_EXPECT(fact) ((void)0)
+#define SGS_ASSERT(fact, err)                                  \
+    do {                                                       \
+        if (!(fact))                                           \
+            return sgs_fail_assertion((err), #fact, __func__); \
+    } while (0)
 #endif
 
 #endif

@@ -295,7 +295,7 @@ sgs_status sgs_abstract_index_reset(sgs_abstract_index *index, const sgs_env *en
 void sgs_abstract_index_keep(sgs_abstract_index *index, uint32_t entries)
 {
     const uint32_t before = sgs_abstract_index_entries(index);
-    SGS_ASSERT(entries <= before);
+    SGS_EXPECT(entries <= before);
     index->next_slot = entries;
     atomic_store_explicit(&index->entries, entries, memory_order_seq_cst);
     if (!index->grow_in_steps || !index->file.writable)

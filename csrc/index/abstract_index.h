@@ -163,7 +163,7 @@ static inline int64_t sgs_abstract_index_field(const sgs_abstract_index *index, 
 static inline void sgs_abstract_index_store(sgs_abstract_index *index, uint32_t slot, int64_t key, int32_t value)
 {
     uint8_t *entry = index->file.data + (size_t)slot * index->entry_size;
-    SGS_ASSERT(((size_t)slot + 1) * index->entry_size <= index->file.length);
+    SGS_EXPECT(((size_t)slot + 1) * index->entry_size <= index->file.length);
     if (index->entry_size == SGS_INT32_KEY_ENTRY_BYTES) {
         sgs_index_store_word(entry, (uint32_t)(int32_t)key);
         sgs_index_store_word(entry + 4, (uint32_t)value);

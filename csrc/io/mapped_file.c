@@ -90,7 +90,7 @@ sgs_status sgs_mapped_file_open(sgs_mapped_file *file, const sgs_env *env, int f
 /* Within the reserved range: more bytes, all zero. */
 static sgs_status extend(sgs_mapped_file *file, const sgs_env *env, const char *name, uint32_t length, sgs_error *err)
 {
-    SGS_ASSERT(length > file->length && length <= file->reserved_length);
+    SGS_ASSERT(length > file->length && length <= file->reserved_length, err);
     if (file->heap) {
         memset(file->data + file->length, 0, length - file->length);
     } else {

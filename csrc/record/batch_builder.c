@@ -320,7 +320,7 @@ sgs_status sgs_batch_build_end_transaction_marker(int64_t offset, int64_t timest
     const uint8_t *const end =
         sgs_record_write(batch + SGS_BATCH_HEADER_BYTES, 0, 0, (sgs_bytes){ key, SGS_CONTROL_KEY_BYTES },
                          (sgs_bytes){ value, SGS_END_TRANSACTION_VALUE_BYTES }, NULL, 0);
-    SGS_ASSERT(end - batch == END_TRANSACTION_BATCH_BYTES);
+    SGS_ASSERT(end - batch == END_TRANSACTION_BATCH_BYTES, err);
     const sgs_batch_header header = {
         .base_offset = offset,
         .last_offset = offset,

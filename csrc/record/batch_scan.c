@@ -239,7 +239,7 @@ sgs_status sgs_batch_scan_buffer(const uint8_t *data, size_t size, const sgs_sca
     size_t needed;
     sgs_batch_scan_start(&scan, options, 0);
     const sgs_status status = sgs_batch_scan_feed(&scan, data, size, (int64_t)size, table, &needed, err);
-    SGS_ASSERT(status != SGS_OK || needed == 0);
+    SGS_ASSERT(status != SGS_OK || needed == 0, err);
     if (status == SGS_OK)
         *result = scan.result;
     return status;

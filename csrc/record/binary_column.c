@@ -94,7 +94,7 @@ sgs_status sgs_binary_column_append(sgs_binary_column *column, int64_t row, cons
         }
         offsets[i] = (int32_t)end;
     }
-    SGS_ASSERT(end - column->data.size == total);
+    SGS_ASSERT(end - column->data.size == total, err);
     column->data.size = end;
     column->offsets.size += (size_t)count * sizeof(int32_t);
     return SGS_OK;

@@ -67,7 +67,7 @@ sgs_status sgs_control_record_end_transaction(const sgs_record *record, sgs_end_
 
 void sgs_control_record_store_key(sgs_control_type type, uint8_t key[SGS_CONTROL_KEY_BYTES])
 {
-    SGS_ASSERT(type != SGS_CONTROL_UNKNOWN);
+    SGS_EXPECT(type != SGS_CONTROL_UNKNOWN);
     sgs_store_be_i16(key, CURRENT_VERSION);
     sgs_store_be_i16(key + TYPE_AT, (int16_t)type);
 }

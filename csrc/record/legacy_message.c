@@ -102,8 +102,8 @@ uint8_t *sgs_legacy_message_write(uint8_t *out, int8_t magic, int64_t offset, in
                                   sgs_bytes key, sgs_bytes value)
 {
     const int64_t size = sgs_legacy_message_size(magic, key, value);
-    SGS_ASSERT(magic == 0 || magic == 1);
-    SGS_ASSERT(size <= INT32_MAX);
+    SGS_EXPECT(magic == 0 || magic == 1);
+    SGS_EXPECT(size <= INT32_MAX);
     sgs_store_be_i64(out, offset);
     sgs_store_be_i32(out + SIZE_AT, (int32_t)(size - SGS_LOG_OVERHEAD));
     out[MAGIC_AT] = (uint8_t)magic;
@@ -111,7 +111,7 @@ uint8_t *sgs_legacy_message_write(uint8_t *out, int8_t magic, int64_t offset, in
     if (magic == 1)
         sgs_store_be_i64(out + TIMESTAMP_AT, timestamp);
     uint8_t *const end = write_bytes(write_bytes(out + (magic == 0 ? V0_KEY_SIZE_AT : V1_KEY_SIZE_AT), key), value);
-    SGS_ASSERT(end - out == size);
+    SGS_EXPECT(end - out == size);
     sgs_store_be32(out + CRC_AT, compute_crc(out, (size_t)size));
     return end;
 }

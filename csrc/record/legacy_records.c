@@ -130,7 +130,7 @@ static sgs_status check_inside(const sgs_legacy_reader *reader, sgs_error *err)
 
 sgs_status sgs_legacy_reader_base_offset(const sgs_legacy_reader *reader, int64_t *offset, sgs_error *err)
 {
-    SGS_ASSERT(reader->remaining_count == reader->batch.records_count);
+    SGS_ASSERT(reader->remaining_count == reader->batch.records_count, err);
     const sgs_status status = reader->is_wrapper ? check_inside(reader, err) : SGS_OK;
     if (status == SGS_OK)
         *offset = reader->batch.base_offset;
@@ -217,7 +217,7 @@ static sgs_status rewrite_all(sgs_legacy_reader *messages, int64_t limit, uint8_
             return SGS_OK;
         SGS_TRY(check_size(messages, &message, limit, err));
         SGS_TRY(rewrite(&messages->batch, &message, out, err));
-        SGS_ASSERT(!messages->is_wrapper || *out <= messages->next);
+        SGS_ASSERT(!messages->is_wrapper || *out <= messages->next, err);
         *are_stamped = *are_stamped && message.timestamp_type == SGS_LOG_APPEND_TIME &&
                        message.timestamp == messages->batch.max_timestamp;
     }

@@ -77,12 +77,12 @@ void sgs_record_next_header(sgs_bytes *headers, sgs_record_header *header)
     const uint8_t *const end = at + headers->size;
     int32_t key_size = 0, value_size = 0;
     const bool has_key_size = sgs_parse_varint(&at, end, &key_size);
-    SGS_ASSERT(has_key_size && key_size >= 0 && key_size <= end - at);
+    SGS_EXPECT(has_key_size && key_size >= 0 && key_size <= end - at);
     (void)has_key_size;
     header->key = (sgs_bytes){ at, key_size };
     at += key_size;
     const bool has_value_size = sgs_parse_varint(&at, end, &value_size);
-    SGS_ASSERT(has_value_size && value_size <= end - at);
+    SGS_EXPECT(has_value_size && value_size <= end - at);
     (void)has_value_size;
     header->value = (sgs_bytes){ value_size < 0 ? NULL : at, value_size < 0 ? -1 : value_size };
     at += value_size < 0 ? 0 : value_size;
@@ -136,7 +136,7 @@ static inline uint8_t *write_fields(uint8_t *out, int64_t timestamp_delta, int32
                                     sgs_bytes value, int32_t headers_count, int64_t headers_bytes)
 {
     const int64_t size = body_size(timestamp_delta, offset_delta, key, value, headers_count, headers_bytes);
-    SGS_ASSERT(size <= INT32_MAX);
+    SGS_EXPECT(size <= INT32_MAX);
     out = sgs_varint_write(out, (int32_t)size);
     *out++ = 0; /* attributes: none are defined */
     out = sgs_varlong_write(out, timestamp_delta);
@@ -154,7 +154,7 @@ uint8_t *sgs_record_write(uint8_t *out, int64_t timestamp_delta, int32_t offset_
     out = write_fields(out, timestamp_delta, offset_delta, key, value, headers_count,
                        headers_size(headers, headers_count));
     for (int32_t i = 0; i < headers_count; ++i) {
-        SGS_ASSERT(headers[i].key.size >= 0);
+        SGS_EXPECT(headers[i].key.size >= 0);
         out = sgs_record_write_bytes(out, headers[i].key);
         out = sgs_record_write_bytes(out, headers[i].value);
     }

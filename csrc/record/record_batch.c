@@ -136,8 +136,8 @@ sgs_status sgs_batch_header_load(const uint8_t *batch, size_t size, int64_t posi
 
 void sgs_batch_header_store(const sgs_batch_header *header, uint8_t *batch)
 {
-    SGS_ASSERT(header->magic == 2);
-    SGS_ASSERT(header->size_bytes >= SGS_BATCH_HEADER_BYTES);
+    SGS_EXPECT(header->magic == 2);
+    SGS_EXPECT(header->size_bytes >= SGS_BATCH_HEADER_BYTES);
     sgs_store_be_i64(batch + BASE_OFFSET_AT, header->base_offset);
     sgs_store_be_i32(batch + LENGTH_AT, header->size_bytes - SGS_LOG_OVERHEAD);
     sgs_store_be_i32(batch + PARTITION_LEADER_EPOCH_AT, header->partition_leader_epoch);
@@ -155,7 +155,7 @@ void sgs_batch_header_store(const sgs_batch_header *header, uint8_t *batch)
 
 uint32_t sgs_batch_compute_crc(const uint8_t *batch, size_t size)
 {
-    SGS_ASSERT(size >= SGS_BATCH_CRC_START);
+    SGS_EXPECT(size >= SGS_BATCH_CRC_START);
     return sgs_crc32c(0, batch + SGS_BATCH_CRC_START, size - SGS_BATCH_CRC_START);
 }
 

@@ -14,7 +14,7 @@ _Static_assert(OFFSET_DIGITS + sizeof ".timeindex" + sizeof ".deleted" <= SGS_SE
 void sgs_segment_file_name(int64_t base_offset, sgs_segment_file kind, sgs_segment_suffix suffix,
                            char name[SGS_SEGMENT_NAME_BYTES])
 {
-    SGS_ASSERT(base_offset >= 0);
+    SGS_EXPECT(base_offset >= 0);
     uint64_t rest = (uint64_t)base_offset;
     memset(name, '0', OFFSET_DIGITS);
     for (int i = OFFSET_DIGITS - 1; rest > 0; --i) {

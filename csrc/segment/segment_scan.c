@@ -51,7 +51,7 @@ static void move_window(scanner *self, int64_t position)
     size_t taken = (size_t)(position - self->position);
     self->leaps = taken >= self->window.size + LEAP_BYTES;
     if (taken > self->window.size) {
-        SGS_ASSERT(self->headers_only);
+        SGS_EXPECT(self->headers_only);
         taken = self->window.size;
     }
     self->window.size -= taken;

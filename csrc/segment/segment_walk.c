@@ -200,7 +200,7 @@ sgs_status sgs_segment_walk_check_end(const sgs_segment_walk *walk, int64_t max_
 
 sgs_status sgs_segment_walk_take(sgs_segment_walk *walk, int64_t position, size_t size, sgs_error *err)
 {
-    SGS_ASSERT(position >= 0 && position + (int64_t)size <= walk->end);
+    SGS_ASSERT(position >= 0 && position + (int64_t)size <= walk->end, err);
     const int64_t window_end = walk->window_position + (int64_t)window_bytes(walk);
     if (position < walk->window_position || position > window_end)
         return fill(walk, position, size, err);

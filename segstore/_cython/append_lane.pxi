@@ -231,12 +231,12 @@ cdef class AppendLane:
 
     cdef int fail(self, LogSegment segment, sgs_status status, const sgs_lane_append *answer,
                   sgs_error *err) except -1:
-        """The write failed; a log whose bytes could not be taken back takes no more [DUR-32]."""
+        """The write failed; a log whose bytes could not be taken back takes no more [DUR-32, DUR-44]."""
         segment.is_poisoned = segment.is_poisoned or answer.poisoned
         try:
             segment.check(status, err)
         except SegstoreError as error:
-            if segment.is_poisoned:
+            if segment.is_poisoned or isinstance(error, InternalError):
                 self.flusher.poison(error)
             raise
         return 0

@@ -25,6 +25,7 @@ cdef class AppendLock:
     cdef bint is_held  # guarded by the GIL, as the next one is
     cdef bint is_barred
     cdef unsigned long owner  # the thread in a ``with`` block, 0 for none; the lane calls nothing that could come here
+    cdef object told  # returns who hears of a broken invariant, or None
 
     def __cinit__(self):
         sem_init(&self.semaphore, 0, 1)  # fails for larger values only
@@ -56,11 +57,25 @@ cdef class AppendLock:
             PyErr_CheckSignals()
         self.owner = thread
 
-    def __exit__(self, *_):
+    def __exit__(self, kind=None, error=None, traceback=None):
         if not self.is_held:
             raise RuntimeError("the lock is not held")
-        self.owner = 0
-        self.release()
+        try:
+            if kind is not None and isinstance(error, InternalError):  # before the next one gets in
+                self.tell(error)
+        finally:
+            self.owner = 0
+            self.release()
+
+    cdef int tell(self, error) except -1:
+        mark = None if self.told is None else self.told()
+        if mark is not None:
+            mark.poison(error)
+        return 0
+
+    def tell_of_broken_invariants(self, mark):
+        """Let *mark* end writing when an invariant of segstore does not hold in a change [DUR-44]."""
+        self.told = weakref.ref(mark)
 
     def bar(self):
         """The log takes no changes any more: nobody gets in who does not look why."""

@@ -9,7 +9,6 @@ the next round; the first to wait leads it, so many writers share one ``fdatasyn
 from __future__ import annotations
 
 import contextlib
-import logging
 import threading
 from typing import TYPE_CHECKING, Final
 
@@ -19,22 +18,23 @@ from segstore.errors import (
     DiskFullError,
     FsyncFailedError,
     IllegalStateError,
+    InternalError,
     LogNotFoundError,
-    SegstoreError,
     WriteError,
 )
 from segstore.log.directory.checkpoints import RECOVERY_POINT_CHECKPOINT, write_offset
-from segstore.log.directory.durability import sync_failed_before
 from segstore.log.directory.partition_lock import check_not_removed
+from segstore.log.failure_mark import FailureMark
 from segstore.log.local.tail_rewrite import rewrite_from
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from segstore._core import AppendLock
     from segstore.log.directory.background import Scheduler
     from segstore.log.directory.durability import Durability
+    from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
     from segstore.types import TopicPartition
@@ -42,22 +42,17 @@ if TYPE_CHECKING:
 _NS: Final = 1_000_000_000
 _MAX_SEALED_WAITING: Final = 16  # for the thread; each keeps its files open until it is synced
 
-_log = logging.getLogger(__name__)
 
-
-class Flusher:
+class Flusher(FailureMark):
     """Knows how far a log is durable, and makes it so.
 
     Attributes
     ----------
     durable : LogOffsetMetadata
         All below is on stable storage, by syncs that have ended: never ahead of the truth [DUR-4].
-    failure : SegstoreError or None
-        The sync that failed. It is not tried again: the kernel may have dropped the bytes, so that
-        a later success would prove nothing. The log is read-only from here on [DUR-35, DUR-38].
     """
 
-    __slots__ = ("__dict__", "__weakref__", "durable")  # as LogTail's: every append looks there
+    __slots__ = ("durable",)  # as LogTail's: every append looks there
 
     def __init__(  # noqa: PLR0913 - what a flusher works with
         self,
@@ -67,15 +62,14 @@ class Flusher:
         background: Scheduler,
         topic_partition: TopicPartition,
         recovery_point: int,
+        failures: LogDirFailureChannel | None = None,
     ) -> None:
+        super().__init__(append_lock, local_log.directory, topic_partition, failures)
         self.durable, self._is_settled = local_log.log_end, True
-        self.failure: SegstoreError | None = None
         self.recovery_point = recovery_point
         self._local_log = local_log
-        self._append_lock = append_lock
         self._durability = durability
         self._background = background
-        self._topic_partition = topic_partition
         self._mutex = threading.Lock()
         self._round = threading.Lock()
         self._synced_names_version = 0
@@ -236,7 +230,7 @@ class Flusher:
             with self._append_lock:
                 self._oldest_unsynced_ns = self._oldest_in_round_ns or self._oldest_unsynced_ns
                 self._oldest_in_round_ns = None
-            if isinstance(error, FsyncFailedError | LogNotFoundError):
+            if isinstance(error, (FsyncFailedError, InternalError, LogNotFoundError)):
                 self.poison(error)
             raise
 
@@ -302,18 +296,6 @@ class Flusher:
             with self._telling_of_failures("timed sync"):
                 self.flush()
 
-    @contextlib.contextmanager
-    def _telling_of_failures(self, what: str) -> Iterator[None]:
-        """End an error that nobody waits for: a failed sync makes the log read-only [DUR-39]."""
-        try:
-            yield
-        except FsyncFailedError as error:
-            self.poison(error)  # every later mutation and close raise it
-        except SegstoreError:
-            _log.warning("%s: %s failed", self._topic_partition, what, exc_info=True)
-        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
-            self.poison(error)
-
     def write_recovery_point(self, *, is_locked: bool = False) -> None:
         """Write a durable offset [DUR-21]; with *is_locked* the caller holds the append lock."""
         offset = self.durable.message_offset
@@ -358,27 +340,6 @@ class Flusher:
         self.durable = log_end
         self._oldest_unsynced_ns = None
 
-    @contextlib.contextmanager
-    def poisoned_by(self, *causes: type[BaseException]) -> Iterator[None]:
-        """Make the log read-only when one of these errors comes out of the block [DUR-38]."""
-        try:
-            yield
-        except causes as error:
-            self.poison(error)
-            raise
-
-    def poison(self, error: BaseException) -> None:
-        """Make the log read-only; the first error stays."""
-        if self.failure is not None:
-            return
-        if isinstance(error, SegstoreError):
-            self.failure = error
-        else:
-            self.failure = IllegalStateError(f"interrupted by {type(error).__name__}: {error}")
-            self.failure.__cause__ = error
-        self._append_lock.bar()
-        _log.error("%s is read-only from here on: %s", self._topic_partition, self.failure)
-
     def end(self) -> None:
         """Write nothing any more, and wait until nobody is about to; the log was closed before.
 
@@ -394,6 +355,3 @@ class Flusher:
     def _require_not_ended(self) -> None:
         if self._has_ended:
             raise ClosedError("the log is closed", file=self._local_log.directory.path)
-
-    def _failed(self) -> SegstoreError:
-        return sync_failed_before(self.failure, self._local_log.directory.path)

@@ -221,18 +221,21 @@ class LogWriter(SliceReader):
         if analysis is not None:
             if analysis.duplicate is not None:
                 return analysis.duplicate
-            if analysis.updates.has_aborted:
-                with self._flusher.poisoned_by(FsyncFailedError):
-                    local_log.prepare_aborted()
             if analysis.begins_transaction:
                 offsets.note_transactional_append(local_log.log_end)
         before = local_log.log_end.message_offset
+        ends_in_vain = analysis is not None and analysis.updates.has_aborted
         try:
+            if ends_in_vain:
+                with self._flusher.poisoned_by(FsyncFailedError):
+                    local_log.prepare_aborted()
             local_log.append(data, headers, last_offset)
             if analysis is not None:
                 self._commit(analysis)
         except BaseException as error:
             is_there = local_log.log_end.message_offset != before
+            if ends_in_vain and not is_there:
+                local_log.forget_aborted()
             if local_log.is_poisoned or (is_there and analysis is not None):
                 self._flusher.poison(error)  # producers and transactions are behind the batches
             offsets.update_first_unstable_offset()

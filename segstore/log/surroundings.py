@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from segstore._core import Environment
     from segstore.log.directory.background import Scheduler
+    from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
     from segstore.log.directory.log_places import FoundState
     from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
 
@@ -35,6 +36,8 @@ class Surroundings(NamedTuple):
         Shared by the logs of one owner; None = the defaults [PSM-36].
     max_transaction_timeout_ms : int
         The coordinator's: transactions that are open for much longer hang [PSM-46].
+    failures : LogDirFailureChannel or None
+        Of the log directory, shared by its logs; None = each bears its own mark [LOC-27].
     """
 
     parent_is_locked: bool = False
@@ -44,6 +47,7 @@ class Surroundings(NamedTuple):
     background: Callable[[str, object], Scheduler] = BackgroundWorker
     producer_config: ProducerStateManagerConfig | None = None
     max_transaction_timeout_ms: int = DEFAULT_MAX_TRANSACTION_TIMEOUT_MS
+    failures: LogDirFailureChannel | None = None
 
 
 ALONE = Surroundings()

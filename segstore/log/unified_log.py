@@ -17,7 +17,7 @@ from segstore.errors import (
     FsyncFailedError,
     IllegalStateError,
 )
-from segstore.log.directory.checkpoints import CleanShutdownMarker
+from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
 from segstore.log.directory.partition_metadata_file import PartitionMetadataFile
 from segstore.log.directory.profile import Profile
 from segstore.log.flusher import Flusher
@@ -135,6 +135,7 @@ class UnifiedLog(LogSettings):
             self._background,
             self.topic_partition,
             loaded.recovery_point,
+            surroundings.failures,
         )
         self._use_config(config)
         self._flusher.raise_recovery_point(loaded.log_start_offset)
@@ -326,6 +327,7 @@ class UnifiedLog(LogSettings):
         local_log.close(unlink=is_safe)
         if is_safe:
             self._epochs.flush()
+        local_log.note_transaction_indexes(self._append_lock, active_too=True)
         marker = CleanShutdownMarker(
             data_end,
             active.base_offset,
@@ -334,8 +336,8 @@ class UnifiedLog(LogSettings):
             len(local_log.segments),
             sizes,
             self.log_start_offset,
+            local_log.active_transaction_index,
         )
-        local_log.note_transaction_indexes(self._append_lock, active_too=True)
         self._flusher.end()  # no flush that came just before writes a recovery point beside this
         self._places.mark_clean(self.log_start_offset, marker)
 

@@ -24,6 +24,7 @@ from segstore.errors import (
     UnknownTopicOrPartitionError,
 )
 from segstore.log.directory.clean_shutdown_file_handler import NO_BROKER_EPOCH
+from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
 from segstore.log.directory.partition_directory import check_topic, directory_name
 from segstore.log.directory.partition_lock import hint_at_read_only
 from segstore.log.log_opener import open_partition
@@ -39,6 +40,7 @@ from segstore.manager.partition_records import (
     arrow_batches,
     chunks_of_records,
     is_arrow_data,
+    joined,
     split_batch,
     split_records,
 )
@@ -47,13 +49,14 @@ from segstore.manager.topic_directories import (
     make_log_directory,
     new_topic_id,
 )
-from segstore.types import LogAppendInfo, TopicPartition
+from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
     from segstore.log.unified_log import UnifiedLog
+    from segstore.types import LogAppendInfo
 
 MAX_PARTITIONS_OF_A_TOPIC: Final = 100_000
 
@@ -85,7 +88,8 @@ def open_dir(
 class LogManager:
     """The logs of one directory; safe to use from several threads.
 
-    A log is opened when it is first asked for and stays open until `close`.
+    A log is opened when it is first asked for and stays open until `close`. An I/O error of one
+    ends writing in all: they can be read until the directory is closed [LOC-27, DUR-35, DUR-38].
     """
 
     def __init__(
@@ -93,6 +97,7 @@ class LogManager:
     ) -> None:
         self._read_only = read_only
         self._options = open_options(read_only=read_only, **settings)
+        self._failures = LogDirFailureChannel()
         self._mutex = threading.RLock()
         self._process_id = _core.process_id()
         self._logs: dict[TopicPartition, UnifiedLog] = {}
@@ -176,7 +181,8 @@ class LogManager:
             topic_id = new_topic_id()
             created = [TopicPartition(name, number) for number in range(partitions)]
             for topic_partition in created:
-                create_partition_directory(self._directory, topic_partition, topic_id)
+                with self._failures.guard(self.path):
+                    create_partition_directory(self._directory, topic_partition, topic_id)
                 self.log(*topic_partition)
         return created
 
@@ -205,14 +211,16 @@ class LogManager:
             raise UnknownTopicOrPartitionError(
                 f"no partition {topic_partition} here", file=self.path, found="no such directory"
             )
+        self._failures.check(self.path)
         path = os.path.join(self.path, name)  # noqa: PTH118 - the directory's own spelling
         options = self._options
         if options.state_dir is not None:  # each partition has its own
             options = options._replace(state_dir=os.path.join(options.state_dir, name))  # noqa: PTH118
+        surroundings = Surroundings(failures=self._failures)
         if self._owned is None:
-            return open_partition(path, options)
+            return open_partition(path, options, surroundings)
         with self._owned.opening(topic_partition) as was_clean:
-            surroundings = Surroundings(parent_is_locked=True, parent_was_clean=was_clean)
+            surroundings = surroundings._replace(parent_is_locked=True, parent_was_clean=was_clean)
             return open_partition(path, options, surroundings)
 
     # ---- append ----------------------------------------------------------------------------------
@@ -253,7 +261,7 @@ class LogManager:
         for by_partition in self._split(records, partitioner):
             for number, part in by_partition.items():
                 info = self.log(topic, number).append(part)
-                done[number] = _joined(done[number], info) if number in done else info
+                done[number] = joined(done[number], info) if number in done else info
         return done
 
     def _split(self, records: Any, partitioner: StickyPartitioner) -> Iterator[dict[int, Any]]:
@@ -340,6 +348,7 @@ class LogManager:
         self._check_usable()
         if self._read_only:
             raise LogReadOnlyError("the log directory was opened read-only", file=self.path)
+        self._failures.check(self.path)
 
     def __enter__(self) -> Self:
         return self
@@ -355,19 +364,3 @@ class LogManager:
     def __repr__(self) -> str:
         state = "closed" if self._closed else "read-only" if self._read_only else "open"
         return f"<LogManager {self.path} {state}>"
-
-
-def _joined(first: LogAppendInfo, second: LogAppendInfo) -> LogAppendInfo:
-    """What two appends to one partition did together."""
-    if second.base_offset < 0:
-        return first
-    return LogAppendInfo(
-        base_offset=first.base_offset if first.base_offset >= 0 else second.base_offset,
-        last_offset=second.last_offset,
-        max_timestamp=max(first.max_timestamp, second.max_timestamp),
-        log_append_time=second.log_append_time,
-        log_start_offset=second.log_start_offset,
-        records_count=first.records_count + second.records_count,
-        size_bytes=first.size_bytes + second.size_bytes,
-        durable_offset=second.durable_offset,
-    )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from segstore._core import Record, check_column_names
 from segstore.errors import IllegalArgumentError, RecordTypeError, SegstoreError
 from segstore.records.partitioner import partition_for_key
+from segstore.types import LogAppendInfo
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -274,3 +275,19 @@ def _keys_of(column: pa.Array) -> pa.Array:
             expected="binary or string in any layout, or null",
         )
     return column.cast(pa.large_binary())
+
+
+def joined(first: LogAppendInfo, second: LogAppendInfo) -> LogAppendInfo:
+    """What two appends to one partition did together."""
+    if second.base_offset < 0:
+        return first
+    return LogAppendInfo(
+        base_offset=first.base_offset if first.base_offset >= 0 else second.base_offset,
+        last_offset=second.last_offset,
+        max_timestamp=max(first.max_timestamp, second.max_timestamp),
+        log_append_time=second.log_append_time,
+        log_start_offset=second.log_start_offset,
+        records_count=first.records_count + second.records_count,
+        size_bytes=first.size_bytes + second.size_bytes,
+        durable_offset=second.durable_offset,
+    )

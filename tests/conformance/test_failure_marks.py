@@ -1,23 +1,29 @@
 """What an I/O error makes of a log, of what was asked, and of the logs beside it [LOC-2, LOC-27].
 
-Kafka marks the directory of all logs, by its path and for the life of the process. Here each log
-bears its own mark, for as long as it is open [DUR-38].
+Kafka marks the directory of all logs, by its path and for the life of the process. Here the mark
+is that of a handle [DUR-38]: a log that was opened alone, or a log directory and all its logs.
 """
 
 from __future__ import annotations
 
 import errno
+import gc
 import logging
+import threading
 
 import pytest
 
+import segstore
 from segstore._core import Directory, SimulatedDisk
 from segstore.errors import (
+    DiskFullError,
     FsyncFailedError,
     IllegalArgumentError,
     LogReadOnlyError,
     UnexpectedAppendOffsetError,
 )
+from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
+from segstore.log.local.segment import Segment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
@@ -36,12 +42,13 @@ def disk() -> SimulatedDisk:
 
 @pytest.fixture(params=PROFILES)
 def open_log(request, disk):
-    """Open ``/logs/<name>``."""
+    """Open ``/logs/<name>``, alone or as one of a directory."""
     opened = []
 
-    def open_named(name: str):
+    def open_named(name: str, failures: LogDirFailureChannel | None = None):
         options = open_options(recovery=request.param, durability="none", segment_ms=None)
-        log = open_partition(f"/logs/{name}", options, Surroundings(environment=disk))
+        surroundings = Surroundings(environment=disk, failures=failures)
+        log = open_partition(f"/logs/{name}", options, surroundings)
         opened.append(log)
         return log
 
@@ -103,17 +110,169 @@ def test_another_error_is_no_mark(open_log):
     assert offsets(log) == [5, 6]
 
 
+def fail_syncs(disk):
+    disk.fail("sync_data", 1, errno.EIO)
+    disk.fail("sync_file", 1, errno.EIO)
+
+
+def be_well(disk):
+    for call in ("sync_data", "sync_file"):
+        disk.fail(call, 0, 0)
+
+
+def test_the_mark_of_one_is_that_of_its_directory(open_log, disk, caplog):
+    """[LOC-2, LOC-27, RD-2, DUR-38] once; every log of it is refused all changes, and can be read.
+
+    Kafka refuses reads too; a handle that is read-only answers them.
+    """
+    failures = LogDirFailureChannel()
+    marked, other = (open_log(name, failures) for name in ("topic-0", "topic-1"))
+    for log in (marked, other):
+        log.append([(None, b"v")])
+    fail_syncs(disk)
+    with caplog.at_level(logging.ERROR), pytest.raises(FsyncFailedError) as first:
+        marked.flush()
+    be_well(disk)
+    told = [record.getMessage() for record in caplog.records]
+    assert [text.split(":")[0] for text in told] == [
+        "topic-0 is read-only from here on",
+        "/logs",
+    ]
+    before = disk.effects, disk.calls()
+    for change in changes(other):
+        with pytest.raises(LogReadOnlyError) as later:
+            change()
+        assert later.value.__cause__ is first.value
+        assert code_for(later.value) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert (disk.effects, disk.calls()) == before
+    assert len(caplog.records) == len(told)
+    assert offsets(other) == [0]
+    with pytest.raises(LogReadOnlyError):
+        other.close()  # without a mark of a clean stop
+    assert not Directory("/logs/topic-1", disk).exists(".kafka_cleanshutdown")
+
+
+def test_a_log_that_is_opened_in_a_marked_directory(open_log, disk):
+    """[LOC-27] the mark is never taken away; of another directory nothing is known."""
+    failures = LogDirFailureChannel()
+    marked = open_log("topic-0", failures)
+    marked.append([(None, b"v")])
+    fail_syncs(disk)
+    with pytest.raises(FsyncFailedError):
+        marked.flush()
+    be_well(disk)
+    later = open_log("topic-1", failures)
+    with pytest.raises(LogReadOnlyError):
+        later.append([(None, b"v")])
+    Directory("/", disk).make_directory("more")
+    beside = open_log("../more/topic-1", failures)
+    assert beside.append([(None, b"v")]).base_offset == 0
+
+
+def test_what_marks_no_directory(open_log):
+    """[LOC-2, DUR-30, DUR-38] a full disk is not a broken one, nor an interrupted call."""
+    failures = LogDirFailureChannel()
+    full, interrupted, other = (open_log(f"topic-{number}", failures) for number in range(3))
+    for log in (full, interrupted, other):
+        log.append([(None, b"v")])
+    full._flusher.poison(DiskFullError("no space left"))
+    interrupted._flusher.poison(KeyboardInterrupt())
+    assert not failures.has_offline_log_dir("/logs")
+    for log in (full, interrupted):
+        with pytest.raises(LogReadOnlyError):
+            log.append([(None, b"v")])
+    assert other.append([(None, b"v")]).base_offset == 1
+
+
+class Watching:
+    def __init__(self):
+        self.errors = []
+
+    def poison(self, error):
+        self.errors.append(error)
+
+
+def test_the_failure_channel():
+    """[LOC-27] a mark is made once, by path; who handles failures waits for the next one."""
+    failures, first, second = LogDirFailureChannel(), FsyncFailedError("1"), FsyncFailedError("2")
+    watching, elsewhere, gone = Watching(), Watching(), Watching()
+    for log_dir, one in (("/a", watching), ("/b", elsewhere), ("/a", gone)):
+        failures.watch(log_dir, one)
+    del one, gone
+    gc.collect()
+    assert failures.take_next_offline_log_dir(timeout=0) is None
+    taken = []
+    handler = threading.Thread(target=lambda: taken.append(failures.take_next_offline_log_dir(60)))
+    handler.start()
+    failures.maybe_add_offline_log_dir("/a", first)
+    handler.join()
+    failures.maybe_add_offline_log_dir("/a", second)
+    assert taken == ["/a"]
+    assert failures.take_next_offline_log_dir(timeout=0) is None
+    assert failures.has_offline_log_dir("/a")
+    assert not failures.has_offline_log_dir("/a/")
+    assert (watching.errors, elsewhere.errors) == ([first], [])
+    failures.check("/b")
+    with pytest.raises(LogReadOnlyError) as refused:
+        failures.check("/a")
+    assert refused.value.__cause__ is first
+    with pytest.raises(FsyncFailedError), failures.guard("/b"):
+        raise second
+    with pytest.raises(DiskFullError), failures.guard("/c"):
+        raise DiskFullError("no space left")
+    assert [failures.has_offline_log_dir(one) for one in ("/b", "/c")] == [True, False]
+
+
+@pytest.mark.parametrize("recovery", PROFILES)
+def test_a_log_directory_with_a_log_that_failed(tmp_path, monkeypatch, recovery):
+    """[LOC-27, DUR-24, DUR-35] everything in it is refused, and no clean marker is left."""
+    real, broken = Segment.flush, "topic-1"
+
+    def flush(segment, **arguments):
+        if broken in segment.path:
+            raise FsyncFailedError("the sync failed", file=segment.path, os_error=errno.EIO)
+        return real(segment, **arguments)
+
+    manager = segstore.open_dir(tmp_path, recovery=recovery, durability="none")
+    manager.create_topic("topic", 3)
+    manager.create_topic("later", 1)
+    manager.log("later", 0).close()
+    for number in range(3):
+        manager.append("topic", [(None, b"v")], partition=number)
+    monkeypatch.setattr(Segment, "flush", flush)
+    with pytest.raises(FsyncFailedError) as first:
+        manager.log("topic", 1).flush()
+    monkeypatch.undo()
+
+    for refused in (
+        lambda: manager.append("topic", [(None, b"v")], partition=0),
+        lambda: manager.append("topic", [(b"k", b"v")]),
+        lambda: manager.log("topic", 2).append([(None, b"v")]),
+        lambda: manager.create_topic("more"),
+        lambda: manager.log("later", 0),
+    ):
+        with pytest.raises(LogReadOnlyError) as later:
+            refused()
+        assert later.value.__cause__ is first.value
+    assert manager.topics() == {"later": [0], "topic": [0, 1, 2]}
+    assert [record.value for record in manager.log("topic", 2).read(0)] == [b"v"]
+    with pytest.raises(LogReadOnlyError):
+        manager.close()
+    assert not (tmp_path / ".kafka_cleanshutdown").exists()
+    with segstore.open_dir(tmp_path, recovery=recovery, durability="none") as again:
+        assert [offsets(again.log("topic", number)) for number in range(3)] == [[0]] * 3
+        assert again.append("topic", [(None, b"v")], partition=1)[1].base_offset == 1
+
+
 def test_the_logs_beside_it_go_on(open_log, disk):
-    """[LOC-27] and so does the log itself, when it is opened again: the mark is the handle's."""
+    """[LOC-27, DUR-38] each opened alone; and so does the log itself, when it is opened again."""
     marked, other = open_log("topic-0"), open_log("topic-1")
     for log in (marked, other):
         log.append([(None, b"v")])
-    disk.fail("sync_data", 1, errno.EIO)
-    disk.fail("sync_file", 1, errno.EIO)
+    fail_syncs(disk)
     with pytest.raises(FsyncFailedError):
         marked.flush()
-    for call in ("sync_data", "sync_file"):
-        disk.fail(call, 0, 0)
+    be_well(disk)
     other.append([(None, b"v")])
     other.flush()
     assert (offsets(other), other.durable_offset) == ([0, 1], 2)

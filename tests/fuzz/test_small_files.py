@@ -29,6 +29,7 @@ from segstore.errors import (
     UnsupportedFormatError,
 )
 from segstore.log.directory import checkpoints
+from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
 from segstore.log.directory.partition_directory import (
     directory_name,
     file_name,
@@ -248,7 +249,7 @@ checkpoint_texts = st.one_of(
     ),
 )
 clean_markers = st.builds(
-    checkpoints.CleanShutdownMarker,
+    CleanShutdownMarker,
     offsets,
     offsets,
     offsets,
@@ -256,6 +257,8 @@ clean_markers = st.builds(
     st.none() | offsets,
     st.none() | offsets,
     st.none() | offsets,
+    st.none()
+    | st.builds(checkpoints.TransactionIndexNote, offsets, st.none() | st.integers(0, 2**32 - 1)),
 )
 notes = st.builds(
     checkpoints.TransactionIndexNote, st.just(-1) | offsets, st.none() | st.integers(0, 2**32 - 1)
@@ -283,8 +286,8 @@ def test_hostile_checkpoints(data: bytes):
 
 
 @given(clean_markers)
-def test_markers_written_are_read(marker: checkpoints.CleanShutdownMarker):
-    assert checkpoints.CleanShutdownMarker.parse(marker.format()) == marker
+def test_markers_written_are_read(marker: CleanShutdownMarker):
+    assert CleanShutdownMarker.parse(marker.format()) == marker
 
 
 @given(log_states)
@@ -295,10 +298,10 @@ def test_states_written_are_read(state: checkpoints.LogState):
 @given(changed(clean_markers.map(lambda marker: marker.format())))
 def test_hostile_markers(data: bytes):
     """[DUR-97] None, or numbers that an offset can have."""
-    marker = checkpoints.CleanShutdownMarker.parse(data)
+    marker = CleanShutdownMarker.parse(data)
     if marker is not None:
         assert 0 <= marker.log_end_offset < 2**63
-        assert checkpoints.CleanShutdownMarker.parse(marker.format()) == marker
+        assert CleanShutdownMarker.parse(marker.format()) == marker
 
 
 @given(changed(log_states.map(lambda state: state.format())))

@@ -8,6 +8,7 @@ changed the index that the note was about.
 from __future__ import annotations
 
 import threading
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -167,19 +168,49 @@ def test_the_notes_of_segments_that_a_truncation_took_go(
         assert reader.verify().ok
 
 
-def test_the_note_of_a_clean_stop_goes_with_the_next_entry(partition: Path):
-    """[DUR-8] That of the active segment, which is noted when nothing is appended any more."""
+@pytest.mark.parametrize("is_opened_before", [False, True])
+@pytest.mark.parametrize("is_used_before", [False, True])
+def test_the_note_of_a_clean_stop_goes_with_the_next_open(
+    partition: Path, *, is_opened_before: bool, is_used_before: bool
+):
+    """[DUR-8, DUR-24] That of the active segment, which is noted with the clean marker."""
     with segstore.open(partition, **SETTINGS) as log:
         abort(log, 1)
-    assert noted(partition) == {0}
+    assert noted(partition) == set()
+    early = segstore.open(partition, read_only=True)
+    if is_used_before:
+        assert early.verify().ok
     with segstore.open(partition, **SETTINGS) as log:
-        with segstore.open(partition, read_only=True) as reader:
-            abort(log, 2)
-            assert noted(partition) == set()
-            assert reader.verify().ok
+        late = segstore.open(partition, read_only=True)
+        reader = early if is_opened_before else late
+        abort(log, 2)
+        assert noted(partition) == set()
+        assert reader.verify().ok
+        assert committed(reader) == []
+        with suppress(segstore.LogTruncatedError):
+            reader.refresh()
+        assert reader.verify().ok
         log.close_quietly()
+    for reader in (early, late):
+        reader.close()
     with segstore.open(partition, **SETTINGS) as log:
         assert log.verify().ok
+
+
+def test_a_lost_index_of_the_active_segment_shows_behind_a_clean_stop(partition: Path):
+    """[DUR-7, DUR-8] In a reader, to verify, and to the next open, which makes it anew."""
+    with segstore.open(partition, **SETTINGS) as log:
+        abort(log, 1, 2)
+        write(log)
+    (partition / INDEX).unlink()
+    with segstore.open(partition, read_only=True) as reader:
+        assert INDEX in " ".join(reader.verify().problems)
+        assert committed(reader) == [3]
+    with segstore.open(partition, **SETTINGS) as log:
+        assert INDEX in log.report.rebuilt
+        assert committed(log) == [3]
+    with segstore.open(partition, read_only=True) as reader:
+        assert reader.verify().ok
 
 
 @pytest.mark.parametrize("ending", ["", "/"])

@@ -1,4 +1,4 @@
-"""The small text files beside a log: checkpoints, clean marker, ``.segstore``.
+"""The small text files beside a log: checkpoints and ``.segstore``.
 
 Source: [format.md 15, DUR-21].
 
@@ -9,18 +9,17 @@ caller decides what a missing value means. Writing is always name, ``.tmp``, fsy
 from __future__ import annotations
 
 import base64
-import json
 import re
 import uuid
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.config import MAX_INT, MAX_LONG
 from segstore.errors import CorruptCheckpointError
 from segstore.types import EpochEntry, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping
 
     from segstore._core import Directory
 
@@ -228,81 +227,6 @@ def read_topic_id(directory: Directory) -> uuid.UUID | None:
         raise
 
 
-# ---- clean marker of a partition that was opened alone [DUR-24, DUR-65] --------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class CleanShutdownMarker:
-    """What a cleanly closed log looked like; a marker that does not fit the files is an old one.
-
-    A broker that ran in between leaves this file in place: it shows in the log end, in the size of
-    the active segment, or in the leader epoch, which a broker raises before it writes. A segment
-    that was lost, or that a broker compacted, shows in the number and the size of all of them.
-    ``log_start_offset`` lies above the log end when a truncation cut into the batch that it is in.
-    """
-
-    log_end_offset: int
-    active_base_offset: int
-    active_size_bytes: int
-    latest_epoch: EpochEntry | None
-    segments: int | None = None
-    size_bytes: int | None = None
-    log_start_offset: int | None = None
-
-    def fits(
-        self, sizes: Sequence[int], active_base_offset: int, latest: EpochEntry | None
-    ) -> bool:
-        """Whether the ``.log`` files, of these sizes, are those that were there."""
-        if self.segments is not None and self.segments != len(sizes):
-            return False
-        if self.size_bytes is not None and self.size_bytes != sum(sizes):
-            return False
-        noted = (self.active_base_offset, self.active_size_bytes, self.latest_epoch)
-        return noted == (active_base_offset, sizes[-1] if sizes else 0, latest)
-
-    def format(self) -> bytes:
-        """Return the file's text, JSON with Kafka's ``version``."""
-        epoch = self.latest_epoch
-        return json.dumps(
-            {
-                "version": 0,
-                "logEndOffset": self.log_end_offset,
-                "activeBaseOffset": self.active_base_offset,
-                "activeSizeInBytes": self.active_size_bytes,
-                "latestEpoch": None if epoch is None else [epoch.epoch, epoch.start_offset],
-                "segments": self.segments,
-                "sizeInBytes": self.size_bytes,
-                "logStartOffset": self.log_start_offset,
-            }
-        ).encode()
-
-    @classmethod
-    def parse(cls, data: bytes) -> CleanShutdownMarker | None:
-        """Read a marker, None when *data* is not one (then the stop does not count as clean)."""
-        try:
-            fields: Any = json.loads(data)
-            latest = fields["latestEpoch"]
-            later = [fields.get(name) for name in ("segments", "sizeInBytes", "logStartOffset")]
-            return cls(
-                _whole_number(fields["logEndOffset"]),
-                _whole_number(fields["activeBaseOffset"]),
-                _whole_number(fields["activeSizeInBytes"]),
-                None
-                if latest is None
-                else EpochEntry(_whole_number(latest[0]), _whole_number(latest[1])),
-                *(None if number is None else _whole_number(number) for number in later),
-            )
-        except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
-            return None
-
-
-def _whole_number(value: object) -> int:
-    """Return a number of a marker; JSON has others, and some that no ``int`` takes."""
-    if type(value) is not int or not 0 <= value <= MAX_LONG:
-        raise ValueError(value)
-    return value
-
-
 # ---- .segstore: what recovery may count on [DUR-64] ----------------------------------------------
 
 
@@ -336,7 +260,10 @@ class LogState:
     latest_epoch: EpochEntry | None
     epochs_before: tuple[EpochEntry | None, ...] = ()
     transaction_indexes: Mapping[int, TransactionIndexNote] = field(default_factory=dict)
-    """By the base offset of the segment: of sealed ones, and of all in a log that was closed."""
+    """By the base offset of the segment: of sealed ones; of the active one the clean marker knows.
+
+    That of a damaged index is here whichever it is.
+    """
 
     def fits(self, latest: EpochEntry | None) -> bool:
         """Whether a leader-epoch checkpoint that ends so is that of who wrote this."""

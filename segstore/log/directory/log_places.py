@@ -28,13 +28,13 @@ from segstore.log.directory.checkpoints import (
     MAX_CHECKPOINT_BYTES,
     MAX_MARKER_BYTES,
     RECOVERY_POINT_CHECKPOINT,
-    CleanShutdownMarker,
     format_offset_checkpoint,
     parse_offset_checkpoint,
     read_offset,
     write_offset,
 )
 from segstore.log.directory.clean_shutdown_file_handler import CleanShutdownFileHandler
+from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
 from segstore.log.directory.profile import Profile
 
 if TYPE_CHECKING:
@@ -142,19 +142,22 @@ class LogPlaces:
         parent_is_clean = self._parent_was_clean or (
             self.parent is not None and self.parent.exists(CLEAN_SHUTDOWN_MARKER)
         )
-        own_marker = None
-        if home is not None and home.exists(CLEAN_SHUTDOWN_MARKER):
-            data = home.read_file(CLEAN_SHUTDOWN_MARKER, MAX_MARKER_BYTES)
-            own_marker = CleanShutdownMarker.parse(data)
         return FoundState(
             log_start_offset=max((start for start in log_starts if start is not None), default=0),
             recovery_point=min(
                 (point for point in recovery_points if point is not None), default=None
             ),
             parent_is_clean=parent_is_clean,
-            own_marker=own_marker,
+            own_marker=self.read_own_marker(),
             warnings=warnings,
         )
+
+    def read_own_marker(self) -> CleanShutdownMarker | None:
+        """Return what the partition's marker says, None where there is none that can be read."""
+        home = self._home
+        if home is None or not home.exists(CLEAN_SHUTDOWN_MARKER):
+            return None
+        return CleanShutdownMarker.parse(home.read_file(CLEAN_SHUTDOWN_MARKER, MAX_MARKER_BYTES))
 
     def _offset(self, directory: Directory, name: str, warnings: list[str]) -> int | None:
         try:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from segstore._core import BatchHeaders
-    from segstore.log.directory.checkpoints import CleanShutdownMarker
+    from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.local.segment import Segment
 

@@ -45,6 +45,7 @@ from segstore.log.loader.quarantine import Quarantine
 from segstore.log.loader.recovered_tail import after_failed_sync
 from segstore.log.local.segment import Segment
 from segstore.log.local.segments import Segments, floor_index
+from segstore.log.local.transaction_index_notes import noted_transaction_indexes, sealed_notes
 from segstore.log.producers.snapshot_file import SNAPSHOT_FILE_SUFFIX
 from segstore.log.producers.snapshot_files import remove_snapshots_at
 from segstore.types import LogOffsetMetadata
@@ -148,11 +149,15 @@ class LogLoader:
             self._directory,
             listing,
             segments,
-            {} if known is None or self._is_split else known.transaction_indexes,
+            noted_transaction_indexes(
+                None if self._is_split else known, found.own_marker if is_as_marked else None
+            ),
             frozenset(self._recovered),
         )
         self._report.rebuilt += [file_name(base, "txnindex") for base in transactions.lost]
-        state = state_after_open(known, log_end_offset, epochs, transactions.noted)
+        state = state_after_open(
+            known, log_end_offset, epochs, sealed_notes(transactions.noted, active.base_offset)
+        )
         state_file = LogStateFile(self._directory, state)
         epochs.flush()
         epochs.before_write = state_file.announce_epoch

@@ -63,7 +63,7 @@ def find_transaction_indexes(
     listing : SegmentListing
         Of the directory.
     known : mapping of int to TransactionIndexNote
-        What ``.segstore`` says, nothing where a broker may have written since.
+        What was noted, by `noted_transaction_indexes`.
     recovered : collection of int
         Base offsets of segments whose transaction index comes from the batches anyway.
     """

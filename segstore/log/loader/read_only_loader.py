@@ -94,7 +94,9 @@ class ReadOnlyLoader(LogLoader):
             None,
             may_have_gaps=state is None,
             first_missing_offset=first_missing,
-            transaction_index_notes=FollowedTransactionIndexNotes(self._places, state),
+            transaction_index_notes=FollowedTransactionIndexNotes(
+                self._places, state, found.own_marker if is_as_marked else None
+            ),
         )
 
     def _readable_end(

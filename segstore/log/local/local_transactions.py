@@ -5,17 +5,18 @@ Source: Kafka ``LocalLog.collectAbortedTransactions``, ``LogSegment.updateTxnInd
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
 from segstore._core import AbortedTransactions
 from segstore.config import MAX_LONG
-from segstore.errors import LogNotFoundError
+from segstore.errors import LogNotFoundError, SegstoreError
 from segstore.log.local.log_tail import LogTail
 from segstore.log.local.transaction_index import AbortedTransaction, TransactionIndex
 
 if TYPE_CHECKING:
     from segstore._core import AppendLock
+    from segstore.log.directory.checkpoints import TransactionIndexNote
     from segstore.types import LogOffsetMetadata
 
 
@@ -56,20 +57,38 @@ class LocalTransactions(LogTail):
         return aborted
 
     def prepare_aborted(self) -> None:
-        """Before an ABORT marker is written: what may lack space fails here [DUR-41]."""
-        self._begin_index_change(self._active.base_offset)
+        """Before an ABORT marker is written: what may lack space fails here [DUR-30].
+
+        Kafka lets the line fail, behind the marker. Of several markers in one append, as a follower
+        may get them, room is found for the first line; readers would see more of them.
+        """
+        if self.transaction_index_notes is None:
+            return
+        base_offset = self._active.base_offset
+        self._begin_index_change(base_offset)
+        self.names_version += 1
+        self._index_of(base_offset).reserve()
+
+    def forget_aborted(self) -> None:
+        """Undo `prepare_aborted`: there is no marker. No reader sees what cannot be undone."""
+        if self.transaction_index_notes is not None:
+            with suppress(SegstoreError):
+                self._index_of(self._active.base_offset).give_back()
 
     def append_aborted(self, aborted: AbortedTransaction) -> None:
         """Add a line to the transaction index of the active segment [SEG-12]."""
         base_offset = self._active.base_offset
+        self._begin_index_change(base_offset)
+        self.names_version += 1
+        self._index_of(base_offset).append(aborted)
+        unsynced = self.unsynced_transaction_indexes
+        unsynced[base_offset] = unsynced.get(base_offset, 0) + 1
+
+    def _index_of(self, base_offset: int) -> TransactionIndex:
         index = self._transaction_index
         if index is None or index.base_offset != base_offset:
             index = self._transaction_index = TransactionIndex(self.directory, base_offset)
-        self._begin_index_change(base_offset)
-        self.names_version += 1
-        index.append(aborted)
-        unsynced = self.unsynced_transaction_indexes
-        unsynced[base_offset] = unsynced.get(base_offset, 0) + 1
+        return index
 
     def _begin_index_change(self, base_offset: int) -> None:
         notes, end = self.transaction_index_notes, self.log_end.message_offset
@@ -86,7 +105,8 @@ class LocalTransactions(LogTail):
         append_lock : AppendLock or None
             None for a caller who holds it.
         active_too : bool
-            Also that of the active segment: nothing is appended any more.
+            Look at that of the active segment too, for `active_transaction_index`: nothing is
+            appended any more.
         """
         notes = self.transaction_index_notes
         if notes is None:
@@ -96,6 +116,12 @@ class LocalTransactions(LogTail):
             with append_lock or nullcontext():
                 notes.note_below(limit)
             notes.save(self.segments)
+
+    @property
+    def active_transaction_index(self) -> TransactionIndexNote | None:
+        """What the index of the active segment is like, for the mark of a clean stop [DUR-24]."""
+        notes = self.transaction_index_notes
+        return None if notes is None else notes.note_of(self.segments.active_segment.base_offset)
 
     def sync_transaction_index(self, base_offset: int) -> None:
         """Bring what `append_aborted` wrote to stable storage, with the segment's records."""

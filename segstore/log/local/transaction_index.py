@@ -70,8 +70,8 @@ class TransactionIndex:
     suffix : str
         ``""``, ``".cleaned"`` and the like.
     cut_torn_entry : bool
-        Whether part of an entry, which a crash left at the end, goes before the first append; else
-        what is appended lies crooked behind it, as in Kafka.
+        Whether an append goes over part of an entry, which a crash left at the end; else it lies
+        crooked behind it, as in Kafka.
     """
 
     def __init__(
@@ -127,13 +127,40 @@ class TransactionIndex:
                 expected=f"above {last_offset}",
             )
         with DataFile(self._directory, self._name, create=True) as file:
-            end = size = file.size
-            if self._cut_torn_entry:
-                end -= size % _ENTRY.size
-            if end < size:
-                file.truncate(end)
-            file.write(end, entry.format())
+            file.write(self._end_of(file), entry.format())  # over what there is of another one
         self._last_offset = entry.last_offset  # Kafka: before the write, which refuses a retry
+        self._is_there()
+
+    def reserve(self) -> None:
+        """Take the space of one more entry, which no reader sees: all of it but its last byte.
+
+        Entries begin and blocks end at even bytes, so that the last byte is never alone in one.
+
+        Raises
+        ------
+        DiskFullError
+            There is none. What is there stays as it was.
+        """
+        with DataFile(self._directory, self._name, create=True) as file:
+            end = self._end_of(file)
+            try:
+                file.write(end, bytes(_ENTRY.size - 1))
+            except BaseException:
+                file.truncate(end)
+                raise
+        self._is_there()
+
+    def give_back(self) -> None:
+        """Cut what `reserve` took and no `append` has filled."""
+        with DataFile(self._directory, self._name) as file:
+            file.truncate(self._end_of(file))
+
+    def _end_of(self, file: DataFile) -> int:
+        """Where the next entry begins."""
+        size = file.size
+        return size - size % _ENTRY.size if self._cut_torn_entry else size
+
+    def _is_there(self) -> None:
         if not self._is_open:
             self._is_open, self._is_named = True, False
 

@@ -1,8 +1,9 @@
 """Whether the transaction indexes of a log are what they were when they were right [DUR-7, DUR-8].
 
 A lost one, or a changed bit, would make aborted records count as committed. ``.segstore`` has size
-and checksum of each that this library wrote or has compared with the log; an index without such a
-note is compared with the markers that it names when it is first used.
+and checksum of each that this library wrote or has compared with the log, of sealed segments; that
+of the active one is in the clean marker, which is gone before the first change. An index without
+such a note is compared with the markers that it names when it is first used.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
     from segstore._core import CodecTable, Directory
+    from segstore.log.directory.checkpoints import LogState
+    from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
     from segstore.log.directory.log_state_file import LogStateFile
     from segstore.log.local.segments import Segments
     from segstore.log.local.transaction_index import AbortedTransaction
@@ -43,7 +46,7 @@ class TransactionIndexNotes:
     directory : Directory
         The partition's.
     noted : mapping of int to TransactionIndexNote
-        By base offset, what ``.segstore`` said at the open.
+        By base offset, what ``.segstore`` and the clean marker said at the open.
     state_file : LogStateFile or None
         Where to write it down; None for a reader.
 
@@ -67,9 +70,14 @@ class TransactionIndexNotes:
         self._noted = dict(noted)
         self._right: set[int] = set()
         self._changed: set[int] = set()
+        self._held = set(noted) - set(self._noted_in_file)
         self._damaged: dict[int, str] = {}
         self._changes, self._saved_changes = 1, 0  # counted behind each one, under the lock
         self._saving = threading.Lock()
+
+    @property
+    def _noted_in_file(self) -> Mapping[int, TransactionIndexNote]:
+        return {} if self._state_file is None else self._state_file.state.transaction_indexes
 
     def check(self, base_offset: int, segments: Segments, end: int, codecs: CodecTable) -> None:
         """Compare the index of a segment with its note, or with the log, at its first use.
@@ -126,7 +134,9 @@ class TransactionIndexNotes:
     ) -> None:
         """Before entries are added or taken away: what is noted will not be true any more.
 
-        The file says so first: a reader would take the index for a damaged one [DUR-71].
+        The file says so first: a reader would take the index for a damaged one [DUR-71]. Of the
+        active segment it says nothing, so that nothing is written before an entry is added, but
+        that of a segment which a truncation makes active.
         """
         if base_offset in self._changed and base_offset not in self._noted:
             return
@@ -137,6 +147,7 @@ class TransactionIndexNotes:
             self._noted[base_offset] = DAMAGED
         if noted != self._noted.get(base_offset):
             self._changes += 1
+        if self._noted_in_file.get(base_offset) not in {None, self._noted.get(base_offset)}:
             try:
                 self.save(segments)
             except BaseException:  # nothing changes, and the next change begins here again
@@ -145,6 +156,7 @@ class TransactionIndexNotes:
                 else:
                     self._noted[base_offset] = noted
                 raise
+        self._held.discard(base_offset)
         self._changed.add(base_offset)
 
     def forget_above(self, base_offset: int) -> None:
@@ -152,7 +164,7 @@ class TransactionIndexNotes:
         for known in (self._noted, self._damaged):
             for gone in [one for one in known if one > base_offset]:
                 del known[gone]
-        for bases in (self._right, self._changed):
+        for bases in (self._right, self._changed, self._held):
             bases.difference_update([one for one in bases if one > base_offset])
         self._changes += 1
 
@@ -163,7 +175,8 @@ class TransactionIndexNotes:
         """
         damaged = [one for one in list(self._damaged) if self._noted.get(one) != DAMAGED]
         is_unsaved = self._saved_changes != self._changes
-        return is_unsaved or any(one < base_offset for one in list(self._changed) + damaged)
+        unnoted = [*self._changed, *self._held, *damaged]
+        return is_unsaved or any(one < base_offset for one in unnoted)
 
     def note_below(self, base_offset: int) -> None:
         """Look at what was changed in segments below *base_offset*; under the append lock."""
@@ -175,12 +188,20 @@ class TransactionIndexNotes:
                 self._noted.pop(base, None)
             self._changed.discard(base)
             self._changes += 1
+        for base in [one for one in list(self._held) if one < base_offset]:
+            self._held.discard(base)
+            self._changes += 1
         for base in [one for one in list(self._damaged) if one < base_offset]:
             self._noted[base] = DAMAGED
             self._changes += 1
 
+    def note_of(self, base_offset: int) -> TransactionIndexNote | None:
+        """Return what the index of a segment is like; None without one, or for a damaged one."""
+        note = self._noted.get(base_offset)
+        return None if note == DAMAGED else note
+
     def save(self, segments: Segments) -> None:
-        """Write the notes of segments that are there into ``.segstore``.
+        """Write the notes of segments that are there, and sealed, into ``.segstore``.
 
         What could not be written, for want of space, is still to be written.
         """
@@ -188,9 +209,39 @@ class TransactionIndexNotes:
             return
         with self._saving:  # what is older is not written over what is newer
             changes, all_noted = self._changes, self._noted.copy()
-            noted = {base: note for base, note in all_noted.items() if base in segments}
+            there = {base: note for base, note in all_noted.items() if base in segments}
+            noted = sealed_notes(there, segments.active_segment.base_offset)
             self._state_file.change(transaction_indexes=noted)
             self._saved_changes = changes
+
+
+def noted_transaction_indexes(
+    state: LogState | None, marker: CleanShutdownMarker | None
+) -> dict[int, TransactionIndexNote]:
+    """Return what was noted: of sealed segments in ``.segstore``, of the active one in *marker*.
+
+    Parameters
+    ----------
+    state : LogState or None
+        None where a broker may have written since [DUR-64].
+    marker : CleanShutdownMarker or None
+        One that fits the log.
+    """
+    if state is None:
+        return {}
+    noted = dict(state.transaction_indexes)
+    if marker is not None and marker.transaction_index is not None:
+        noted.setdefault(marker.active_base_offset, marker.transaction_index)
+    return noted
+
+
+def sealed_notes(
+    noted: Mapping[int, TransactionIndexNote], active_base_offset: int
+) -> dict[int, TransactionIndexNote]:
+    """Return what belongs into ``.segstore``: of the active segment only that it is damaged."""
+    return {
+        base: note for base, note in noted.items() if base < active_base_offset or note == DAMAGED
+    }
 
 
 def look_at(directory: Directory, name: str) -> TransactionIndexNote | None:

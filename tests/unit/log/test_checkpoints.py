@@ -13,7 +13,6 @@ from segstore import _core
 from segstore.errors import CorruptCheckpointError, SegstoreError
 from segstore.log.directory.checkpoints import DAMAGED_TRANSACTION_INDEX as DAMAGED
 from segstore.log.directory.checkpoints import (
-    CleanShutdownMarker,
     LogState,
     TransactionIndexNote,
     format_leader_epoch_checkpoint,
@@ -26,6 +25,7 @@ from segstore.log.directory.checkpoints import (
     read_topic_id,
     write_offset,
 )
+from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
 from segstore.types import EpochEntry, TopicPartition
 
 ORDERS = TopicPartition("orders", 0)

@@ -10,7 +10,8 @@ import segstore
 from segstore import _core
 from segstore.errors import LogLockedError
 from segstore.log.directory import log_places as module
-from segstore.log.directory.checkpoints import CleanShutdownMarker, parse_offset_checkpoint
+from segstore.log.directory.checkpoints import parse_offset_checkpoint
+from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
 from segstore.log.directory.log_places import FoundState, LogPlaces
 from segstore.types import TopicPartition
 

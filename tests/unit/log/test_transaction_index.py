@@ -183,3 +183,27 @@ def test_a_file_that_somebody_took_away_is_an_error(directory, tmp_path):
     with pytest.raises(LogNotFoundError):
         index.all_aborted_transactions()
     assert index.delete_if_exists() is False
+
+
+@pytest.mark.parametrize("before", [0, 1, 3])
+@pytest.mark.parametrize("torn", [b"", b"\0" * 33, b"torn"])
+def test_room_for_an_entry_is_seen_by_no_reader(directory, tmp_path, before, torn):
+    """[TXX-3, DUR-30] 33 of its 34 bytes: the last one lies in the same block, at an odd place."""
+    index = TransactionIndex(directory, 100)
+    there = [transaction(100 + number) for number in range(before)]
+    for one in there:
+        index.append(one)
+    with (tmp_path / NAME).open("ab") as file:
+        file.write(torn)
+
+    for _ in range(2):
+        index.reserve()
+        assert (tmp_path / NAME).stat().st_size == before * 34 + 33
+        assert index.all_aborted_transactions() == there
+    index.append(transaction(150))
+    assert index.all_aborted_transactions() == [*there, transaction(150)]
+    index.reserve()
+    index.give_back()
+    index.give_back()
+    assert (tmp_path / NAME).stat().st_size == (before + 1) * 34
+    assert index.all_aborted_transactions() == [*there, transaction(150)]

@@ -1,0 +1,103 @@
+"""The marker of a partition that was opened alone and closed cleanly [DUR-24, DUR-65]."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from segstore.config import MAX_LONG
+from segstore.log.directory.checkpoints import TransactionIndexNote
+from segstore.types import EpochEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+@dataclass(frozen=True, slots=True)
+class CleanShutdownMarker:
+    """What a cleanly closed log looked like; a marker that does not fit the files is an old one.
+
+    A broker that ran in between leaves this file in place: it shows in the log end, in the size of
+    the active segment, or in the leader epoch, which a broker raises before it writes. A segment
+    that was lost, or that a broker compacted, shows in the number and the size of all of them.
+    ``log_start_offset`` lies above the log end when a truncation cut into the batch that it is in.
+    ``transaction_index`` is that of the active segment: with the marker it goes before the first
+    change, and nothing has to be written before entries are added.
+    """
+
+    log_end_offset: int
+    active_base_offset: int
+    active_size_bytes: int
+    latest_epoch: EpochEntry | None
+    segments: int | None = None
+    size_bytes: int | None = None
+    log_start_offset: int | None = None
+    transaction_index: TransactionIndexNote | None = None
+
+    def fits(
+        self, sizes: Sequence[int], active_base_offset: int, latest: EpochEntry | None
+    ) -> bool:
+        """Whether the ``.log`` files, of these sizes, are those that were there."""
+        if self.segments is not None and self.segments != len(sizes):
+            return False
+        if self.size_bytes is not None and self.size_bytes != sum(sizes):
+            return False
+        noted = (self.active_base_offset, self.active_size_bytes, self.latest_epoch)
+        return noted == (active_base_offset, sizes[-1] if sizes else 0, latest)
+
+    def format(self) -> bytes:
+        """Return the file's text, JSON with Kafka's ``version``."""
+        epoch = self.latest_epoch
+        return json.dumps(
+            {
+                "version": 0,
+                "logEndOffset": self.log_end_offset,
+                "activeBaseOffset": self.active_base_offset,
+                "activeSizeInBytes": self.active_size_bytes,
+                "latestEpoch": None if epoch is None else [epoch.epoch, epoch.start_offset],
+                "segments": self.segments,
+                "sizeInBytes": self.size_bytes,
+                "logStartOffset": self.log_start_offset,
+                "transactionIndex": self.transaction_index,
+            }
+        ).encode()
+
+    @classmethod
+    def parse(cls, data: bytes) -> CleanShutdownMarker | None:
+        """Read a marker, None when *data* is not one (then the stop does not count as clean)."""
+        try:
+            fields: Any = json.loads(data)
+            latest = fields["latestEpoch"]
+            later = [fields.get(name) for name in ("segments", "sizeInBytes", "logStartOffset")]
+            segments, size_bytes, log_start_offset = (
+                None if number is None else _whole_number(number) for number in later
+            )
+            index = fields.get("transactionIndex")
+            return cls(
+                _whole_number(fields["logEndOffset"]),
+                _whole_number(fields["activeBaseOffset"]),
+                _whole_number(fields["activeSizeInBytes"]),
+                None
+                if latest is None
+                else EpochEntry(_whole_number(latest[0]), _whole_number(latest[1])),
+                segments,
+                size_bytes,
+                log_start_offset,
+                None if index is None else _index_note(*index),
+            )
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
+            return None
+
+
+def _index_note(size_bytes: object, crc: object) -> TransactionIndexNote:
+    return TransactionIndexNote(
+        _whole_number(size_bytes), None if crc is None else _whole_number(crc)
+    )
+
+
+def _whole_number(value: object) -> int:
+    """Return a number of a marker; JSON has others, and some that no ``int`` takes."""
+    if type(value) is not int or not 0 <= value <= MAX_LONG:
+        raise ValueError(value)
+    return value

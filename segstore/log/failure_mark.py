@@ -1,0 +1,115 @@
+"""The mark that ends writing: a log is read-only from its first failure on [DUR-35, DUR-38].
+
+A sync that failed is one, and so is an invariant of our own that does not hold [DUR-44].
+
+Where several logs of a directory are written by one owner, the mark of one is that of all [LOC-27].
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from typing import TYPE_CHECKING
+
+from segstore.errors import FsyncFailedError, IllegalStateError, InternalError, SegstoreError
+from segstore.log.directory.durability import sync_failed_before
+from segstore.log.directory.log_dir_failure_channel import IO_ERRORS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from segstore._core import AppendLock, Directory
+    from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
+    from segstore.types import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+
+class FailureMark:
+    """Whether a log takes changes, and what has ended that.
+
+    Parameters
+    ----------
+    append_lock : AppendLock
+        Barred by the mark: nobody gets in who does not look why.
+    directory : Directory
+        The partition's.
+    topic_partition : TopicPartition
+        For messages.
+    failures : LogDirFailureChannel or None
+        Of the log directory; None = the log was opened alone.
+
+    Attributes
+    ----------
+    failure : SegstoreError or None
+        The first error that ended writing. A sync that failed is not tried again: the kernel may
+        have dropped the bytes, so that a later success would prove nothing [DUR-35].
+    """
+
+    __slots__ = ("__dict__", "__weakref__")
+
+    def __init__(
+        self,
+        append_lock: AppendLock,
+        directory: Directory,
+        topic_partition: TopicPartition,
+        failures: LogDirFailureChannel | None,
+    ) -> None:
+        self.failure: SegstoreError | None = None
+        self._append_lock = append_lock
+        self._directory = directory
+        self._topic_partition = topic_partition
+        self._failures = failures
+        append_lock.tell_of_broken_invariants(self)
+        if failures is not None:
+            failures.watch(self._log_dir, self)
+
+    @property
+    def _log_dir(self) -> str:
+        return os.path.dirname(self._directory.path)  # noqa: PTH120 - as the directory spells it
+
+    def poison(self, error: BaseException) -> None:
+        """Make the log read-only, by an I/O error its log directory too; the first error stays."""
+        if self.failure is not None:
+            return
+        if isinstance(error, SegstoreError):
+            self.failure = error
+        else:
+            self.failure = IllegalStateError(f"interrupted by {type(error).__name__}: {error}")
+            self.failure.__cause__ = error
+        self._append_lock.bar()
+        failures, log_dir = self._failures, self._log_dir
+        if failures is not None and failures.has_offline_log_dir(log_dir):
+            return  # which was told, for all logs at once
+        _log.error("%s is read-only from here on: %s", self._topic_partition, self.failure)
+        if failures is not None and isinstance(error, IO_ERRORS):
+            failures.maybe_add_offline_log_dir(log_dir, error)
+
+    @contextlib.contextmanager
+    def poisoned_by(self, *causes: type[BaseException]) -> Iterator[None]:
+        """Make the log read-only when one of these errors comes out of the block [DUR-38].
+
+        What says that we do not know what we do is always one [DUR-44].
+        """
+        fatal: tuple[type[BaseException], ...] = (InternalError, *causes)
+        try:
+            yield
+        except fatal as error:
+            self.poison(error)
+            raise
+
+    @contextlib.contextmanager
+    def _telling_of_failures(self, what: str) -> Iterator[None]:
+        """End an error that nobody waits for: a failed sync makes the log read-only [DUR-39]."""
+        try:
+            yield
+        except (FsyncFailedError, InternalError) as error:
+            self.poison(error)  # every later mutation and close raise it
+        except SegstoreError:
+            _log.warning("%s: %s failed", self._topic_partition, what, exc_info=True)
+        except Exception as error:  # noqa: BLE001 - nobody else would hear of it
+            self.poison(error)
+
+    def _failed(self) -> SegstoreError:
+        return sync_failed_before(self.failure, self._directory.path)

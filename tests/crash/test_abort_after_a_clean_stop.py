@@ -1,0 +1,133 @@
+"""The first aborted transaction behind a clean stop: what was noted of its index is not true now.
+
+The note is in the clean marker, which is gone before the first change: nothing has to be written,
+or synced, between the open and the marker of the abort.
+"""
+
+from __future__ import annotations
+
+import errno
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from segstore._core import Directory, encode_end_transaction_marker
+from segstore.errors import DiskFullError
+from segstore.log.directory.checkpoints import LogState
+from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
+from tests.crash.crash_check import Crash, check_crash
+from tests.crash.crash_model import Operation
+from tests.crash.crash_script import PATH, Settings, run_script
+from tests.crash.test_crash_scripts import ALPHABET, PRELUDE, crashes_behind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segstore._core import SimulatedDisk
+    from tests.crash.crash_script import Run
+
+ABORT = Operation("abort", 2)
+STOPPED = [
+    Operation("transactional", 1),
+    Operation("abort", 1),
+    Operation("transactional", 2),
+    Operation("close"),
+]
+SETTINGS = [Settings(), Settings(segment_bytes=100_000), Settings("sync", segment_bytes=100_000)]
+LARGE = SETTINGS[1]
+
+
+def check_from_the_stop_on(run: Run, seeds: int) -> None:
+    begin = next(step.begin for step in run.steps if step.operation.kind == "close")
+    for number, crash in enumerate(crashes_behind(run, begin, seeds)):
+        check_crash(run, crash, thoroughly=number % 5 == 0)
+
+
+@pytest.mark.parametrize("settings", SETTINGS, ids=["small", "large", "synced"])
+@pytest.mark.parametrize("other", ALPHABET, ids=str)
+def test_every_two_operations_with_an_abort(
+    other: Operation, settings: Settings, few_or_many: Callable[[int, int], int]
+):
+    """[DUR-1, DUR-5, DUR-8, DUR-112] Who reads committed data finds no aborted record."""
+    for two in ([ABORT, other], [other, ABORT]):
+        run = run_script([*STOPPED, *two], settings, prelude=PRELUDE)
+        check_from_the_stop_on(run, few_or_many(1, 4))
+
+
+def test_stops_and_aborts_in_turn(few_or_many: Callable[[int, int], int]):
+    """[DUR-8, DUR-24] What the first stop has noted is not what the second one has."""
+    script = [*STOPPED, ABORT, Operation("close"), Operation("transactional", 1)]
+    script += [Operation("abort", 1), Operation("roll"), Operation("background"), *STOPPED]
+    for settings in SETTINGS:
+        run = run_script(script, settings, prelude=PRELUDE)
+        check_from_the_stop_on(run, few_or_many(1, 4))
+
+
+def notes_in(disk: SimulatedDisk) -> tuple[set[int], CleanShutdownMarker | None]:
+    """Which segments have a note in ``.segstore``, and the clean marker."""
+    directory = Directory(PATH, disk)
+    state = LogState.read(directory)
+    assert state is not None
+    marker = None
+    if directory.exists(".kafka_cleanshutdown"):
+        marker = CleanShutdownMarker.parse(directory.read_file(".kafka_cleanshutdown"))
+    return set(state.transaction_indexes), marker
+
+
+def test_nothing_is_synced_under_the_append_lock():
+    """[DUR-22, DUR-29, DUR-69] Without a durability that asks for it, behind any of the two."""
+    run = run_script([*STOPPED, ABORT, Operation("transactional", 1), Operation("abort", 1)], LARGE)
+    calls = [
+        run.disk.event(number).call
+        for step in run.steps
+        if step.operation.kind == "abort"
+        for number in range(step.begin + 1, step.end + 1)
+    ]
+    assert "write_at" in calls
+    assert not [call for call in calls if call.startswith("sync") or call == "rename"]
+
+
+def test_where_the_notes_are():
+    """[DUR-8, DUR-24] Of sealed segments in one file, of the active one in the other."""
+    run = run_script(STOPPED, LARGE)
+    image = Crash(run.disk.effects, "kept").image(run.disk)
+    assert notes_in(image) == (set(), None)  # it is open
+    with closing(LARGE.open(image)) as log:
+        log.roll()
+    noted, marker = notes_in(image)
+    assert noted == {0}
+    assert marker is not None
+    assert marker.transaction_index is None  # of the new one
+    with closing(LARGE.open(image)) as log:
+        assert log.report.clean
+        log.truncate_to(3)
+        assert notes_in(image) == (set(), None)
+    noted, marker = notes_in(image)
+    assert noted == set()
+    assert marker is not None
+    assert marker.transaction_index is not None
+    assert marker.transaction_index.size_bytes == 34
+
+
+def test_a_marker_that_finds_no_room_leaves_no_trace():
+    """[DUR-30, DUR-32] The line of its abort had room already."""
+    run = run_script(STOPPED, LARGE)
+    disk = Crash(run.disk.effects, "kept").image(run.disk)
+    index = f"{0:020d}.txnindex"
+    with closing(LARGE.open(disk)) as log:
+        before = log.log_end_offset, log.last_stable_offset
+        abort = marker_of_2(log.log_end_offset)
+        for number in (1, 2):  # the line, then the batch
+            disk.fail("write_at", number, errno.ENOSPC)
+            with pytest.raises(DiskFullError):
+                log.append_as_follower(abort, 0)
+            assert (log.log_end_offset, log.last_stable_offset) == before
+            assert Directory(PATH, disk).info(index).size == 34
+        log.append_as_follower(abort, 0)
+        assert log.last_stable_offset == log.log_end_offset
+    assert Directory(PATH, disk).info(index).size == 68
+
+
+def marker_of_2(offset: int) -> bytes:
+    return encode_end_transaction_marker(offset, 0, 0, 2, 0, commit=False, coordinator_epoch=0)
