@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from segstore.log.open_log import open as open
     from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
     from segstore.log.producers.verification_state_entry import VerificationGuard
+    from segstore.log.remote_tier import RemoteOffsetReader
     from segstore.log.unified_log import UnifiedLog
     from segstore.manager.log_manager import LogManager, open_dir
     from segstore.records.error_mapping import ErrorCode
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from segstore.types import (
         AppendOrigin,
         Codec,
+        FileTimestampAndOffset,
         Isolation,
         LogOffsetMetadata,
         SpecialTimestamp,
@@ -55,6 +57,7 @@ _HOMES = {
     "ErrorCode": "segstore.records.error_mapping",
     "FetchDataInfo": "segstore.records.fetch_data_info",
     "FileRecords": "segstore.log.file_records",
+    "FileTimestampAndOffset": "segstore.types",
     "Isolation": "segstore.types",
     "LogConfig": "segstore.config",
     "LogManager": "segstore.manager.log_manager",
@@ -69,6 +72,7 @@ _HOMES = {
     "MultiMessageSetSend": "segstore.records.message_set_send",
     "ProducerStateManagerConfig": "segstore.log.producers.producer_state_manager_config",
     "Record": "segstore._core",
+    "RemoteOffsetReader": "segstore.log.remote_tier",
     "RecoveryReport": "segstore.log.loader.recovery_report",
     "SalvageReport": "segstore.log.loader.salvage_report",
     "SpecialTimestamp": "segstore.types",
@@ -88,6 +92,7 @@ __all__ = [
     "ErrorCode",
     "FetchDataInfo",
     "FileRecords",
+    "FileTimestampAndOffset",
     "Isolation",
     "LogConfig",
     "LogManager",
@@ -103,6 +108,7 @@ __all__ = [
     "ProducerStateManagerConfig",
     "Record",
     "RecoveryReport",
+    "RemoteOffsetReader",
     "SalvageReport",
     "SpecialTimestamp",
     "TimestampType",

@@ -20,6 +20,10 @@ MIN_LONG: Final = -(2**63)
 
 COMPRESSION_TYPES: Final = ("producer", "uncompressed", "gzip", "snappy", "lz4", "zstd")
 
+SAME_AS_TOTAL: Final = -2
+"""A limit of the local part of a tiered log that is the one of the whole log."""
+NO_LIMIT: Final = -1
+
 _BOUNDS: Final[dict[str, tuple[int, int]]] = {
     "segment_bytes": (1024 * 1024, MAX_INT),
     "internal_segment_bytes": (1, MAX_INT),
@@ -38,9 +42,17 @@ _BOUNDS: Final[dict[str, tuple[int, int]]] = {
     "retention_ms": (-1, MAX_LONG),
     "retention_bytes": (-1, MAX_LONG),
     "file_delete_delay_ms": (0, MAX_LONG),
+    "local_retention_ms": (-2, MAX_LONG),
+    "local_retention_bytes": (-2, MAX_LONG),
     "max_decompressed_batch_bytes": (1, MAX_INT),
     "max_record_bytes": (1, MAX_INT),
 }
+_FLAGS: Final = (
+    "preallocate",
+    "remote_storage_enable",
+    "remote_log_copy_disable",
+    "remote_log_delete_on_disable",
+)
 _MAY_BE_NONE: Final = frozenset({"segment_ms", "retention_ms", "internal_segment_bytes"})
 
 
@@ -76,6 +88,11 @@ class LogConfig:
     retention_bytes: int = -1
     file_delete_delay_ms: int = 60000
     preallocate: bool = False
+    remote_storage_enable: bool = False
+    remote_log_copy_disable: bool = False
+    remote_log_delete_on_disable: bool = False
+    local_retention_ms: int = SAME_AS_TOTAL
+    local_retention_bytes: int = SAME_AS_TOTAL
     max_decompressed_batch_bytes: int = 256 * 1024 * 1024
     """Not Kafka's: bound on one batch after decompression [DUR-92]."""
     max_record_bytes: int = 64 * 1024 * 1024
@@ -94,7 +111,8 @@ class LogConfig:
                 )
         self._check_choice("compression_type", COMPRESSION_TYPES)
         self._check_choice("message_timestamp_type", ("CreateTime", "LogAppendTime"))
-        self._check_choice("preallocate", (False, True))
+        for name in _FLAGS:
+            self._check_choice(name, (False, True))
         self._check_policy()
         if self.compression_gzip_level == 0:
             raise IllegalArgumentError(
@@ -121,6 +139,49 @@ class LogConfig:
                 found=repr(policy),
                 expected="delete, compact, or both with a comma between",
             )
+
+    def check_local_retention(self) -> None:
+        """See that the limits of a tiered log's local part fit those of the whole [CFG-44, CFG-45].
+
+        Like Kafka, which does so where tiered storage is at hand and not for every `LogConfig`.
+
+        Raises
+        ------
+        IllegalArgumentError
+            A local limit is above the total one; or, without copying, it is another one.
+        """
+        if not self.remote_storage_enable:
+            return
+        total_ms = NO_LIMIT if self.retention_ms is None else self.retention_ms
+        for name, local, total in (
+            ("retention_bytes", self.local_retention_bytes, self.retention_bytes),
+            ("retention_ms", self.local_retention_ms, total_ms),
+        ):
+            if local in {SAME_AS_TOTAL, total}:
+                continue
+            if self.remote_log_copy_disable:
+                expected = f"-2, or {total} as {name}: nothing is copied"
+            elif total != NO_LIMIT and not 0 <= local <= total:
+                expected = f"-2, or 0 to {total} as {name}"
+            else:
+                continue
+            raise IllegalArgumentError(
+                f"local_{name} cannot be {local} where {name} is {total}",
+                found=str(local),
+                expected=expected,
+            )
+
+    @property
+    def local_ms(self) -> int | None:
+        """Age in ms at which what is uploaded goes here; None and -1: never [RET-8]."""
+        local = self.local_retention_ms
+        return self.retention_ms if local == SAME_AS_TOTAL else local
+
+    @property
+    def local_bytes(self) -> int:
+        """Size in bytes above which what is uploaded goes here; -1: none [RET-8]."""
+        local = self.local_retention_bytes
+        return self.retention_bytes if local == SAME_AS_TOTAL else local
 
     @property
     def cleanup_policies(self) -> frozenset[str]:

@@ -232,6 +232,10 @@ class LogOffsets:
     def update_log_start_offset(self, offset: int) -> None:
         """Move the log start, and the high watermark with it when it is below [UNI-3]."""
         self.log_start_offset = offset
+        self.raise_high_watermark(offset)
+
+    def raise_high_watermark(self, offset: int) -> None:
+        """Move it to *offset* when it is below: what is here of the log begins there [UNI-3]."""
         if self.replicated and self._high_watermark.message_offset < offset:
             self.update_high_watermark(LogOffsetMetadata(offset))
 

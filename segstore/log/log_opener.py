@@ -33,6 +33,7 @@ from segstore.log.loader.read_only_loader import ReadOnlyLoader
 from segstore.log.loader.recovery_report import RecoveryReport
 from segstore.log.local.segment_contexts import segment_context
 from segstore.log.producers.producer_state_manager import ProducerStateManager
+from segstore.log.remote_tier import is_remote_log_enabled
 from segstore.log.surroundings import ALONE, Surroundings
 from segstore.log.unified_log import UnifiedLog
 from segstore.records.compression import codec_table, require_codec
@@ -84,6 +85,11 @@ def open_partition(
             found=surroundings.found,
         )
         arguments = (directory, places, context, report, options.progress)
+        is_tiered = is_remote_log_enabled(
+            config,
+            topic_partition.topic,
+            system_enabled=options.remote_offset_reader is not None,
+        )
         new_producers = partial(
             ProducerStateManager,
             str(topic_partition),
@@ -100,9 +106,10 @@ def open_partition(
                 codecs=codecs,
                 new_producer_state=new_producers,
                 now_ms=directory.wall_clock_ms(),
+                remote_log_enabled=is_tiered,
             ).load()
         else:
-            loaded = LogLoader(*arguments).load()
+            loaded = LogLoader(*arguments, remote_log_enabled=is_tiered).load()
             producers = recover_producers(loaded, new_producers, codecs, directory, report)
             loaded = loaded._replace(producer_state=producers)
             loaded = remake_transaction_indexes(loaded, new_producers, codecs, directory, report)

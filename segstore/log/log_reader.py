@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.local.segment import Segment
     from segstore.log.log_follower import LogFollower
+    from segstore.log.remote_tier import RemoteTier
 
 _LOG_END: Final = Isolation.LOG_END
 
@@ -54,6 +55,7 @@ class LogReader(LaneReader):
     profile: Profile
     _committed: CommittedView | None = None
     _follower: LogFollower | None = None
+    _tier: RemoteTier | None = None
 
     # ---- offsets ---------------------------------------------------------------------------------
 
@@ -113,8 +115,16 @@ class LogReader(LaneReader):
         if offset < self.log_start_offset:
             self._require_in_range(offset)
 
-    def _require_in_range(self, offset: int) -> None:
-        start, end = self.log_start_offset, self.log_end_offset
+    @property
+    def _first_offset_here(self) -> int:
+        """The log start; behind it, where what comes first is in remote storage alone [RD-2]."""
+        start = self.log_start_offset
+        if self._tier is None:
+            return start
+        return max(start, self._local_log.segments.first_segment.base_offset)
+
+    def _require_in_range(self, offset: int, start: int | None = None) -> None:
+        start, end = self.log_start_offset if start is None else start, self.log_end_offset
         if not start <= offset <= max(start, end):
             raise out_of_range(offset, start, end, self._local_log.directory)
 
@@ -291,8 +301,8 @@ class LogReader(LaneReader):
         Parameters
         ----------
         start_offset, end_offset : int or None
-            First offset, and the one behind the last; by default the whole log as it is now. An end
-            above the log's is the log's.
+            First offset, and the one behind the last; by default the whole log as it is now, as far
+            as it is here and not in remote storage. An end above the log's is the log's.
         columns : sequence of str or None
             For Arrow: key, value, topic, partition, offset, timestamp, timestampType, headers,
             leaderEpoch; by default the first seven.
@@ -314,9 +324,9 @@ class LogReader(LaneReader):
         flag("check_crcs", check_crcs)
         cuts_done = self._local_log.cuts_done
         visible = self._visible(isolation)
-        log_start = self.log_start_offset
-        start = log_start if start_offset is None else integer("start_offset", start_offset)
-        self._require_in_range(start)
+        first = self._first_offset_here
+        start = first if start_offset is None else integer("start_offset", start_offset)
+        self._require_in_range(start, first)
         check_range(start_offset, end_offset, "offset")
         check_range(start_timestamp, end_timestamp, "timestamp")
         end = visible.bound.message_offset

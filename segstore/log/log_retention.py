@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from segstore.errors import FsyncFailedError
 from segstore.log.directory.profile import Profile
-from segstore.log.log_watermarks import LogWatermarks
+from segstore.log.tiered_log import TieredLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -21,7 +21,7 @@ _LARGEST_CLOCK_STEP_MS: Final = 3600 * 1000
 _NS_PER_MS: Final = 1_000_000
 
 
-class LogRetention(LogWatermarks):
+class LogRetention(TieredLog):
     """What takes whole segments away at the old end."""
 
     _retention_size_in_percent = 0
@@ -34,6 +34,10 @@ class LogRetention(LogWatermarks):
         Those below the log start, and by ``retention.bytes`` and ``retention.ms`` where the
         policy contains ``delete``. Only what lies below the high watermark goes. The log start
         moves first, durably; files are unlinked after ``file_delete_delay_ms`` [DUR-19].
+
+        Of a log that is copied to remote storage, what goes has been uploaded, or lies below the
+        log start; ``local.retention.bytes`` and ``local.retention.ms`` say when, and the local log
+        start moves instead [RET-2, RET-4, RET-8].
         """
         self._require_writable()
         with self._append_lock:
@@ -42,7 +46,8 @@ class LogRetention(LogWatermarks):
             try:
                 with self._flusher.poisoned_by(FsyncFailedError):
                     deleted = self._delete_while(self._is_below_log_start)
-                    if "delete" in self.config.cleanup_policies:
+                    policies = self.config.cleanup_policies
+                    if "delete" in policies or (self._is_copied and not policies):
                         deleted += self._delete_by_size() + self._delete_by_time()
             finally:
                 self._note_retention_size()
@@ -54,18 +59,25 @@ class LogRetention(LogWatermarks):
         return self._retention_size_in_percent
 
     def _note_retention_size(self) -> None:
-        limit = self.config.retention_bytes
+        limit = 0 if self._is_copied else self.config.retention_bytes
         size = self._local_log.segments.size_in_bytes
         self._retention_size_in_percent = size * 100 // limit if limit > 0 else 0
 
     # ---- what goes -------------------------------------------------------------------------------
 
+    @property
+    def _is_copied(self) -> bool:
+        """Whether sealed segments are uploaded, and go here then."""
+        return self._tier is not None and self._tier.copies
+
     def _is_below_log_start(self, _: Segment, following: Segment | None) -> bool:
-        return following is not None and following.base_offset <= self.log_start_offset  # [RET-5]
+        start = self.local_log_start_offset  # the log start, of a log without a remote part
+        return following is not None and following.base_offset <= start  # [RET-5]
 
     def _delete_by_size(self) -> int:
-        """Keep at least ``retention.bytes`` [RET-6]."""
-        limit = self.config.retention_bytes
+        """Keep at least ``retention.bytes`` [RET-6, RET-8]."""
+        config = self.config
+        limit = config.local_bytes if self._is_copied else config.retention_bytes
         surplus = self._local_log.segments.size_in_bytes - limit
         if limit < 0 or surplus < 0:
             return 0
@@ -80,8 +92,8 @@ class LogRetention(LogWatermarks):
         return self._delete_while(is_surplus)
 
     def _delete_by_time(self) -> int:
-        """Delete what is older than ``retention.ms`` by its newest record [RET-7]."""
-        limit = self.config.retention_ms
+        """Delete what is older than ``retention.ms`` by its newest record [RET-7, RET-8]."""
+        limit = self.config.local_ms if self._is_copied else self.config.retention_ms
         now_ms = self._now_ms()
         if limit is None or limit < 0 or not self._believes_clock(now_ms):
             return 0
@@ -98,25 +110,35 @@ class LogRetention(LogWatermarks):
         return abs((clocks[0] - last[0]) - (clocks[1] - last[1])) <= _LARGEST_CLOCK_STEP_MS
 
     def _delete_while(self, goes: Callable[[Segment, Segment | None], bool]) -> int:
-        """Delete from the oldest on, up to the first that stays; returns how many [RET-2]."""
+        """Delete from the oldest on, up to the first that stays; returns how many [RET-2].
+
+        An active segment that would go is rolled where there is remote storage: it can be uploaded
+        then, and deleted later [RET-3].
+        """
         chosen: list[Segment] = []
-        segments = self._local_log.segments.as_tuple
+        segments, tier = self._local_log.segments.as_tuple, self._tier
+        rolls_active = False
         for segment, following in zip_longest(segments, segments[1:]):
             end = self.log_end_offset if following is None else following.base_offset
             if self.high_watermark < end or not goes(segment, following):
                 break
             if following is None and segment.size_bytes == 0:
                 break
+            rolls_active = tier is not None and following is None
+            is_deleted = following is not None and following.base_offset <= self.log_start_offset
+            if tier is not None and not is_deleted and not tier.lets_go(end):
+                break
             chosen.append(segment)
+        if rolls_active:
+            self._roll()
         self._delete_segments(chosen)
         return len(chosen)
 
     def _segments_below_log_start(self) -> list[Segment]:
         """Return those that end at or below the log start; the active one stays [RET-5]."""
-        segments = self._local_log.segments.as_tuple
-        return [
-            one for one, following in pairwise(segments) if self._is_below_log_start(one, following)
-        ]
+        start = self.log_start_offset
+        pairs = pairwise(self._local_log.segments.as_tuple)
+        return [one for one, following in pairs if following.base_offset <= start]
 
     # ---- how it goes -----------------------------------------------------------------------------
 
@@ -129,11 +151,22 @@ class LogRetention(LogWatermarks):
             self._roll()
         self._producers.sync_snapshots()  # older ones go with their segments
         following = local_log.segments.higher_segment(chosen[-1].base_offset)
-        if following is not None and following.base_offset > self.log_start_offset:
-            self._increment_log_start(following.base_offset)
+        if following is not None:
+            self._raise_start(following.base_offset)
         gone = [segment for segment in chosen if segment in local_log.segments.as_tuple]
         local_log.delete_segments(gone)
         self._delete_snapshots_of(gone)
+
+    def _raise_start(self, offset: int) -> None:
+        """Let the log begin at *offset*, or here, where the rest is uploaded; durably [DUR-19]."""
+        tier = self._tier
+        if tier is None or not tier.copies:
+            self._increment_log_start(offset)
+            return
+        tier.raise_local_log_start(offset)
+        state_file = self._state_file
+        if state_file is not None and offset > state_file.state.local_log_start_offset:
+            state_file.change(local_log_start_offset=offset)
 
     def _delete_snapshots_of(self, segments: Iterable[Segment]) -> None:
         """Mark the snapshots that went with *segments*, and unlink them as late [PSM-57]."""

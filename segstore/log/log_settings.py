@@ -38,13 +38,22 @@ class LogSettings(LogRemoval):
     def update_config(self, config: LogConfig) -> LogConfig:
         """Use other settings from the next decision on; returns the old ones [UNI-7].
 
-        Files that are open keep the size of their indexes.
+        Files that are open keep the size of their indexes. Where the new ones end a remote part of
+        the log, it begins at its local log start from then on.
+
+        Raises
+        ------
+        IllegalArgumentError
+            They contradict each other for a log in remote storage, or turn that off without
+            ``remote_log_delete_on_disable``.
         """
         self._require_writable()
         instance("config", config, LogConfig, "a LogConfig")
         require_codec(codec_of(config))
         with self._append_lock:
             self._require_writable()
+            self._check_remote_storage(config)
+            self._leave_remote_storage(config)
             old = self.config
             self._use_config(config)
             self._flusher.use_durability(self.durability)
@@ -100,6 +109,7 @@ class LogSettings(LogRemoval):
         durability = self.durability = self._chosen_durability.with_flush_settings(config)
         self._has_window = durability.seconds is not None
         self._syncs_on_append = durability.sync or durability.messages != MAX_LONG
+        self._use_remote_storage(config)
         self._stamps_append_time = config.message_timestamp_type == "LogAppendTime"
         self._input = ProducerInput(config, self._codecs, self.profile)
         self._settle_lane()

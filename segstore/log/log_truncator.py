@@ -66,6 +66,8 @@ class LogTruncator(LogRetention):
             if offset < self.log_start_offset:
                 self._offsets.log_start_offset = offset
                 self._places.write_log_start(offset)
+            if self._tier is not None and is_safe:
+                self._tier.forget_from(offset)
             self._rebuild_producers()
             self._offsets.cut_to_log_end()
             flusher.note_durable(local_log.log_end)
@@ -109,12 +111,18 @@ class LogTruncator(LogRetention):
             self._producers.truncate_fully_and_start_at(offset)
             self._delete_snapshots_of(removed)
             self._offsets.log_start_offset = log_start_offset
+            if self._tier is not None:
+                self._tier.local_log_start_offset = offset
+                if is_safe:
+                    self._tier.forget_from(offset)
             self._rebuild_producers()
             self._offsets.cut_to_log_end(always=True)
             file = self._state_file
             no_gap = log_start_offset == offset  # else what lies between is one
             contiguous_from = min(file.state.contiguous_from, offset) if file and no_gap else offset
             self._save_state(contiguous_from)
+            if file and file.state.local_log_start_offset > offset:
+                file.change(local_log_start_offset=offset)
             self._flusher.note_durable(self._local_log.log_end)
 
     def delete_records(self, before_offset: int) -> int:

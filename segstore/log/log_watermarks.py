@@ -128,6 +128,8 @@ class LogWatermarks(LogAppender):
     def _increment_log_start(self, offset: int) -> bool:
         if offset > self.high_watermark:
             raise out_of_range(offset, self.log_start_offset, self.high_watermark, self._directory)
+        if self._tier is not None:
+            self._tier.raise_local_log_start(offset)  # also where the log start stays
         if offset <= self.log_start_offset:
             return False
         self._begin_change()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from segstore.config import LogConfig
     from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
+    from segstore.log.remote_tier import RemoteOffsetReader
     from segstore.log.unified_log import UnifiedLog
 
 SALVAGE: Final = "salvage"
@@ -36,6 +37,7 @@ def open(  # noqa: PLR0913 - the front door
     state_dir: str | os.PathLike[str] | None = None,
     topic_id: uuid.UUID | None = None,
     producer_config: ProducerStateManagerConfig | None = None,
+    remote_offset_reader: RemoteOffsetReader | None = None,
     target: str | os.PathLike[str] | None = None,
     **settings: Any,
 ) -> UnifiedLog:
@@ -76,6 +78,9 @@ def open(  # noqa: PLR0913 - the front door
     producer_config : ProducerStateManagerConfig or None
         When producers are forgotten, and whether a transaction's first batch needs a
         `VerificationGuard`; may be shared by many logs, and change while they are open [PSM-36].
+    remote_offset_reader : RemoteOffsetReader or None
+        Finds records by time in remote storage, to which the caller copies segments. Given, a log
+        with ``remote_storage_enable=True`` has a part there [UNI-6].
     target : path or None
         With ``recovery="salvage"``: where the new log is made; there must be nothing.
     **settings
@@ -119,6 +124,7 @@ def open(  # noqa: PLR0913 - the front door
         state_dir=state_dir,
         topic_id=topic_id,
         producer_config=producer_config,
+        remote_offset_reader=remote_offset_reader,
         **settings,
     )
     if target is not None:

@@ -12,6 +12,7 @@ from segstore.log.directory.partition_metadata_file import check_topic_id
 from segstore.log.directory.partition_path import absolute_path
 from segstore.log.directory.profile import Profile
 from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
+from segstore.log.remote_tier import RemoteOffsetReader
 
 if TYPE_CHECKING:
     import os
@@ -32,6 +33,7 @@ class OpenOptions(NamedTuple):
     state_dir: str | None = None
     topic_id: uuid.UUID | None = None
     producer_config: ProducerStateManagerConfig | None = None
+    remote_offset_reader: RemoteOffsetReader | None = None
 
 
 def open_options(  # noqa: PLR0913 - those of `open`
@@ -46,6 +48,7 @@ def open_options(  # noqa: PLR0913 - those of `open`
     state_dir: str | os.PathLike[str] | None = None,
     topic_id: uuid.UUID | None = None,
     producer_config: ProducerStateManagerConfig | None = None,
+    remote_offset_reader: RemoteOffsetReader | None = None,
     **settings: Any,
 ) -> OpenOptions:
     """Check the arguments of `open`; for one log or for many."""
@@ -70,18 +73,36 @@ def open_options(  # noqa: PLR0913 - those of `open`
         )
     if state_dir is not None and not path_text("state_dir", state_dir):
         raise IllegalArgumentError("state_dir is empty", found="''", expected="a directory")
+    config = (config or LogConfig()).with_changes(**settings)
+    if remote_offset_reader is not None:
+        _check_remote_storage(remote_offset_reader, config, read_only=read_only)
     return OpenOptions(
         durability=Durability.parse(durability),
         profile=profile,
         read_only=read_only,
-        config=(config or LogConfig()).with_changes(**settings),
+        config=config,
         progress=progress,
         allow_network_fs=allow_network_fs,
         replicated=profile is Profile.KAFKA if replicated is None else replicated,
         state_dir=None if state_dir is None else absolute_path(path_text("state_dir", state_dir)),
         topic_id=topic_id,
         producer_config=producer_config,
+        remote_offset_reader=remote_offset_reader,
     )
+
+
+def _check_remote_storage(
+    reader: RemoteOffsetReader, config: LogConfig, *, read_only: bool
+) -> None:
+    expected = "an object with the method find_offset_by_timestamp"
+    instance("remote_offset_reader", reader, RemoteOffsetReader, expected)
+    if read_only:
+        raise IllegalArgumentError(
+            "remote_offset_reader is for the handle that writes: one that reads shows what is here",
+            found="read_only=True",
+            expected="read_only=False",
+        )
+    config.check_local_retention()
 
 
 def _profile(recovery: str) -> Profile:

@@ -52,9 +52,9 @@ class TailReader(LogReader):
         """
         self._require_open()
         start = self.log_end_offset if offset is None else integer("offset", offset)
-        if not self.log_start_offset <= start <= self.refresh():
+        if not self._first_offset_here <= start <= self.refresh():
             raise out_of_range(
-                start, self.log_start_offset, self.log_end_offset, self._local_log.directory
+                start, self._first_offset_here, self.log_end_offset, self._local_log.directory
             )
         patience = None if timeout is None else seconds("timeout", timeout)
         pause = seconds("poll_interval", poll_interval)

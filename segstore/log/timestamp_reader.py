@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Final
 from segstore.arguments import integer
 from segstore.errors import SegstoreError
 from segstore.log.local.timestamp_lookup import fetch_offset, find_offset_by_timestamp
+from segstore.log.remote_tier import fetch_tiered_offset
 from segstore.log.tail_reader import TailReader
 from segstore.types import Isolation
 
@@ -32,17 +33,22 @@ class TimestampReader(TailReader):
         timestamp : int
             In ms; negative ones have no special meaning here.
         """
-        local_log = self._local_log
+        local_log, tier = self._local_log, self._tier
         cuts_done = local_log.cuts_done
-        found = self._find_offset_by_lane(timestamp)
+        found = self._find_offset_by_lane(timestamp) if tier is None else None
         if found is not None:
             local_log.check_not_cut(cuts_done, found.offset + 1)
             return found.offset
         self._require_open()
-        segments = local_log.segments
-        found = find_offset_by_timestamp(
-            local_log, self.log_start_offset, integer("timestamp", timestamp)
-        )
+        segments, log_start = local_log.segments, self.log_start_offset
+        timestamp = integer("timestamp", timestamp)
+        if tier is not None and log_start != self.log_end_offset:
+            epochs = self._epochs.entries
+            found = tier.search(self.topic_partition, timestamp, log_start, epochs)
+            if found is not None:
+                return found.offset
+            log_start = tier.local_log_start_offset
+        found = find_offset_by_timestamp(local_log, log_start, timestamp)
         self._teach_lane(segments)
         return None if found is None else found.offset
 
@@ -65,16 +71,23 @@ class TimestampReader(TailReader):
 
         Source: [TS-1..TS-4, TS-6]; Kafka ``UnifiedLog.fetchOffsetByTimestamp``.
         """
-        found = self._find_offset_by_lane(timestamp) if isolation is _LOG_END else None
-        if found is not None:
-            return found
+        tier = self._tier
+        if tier is None and isolation is _LOG_END:
+            found = self._find_offset_by_lane(timestamp)
+            if found is not None:
+                return found
         self._require_open()
         timestamp = integer("timestamp", timestamp)
         bound, log_start = self._visible(isolation).bound.message_offset, self.log_start_offset
-        local_log, segments = self._local_log, self._local_log.segments
+        local_log, segments, epochs = self._local_log, self._local_log.segments, self._epochs
         cuts_done = local_log.cuts_done
         try:
-            found = fetch_offset(local_log, self._epochs, log_start, bound, timestamp)
+            if tier is None:
+                found = fetch_offset(local_log, epochs, log_start, bound, timestamp)
+            else:
+                found = fetch_tiered_offset(
+                    tier, local_log, epochs, self.topic_partition, log_start, bound, timestamp
+                )
         except SegstoreError:
             local_log.check_not_torn(cuts_done, bound)
             raise

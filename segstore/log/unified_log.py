@@ -87,6 +87,7 @@ class UnifiedLog(LogSettings):
         self.durability = durability = options.durability.with_flush_settings(config)
         self.read_only = holdings.lock is None
         self.report = report
+        self._remote_offset_reader = options.remote_offset_reader
         self._process_id = _core.process_id()
         self._is_closed = True  # until it is open to somebody: an open that fails warns of nothing
         self._places = places
@@ -138,7 +139,7 @@ class UnifiedLog(LogSettings):
             surroundings.failures,
         )
         self._use_config(config)
-        self._flusher.raise_recovery_point(loaded.log_start_offset)
+        self._flusher.raise_recovery_point(self.local_log_start_offset)
         if self.profile is Profile.SAFE and loaded.recovery_point < loaded.log_end.message_offset:
             self._flusher.settle_later(loaded.log_start_offset)
         self._offsets.update_first_unstable_offset()

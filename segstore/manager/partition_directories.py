@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from segstore._core import Directory
 from segstore.errors import LogNotFoundError, NotALogError
@@ -15,14 +15,6 @@ from segstore.log.directory.partition_directory import (
 
 if TYPE_CHECKING:
     from segstore.types import TopicPartition
-
-INTERNAL_TOPICS: Final = frozenset(
-    {"__consumer_offsets", "__transaction_state", "__share_group_state"}
-)
-"""Kafka's own topics, which a consumer of everything does not get (Kafka ``Topic.isInternal``)."""
-
-CLUSTER_METADATA_TOPIC: Final = "__cluster_metadata"
-"""The log of the KRaft quorum; it may lie beside the topics but is none that a broker serves."""
 
 
 def list_topic_partitions(directory: Directory) -> list[TopicPartition]:

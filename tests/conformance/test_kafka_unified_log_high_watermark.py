@@ -242,12 +242,8 @@ def test_places_that_are_not_here(replica):
         assert convert(outside) == LogOffsetMetadata(outside)
 
 
-def test_convert_to_offset_metadata_does_not_throw_offset_out_of_range_error(replica):
-    """[HW-9, LOC-8] UnifiedLogTest.testConvertToOffsetMetadataDoesNotThrowOffsetOutOfRangeError.
-
-    Kafka's test moves offsets 15 to 30 to a remote tier; here they are not held either: the log
-    start lies below the first segment.
-    """
+def test_what_is_not_here_has_no_place(replica):
+    """[HW-9, LOC-8] where nothing is remote, and the log start lies below the first segment."""
     log = replica()
     log.truncate_fully_and_start_at(31, 15)
     size = 72

@@ -47,10 +47,7 @@ def test_truncate_fully_and_start(replica):
 
 
 def test_start_offsets_of_a_log_that_lost_its_beginning(replica):
-    """[TRU-4, LST-1] UnifiedLogTest.testStartOffsetsRemoteLogStorageIsEnabled.
-
-    The local log start of a tier is here where the first segment begins.
-    """
+    """[TRU-4, LST-1] without a remote part too."""
     log = replica()
     write_plain(log, 100)
     log.update_high_watermark(80)
@@ -178,10 +175,7 @@ def test_where_a_follower_diverges(replica, epoch, fetch_offset, diverges_at):
 
 
 def test_an_empty_log_finds_nothing_by_time(replica):
-    """[TS-1, TS-4] UnifiedLogTest.testFetchOffsetByTimestampShouldReadOnlyLocalLogWhenLogIsEmpty.
-
-    What a log says that has nothing remote.
-    """
+    """[TS-1, TS-4]"""
     log = replica()
     assert log.fetch_offset_by_timestamp(0).offset == -1
     assert log.fetch_offset_by_timestamp(TIME).offset == -1

@@ -270,6 +270,7 @@ log_states = st.builds(
     st.none() | epochs,
     st.just(()),
     st.dictionaries(offsets, notes, max_size=3),
+    offsets,
 )
 
 

@@ -264,6 +264,8 @@ class LogState:
 
     That of a damaged index is here whichever it is.
     """
+    local_log_start_offset: int = 0
+    """What lies below it went while remote storage has it: its segments may be there in part."""
 
     def fits(self, latest: EpochEntry | None) -> bool:
         """Whether a leader-epoch checkpoint that ends so is that of who wrote this."""
@@ -287,6 +289,8 @@ class LogState:
             + ("" if note.crc is None else f" {note.crc}")
             for base_offset, note in sorted(self.transaction_indexes.items())
         ]
+        if self.local_log_start_offset:
+            lines.append(f"local_log_start_offset {self.local_log_start_offset}")
         return "".join(f"{line}\n" for line in lines).encode()
 
     @classmethod
@@ -316,10 +320,16 @@ class LogState:
             (contiguous_from,) = words["contiguous_from"]
             (epochs_ordered_from,) = words["epochs_ordered_from"]
             latest_epoch = None if latest is None else EpochEntry(latest[0], latest[1])
+            (local_log_start_offset,) = words.get("local_log_start_offset", [0])
             before = words.get("epoch_before")
             epochs_before = () if before is None else (EpochEntry(*before) if before else None,)
         except (KeyError, ValueError, IndexError, TypeError):
             return None
         return cls(
-            contiguous_from, epochs_ordered_from, latest_epoch, epochs_before, transaction_indexes
+            contiguous_from,
+            epochs_ordered_from,
+            latest_epoch,
+            epochs_before,
+            transaction_indexes,
+            local_log_start_offset,
         )

@@ -86,6 +86,7 @@ def state_after_open(
         latest,
         () if written == latest else (written,),
         transaction_indexes,
+        0 if known is None else min(log_end_offset, known.local_log_start_offset),
     )
 
 

@@ -85,6 +85,7 @@ class KafkaLogLoader:
         codecs: CodecTable,
         new_producer_state: Callable[[], ProducerStateManager],
         now_ms: int,
+        remote_log_enabled: bool = False,
     ) -> None:
         self._directory = directory
         self._context = context
@@ -93,6 +94,7 @@ class KafkaLogLoader:
         self._codecs = codecs
         self._new_producer_state = new_producer_state
         self._now_ms = now_ms
+        self._remote_log_enabled = remote_log_enabled
         self._places = places
         found = places.read()
         self._was_clean = found.parent_is_clean or found.own_marker is not None
@@ -135,7 +137,9 @@ class KafkaLogLoader:
             offsets = self._retry_on_offset_overflow(self._recover_log)
             self._in_order().active_segment.prepare_for_appends()
         segments = self._in_order()
-        log_start_offset = max(self._log_start_offset, segments.first_segment.base_offset)
+        log_start_offset = self._log_start_offset
+        if not self._remote_log_enabled:  # else what lies before the first segment is there
+            log_start_offset = max(log_start_offset, segments.first_segment.base_offset)
         if self._epochs.truncate_from_end(offsets.next_offset):
             self._epochs.flush(force=True)
         if self._epochs.truncate_from_start(self._log_start_offset):

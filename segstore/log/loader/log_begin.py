@@ -62,17 +62,18 @@ def first_missing_offset(
 ) -> int | None:
     """Return the first of the records that are missing before the first segment, None without.
 
-    This library notes the log start before it takes a file away [DUR-19]: what begins above it has
-    lost files. Where the checkpoint itself is lost, the clean marker and the first leader epoch,
-    which moves with the log start [EPC-6], say that records were deleted; the latter also when it
-    was a broker, which writes its checkpoint later. Without ``.segstore`` nobody can tell.
+    This library notes the log start, or the local one of a log with a part in remote storage,
+    before it takes a file away [DUR-19]: what begins above it has lost files. Where the checkpoint
+    itself is lost, the clean marker and the first leader epoch, which moves with the log start
+    [EPC-6], say that records were deleted; the latter also when it was a broker, which writes its
+    checkpoint later. Without ``.segstore`` nobody can tell.
 
     A log that was emptied to go on above its log start [TRU-4], and crashed before that was noted,
     has lost nothing: it holds no record, and its recovery point had come down first [DUR-18].
     """
     if state is None or not segments:
         return None
-    begin = max(found.log_start_offset, state.contiguous_from)
+    begin = max(found.log_start_offset, state.contiguous_from, state.local_log_start_offset)
     if found.own_marker is not None:
         begin = max(begin, found.own_marker.log_start_offset or 0)
     if epochs is not None and epochs.entries:

@@ -74,21 +74,26 @@ class LogLoader:
         Filled in.
     progress : callable or None
         Called with a phase, the work done and the work to do.
+    remote_log_enabled : bool
+        The log begins at its log start, also where that lies below the first segment [LDR-9].
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what an open brings along
         self,
         directory: Directory,
         places: LogPlaces,
         context: SegmentContext,
         report: RecoveryReport,
         progress: Callable[[str, int, int], None] | None = None,
+        *,
+        remote_log_enabled: bool = False,
     ) -> None:
         self._directory = directory
         self._places = places
         self._context = context
         self._report = report
         self._progress = progress
+        self._remote_log_enabled = remote_log_enabled
         self._is_split = False
         self._recovered: list[int] = []
         self._with_producers: list[int] = []
@@ -112,12 +117,7 @@ class LogLoader:
         segments = self._open_segments(listing.base_offsets(LOG_FILE_SUFFIX))
         self._report.created = not segments
         found = self._believed(found, segments)
-        first = count_deleted(segments, found.log_start_offset)
-        epochs = self._read_epochs(segments[first:], writable=True)
-        is_as_marked = fits(found.own_marker, segments, epochs)
-        remove_deleted(segments[:first], self._directory, self._report)
-        del segments[:first]
-        known = self._read_state(found, epochs, is_as_marked=is_as_marked)
+        epochs, known, is_as_marked = self._read_what_is_known(segments, found)
         require_begin(segments, first_missing_offset(segments, found, epochs, known))
         known = without_gap_from(known, segments, found.log_start_offset)
         if self._report.created:
@@ -321,6 +321,23 @@ class LogLoader:
         self._directory.sync()
         self._is_rewritten = True
 
+    def _read_what_is_known(
+        self, segments: list[Segment], found: FoundState
+    ) -> tuple[LeaderEpochFileCache, LogState | None, bool]:
+        """Read epochs and ``.segstore``, and whether the log is as its clean marker says.
+
+        Files go that a log start, or the local one, says were being deleted [DUR-19].
+        """
+        first = count_deleted(segments, found.log_start_offset)
+        epochs = self._read_epochs(segments[first:], writable=True)
+        is_as_marked = fits(found.own_marker, segments, epochs)
+        known = self._read_state(found, epochs, is_as_marked=is_as_marked)
+        if known is not None:
+            first = max(first, count_deleted(segments, known.local_log_start_offset))
+        remove_deleted(segments[:first], self._directory, self._report)
+        del segments[:first]
+        return epochs, known, is_as_marked
+
     def _read_state(
         self, found: FoundState, epochs: LeaderEpochFileCache, *, is_as_marked: bool
     ) -> LogState | None:
@@ -365,7 +382,9 @@ class LogLoader:
 
     def _fill_report(self, segments: list[Segment], found: FoundState, log_end_offset: int) -> None:
         report = self._report
-        report.log_start_offset = max(found.log_start_offset, segments[0].base_offset)
+        report.log_start_offset = found.log_start_offset
+        if not self._remote_log_enabled:
+            report.log_start_offset = max(found.log_start_offset, segments[0].base_offset)
         report.log_end_offset = log_end_offset
         report.recovery_point = log_end_offset if report.clean else found.safe_below
         report.had_recovery_point = report.clean or found.recovery_point is not None

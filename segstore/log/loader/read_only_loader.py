@@ -16,6 +16,7 @@ from segstore.errors import (
     NotALogError,
     SegstoreError,
 )
+from segstore.log.loader.deleted_records import count_deleted
 from segstore.log.loader.epoch_changes import epoch_changes, fits, latest_epoch, note_epochs
 from segstore.log.loader.leftovers import Leftovers
 from segstore.log.loader.loaded_log import LoadedLog
@@ -63,6 +64,8 @@ class ReadOnlyLoader(LogLoader):
         epochs = self._read_epochs(segments, writable=False)
         is_as_marked = fits(found.own_marker, segments, epochs)
         state = self._read_state(found, epochs, is_as_marked=is_as_marked)
+        if state is not None:  # a crash may have left any of those that were being deleted
+            del segments[: count_deleted(segments, state.local_log_start_offset)]
         first_missing = first_missing_offset(segments, found, epochs, state)
         if first_missing is not None:  # or its writer deleted it while we looked [DUR-19]
             now = max(found.log_start_offset, self._places.read().log_start_offset)

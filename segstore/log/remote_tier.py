@@ -1,0 +1,196 @@
+"""What a log knows of its part in remote storage: up to where it is there, from where it is here.
+
+The storage itself is the embedder's, who copies sealed segments and tells the log so. What he gives
+at the open answers look-ups by time (Kafka ``AsyncOffsetReader``, ``RemoteLogManager``).
+
+Source: [UNI-6, LST-3, LST-6, LST-7, RET-2, TS-1].
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+
+from segstore.errors import IllegalStateError
+from segstore.log.directory.topic_names import (
+    CLUSTER_METADATA_TOPIC,
+    INTERNAL_TOPICS,
+    REMOTE_LOG_METADATA_TOPIC,
+)
+from segstore.log.local.timestamp_lookup import UNKNOWN_OFFSET, fetch_offset
+from segstore.types import NO_TIMESTAMP, FileTimestampAndOffset, SpecialTimestamp
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from segstore.config import LogConfig
+    from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
+    from segstore.log.local.local_log import LocalLog
+    from segstore.log.local.segment import Segment
+    from segstore.types import EpochEntry, TopicPartition
+
+NOTHING_UPLOADED: Final = -1
+_NO_EPOCH: Final = -1
+
+
+@runtime_checkable
+class RemoteOffsetReader(Protocol):
+    """Finds records by their time in remote storage; whoever gives one to `open` has such storage.
+
+    One object may serve many logs. It is called by the thread that asks the log, without a lock;
+    what it raises comes out of that call.
+    """
+
+    def find_offset_by_timestamp(
+        self,
+        topic_partition: TopicPartition,
+        timestamp: int,
+        starting_offset: int,
+        leader_epochs: Sequence[EpochEntry],
+    ) -> FileTimestampAndOffset | None:
+        """Return the first record in remote storage with that time or a later one, or None.
+
+        Parameters
+        ----------
+        topic_partition : TopicPartition
+            Whose records.
+        timestamp : int
+            In ms.
+        starting_offset : int
+            The log start: what lies below it is deleted.
+        leader_epochs : sequence of EpochEntry
+            The log's: a remote segment of another lineage is none of its own.
+        """
+
+
+def is_remote_log_enabled(config: LogConfig, topic: str, *, system_enabled: bool) -> bool:
+    """Whether a log of *topic* with these settings has a part in remote storage [UNI-6].
+
+    That of a compacted topic has none, nor that of one of Kafka's own.
+    """
+    return (
+        system_enabled
+        and config.remote_storage_enable
+        and "compact" not in config.cleanup_policies
+        and topic not in INTERNAL_TOPICS
+        and topic not in {REMOTE_LOG_METADATA_TOPIC, CLUSTER_METADATA_TOPIC}
+    )
+
+
+class RemoteTier:
+    """The remote part of one log, while it has one; changed under its append lock.
+
+    Parameters
+    ----------
+    reader : RemoteOffsetReader
+        Answers for records that are in remote storage.
+    local_log_start_offset : int
+        Where the log begins here.
+
+    Attributes
+    ----------
+    local_log_start_offset : int
+        Records below it may be in remote storage only.
+    highest_offset : int
+        The last offset that is known to be in remote storage, -1 for none.
+    copies : bool
+        Sealed segments are uploaded: they go here when they are there (``remote.log.copy.disable``
+        is off).
+    """
+
+    __slots__ = ("_reader", "copies", "highest_offset", "local_log_start_offset")
+
+    def __init__(
+        self, reader: RemoteOffsetReader, local_log_start_offset: int, *, copies: bool
+    ) -> None:
+        self._reader = reader
+        self.local_log_start_offset = local_log_start_offset
+        self.highest_offset = NOTHING_UPLOADED
+        self.copies = copies
+
+    def raise_local_log_start(self, offset: int) -> None:
+        """Let the local part begin at *offset*, or where it does, above that [LST-1, LST-3]."""
+        self.local_log_start_offset = max(offset, self.local_log_start_offset)
+
+    def raise_highest_offset(self, offset: int) -> None:
+        """Everything up to *offset* is in remote storage now; it never falls [LST-6]."""
+        self.highest_offset = max(offset, self.highest_offset)
+
+    def forget_from(self, offset: int) -> None:
+        """What is uploaded from *offset* on is not what will be written there."""
+        self.highest_offset = min(self.highest_offset, offset - 1)
+
+    def lets_go(self, end_offset: int) -> bool:
+        """Whether a segment that ends at *end_offset* may go here: it is uploaded [RET-2]."""
+        return not self.copies or 0 < end_offset <= self.highest_offset + 1
+
+    def only_local(self, segments: Iterable[Segment]) -> list[Segment]:
+        """Return those that are not uploaded; one of a single record may be [LST-7, DIFF-28].
+
+        Source: Kafka 4.4.0. Before, a segment that began with the last uploaded record counted.
+        """
+        return [one for one in segments if one.base_offset > self.highest_offset]
+
+    def search(
+        self,
+        topic_partition: TopicPartition,
+        timestamp: int,
+        log_start_offset: int,
+        leader_epochs: Sequence[EpochEntry],
+    ) -> FileTimestampAndOffset | None:
+        """Ask remote storage for the first record of that time or a later one.
+
+        Raises
+        ------
+        IllegalStateError
+            What answered is no `RemoteOffsetReader`.
+        """
+        found = self._reader.find_offset_by_timestamp(
+            topic_partition, timestamp, log_start_offset, leader_epochs
+        )
+        if found is not None and not isinstance(found, FileTimestampAndOffset):
+            raise IllegalStateError(
+                f"the remote_offset_reader of {topic_partition} gave {type(found).__name__}",
+                found=type(found).__name__,
+                expected="a FileTimestampAndOffset or None",
+            )
+        return found
+
+
+def fetch_tiered_offset(  # noqa: PLR0913 - the log, and what is asked
+    tier: RemoteTier,
+    local_log: LocalLog,
+    epochs: LeaderEpochFileCache,
+    topic_partition: TopicPartition,
+    log_start_offset: int,
+    end_offset: int,
+    timestamp: int,
+) -> FileTimestampAndOffset:
+    """Answer as `fetch_offset`, for a log with a remote part: that one is asked first [TS-1]."""
+    match timestamp:
+        case SpecialTimestamp.EARLIEST_LOCAL:
+            return _at(tier.local_log_start_offset, epochs)
+        case SpecialTimestamp.LATEST_TIERED:
+            highest = tier.highest_offset
+            return _unknown(_NO_EPOCH) if highest == NOTHING_UPLOADED else _at(highest, epochs)
+        case SpecialTimestamp.EARLIEST_PENDING_UPLOAD:
+            if tier.highest_offset != NOTHING_UPLOADED:
+                return _at(max(tier.highest_offset + 1, log_start_offset), epochs)
+            if tier.local_log_start_offset != log_start_offset:
+                return _unknown(_NO_EPOCH)
+            timestamp = SpecialTimestamp.EARLIEST
+        case SpecialTimestamp.LATEST | SpecialTimestamp.EARLIEST | SpecialTimestamp.MAX:
+            pass
+        case _ if log_start_offset != local_log.log_end.message_offset:  # not empty [TS-4]
+            found = tier.search(topic_partition, timestamp, log_start_offset, epochs.entries)
+            if found is not None:
+                return found if found.offset < end_offset else _unknown(None)
+            log_start_offset = tier.local_log_start_offset
+    return fetch_offset(local_log, epochs, log_start_offset, end_offset, timestamp)
+
+
+def _at(offset: int, epochs: LeaderEpochFileCache) -> FileTimestampAndOffset:
+    return FileTimestampAndOffset(NO_TIMESTAMP, offset, epochs.epoch_for_offset(offset))
+
+
+def _unknown(epoch: int | None) -> FileTimestampAndOffset:
+    return FileTimestampAndOffset(NO_TIMESTAMP, UNKNOWN_OFFSET, epoch)

@@ -1,0 +1,161 @@
+"""The sides of a log that whoever moves its segments to remote storage uses.
+
+Source: [UNI-6, LST-1, LST-3, LST-6, LST-7]; Kafka ``UnifiedLog``, as its ``RemoteLogManager`` calls
+it. Nothing here copies a record: see `RemoteTier`.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from segstore.arguments import integer
+from segstore.errors import IllegalArgumentError
+from segstore.log.log_watermarks import LogWatermarks
+from segstore.log.remote_tier import NOTHING_UPLOADED, RemoteTier, is_remote_log_enabled
+
+if TYPE_CHECKING:
+    from segstore.config import LogConfig
+    from segstore.log.local.segment import Segment
+    from segstore.log.remote_tier import RemoteOffsetReader
+
+_log = logging.getLogger(__name__)
+
+
+class TieredLog(LogWatermarks):
+    """A log whose older part may be in remote storage alone."""
+
+    _remote_offset_reader: RemoteOffsetReader | None = None
+
+    @property
+    def remote_log_enabled(self) -> bool:
+        """Whether the log has a part in remote storage [UNI-6]."""
+        return self._tier is not None
+
+    @property
+    def local_log_start_offset(self) -> int:
+        """Where the log begins here; the log start where nothing is in remote storage [UNI-2]."""
+        tier = self._tier
+        return self.log_start_offset if tier is None else tier.local_log_start_offset
+
+    @property
+    def highest_offset_in_remote_storage(self) -> int:
+        """The last offset that is known to be in remote storage, -1 for none."""
+        tier = self._tier
+        return NOTHING_UPLOADED if tier is None else tier.highest_offset
+
+    @property
+    def only_local_log_segments_count(self) -> int:
+        """Number of the segments that are not in remote storage [LST-7]."""
+        return len(self._only_local())
+
+    @property
+    def only_local_log_segments_size(self) -> int:
+        """Bytes of the segments that are not in remote storage [LST-7]."""
+        return sum(segment.size_bytes for segment in self._only_local())
+
+    def _only_local(self) -> list[Segment]:
+        self._require_open()
+        tier, segments = self._tier, self._local_log.segments
+        return list(segments) if tier is None else tier.only_local(segments)
+
+    def update_highest_offset_in_remote_storage(self, offset: int) -> None:
+        """Note that everything up to *offset* is in remote storage: it may be deleted here [LST-6].
+
+        A lower one than before changes nothing; nor does any, with a warning, in a log that has no
+        remote part. It is not written down: after an open the embedder says it again.
+        """
+        self._require_writable()
+        offset = integer("offset", offset)
+        with self._append_lock:
+            self._require_writable()
+            if self._tier is None:
+                self._warn_of("the highest offset in remote storage", offset)
+            else:
+                self._tier.raise_highest_offset(offset)
+
+    def update_log_start_offset_from_remote_tier(self, offset: int) -> bool:
+        """Move the log start to what remote storage still has, durably; returns whether it moved.
+
+        As `maybe_increment_log_start_offset`; a log that has no remote part stays as it is, with a
+        warning [LST-6].
+        """
+        self._require_writable()
+        offset = integer("offset", offset)
+        with self._append_lock:
+            self._require_writable()
+            if self._tier is not None:
+                return self._increment_log_start(offset)
+            self._warn_of("the log start of remote storage", offset)
+            return False
+
+    def maybe_increment_local_log_start_offset(self, offset: int) -> None:
+        """Let the local part begin at *offset*, unless it begins above that [LST-3].
+
+        Nothing else moves and no file goes: the next `delete_old_segments` deletes what is
+        uploaded. A log that has no remote part stays as it is, with a warning.
+        """
+        self._require_writable()
+        offset = integer("offset", offset)
+        with self._append_lock:
+            self._require_writable()
+            if self._tier is None:
+                self._warn_of("the local log start", offset)
+            else:
+                self._tier.raise_local_log_start(offset)
+
+    def _warn_of(self, what: str, offset: int) -> None:
+        _log.warning("%s: %s is not %d: the log has no remote part", self.path, what, offset)
+
+    # ---- settings --------------------------------------------------------------------------------
+
+    def _check_remote_storage(self, config: LogConfig) -> None:
+        """Refuse settings that contradict each other, or forget what is in remote storage.
+
+        Source: [CFG-44..CFG-46].
+        """
+        if self._remote_offset_reader is None:
+            return
+        config.check_local_retention()
+        if (
+            self._tier is not None
+            and not config.remote_storage_enable
+            and not config.remote_log_delete_on_disable
+        ):
+            raise IllegalArgumentError(
+                "remote_storage_enable goes off with remote_log_delete_on_disable=True only: what"
+                " is in remote storage alone is deleted then. remote_log_copy_disable=True keeps"
+                " it and uploads no more",
+                file=self.path,
+                found="remote_log_delete_on_disable False",
+                expected="remote_log_delete_on_disable True",
+            )
+
+    def _leave_remote_storage(self, config: LogConfig) -> None:
+        """Before *config* ends the remote part: the log begins where it does here."""
+        tier = self._tier
+        if tier is not None and not self._is_tiered_by(config):
+            self._increment_log_start(min(tier.local_log_start_offset, self.high_watermark))
+
+    def _use_remote_storage(self, config: LogConfig) -> None:
+        """Begin, change or end the remote part as *config* says [UNI-2, UNI-6]."""
+        reader = self._remote_offset_reader
+        if reader is None or not self._is_tiered_by(config):
+            self._tier = None
+            return
+        copies = not config.remote_log_copy_disable
+        if self._tier is not None:
+            self._tier.copies = copies
+            return
+        first = self._local_log.segments.first_segment.base_offset
+        start = max(self.log_start_offset, first)
+        self._tier = RemoteTier(reader, start, copies=copies)
+        self._offsets.raise_high_watermark(start)
+        self._flusher.raise_recovery_point(start)
+
+    def _is_tiered_by(self, config: LogConfig) -> bool:
+        return is_remote_log_enabled(
+            config,
+            self.topic_partition.topic,
+            system_enabled=self._remote_offset_reader is not None,
+        )

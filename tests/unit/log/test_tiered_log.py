@@ -1,0 +1,291 @@
+"""A log with a part in remote storage: what it refuses, what can be read, settings that change."""
+
+from __future__ import annotations
+
+import logging
+
+import pytest
+
+import segstore
+from segstore.errors import (
+    ArgumentTypeError,
+    IllegalArgumentError,
+    IllegalStateError,
+    LogReadOnlyError,
+    OffsetOutOfRangeError,
+)
+from segstore.log.remote_tier import RemoteOffsetReader
+from tests.log_kit import TIME, bases, batch, offsets, singleton
+from tests.remote_kit import TIERED, RemoteRecords
+
+SIZE = len(singleton())
+
+
+@pytest.fixture(params=["safe", "kafka"])
+def profile(request) -> str:
+    return request.param
+
+
+@pytest.fixture
+def tiered(new_log, profile):
+    """Open a tiered log of one-record segments."""
+
+    def open_tiered(path=None, **settings: object):
+        return new_log(
+            path,
+            **{
+                "recovery": profile,
+                "replicated": False,
+                "retention_ms": None,
+                "internal_segment_bytes": SIZE,
+                "remote_offset_reader": RemoteRecords(),
+                **TIERED,
+                **settings,
+            },
+        )
+
+    return open_tiered
+
+
+@pytest.fixture
+def log(tiered):
+    """Offsets 0 to 7 of which 0 to 3 are in remote storage alone."""
+    log = tiered(retention_bytes=4 * SIZE)
+    for number in range(8):
+        log.append_as_leader(batch([(TIME + number, None, b"value")]), number // 2)
+    log.update_highest_offset_in_remote_storage(5)
+    assert log.delete_old_segments() == 4
+    assert bases(log) == [4, 5, 6, 7]
+    return log
+
+
+# ---- what is asked for ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reader", [1, "reader", print, RemoteRecords])
+def test_a_reader_is_an_object_that_finds(new_log, reader):
+    """A class has the method too, and is refused when it is called without an object."""
+    if reader is RemoteRecords:
+        assert isinstance(reader(), RemoteOffsetReader)
+        return
+    with pytest.raises(ArgumentTypeError, match="remote_offset_reader"):
+        new_log(remote_offset_reader=reader)
+
+
+def test_a_reading_handle_takes_no_reader(log, new_log):
+    """[DUR-71] it shows what is here: the log begins at the first segment."""
+    with pytest.raises(IllegalArgumentError, match="remote_offset_reader") as caught:
+        new_log(read_only=True, remote_offset_reader=RemoteRecords())
+    assert (caught.value.found, caught.value.expected) == ("read_only=True", "read_only=False")
+    with segstore.open(log.path, read_only=True) as reading:
+        assert reading.log_start_offset == reading.local_log_start_offset == 4
+        assert not reading.remote_log_enabled
+        assert reading.highest_offset_in_remote_storage == -1
+        assert reading.only_local_log_segments_count == 4
+        for change in (
+            reading.update_highest_offset_in_remote_storage,
+            reading.update_log_start_offset_from_remote_tier,
+            reading.maybe_increment_local_log_start_offset,
+        ):
+            with pytest.raises(LogReadOnlyError):
+                change(5)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "update_highest_offset_in_remote_storage",
+        "update_log_start_offset_from_remote_tier",
+        "maybe_increment_local_log_start_offset",
+    ],
+)
+def test_what_is_not_remote_is_not_told(new_log, caplog, change):
+    """[LST-3, LST-6, TIER-3] ignored with a warning; what is no offset is refused at any rate."""
+    log = new_log()
+    log.append([(None, b"v")] * 5)
+    with caplog.at_level(logging.WARNING, logger="segstore"):
+        assert not getattr(log, change)(3)
+    assert "the log has no remote part" in caplog.text
+    assert log.path in caplog.text
+    assert (log.log_start_offset, log.local_log_start_offset) == (0, 0)
+    assert log.highest_offset_in_remote_storage == -1
+    for value in ("1", None, 1.5, True, 2**63):
+        with pytest.raises(segstore.SegstoreError):
+            getattr(log, change)(value)
+
+
+def test_the_remote_tier_cannot_move_the_log_start_beyond_the_log(log):
+    """[LST-1, LST-6]"""
+    with pytest.raises(OffsetOutOfRangeError):
+        log.update_log_start_offset_from_remote_tier(9)
+    assert (log.log_start_offset, log.local_log_start_offset) == (0, 4)
+
+
+# ---- what is here --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "read",
+    [
+        lambda log, offset: log.read(offset, 1000),
+        lambda log, offset: log.read(offset, 1000, "high_watermark"),
+        lambda log, offset: log.read(offset, 1000, "read_committed"),
+        lambda log, offset: log.slice(offset, 1000),
+        lambda log, offset: log.scan(offset),
+        lambda log, offset: log.read(offset),
+        lambda log, offset: next(log.tail(offset, timeout=0)),
+    ],
+    ids=["read", "high watermark", "committed", "slice", "scan", "lazily", "tail"],
+)
+def test_what_is_remote_cannot_be_read_here(log, read):
+    """[RD-2] and never what lies behind it instead."""
+    for offset in range(4):
+        with pytest.raises(OffsetOutOfRangeError) as caught:
+            read(log, offset)
+        assert (caught.value.found, caught.value.expected[-1]) == (str(offset), "8")
+    read(log, 4)
+
+
+def test_all_of_a_log_is_what_is_here(log):
+    """Iteration, Arrow, a scan of everything."""
+    assert offsets(log) == offsets(log.scan()) == offsets(log.select()) == [4, 5, 6, 7]
+    assert log.to_arrow().column("offset").to_pylist() == [4, 5, 6, 7]
+    assert offsets(log.scan(isolation="read_committed")) == [4, 5, 6, 7]
+    assert log.verify().ok
+
+
+def test_epochs_of_remote_records_stay(log):
+    """[LDR-9, EPC-6] they go with the log start, not with the local one."""
+    assert [entry.epoch for entry in log._epochs.entries] == [0, 1, 2, 3]
+    log.maybe_increment_log_start_offset(3)
+    assert list(log._epochs.entries) == [(1, 3), (2, 4), (3, 6)]
+
+
+def test_records_deleted_by_their_owner_go_everywhere(log):
+    """[LST-4, RET-5] what lies below the log start goes, uploaded or not."""
+    log.delete_records(7)
+    log.delete_old_segments()
+    assert bases(log) == [7]
+    assert (log.log_start_offset, log.local_log_start_offset) == (7, 7)
+
+
+def test_an_appended_log_goes_on(log, tiered):
+    """[LDR-9, DUR-51] over a clean stop and another one."""
+    path = log.path
+    for stop in (log.close_quietly, None):
+        if stop is None:
+            log.close()
+        else:
+            stop()
+        log = tiered(path)
+        log.append_as_leader(singleton(), 4)
+        assert log.local_log_start_offset == 4
+        if log.profile == "safe":
+            assert log.log_start_offset == 0
+        assert offsets(log)[0] == 4
+        assert log.verify().ok
+    assert log.log_end_offset == 10
+
+
+def test_a_truncation_takes_what_was_uploaded_of_it(log):
+    """[LST-6, DUR-1] Kafka deletes what is written there next, as if it were uploaded."""
+    log.truncate_to(5)
+    highest = 4 if log.profile == "safe" else 5
+    assert log.highest_offset_in_remote_storage == highest
+    log.append_as_leader(singleton(b"other"), 4)
+    log.update_config(log.config.with_changes(retention_bytes=0))
+    log.delete_old_segments()
+    assert bases(log) == [5 if log.profile == "safe" else 6, 6][: 2 if log.profile == "safe" else 1]
+    log.truncate_fully_and_start_at(3)
+    if log.profile == "safe":
+        assert log.highest_offset_in_remote_storage == 2
+
+
+# ---- look-ups by time ----------------------------------------------------------------------------
+
+
+def test_remote_records_are_found_first(log, tiered, tmp_path):
+    """[TS-1] from the log start on; a bound holds for them too."""
+    remote = log._remote_offset_reader
+    remote.records += RemoteRecords([(TIME + 1, 1, 0), (TIME + 5, 5, 2)]).records
+    assert log.fetch_offset_by_timestamp(TIME) == (TIME + 1, 1, 0)
+    assert log.offset_for_timestamp(TIME) == 1
+    assert log.offset_for_timestamp(-9) == 1
+    assert log.fetch_offset_by_timestamp(TIME + 2) == (TIME + 5, 5, 2)
+    assert log.fetch_offset_by_timestamp(TIME + 6) == (TIME + 6, 6, 3)
+    log.maybe_increment_log_start_offset(2)
+    assert log.fetch_offset_by_timestamp(TIME) == (TIME + 5, 5, 2)
+    assert [asked[2] for asked in remote.asked] == [0, 0, 0, 0, 0, 2]
+    bounded = tiered(tmp_path / "topic-1", remote_offset_reader=remote, replicated=True)
+    bounded.append_as_leader(singleton(), 0)
+    assert bounded.fetch_offset_by_timestamp(TIME, "high_watermark") == (-1, -1, None)
+
+
+def test_no_record_of_the_local_part_is_found_below_it(log):
+    """[TS-1, TS-2] what waits for its deletion is not here any more."""
+    log.maybe_increment_local_log_start_offset(6)
+    assert log.fetch_offset_by_timestamp(TIME + 6).offset == 6
+    assert log.fetch_offset_by_timestamp(TIME + 4).offset == -1  # a broker asks one segment
+    assert log.offset_for_timestamp(TIME + 4) == 6
+
+
+def test_a_reader_that_fails(log):
+    """Its own error comes out; an answer of another type is refused."""
+    log._remote_offset_reader.records = None
+    with pytest.raises(TypeError):
+        log.fetch_offset_by_timestamp(TIME)
+    log._remote_offset_reader.records = []
+    log._remote_offset_reader.find_offset_by_timestamp = lambda *_: 5
+    for ask in (log.fetch_offset_by_timestamp, log.offset_for_timestamp):
+        with pytest.raises(IllegalStateError, match="remote_offset_reader") as caught:
+            ask(TIME)
+        assert caught.value.found == "int"
+    with pytest.raises(segstore.SegstoreError):
+        log.offset_for_timestamp("soon")
+
+
+# ---- settings that change ------------------------------------------------------------------------
+
+
+def test_what_ends_the_remote_part_moves_the_log_start(log, tiered):
+    """[CFG-33, CFG-46] and nothing is known of it afterwards."""
+    changed = {"remote_storage_enable": False, "remote_log_delete_on_disable": True}
+    log.update_config(log.config.with_changes(**changed))
+    assert (log.log_start_offset, log.local_log_start_offset) == (4, 4)
+    assert log.highest_offset_in_remote_storage == -1
+    log.update_config(log.config.with_changes(**TIERED))
+    assert log.remote_log_enabled
+    assert (log.local_log_start_offset, log.highest_offset_in_remote_storage) == (4, -1)
+    assert log.delete_old_segments() == 0  # nothing is uploaded, as far as it knows
+    path = log.path
+    log.close()
+    if log.profile == "safe":
+        assert tiered(path).log_start_offset == 4
+
+
+def test_copying_goes_off_and_on(log):
+    """[CFG-32, RET-8] the log start moves while it is off, the rest stays known."""
+    changed = {"remote_log_copy_disable": True, "retention_bytes": 2 * SIZE}
+    log.update_config(log.config.with_changes(**changed))
+    assert log.highest_offset_in_remote_storage == 5
+    assert log.delete_old_segments() == 2
+    assert (log.log_start_offset, log.local_log_start_offset) == (6, 6)
+    log.update_config(log.config.with_changes(remote_log_copy_disable=False, retention_bytes=0))
+    assert log.delete_old_segments() == 0
+    log.update_highest_offset_in_remote_storage(6)
+    assert log.delete_old_segments() == 1
+    assert (log.log_start_offset, log.local_log_start_offset) == (6, 7)
+
+
+def test_logs_of_one_directory_share_a_reader(tmp_path):
+    """Each says which one it is."""
+    remote = RemoteRecords()
+    with segstore.open_dir(tmp_path / "logs", remote_offset_reader=remote, **TIERED) as logs:
+        logs.create_topic("orders", 2)
+        logs.create_topic("__consumer_offsets", 1)
+        for partition in range(2):
+            log = logs.log("orders", partition)
+            log.append([(TIME, None, b"v")])
+            assert log.fetch_offset_by_timestamp(TIME).offset == 0
+        assert not logs.log("__consumer_offsets", 0).remote_log_enabled
+    assert [str(asked[0]) for asked in remote.asked] == ["orders-0", "orders-1"]
