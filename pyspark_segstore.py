@@ -10,7 +10,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceReader
+    from pyspark.sql.datasource import (
+        DataSourceReader,
+        DataSourceStreamReader,
+        DataSourceStreamWriter,
+        DataSourceWriter,
+    )
     from pyspark.sql.types import StructType
 
 try:
@@ -34,6 +39,22 @@ else:
         def reader(self, schema: StructType) -> DataSourceReader:
             """Return the reader of the source."""
             return self._source().reader(schema)
+
+        def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802
+            """Return the streaming reader of the source."""
+            return self._source().streamReader(schema)
+
+        def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:  # noqa: FBT001
+            """Return the writer of the sink."""
+            return self._source().writer(schema, overwrite)
+
+        def streamWriter(  # noqa: N802
+            self,
+            schema: StructType,
+            overwrite: bool,  # noqa: FBT001
+        ) -> DataSourceStreamWriter:
+            """Return the streaming writer of the sink."""
+            return self._source().streamWriter(schema, overwrite)
 
         def _source(self) -> DataSource:
             from segstore.spark.datasource import SegstoreDataSource

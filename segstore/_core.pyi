@@ -411,6 +411,13 @@ def encode_columns(
 def check_column_names(data: object) -> None:
     """Refuse columns that no record has, by what ``__arrow_c_schema__`` of *data* gives."""
 
+def partitions_for_keys(keys: object, partitions_count: int) -> NDArray[np.int32]:
+    """Partition of each key, as `partition_for_key` gives it; -1 for null.
+
+    *keys* is a column with ``__arrow_c_stream__`` or ``__arrow_c_array__``, binary or string in any
+    layout.
+    """
+
 def encode_end_transaction_marker(
     offset: int,
     timestamp: int,
@@ -659,6 +666,14 @@ def set_max_timestamp(batch: Buffer, timestamp_type: int, timestamp: int) -> Non
     The CRC follows, unless both are what they were.
 
     IllegalArgumentError at magic 0, which has no timestamp.
+    """
+
+def set_producer_state(
+    batch: Buffer, producer_id: int, producer_epoch: int, base_sequence: int
+) -> None:
+    """Stamp who wrote a batch of magic 2 and its first sequence number; the CRC follows.
+
+    As Kafka's ``MemoryRecordsBuilder.reopenAndRewriteProducerState``.
     """
 
 # ---- _cython/records_builder.pxi -----------------------------------------------------------------

@@ -55,6 +55,7 @@ from segstore._cython.env_manual_clock cimport *
 from segstore._cython.env_sim cimport *
 from segstore._cython.file_records cimport *
 from segstore._cython.header_cache cimport *
+from segstore._cython.key_partitions cimport *
 from segstore._cython.legacy_builder cimport *
 from segstore._cython.legacy_message cimport *
 from segstore._cython.log_segment cimport *

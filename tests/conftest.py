@@ -34,6 +34,11 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="DIR",
         help="what Kafka's own classes did (default: the packed choice)",
     )
+    group.addoption(
+        "--connector-answers",
+        metavar="DIR",
+        help="what Spark's own Kafka connector answered (default: packed)",
+    )
     group.addoption("--slow", action="store_true", help="run tests marked slow in full; CI does")
     group.addoption(
         "--sequences",

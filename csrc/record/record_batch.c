@@ -213,3 +213,12 @@ void sgs_batch_set_max_timestamp(uint8_t *batch, size_t size, bool log_append_ti
     sgs_store_be_i64(batch + MAX_TIMESTAMP_AT, timestamp);
     sgs_batch_seal(batch, size);
 }
+
+void sgs_batch_set_producer_state(uint8_t *batch, size_t size, int64_t producer_id, int16_t producer_epoch,
+                                  int32_t base_sequence)
+{
+    sgs_store_be_i64(batch + PRODUCER_ID_AT, producer_id);
+    sgs_store_be_i16(batch + PRODUCER_EPOCH_AT, producer_epoch);
+    sgs_store_be_i32(batch + BASE_SEQUENCE_AT, base_sequence);
+    sgs_batch_seal(batch, size);
+}

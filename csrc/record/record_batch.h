@@ -85,10 +85,13 @@ uint32_t sgs_batch_compute_crc(const uint8_t *batch, size_t size);
 sgs_status sgs_batch_check(const uint8_t *batch, size_t size, int64_t position, sgs_error *err);
 
 /* in-place edits [format.md 4.6]; none needs a new CRC but set_max_timestamp, which recomputes it when it changes
- * bytes */
+ * bytes, and set_producer_state */
 void sgs_batch_set_last_offset(uint8_t *batch, int64_t last_offset);
 void sgs_batch_set_leader_epoch(uint8_t *batch, int32_t epoch);
 void sgs_batch_set_max_timestamp(uint8_t *batch, size_t size, bool log_append_time, int64_t timestamp);
+/** Who wrote the batch and its first sequence number; recomputes the CRC (magic 2). */
+void sgs_batch_set_producer_state(uint8_t *batch, size_t size, int64_t producer_id, int16_t producer_epoch,
+                                  int32_t base_sequence);
 
 static inline bool sgs_batch_has_producer(const sgs_batch_header *header) { return header->producer_id >= 0; }
 static inline bool sgs_batch_is_control(const sgs_batch_header *header)

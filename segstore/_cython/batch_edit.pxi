@@ -74,3 +74,23 @@ def set_max_timestamp(batch, int timestamp_type, int64_t timestamp):
             "a timestamp type must be given", found=str(timestamp_type), expected="0 CreateTime or 1 LogAppendTime"
         )
     edit_batch(batch, 2, timestamp, timestamp_type == 1)
+
+
+def set_producer_state(batch, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence):
+    """Stamp who wrote a batch and its first sequence number into it, and its CRC."""
+    cdef Py_buffer view
+    cdef sgs_batch_header header
+    cdef sgs_error err
+    cdef sgs_status status
+    PyObject_GetBuffer(batch, &view, PyBUF_WRITABLE)
+    cdef uint8_t *start = <uint8_t *>view.buf
+    with nogil:
+        status = sgs_batch_header_load(start, <size_t>view.len, 0, &header, &err)
+        if status == SGS_OK and header.magic < 2:
+            status = sgs_fail(&err, SGS_ILLEGAL_ARGUMENT, "magic %d knows no producers", <int>header.magic)
+        elif status == SGS_OK:
+            sgs_batch_set_producer_state(
+                start, <size_t>header.size_bytes, producer_id, producer_epoch, base_sequence
+            )
+    PyBuffer_Release(&view)
+    check(status, &err)

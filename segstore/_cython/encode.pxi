@@ -48,6 +48,24 @@ def check_column_names(data):
     check(sgs_columns_source_check(schema, &err), &err)
 
 
+def partitions_for_keys(keys, int32_t partitions_count):
+    """Partition of each key of an Arrow column, -1 for null."""
+    cdef _ArrowChunks chunks = _ArrowChunks(keys)
+    cdef cnp.ndarray numbers
+    cdef sgs_error err
+    cdef sgs_status status
+    cdef int32_t *out
+    parts = [np.empty(0, np.int32)]
+    while chunks.advance():
+        numbers = np.empty(max(0, chunks.array.length), np.int32)
+        out = <int32_t *>cnp.PyArray_DATA(numbers)
+        with nogil:
+            status = sgs_key_partitions(&chunks.schema, &chunks.array, partitions_count, out, &err)
+        check(status, &err)
+        parts.append(numbers)
+    return np.concatenate(parts)
+
+
 def encode_end_transaction_marker(int64_t offset, int64_t timestamp, int32_t leader_epoch, int64_t producer_id,
                                   int16_t producer_epoch, *, bint commit, int32_t coordinator_epoch):
     """The 78 bytes of a COMMIT or ABORT marker [format.md 6.2]."""

@@ -35,6 +35,9 @@ cdef extern from "record/record_batch.h" nogil:
     void sgs_batch_set_last_offset(uint8_t *batch, int64_t last_offset)
     void sgs_batch_set_leader_epoch(uint8_t *batch, int32_t epoch)
     void sgs_batch_set_max_timestamp(uint8_t *batch, size_t size, bint log_append_time, int64_t timestamp)
+    void sgs_batch_set_producer_state(
+        uint8_t *batch, size_t size, int64_t producer_id, int16_t producer_epoch, int32_t base_sequence
+    )
     bint sgs_batch_is_control(const sgs_batch_header *header)
     int sgs_batch_codec(const sgs_batch_header *header)
     int sgs_batch_timestamp_type(const sgs_batch_header *header)

@@ -6,9 +6,21 @@ directory can say more (its path, what is there) is added behind it.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from segstore.errors import IllegalArgumentError, IllegalStateError, UnknownTopicOrPartitionError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from segstore.types import TopicPartition
+
+DATA_LOSS: Final = (
+    "Some data may have been lost because they are not available any more; either the data was "
+    "aged out or the topic may have been deleted before all the data in the topic was processed. "
+    "If you don't want your query to fail on such cases, set the source option failOnDataLoss to "
+    "false. Reason: "
+)
 
 MESSAGES: Final = {
     "KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED": (
@@ -40,14 +52,23 @@ MESSAGES: Final = {
         "for topic {topic} partition {partition}."
     ),
     "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE": (
-        "Some data may have been lost because they are not available any more; either the data was "
-        "aged out or the "
-        "topic may have been deleted before all the data in the topic was processed. If you don't "
-        "want your query "
-        "to fail on such cases, set the source option failOnDataLoss to false. Reason: Could not "
-        "read records in "
+        DATA_LOSS + "Could not read records in "
         "offset [{startOffset}, {endOffset}) for topic partition {topicPartition}: "
         "the log holds [{logStartOffset}, {logEndOffset})."
+    ),
+    "KAFKA_DATA_LOSS.PARTITIONS_DELETED": (
+        DATA_LOSS + "Partitions {partitions} have been deleted, or are no longer asked for."
+    ),
+    "KAFKA_DATA_LOSS.PARTITION_OFFSET_CHANGED": (
+        DATA_LOSS + "Partition {topicPartition}'s offset was changed from {prevOffset} to "
+        "{newOffset}."
+    ),
+    "KAFKA_DATA_LOSS.ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO": (
+        DATA_LOSS + "Added partition {topicPartition} starts from {startOffset} instead of 0."
+    ),
+    "KAFKA_NULL_TOPIC_IN_DATA": (
+        "The Kafka message data sent to the producer contains a null topic. Use the `topic` option "
+        "for setting a default topic."
     ),
 }
 """Condition to text; placeholders are the connector's message parameters, and the log's bounds."""
@@ -109,12 +130,40 @@ def condition_error(
     return error
 
 
-def unknown_topic_error(topic: str, path: str) -> UnknownTopicOrPartitionError:
+def unknown_topic_error(topic: str, path: str, hint: str = "") -> UnknownTopicOrPartitionError:
     """Return the error for a topic that was asked for by name and has no partition in *path*."""
     return UnknownTopicOrPartitionError(
         f"This server does not host this topic-partition: no partition of topic {topic!r} in the "
-        "log directory",
+        f"log directory{hint}",
         file=path,
         found="no such topic",
         expected=f"directories {topic}-0, {topic}-1 …",
+    )
+
+
+def unknown_partition_error(
+    topic: str, partition: int, count: int, path: str
+) -> UnknownTopicOrPartitionError:
+    """Return the error for a partition that a row names and the topic does not have."""
+    return UnknownTopicOrPartitionError(
+        f"Partition {partition} of topic {topic} with partition count {count} is not present in "
+        "metadata",
+        file=path,
+        found=f"partition {partition}",
+        expected=f"0 to {count - 1}",
+    )
+
+
+def unknown_partitions_error(
+    partitions: Sequence[TopicPartition], path: str
+) -> UnknownTopicOrPartitionError:
+    """Return the error for partitions that were asked for by number and are not in *path*."""
+    names = ", ".join(map(str, partitions))
+    return UnknownTopicOrPartitionError(
+        "This server does not host this topic-partition: option assign names partitions that are "
+        f"not in the log directory: {names}. Spark's Kafka source reads the others and says "
+        "nothing; so it is with option connectorCompatible=true",
+        file=path,
+        found=f"no {names}",
+        expected="partitions that exist",
     )

@@ -1,4 +1,4 @@
-"""``spark.read.format("segstore")``: the batch data source over log directories.
+"""``format("segstore")``: the data source over log directories, for batches and streams.
 
 It is found by name, through the top-level module ``pyspark_segstore``, or registered with
 ``spark.dataSource.register(SegstoreDataSource)``.
@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from segstore.manager.partition_directories import partitions_with_logs
-from segstore.spark.options import parse_options
 from segstore.spark.reader import SegstoreReader
 from segstore.spark.schema import connector_schema
+from segstore.spark.stream_options import parse_options_of_either
+from segstore.spark.stream_reader import SegstoreStreamReader
+from segstore.spark.writer import SegstoreStreamWriter, SegstoreWriter
 
 if TYPE_CHECKING:
     from pyspark.sql.types import StructType
@@ -33,10 +35,26 @@ class SegstoreDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Check options and path; ``load()`` calls this unless the user gave a schema."""
-        options = parse_options(self.options)
+        options = parse_options_of_either(self.options)
         partitions_with_logs(options.absolute_path)
         return connector_schema(include_headers=options.include_headers)
 
     def reader(self, schema: StructType) -> SegstoreReader:
-        """Return what plans and reads; *schema* is the projection."""
+        """Return what plans and reads a batch; *schema* is the projection."""
         return SegstoreReader(self.options, schema)
+
+    def streamReader(self, schema: StructType) -> SegstoreStreamReader:  # noqa: N802 - Spark's name
+        """Return what plans and reads the micro-batches of a stream."""
+        return SegstoreStreamReader(self.options, schema)
+
+    def writer(self, schema: StructType, overwrite: bool) -> SegstoreWriter:  # noqa: FBT001
+        """Return what writes a batch; *schema* is that of the DataFrame."""
+        return SegstoreWriter(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(  # noqa: N802 - Spark's name
+        self,
+        schema: StructType,
+        overwrite: bool,  # noqa: ARG002, FBT001 - output mode complete appends, as the connector
+    ) -> SegstoreStreamWriter:
+        """Return what writes the micro-batches of a stream."""
+        return SegstoreStreamWriter(self.options, schema)

@@ -1,8 +1,8 @@
-"""The JSON of ``assign``, ``startingOffsets`` and so on, as leniently as the connector reads it.
+"""The JSON of ``assign``, ``startingOffsets`` and so on.
 
-What its parser (json4s over Jackson) forgives, a moved query may rely on: text behind the closing
-brace, fractions (cut), ``null`` (0, or nothing), a repeated key (the last wins). What it refuses is
-refused here.
+The connector's parser (json4s over Jackson) forgives what is a slip, and reads other records than
+were meant: text behind the closing brace, fractions (cut), ``null`` (0, or nothing), a repeated key
+(the last wins). Here these are errors, unless ``connectorCompatible`` asks for them.
 """
 
 from __future__ import annotations
@@ -27,35 +27,47 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(name)  # NaN and Infinity are Python's additions to JSON
 
 
+def _refuse_repeated_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    values = dict(pairs)
+    if len(values) < len(pairs):
+        raise ValueError("a key twice")
+    return values
+
+
 MAX_PARTITION_DIGITS: Final = 10
 
-_DECODER: Final = json.JSONDecoder(parse_constant=_refuse_constant)
+_LENIENT: Final = json.JSONDecoder(parse_constant=_refuse_constant)
+_STRICT: Final = json.JSONDecoder(
+    parse_constant=_refuse_constant, object_pairs_hook=_refuse_repeated_keys
+)
 
 
-def parse_assignment(text: str) -> frozenset[TopicPartition]:
-    """Read ``{"topic":[0,1]}``."""
+def parse_assignment(text: str, *, lenient: bool = False) -> frozenset[TopicPartition]:
+    """Read ``{"topic":[0,1]}``; *lenient*: as the connector does."""
     try:
-        topics = _object(_first_value(text))
+        topics = _object(_first_value(text, lenient), lenient)
         return frozenset(
-            TopicPartition(topic, _integer(partition, bits=32))
+            TopicPartition(topic, _integer(partition, lenient, bits=32))
             for topic, partitions in topics.items()
-            for partition in _list(partitions)
+            for partition in _list(partitions, lenient)
         )
     except (ValueError, RecursionError):
         raise _expected("assign", ASSIGN_EXAMPLE, text) from None
 
 
-def parse_partition_values(option: str, text: str, example: str) -> dict[TopicPartition, int]:
+def parse_partition_values(
+    option: str, text: str, example: str, *, lenient: bool = False
+) -> dict[TopicPartition, int]:
     """Read ``{"topic":{"0":23,"1":-1}}``, offsets or timestamps.
 
-    *option* and *example* are for the error.
+    *option* and *example* are for the error; *lenient*: as the connector does.
     """
     try:
-        topics = _object(_first_value(text))
+        topics = _object(_first_value(text, lenient), lenient)
         return {
-            TopicPartition(topic, _partition_number(partition)): _integer(value, bits=64)
+            TopicPartition(topic, _partition_number(partition)): _integer(value, lenient, bits=64)
             for topic, values in topics.items()
-            for partition, value in _object(values).items()
+            for partition, value in _object(values, lenient).items()
         }
     except (ValueError, RecursionError):
         raise _expected(option, example, text) from None
@@ -67,29 +79,36 @@ def _expected(option: str, example: str, text: str) -> ConnectorOptionError:
     )
 
 
-def _first_value(text: str) -> object:
-    value, _ = _DECODER.raw_decode(text.strip())
+def _first_value(text: str, lenient: bool) -> object:  # noqa: FBT001
+    if not lenient:
+        return _STRICT.decode(text)
+    value, _ = _LENIENT.raw_decode(text.strip())
     return value
 
 
-def _object(value: object) -> dict[str, Any]:
-    if value is None:
+def _object(value: object, lenient: bool) -> dict[str, Any]:  # noqa: FBT001
+    if value is None and lenient:
         return {}
     if not isinstance(value, dict):
         raise ValueError("not an object")  # noqa: TRY004 - every refusal becomes the one error above
     return value
 
 
-def _list(value: object) -> list[Any]:
-    if value is None:
+def _list(value: object, lenient: bool) -> list[Any]:  # noqa: FBT001
+    if value is None and lenient:
         return []
     if not isinstance(value, list):
         raise ValueError("not a list")  # noqa: TRY004
     return value
 
 
-def _integer(value: object, *, bits: int) -> int:
-    """A JSON number as Java's ``longValue`` gives it: fractions cut, too large ones wrapped."""
+def _integer(value: object, lenient: bool, *, bits: int) -> int:  # noqa: FBT001
+    """A JSON number; *lenient*: as Java's ``longValue``, fractions cut, too large ones wrapped."""
+    half = 1 << (bits - 1)
+    if not lenient:
+        if type(value) is not int or not -half <= value < half:
+            raise ValueError("not a number")
+        return value
     if value is None:
         return 0
     if isinstance(value, bool) or not isinstance(value, int | float):
@@ -98,7 +117,6 @@ def _integer(value: object, *, bits: int) -> int:
         number = int(value)
     except OverflowError:  # 1e999
         raise ValueError("not a number") from None
-    half = 1 << (bits - 1)
     return (number + half) % (2 * half) - half
 
 

@@ -15,6 +15,7 @@ from segstore.spark.conditions import (
     ConnectorOptionError,
     condition_error,
     option_error,
+    unknown_partitions_error,
     unknown_topic_error,
 )
 from segstore.spark.ranges import EARLIEST, LATEST, OffsetRange, split, wants_splitting
@@ -22,7 +23,7 @@ from segstore.spark.ranges import EARLIEST, LATEST, OffsetRange, split, wants_sp
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from segstore.spark.options import ConnectorOptions, OffsetLimit, TopicChoice
+    from segstore.spark.options import ConnectorOptions, OffsetLimit
     from segstore.spark.visible_log import VisibleLog
     from segstore.types import TopicPartition
 
@@ -47,43 +48,31 @@ def plan_ranges(
     open_log : callable
         Gives the log of an existing partition.
     warn : callable
-        Told what the connector leaves unsaid: partitions that do not exist, an option without
-        effect.
+        Told what the connector leaves unsaid: partitions that do not exist.
 
     Raises
     ------
     UnknownTopicOrPartitionError
-        A topic that was named does not exist.
+        A topic or partition that was named does not exist.
     ConnectorConditionError
         Offsets for other partitions than those that are read, a start above its end, or, with
         ``failOnDataLoss``, offsets that the log does not hold.
     """
-    existing = frozenset(existing)
-    assigned = choose_partitions(options.choice, existing, options.absolute_path)
-    missing = (options.choice.assigned or frozenset()) - existing
-    if missing:  # the connector reads those that exist, and says nothing about the others
-        names = ", ".join(map(str, sorted(missing)))
-        warn(f"option assign: no such partitions in {options.absolute_path}, not read: {names}")
+    assigned = choose_partitions(options, existing, warn)
     logs = {partition: open_log(partition) for partition in assigned}
-    starts = _limits(
+    starts = resolve_limit(
         options.start,
         "start",
         logs,
         EARLIEST,
         latest_when_no_match=options.latest_when_no_offset_matches,
     )
-    ends = _limits(options.end, "end", logs, LATEST, latest_when_no_match=True)
+    ends = resolve_limit(options.end, "end", logs, LATEST, latest_when_no_match=True)
     unresolved = [OffsetRange(*key, starts[key], ends[key]) for key in assigned]
     ranges = [_resolve(offsets, logs[offsets.topic_partition]) for offsets in unresolved]
-    if wants_splitting(unresolved, options.min_partitions, options.max_records_per_partition):
+    sizes = unresolved if options.connector_compatible else ranges
+    if wants_splitting(sizes, options.min_partitions, options.max_records_per_partition):
         ranges = split(ranges, options.min_partitions, options.max_records_per_partition)
-    elif wants_splitting(ranges, None, options.max_records_per_partition):
-        warn(
-            f"option maxRecordsPerPartition={options.max_records_per_partition} has no effect: as "
-            "in Spark's Kafka source, a batch query heeds it only where startingOffsets and "
-            "endingOffsets (or timestamps) are numbers; or set minPartitions="
-            f"{len(unresolved) + 1} or more beside it"
-        )
     if options.fail_on_data_loss:
         for offsets in ranges:
             check_no_data_loss(offsets, logs[offsets.topic_partition])
@@ -91,18 +80,23 @@ def plan_ranges(
 
 
 def choose_partitions(
-    choice: TopicChoice, existing: Iterable[TopicPartition], path: str
+    options: ConnectorOptions, existing: Iterable[TopicPartition], warn: Callable[[str], None]
 ) -> list[TopicPartition]:
-    """Return the partitions that *choice* means, sorted.
+    """Return the partitions that are meant, sorted.
 
-    A topic named must exist, a partition of it need not; internal topics exist and give nothing.
+    What is named must exist. Internal topics are read where they are named, a pattern does not find
+    them. A connector reads none of them, and of what ``assign`` names what exists.
     """
+    choice, path = options.choice, options.absolute_path
+    is_compatible = options.connector_compatible
     by_topic: dict[str, list[TopicPartition]] = {}
     for partition in sorted(existing):
-        if partition.topic != CLUSTER_METADATA_TOPIC:
+        if partition.topic != CLUSTER_METADATA_TOPIC or not is_compatible:
             by_topic.setdefault(partition.topic, []).append(partition)
 
+    hidden = INTERNAL_TOPICS if is_compatible else frozenset()
     if choice.pattern is not None:
+        hidden = INTERNAL_TOPICS | {CLUSTER_METADATA_TOPIC}
         named = [topic for topic in by_topic if choice.pattern.search(topic)]
     elif choice.assigned is not None:
         named = sorted({partition.topic for partition in choice.assigned})
@@ -110,10 +104,16 @@ def choose_partitions(
         named = sorted(choice.topics)
     for topic in named:
         _check_exists(topic, by_topic, path)
+    missing = sorted((choice.assigned or frozenset()).difference(*by_topic.values()))
+    if missing:
+        if not is_compatible:
+            raise unknown_partitions_error(missing, path)
+        names = ", ".join(map(str, missing))
+        warn(f"option assign: no such partitions in {path}, not read: {names}")
     return [
         partition
         for topic in named
-        if topic not in INTERNAL_TOPICS
+        if topic not in hidden
         for partition in by_topic[topic]
         if choice.assigned is None or partition in choice.assigned
     ]
@@ -136,7 +136,7 @@ def _check_exists(topic: str, by_topic: Mapping[str, object], path: str) -> None
 # ---- limits --------------------------------------------------------------------------------------
 
 
-def _limits(
+def resolve_limit(
     limit: OffsetLimit,
     position: str,
     logs: Mapping[TopicPartition, VisibleLog],
@@ -146,12 +146,12 @@ def _limits(
 ) -> dict[TopicPartition, int]:
     """One offset for each partition; -2 and -1 stay where they were asked for by name."""
     if limit.offsets is not None:
-        _check_same_partitions(
+        check_same_partitions(
             "KAFKA_START_OFFSET_DOES_NOT_MATCH_ASSIGNED", limit.offsets, logs, position
         )
         return dict(limit.offsets)
     if limit.timestamps is not None:
-        _check_same_partitions(
+        check_same_partitions(
             "KAFKA_TIMESTAMP_OFFSET_DOES_NOT_MATCH_ASSIGNED", limit.timestamps, logs, position
         )
         timestamps: Mapping[TopicPartition, int] = limit.timestamps
@@ -167,22 +167,24 @@ def _limits(
     }
 
 
-def _check_same_partitions(
+def check_same_partitions(
     condition: str,
     specified: Iterable[TopicPartition],
     assigned: Iterable[TopicPartition],
     position: str,
 ) -> None:
+    """Raise *condition* unless just the partitions that are read were given a value."""
     if set(specified) != set(assigned):
         raise condition_error(
             condition,
             position=position,
-            specifiedPartitions=_as_set(specified),
-            assignedPartitions=_as_set(assigned),
+            specifiedPartitions=as_set(specified),
+            assignedPartitions=as_set(assigned),
         )
 
 
-def _as_set(partitions: Iterable[TopicPartition]) -> str:
+def as_set(partitions: Iterable[TopicPartition]) -> str:
+    """Write *partitions* as Scala shows a set."""
     return f"Set({', '.join(map(str, sorted(partitions)))})"
 
 

@@ -7,7 +7,6 @@ Option names are case-insensitive. ``path`` takes the place of ``kafka.bootstrap
 from __future__ import annotations
 
 import os
-import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 from urllib.parse import unquote, urlsplit
@@ -25,10 +24,12 @@ from segstore.spark.json_options import (
     parse_assignment,
     parse_partition_values,
 )
+from segstore.spark.option_values import boolean, integer, java_integer, positive
 from segstore.spark.ranges import EARLIEST, LATEST
 from segstore.types import Isolation
 
 if TYPE_CHECKING:
+    import re
     from collections.abc import Mapping
 
     from segstore.types import TopicPartition
@@ -58,7 +59,6 @@ _REFUSED_CLIENT_OPTIONS: Final = {
 """In the order in which the connector looks."""
 
 _ISOLATIONS: Final = (Isolation.READ_UNCOMMITTED, Isolation.READ_COMMITTED, Isolation.DURABLE)
-_JAVA_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +106,7 @@ class ConnectorOptions:
     fail_on_data_loss: bool = True
     include_headers: bool = False
     isolation: Isolation = Isolation.READ_UNCOMMITTED
+    connector_compatible: bool = False
     warnings: tuple[str, ...] = field(default=(), compare=False)
 
     @property
@@ -129,9 +130,23 @@ def parse_options(given: Mapping[str, str]) -> ConnectorOptions:
         (``UnresolvedConditionError``).
     """
     options = {name.lower(): value for name, value in given.items()}
-    start = _limit(options, "starting", OffsetLimit(keyword=EARLIEST))
-    end = _limit(options, "ending", OffsetLimit(keyword=LATEST))
+    start = offset_limit(options, "starting", OffsetLimit(keyword=EARLIEST))
+    end = offset_limit(options, "ending", OffsetLimit(keyword=LATEST))
     _check_limits_of_a_batch(start, end)
+    ignored = [
+        f"{name} option ignored in batch queries"
+        for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
+        if name.lower() in options
+    ]
+    parsed = read_options(options, start, end, ignored)
+    _check_start_not_greater_than_end(start, end)
+    return parsed
+
+
+def read_options(
+    options: Mapping[str, str], start: OffsetLimit, end: OffsetLimit, warnings: list[str]
+) -> ConnectorOptions:
+    """Check what batches and streams have in common; *options* by lower-case name."""
     strategy = options.get("startingoffsetsbytimestampstrategy", "error").upper()
     if strategy not in {"ERROR", "LATEST"}:
         raise option_error(
@@ -141,22 +156,22 @@ def parse_options(given: Mapping[str, str]) -> ConnectorOptions:
             f"No value found for '{strategy}'",
         )
     choice = _topic_choice(options)
-    min_partitions = _positive(options, "minPartitions", "minPartitions", bits=32)
-    max_records = _positive(options, "maxRecordsPerPartition", "maxrecordsperpartition", bits=64)
+    min_partitions = positive(options, "minPartitions", "minPartitions", bits=32)
+    max_records = positive(options, "maxRecordsPerPartition", "maxrecordsperpartition", bits=64)
     _check_client_options(options)
-    _check_start_not_greater_than_end(start, end)
     return ConnectorOptions(
-        path=_path(options),
+        path=log_directory_path(options),
         choice=choice,
         start=start,
         end=end,
         latest_when_no_offset_matches=strategy == "LATEST",
         min_partitions=min_partitions,
         max_records_per_partition=max_records,
-        fail_on_data_loss=_boolean(options, "failOnDataLoss", default=True),
-        include_headers=_boolean(options, "includeHeaders", default=False),
+        fail_on_data_loss=boolean(options, "failOnDataLoss", default=True),
+        include_headers=boolean(options, "includeHeaders", default=False),
         isolation=_isolation(options),
-        warnings=tuple(_warnings(options)),
+        connector_compatible=is_connector_compatible(options),
+        warnings=(*_warnings(options), *warnings),
     )
 
 
@@ -179,7 +194,8 @@ def _topic_choice(options: Mapping[str, str]) -> TopicChoice:
     if given[0] == ASSIGN:
         if not value.strip().startswith("{"):
             raise _nothing_in("No topicpartitions to assign", "assign", value)
-        return TopicChoice(assigned=parse_assignment(value))
+        lenient = is_connector_compatible(options)
+        return TopicChoice(assigned=parse_assignment(value, lenient=lenient))
     if given[0] == SUBSCRIBE:
         topics = tuple(dict.fromkeys(name.strip() for name in value.split(",") if name.strip()))
         if not topics:
@@ -199,10 +215,10 @@ def _nothing_in(what: str, option: str, value: str) -> ConnectorOptionError:
 # ---- offsets and timestamps ----------------------------------------------------------------------
 
 
-def _limit(options: Mapping[str, str], side: str, default: OffsetLimit) -> OffsetLimit:
+def offset_limit(options: Mapping[str, str], side: str, default: OffsetLimit) -> OffsetLimit:
     """Timestamp before timestamps before offsets; what loses is not even parsed."""
     if (text := options.get(f"{side}timestamp")) is not None:
-        number = _java_integer(text.strip(), bits=64)
+        number = java_integer(text.strip(), bits=64)
         if number is None:
             raise option_error(
                 f"{side}Timestamp",
@@ -213,7 +229,10 @@ def _limit(options: Mapping[str, str], side: str, default: OffsetLimit) -> Offse
         return OffsetLimit(timestamp=number)
     if (text := options.get(f"{side}offsetsbytimestamp")) is not None:
         name = f"{side}OffsetsByTimestamp"
-        return OffsetLimit(timestamps=parse_partition_values(name, text, TIMESTAMPS_EXAMPLE))
+        lenient = is_connector_compatible(options)
+        return OffsetLimit(
+            timestamps=parse_partition_values(name, text, TIMESTAMPS_EXAMPLE, lenient=lenient)
+        )
     if (text := options.get(f"{side}offsets")) is not None:
         keyword = text.strip().lower()
         if keyword == "earliest":
@@ -221,7 +240,10 @@ def _limit(options: Mapping[str, str], side: str, default: OffsetLimit) -> Offse
         if keyword == "latest":
             return OffsetLimit(keyword=LATEST)
         name = f"{side}Offsets"
-        return OffsetLimit(offsets=parse_partition_values(name, text, OFFSETS_EXAMPLE))
+        lenient = is_connector_compatible(options)
+        return OffsetLimit(
+            offsets=parse_partition_values(name, text, OFFSETS_EXAMPLE, lenient=lenient)
+        )
     return default
 
 
@@ -285,41 +307,7 @@ def _check_start_not_greater_than_end(start: OffsetLimit, end: OffsetLimit) -> N
                 )
 
 
-# ---- numbers, booleans, the rest -----------------------------------------------------------------
-
-
-def _java_integer(text: str, *, bits: int) -> int | None:
-    """Java's ``toInt`` and ``toLong``: no blanks, no underscores; None = it is none."""
-    if _JAVA_INTEGER.fullmatch(text) and -(1 << (bits - 1)) <= int(text) < 1 << (bits - 1):
-        return int(text)
-    return None
-
-
-def _integer(options: Mapping[str, str], name: str, *, bits: int) -> int:
-    text = options[name.lower()]
-    number = _java_integer(text, bits=bits)
-    if number is None:
-        expected = f"a whole number of {bits} bits"
-        raise option_error(name, text, expected, f'For input string: "{text}"')
-    return number
-
-
-def _positive(options: Mapping[str, str], name: str, shown: str, *, bits: int) -> int | None:
-    if name.lower() not in options:
-        return None
-    number = _integer(options, name, bits=bits)
-    if number <= 0:
-        raise option_error(name, options[name.lower()], "1 or more", f"{shown} must be positive")
-    return number
-
-
-def _boolean(options: Mapping[str, str], name: str, *, default: bool) -> bool:
-    text = options.get(name.lower())
-    if text is None:
-        return default
-    if text.lower() not in {"true", "false"}:
-        raise option_error(name, text, "true or false", f'For input string: "{text}"')
-    return text.lower() == "true"
+# ---- the rest ------------------------------------------------------------------------------------
 
 
 def _check_client_options(options: Mapping[str, str]) -> None:
@@ -327,13 +315,18 @@ def _check_client_options(options: Mapping[str, str]) -> None:
         if f"kafka.{name}" in options:
             raise ConnectorOptionError(message, found=f"kafka.{name}")
     if "minoffsetspertrigger" in options and "maxoffsetspertrigger" in options:
-        low = _integer(options, "minOffsetsPerTrigger", bits=64)
-        high = _integer(options, "maxOffsetsPerTrigger", bits=64)
+        low = integer(options, "minOffsetsPerTrigger", bits=64)
+        high = integer(options, "maxOffsetsPerTrigger", bits=64)
         if low > high:
             raise ConnectorOptionError(
                 f"The value of minOffsetPerTrigger({low}) is higher than the "
                 f"maxOffsetsPerTrigger({high})."
             )
+
+
+def is_connector_compatible(options: Mapping[str, str]) -> bool:
+    """Whether what the connector does by accident is done too: see docs/spark.md."""
+    return boolean(options, "connectorCompatible", default=False)
 
 
 def _isolation(options: Mapping[str, str]) -> Isolation:
@@ -351,7 +344,8 @@ def _isolation(options: Mapping[str, str]) -> Isolation:
     return Isolation(text)
 
 
-def _path(options: Mapping[str, str]) -> str:
+def log_directory_path(options: Mapping[str, str]) -> str:
+    """Return the option ``path``, a URL ``file:`` as a path; *options* by lower-case name."""
     path = options.get("path", "")
     if path.startswith("file:"):
         path = unquote(urlsplit(path).path)
@@ -380,9 +374,4 @@ def _warnings(options: Mapping[str, str]) -> list[str]:
     ]
     if ignored:
         found.append(f"options of Kafka's consumer are ignored: {', '.join(ignored)}")
-    found += [
-        f"{name} option ignored in batch queries"
-        for name in ("maxOffsetsPerTrigger", "minOffsetsPerTrigger", "maxTriggerDelay")
-        if name.lower() in options
-    ]
     return found

@@ -178,4 +178,20 @@ TEST(setting_the_max_timestamp_rewrites_attributes_and_crc)
     EXPECT_OK(sgs_batch_check(batch.data, batch.size, 0, &err), &err);
 }
 
+/* [format.md 4.6] */
+TEST(setting_the_producer_rewrites_its_fields_and_the_crc)
+{
+    kit_bytes batch = kit_hex(EXAMPLE_TWO_RECORDS);
+
+    sgs_batch_set_producer_state(batch.data, batch.size, INT64_C(0x1122334455667788), 7, 2147483646);
+
+    sgs_batch_header header;
+    REQUIRE_OK(sgs_batch_header_load(batch.data, batch.size, 0, &header, &err), &err);
+    EXPECT_EQ_I64(header.producer_id, INT64_C(0x1122334455667788));
+    EXPECT_EQ_I64(header.producer_epoch, 7);
+    EXPECT_EQ_I64(header.base_sequence, 2147483646);
+    EXPECT_EQ_I64(header.records_count, 2);
+    EXPECT_OK(sgs_batch_check(batch.data, batch.size, 0, &err), &err);
+}
+
 TEST_MAIN()

@@ -8,6 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.spark.connector_batch import cases
+from tests.spark.connector_sink import sink_entries
+from tests.spark.connector_streaming import streams
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -39,6 +43,25 @@ def spark() -> Iterator[SparkSession]:
     os.environ.update(before)
 
 
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make a test of each recorded stream, and of each golden case that was asked about."""
+    folder = metafunc.config.getoption("--connector-answers")
+    if "recorded_stream" in metafunc.fixturenames:
+        metafunc.parametrize("recorded_stream", streams(folder), ids=lambda stream: stream.id)
+    if "sink_entry" in metafunc.fixturenames:
+        entries = [entry for entry in sink_entries(folder) if entry.input_schema]
+        metafunc.parametrize("sink_entry", entries, ids=lambda entry: entry.name)
+    if "connector_case" in metafunc.fixturenames:
+        metafunc.parametrize("connector_case", cases(folder))
+
+
+@pytest.fixture
+def answers_folder(pytestconfig: pytest.Config) -> str | None:
+    """Where the connector's answers are; None = the packed ones."""
+    folder: str | None = pytestconfig.getoption("--connector-answers")
+    return folder
+
+
 @pytest.fixture
 def summary() -> Summary:
     """What the end of the run says."""
@@ -46,9 +69,9 @@ def summary() -> Summary:
 
 
 @pytest.fixture
-def every_query(few_or_many, pytestconfig) -> bool:
-    """Whether to ask Spark every recorded query, in CI and with --slow; else each sort once."""
-    return bool(few_or_many(0, 1)) or pytestconfig.getoption("--slow")
+def every_query(pytestconfig) -> bool:
+    """Whether to ask Spark every recorded query, as with --slow; else each sort once."""
+    return bool(pytestconfig.getoption("--slow"))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -1,41 +1,40 @@
-"""What Spark's own Kafka connector answered for the golden directories, and what of it is compared.
-
-``connector_batch.jsonl.gz``: pyspark 4.2.0 with spark-sql-kafka-0-10 4.2.0 against a Kafka 4.3.1
-broker that was opened on a copy of each case. One object a line: options, result or error.
-"""
+"""What Spark's own Kafka connector answered in batches, and what is answered otherwise, and why."""
 
 from __future__ import annotations
 
 import base64
-import gzip
 import hashlib
 import json
 import re
 from dataclasses import dataclass, field
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from tests.spark.connector_answers import read_answers
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-
-RECORDED = Path(__file__).parent / "connector_batch.jsonl.gz"
+    from pathlib import Path
 
 CLIENT = "options of Kafka's consumer mean nothing to a reader of files"
+PATH = "the path takes the place of kafka.bootstrap.servers"
+SCHEMA = "a schema of one's own chooses columns, there it is refused"
 
-OTHERWISE = {
-    "general/bad-kafka.max.poll.records": CLIENT,
-    "general/bad-kafka.security.protocol": CLIENT,
-    "general/bad-kafkaConsumer.pollTimeoutMs": CLIENT,
-    "general/bad-fetchOffset.numRetries": CLIENT,
-    "general/bad-fetchOffset.retryIntervalMs": CLIENT,
-    "general/retries-zero": CLIENT,
-    "strategies/no-bootstrap": "the path takes the place of kafka.bootstrap.servers",
-    "general/custom-schema": "a schema of one's own chooses columns, there it is refused",
-}
-"""Entries that are deliberately answered otherwise (id without the case), and why."""
+JSON = "a slip in JSON (null, a fraction, text behind it, 2^63) is an error, there it is a guess"
+MISSING = "partitions that assign names and that do not exist are an error, there they are dropped"
+INTERNAL = "internal topics are read where they are named, there they are silently empty"
+MAX_RECORDS = "maxRecordsPerPartition is always heeded, there only between plain numbers"
+
+_OF_CLIENTS = ("kafka.", "kafkaconsumer.", "fetchoffset.")
+_JSON_OPTIONS = (
+    "assign",
+    "startingoffsets",
+    "endingoffsets",
+    "startingoffsetsbytimestamp",
+    "endingoffsetsbytimestamp",
+)
 
 
 @dataclass(frozen=True)
@@ -53,34 +52,94 @@ class Entry:
     @property
     def left_out(self) -> str | None:
         """Why the answer is not compared; None = it is."""
-        return OTHERWISE.get(self.id.removeprefix(f"{self.case}/"))
+        if self.error is not None and "bootstrap.servers" in self.error["chain"][-1]["message"]:
+            return PATH
+        if self.schema is not None:
+            return SCHEMA
+        of_clients = any(map(_is_of_client, self.options))
+        return CLIENT if of_clients and self._is_clients_error() else None
 
-    def options_for(self, golden: Path) -> dict[str, str]:
+    def _is_clients_error(self) -> bool:
+        """Whether Kafka's consumer, or who sets it up, refused its options."""
+        if self.error is None:
+            return False
+        last = self.error["chain"][-1]
+        if "isolation.level" in last["message"]:
+            return False
+        kind = last["class"].rpartition(".")[2]
+        values = [self.options[name] for name in self.options if _is_of_client(name)]
+        return kind in {"ConfigException", "KafkaException", "TimeoutException"} or (
+            any(cause.get("condition") == "INTERNAL_ERROR" for cause in self.error["chain"])
+            or any(f'"{value}"' in last["message"] for value in values)
+        )
+
+    @property
+    def compatible_only(self) -> str | None:
+        """Why the answer is the recorded one only with ``connectorCompatible``; None = always."""
+        options = {name.lower(): value for name, value in self.options.items()}
+        if any(name in options and _is_slip(options[name]) for name in _JSON_OPTIONS):
+            return JSON
+        if "maxrecordsperpartition" in options:
+            return MAX_RECORDS
+        if "__" in options.get("subscribe", "") or "__" in options.get("assign", ""):
+            return INTERNAL
+        return MISSING if "assign" in options else None
+
+    def options_for(self, golden: Path, *, compatible: bool = False) -> dict[str, str]:
         """The options, with the case's directory in the place of the broker."""
         options = {k: v for k, v in self.options.items() if k != "kafka.bootstrap.servers"}
-        return {**options, "path": str(golden / self.case / "data")}
+        path = str(golden / self.case / "data")
+        return {**options, "path": path} | ({"connectorCompatible": "true"} if compatible else {})
+
+
+def _is_of_client(name: str) -> bool:
+    of_source = {"kafka.bootstrap.servers", "kafka.isolation.level"}
+    return name.lower().startswith(_OF_CLIENTS) and name.lower() not in of_source
+
+
+def _is_slip(text: str) -> bool:
+    """Whether the connector reads more into *text* than it says."""
+    slips: list[object] = []
+
+    def note(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        if len(dict(pairs)) < len(pairs):
+            slips.append(pairs)
+        return dict(pairs)
+
+    def note_if_huge(digits: str) -> int:
+        if not -(2**63) <= int(digits) < 2**63:
+            slips.append(digits)
+        return int(digits)
+
+    decoder = json.JSONDecoder(
+        object_pairs_hook=note, parse_float=slips.append, parse_int=note_if_huge
+    )
+    try:
+        _, end = decoder.raw_decode(text.strip())
+    except ValueError:
+        return False
+    return bool(slips) or end < len(text.strip()) or "null" in text
 
 
 @cache
-def entries() -> tuple[Entry, ...]:
+def entries(folder: str | None) -> tuple[Entry, ...]:
     """Every recorded entry."""
-    with gzip.open(RECORDED, "rt", encoding="utf-8") as lines:
-        return tuple(Entry(**json.loads(line)) for line in lines)
+    return tuple(Entry(**line) for line in read_answers(folder, "batch"))
 
 
 @cache
-def representative_queries() -> frozenset[str]:
+def representative_queries(folder: str | None) -> frozenset[str]:
     """The ids of the first entry of each query: numbers aside, most were asked of many cases."""
     first: dict[str, str] = {}
-    for entry in entries():
+    for entry in entries(folder):
         if entry.sql is not None and entry.left_out is None:
             first.setdefault(re.sub(r"\d+", "0", entry.sql), entry.id)
     return frozenset(first.values())
 
 
-def cases() -> list[str]:
+def cases(folder: str | None) -> list[str]:
     """The golden cases that entries are about."""
-    return sorted({entry.case for entry in entries()})
+    return sorted({entry.case for entry in entries(folder)})
 
 
 def rows_of(batches: Iterable[pa.RecordBatch]) -> list[list[Any]]:

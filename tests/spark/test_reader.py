@@ -13,7 +13,12 @@ import pytest
 pytest.importorskip("pyspark")
 
 import segstore
-from segstore.errors import CorruptRecordError, LogNotFoundError, NotALogError
+from segstore.errors import (
+    CorruptRecordError,
+    LogNotFoundError,
+    NotALogError,
+    UnknownTopicOrPartitionError,
+)
 from segstore.spark.conditions import ConnectorConditionError
 from segstore.spark.datasource import SegstoreDataSource
 from segstore.spark.open_logs import OPEN_LOGS, OpenLogs
@@ -163,36 +168,39 @@ def planned(path, **options):
 
 
 @pytest.mark.usefixtures("writer")
-def test_assigned_partitions_that_do_not_exist_are_named(tmp_path):
-    """Like the connector, what exists is read; other than there, somebody says so."""
-    ranges, warned = planned(tmp_path, assign='{"orders":[0,7,9]}')
+def test_assigned_partitions_that_do_not_exist_are_an_error(tmp_path):
+    """The connector reads what exists and says nothing; so it is, with a warning, if asked for."""
+    with pytest.raises(UnknownTopicOrPartitionError, match="orders-7, orders-9") as refused:
+        planned(tmp_path, assign='{"orders":[0,7,9]}')
+    assert refused.value.file == str(tmp_path)
+
+    compatible = {"connectorCompatible": "true"}
+    ranges, warned = planned(tmp_path, assign='{"orders":[0,7,9]}', **compatible)
     assert ranges == [(0, 100)]
     assert len(warned) == 1
     assert warned[0].endswith("not read: orders-7, orders-9")
     assert str(tmp_path) in warned[0]
 
-    assert planned(tmp_path, assign='{"orders":[7]}')[0] == []
+    assert planned(tmp_path, assign='{"orders":[7]}', **compatible)[0] == []
     assert planned(tmp_path, assign='{"orders":[0]}') == ([(0, 100)], [])
 
 
 @pytest.mark.usefixtures("writer")
-def test_max_records_per_partition_says_when_it_has_no_effect(tmp_path):
-    """The connector splits only where both bounds are numbers, or ``minPartitions`` asks for it."""
-    everything = {"subscribe": "orders"}
+def test_max_records_per_partition_cuts_also_between_earliest_and_latest(tmp_path):
+    """The connector does so only where both bounds are numbers, or ``minPartitions`` asks."""
+    everything = {"subscribe": "orders", "maxRecordsPerPartition": "40"}
     numbers = {
         "startingOffsets": '{"orders":{"0":0}}',
         "endingOffsets": '{"orders":{"0":100}}',
     }
-    ranges, warned = planned(tmp_path, **everything, maxRecordsPerPartition="40")
-    assert ranges == [(0, 100)]
-    assert len(warned) == 1
-    assert "maxRecordsPerPartition=40 has no effect" in warned[0]
-    assert "minPartitions=2" in warned[0]
-
+    compatible = {"connectorCompatible": "true"}
     cut = [(0, 33), (33, 66), (66, 100)]
+
+    assert planned(tmp_path, **everything) == (cut, [])
+    assert planned(tmp_path, **everything, **compatible) == ([(0, 100)], [])
     for more in ({"minPartitions": "2"}, numbers):
-        assert planned(tmp_path, **everything, **more, maxRecordsPerPartition="40") == (cut, [])
-    assert planned(tmp_path, **everything, maxRecordsPerPartition="100") == ([(0, 100)], [])
+        assert planned(tmp_path, **everything, **more, **compatible) == (cut, [])
+    assert planned(tmp_path, **everything | {"maxRecordsPerPartition": "100"}) == ([(0, 100)], [])
 
 
 # ---- logs that stay open -------------------------------------------------------------------------

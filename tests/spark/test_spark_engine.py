@@ -7,7 +7,6 @@ import json
 import pytest
 
 from tests.spark.connector_batch import (
-    cases,
     digest,
     entries,
     representative_queries,
@@ -34,19 +33,20 @@ def load(spark, golden):
     return load
 
 
-@pytest.mark.parametrize("case", cases())
-def test_sql_answers_are_the_connectors(case, spark, golden, summary, every_query):
-    """Every recorded query, over a view named as it was; each of them once unless in CI."""
-    if not (golden / case).is_dir():
-        pytest.skip(f"{case} is not among the golden cases here")
+def test_sql_answers_are_the_connectors(  # noqa: PLR0913 - fixtures
+    connector_case, answers_folder, spark, golden, summary, every_query
+):
+    """Every recorded query, over a view named as it was; each sort of them once unless --slow."""
+    if not (golden / connector_case).is_dir():
+        pytest.skip(f"{connector_case} is not among the golden cases here")
     differences = []
-    for entry in entries():
-        if entry.case != case or entry.sql is None:
+    for entry in entries(answers_folder):
+        if entry.case != connector_case or entry.sql is None:
             continue
         if entry.left_out is not None:
             summary.left_out.add(f"{entry.id}: {entry.left_out}")
             continue
-        if not every_query and entry.id not in representative_queries():
+        if not every_query and entry.id not in representative_queries(answers_folder):
             continue
         difference = difference_of_query(spark, entry, entry.options_for(golden))
         if difference is not None:

@@ -6,11 +6,13 @@ import os
 import time
 
 import crc32c as peer
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from segstore import _core
+from segstore.errors import IllegalArgumentError
 
 
 @given(st.binary(max_size=9000), st.integers(0, 9000))
@@ -62,3 +64,31 @@ def test_what_has_no_bytes_is_refused():
         _core.crc32c("text")
     with pytest.raises(TypeError):
         _core.murmur2(None)
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [pa.binary(), pa.large_binary(), pa.binary_view(), pa.dictionary(pa.int8(), pa.binary())],
+    ids=str,
+)
+def test_a_column_of_keys_goes_where_each_key_goes(kind):
+    """Kafka: ``BuiltInPartitioner.partitionForKey``; without a key there is no partition."""
+    keys = [b"", b"a", None, b"kafka", b"\x00\xff" * 9, b"a"]
+    column = pa.array(keys, pa.binary()).cast(kind)
+    expected = [-1 if key is None else (_core.murmur2(key) & 0x7FFFFFFF) % 5 for key in keys]
+
+    assert _core.partitions_for_keys(column, 5).tolist() == expected
+    assert _core.partitions_for_keys(column.slice(1, 3), 5).tolist() == expected[1:4]
+    chunked = pa.chunked_array([column, column])
+    assert _core.partitions_for_keys(chunked, 5).tolist() == expected * 2
+    assert _core.partitions_for_keys(column.slice(0, 0), 5).tolist() == []
+
+
+@pytest.mark.parametrize(
+    ("column", "count"),
+    [(pa.array([1, 2]), 3), (pa.array([b"a"]), 0), (pa.array([b"a"]), -1)],
+    ids=["numbers", "no partition", "fewer"],
+)
+def test_what_is_no_column_of_keys_is_refused(column, count):
+    with pytest.raises(IllegalArgumentError):
+        _core.partitions_for_keys(column, count)

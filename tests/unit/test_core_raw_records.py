@@ -20,6 +20,7 @@ from segstore._core import (
     set_last_offset,
     set_max_timestamp,
     set_partition_leader_epoch,
+    set_producer_state,
     write_uvarint,
     write_varint,
     write_varlong,
@@ -156,17 +157,22 @@ def test_edits_in_place_keep_the_batch_valid():
     set_last_offset(data, 1020)
     set_partition_leader_epoch(data, 7)
     set_max_timestamp(data, 1, TIME + 500)
+    set_producer_state(data, 77, 3, 2**31 - 1)
 
     check_batch(data)
     headers, _ = scan_batches(data)
     assert (headers["base_offset"][0], headers["last_offset"][0]) == (1000, 1020)
     assert headers["partition_leader_epoch"][0] == 7
     assert [row[1] for row in decode_tuples(data, CODECS)] == [TIME + 500] * 3
+    fields = ("producer_id", "producer_epoch", "base_sequence")
+    assert [headers[name][0] for name in fields] == [77, 3, 2**31 - 1]
 
     with pytest.raises(IllegalArgumentError):
         set_max_timestamp(data, -1, TIME)
     with pytest.raises(IllegalArgumentError):
         set_partition_leader_epoch(bytearray(build(1)), 3)
+    with pytest.raises(IllegalArgumentError, match="knows no producers"):
+        set_producer_state(bytearray(build(1)), 77, 3, 0)
     with pytest.raises(IllegalArgumentError):
         set_max_timestamp(bytearray(build(0)), 0, TIME)
     with pytest.raises(CorruptRecordError):

@@ -383,3 +383,14 @@ def test_what_was_appended_is_there_after_opening_again(manager, tmp_path):
     with segstore.open_dir(tmp_path / "logs") as again:
         assert values_of(again) == before
         assert all(again.log("orders", p).report.clean for p in range(4))
+
+
+@given(
+    st.integers(1, 5),
+    st.lists(st.tuples(st.integers(1, 40), st.integers(0, 9000)), min_size=1, max_size=8),
+)
+def test_many_records_without_a_key_go_where_one_after_the_other_would(count, appends):
+    """Columns and rows are spread alike."""
+    one, many = StickyPartitioner(count), StickyPartitioner(count)
+    for records, size in appends:
+        assert many.without_keys(records, size) == [one.without_key(size) for _ in range(records)]

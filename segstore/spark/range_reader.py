@@ -1,0 +1,113 @@
+"""One range of offsets as Arrow record batches: what a task does, of a batch or of a stream."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, cast
+
+from pyspark.sql.datasource import InputPartition
+
+from segstore.spark.conditions import ConnectorOptionError
+from segstore.spark.offsets import check_no_data_loss
+from segstore.spark.open_logs import OPEN_LOGS
+from segstore.spark.schema import Column, arrow_schema
+from segstore.spark.visible_log import VisibleLog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import pyarrow as pa
+
+    from segstore.spark.options import ConnectorOptions
+    from segstore.spark.ranges import OffsetRange
+    from segstore.types import TopicPartition
+
+ROWS_IN_A_BATCH: Final = 20_000
+BYTES_IN_A_BATCH: Final = 4 * 1024 * 1024
+"""Whichever comes first. Measured: 10,000 to 50,000 rows and 1 to 8 MB are best."""
+MOST_ROWS: Final = 50_000
+MOST_BYTES: Final = 8 * 1024 * 1024
+"""What is larger, since a batch of the log is decoded whole, is handed on in slices."""
+
+
+class OffsetRangePartition(InputPartition):
+    """One Spark partition: offsets of one topic partition."""
+
+    def __init__(self, offsets: OffsetRange) -> None:
+        super().__init__(offsets)
+
+    @property
+    def offsets(self) -> OffsetRange:
+        """The offsets to read."""
+        return cast("OffsetRange", self.value)
+
+
+class RangeReader:
+    """Reads ranges; it travels pickled to the executors, so it holds options and names only.
+
+    Parameters
+    ----------
+    options : ConnectorOptions
+        Where the logs are and which records may be seen.
+    columns : sequence of Column
+        What to read of each record.
+    """
+
+    def __init__(self, options: ConnectorOptions, columns: Sequence[Column]) -> None:
+        self._options = options
+        self._columns = tuple(columns)
+        self._path = options.absolute_path
+
+    def open(self, partition: TopicPartition) -> VisibleLog:
+        """Return the log of *partition*, as it is now; it stays open in this process."""
+        return VisibleLog(OPEN_LOGS.get(self._path, partition), self._options.isolation)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the records of one range as Arrow record batches.
+
+        Raises
+        ------
+        ConnectorConditionError
+            The log no longer holds all offsets of the range, and ``failOnDataLoss`` is true.
+        """
+        if not isinstance(partition, OffsetRangePartition):
+            return  # Spark makes one empty partition of a plan that has none
+        offsets = partition.offsets
+        log = self.open(offsets.topic_partition)
+        if self._options.fail_on_data_loss:
+            check_no_data_loss(offsets, log)
+        start = max(offsets.from_offset, log.start_offset)
+        end = min(offsets.until_offset, log.end_offset)
+        if start < end:
+            yield from self._batches(log, start, end)
+
+    def _batches(self, log: VisibleLog, start: int, end: int) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        schema = arrow_schema(self._columns)
+        required = [index for index, column in enumerate(self._columns) if not column.nullable]
+        sources = [column.source for column in self._columns]
+        scan = log.scan(start, end, sources)
+        for batch in scan.arrow_batches(ROWS_IN_A_BATCH, BYTES_IN_A_BATCH):
+            read = pa.record_batch(batch)
+            arrays = [
+                array if array.type == field.type else array.cast(field.type)
+                for array, field in zip(read.columns, schema, strict=True)
+            ]
+            for index in required:
+                if arrays[index].null_count:
+                    name = self._columns[index].name
+                    raise ConnectorOptionError(
+                        f"the schema says {name!r} is NOT NULL, but a record of "
+                        f"{log.topic_partition} has none",
+                        found="null",
+                        expected=f"a schema that lets {name!r} be null",
+                    )
+            yield from _slices(pa.RecordBatch.from_arrays(arrays, schema=schema))
+
+
+def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
+    rows = min(MOST_ROWS, batch.num_rows)
+    if batch.nbytes > MOST_BYTES:
+        rows = max(1, min(rows, batch.num_rows * MOST_BYTES // batch.nbytes))
+    for start in range(0, batch.num_rows, rows):
+        yield batch.slice(start, rows)

@@ -1,0 +1,144 @@
+"""The commit of a write: the staged batches go into the logs, once, in the order of the tasks.
+
+A writer with a name (`Transaction`) has a redo log, and what it repeats is not appended again: see
+`named_commit`. A writer without a name appends: what its driver had appended when it died stays,
+and comes again when the write is repeated, as with Spark's own sink.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
+
+from segstore._core import Directory, wall_clock_ms
+from segstore.config import MAX_LONG
+from segstore.errors import LogLockedError, LogNotFoundError
+from segstore.manager.log_manager import open_dir
+from segstore.spark.commit_log import COMMITTING, CommitLog, unfinished_commits
+from segstore.spark.named_commit import NamedCommit
+from segstore.spark.sink_topics import make_missing_topics
+from segstore.spark.staged_append import append_parts, check_staged_files, close_logs
+from segstore.spark.staged_file import owner_of, staged_file_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from segstore.manager.log_manager import LogManager
+    from segstore.spark.sink_options import SinkOptions, Transaction
+    from segstore.spark.staged_write import StagedWrite
+
+ORPHAN_AGE_MS: Final = 7 * 24 * 3600 * 1000
+"""Staged files of others that are older belong to nobody: no task runs for so long."""
+LOCK_POLL_SECONDS: Final = 0.1
+
+
+class SinkCommit:
+    """Commits and aborts the writes of one sink.
+
+    Parameters
+    ----------
+    options : SinkOptions
+        Where, and how long to wait for the lock.
+    owners : set of str
+        The writes whose staged files are removed when they are no longer needed.
+    """
+
+    def __init__(self, options: SinkOptions, owners: Iterable[str] = ()) -> None:
+        self._options = options
+        self._owners = set(owners)
+
+    def commit(self, staged: StagedWrite, transaction: Transaction | None) -> None:
+        """Append what was staged, and bring it to stable storage.
+
+        Parameters
+        ----------
+        staged : StagedWrite
+            Of all tasks.
+        transaction : Transaction or None
+            Which write it is; None = it has no name, and is appended whenever this is called.
+
+        Raises
+        ------
+        LogLockedError
+            Another writer has the directory for longer than ``lockTimeoutMs``.
+        LogNotFoundError
+            A staged file is not here: the path is another directory for the executors.
+        UnknownTopicOrPartitionError
+            A partition was removed meanwhile.
+        """
+        if not staged.files and not self._is_unfinished(transaction):
+            return
+        with self._open() as manager, closing(Directory(self._options.path)) as directory:
+            if transaction is None:
+                check_staged_files(directory, staged)
+                make_missing_topics(manager, directory, staged.missing)
+                for partition, parts in staged.partitions.items():
+                    append_parts(manager.log(*partition), directory, parts)
+                close_logs(manager, staged.partitions)
+            else:
+                NamedCommit(manager, directory, transaction).run(staged)
+            self._sweep(directory, staged)
+
+    def abort(self, staged: StagedWrite) -> None:
+        """Remove what was staged, unless a commit that is under way needs it."""
+        if not staged.files:
+            return
+        with closing(Directory(self._options.path)) as directory:
+            needed = files_of_unfinished_commits(directory)
+            for name in staged.files:
+                if name not in needed:
+                    directory.unlink(name, missing_ok=True)
+
+    def _is_unfinished(self, transaction: Transaction | None) -> bool:
+        """Whether an earlier commit of the writer waits to be finished."""
+        if transaction is None:
+            return False
+        try:
+            with closing(Directory(self._options.path)) as directory:
+                record = CommitLog(directory, transaction.application_id).read()
+        except LogNotFoundError:
+            return False
+        return record is not None and record.state == COMMITTING
+
+    def _open(self) -> LogManager:
+        """Open the directory for writing as soon as it is free."""
+        deadline = time.monotonic() + self._options.lock_timeout_ms / 1000
+        # tasks have checked the timestamps: what was in time then is not late now
+        options = self._options
+        config = options.config.with_changes(message_timestamp_after_max_ms=MAX_LONG)
+        while True:
+            try:
+                return open_dir(
+                    options.path,
+                    durability="none",
+                    config=config,
+                    allow_network_fs=options.allow_network_fs,
+                )
+            except LogLockedError:
+                if time.monotonic() >= deadline:
+                    raise
+                time.sleep(LOCK_POLL_SECONDS)
+
+    def _sweep(self, directory: Directory, staged: StagedWrite) -> None:
+        """Remove the staged files of this write, those of lost attempts, and old orphans."""
+        needed = files_of_unfinished_commits(directory)
+        owners = self._owners | {owner_of(name) for name in staged.files}
+        oldest_ms = wall_clock_ms() - ORPHAN_AGE_MS
+        for name in staged_file_names(directory):
+            if name in needed:
+                continue
+            if owner_of(name) in owners or _is_older(directory, name, oldest_ms):
+                directory.unlink(name, missing_ok=True)
+
+
+def files_of_unfinished_commits(directory: Directory) -> set[str]:
+    """Return the staged files that somebody still needs."""
+    return {name for record in unfinished_commits(directory) for name in record.files}
+
+
+def _is_older(directory: Directory, name: str, oldest_ms: int) -> bool:
+    try:
+        return directory.info(name).modified_ms < oldest_ms
+    except LogNotFoundError:
+        return False

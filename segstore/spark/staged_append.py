@@ -1,0 +1,122 @@
+"""From staged files into logs: checks while there is a way back, then batch by batch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from segstore._core import increment_sequence, scan_batches, set_producer_state
+from segstore.errors import (
+    CorruptRecordError,
+    IllegalStateError,
+    LogNotFoundError,
+    UnknownTopicOrPartitionError,
+)
+from segstore.log.directory.partition_directory import directory_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from segstore._core import Directory
+    from segstore.log.unified_log import UnifiedLog
+    from segstore.manager.log_manager import LogManager
+    from segstore.spark.staged_file import StagedBatch
+    from segstore.spark.staged_write import StagedPart, StagedWrite
+    from segstore.types import TopicPartition
+
+PRODUCER_EPOCH: Final = 0
+
+
+def append_parts(
+    log: UnifiedLog,
+    directory: Directory,
+    parts: list[StagedPart],
+    producer: tuple[int, int] | None = None,
+    skip: int = 0,
+) -> None:
+    """Append staged batches to a log.
+
+    Parameters
+    ----------
+    log : UnifiedLog
+        Of the partition.
+    directory : Directory
+        With the staged files.
+    parts : list of StagedPart
+        The batches.
+    producer : tuple of int or None
+        Producer id and sequence number of the first record; None = batches of no producer.
+    skip : int
+        How many of the batches the log has already.
+    """
+    sequence = -1 if producer is None else producer[1]
+    for part in parts:
+        for batch in part.batches:
+            if skip:
+                skip -= 1
+            else:
+                data = read_batch(directory, part.file, batch)
+                if producer is not None:
+                    set_producer_state(data, producer[0], PRODUCER_EPOCH, sequence)
+                if log.append_as_leader(data).is_duplicate:
+                    raise IllegalStateError(
+                        f"the log of {log.topic_partition} takes a new batch for a repeated one",
+                        file=log.path,
+                        found=f"sequence number {sequence}",
+                    )
+            if producer is not None:
+                sequence = increment_sequence(sequence, batch.records_count)
+
+
+def read_batch(directory: Directory, name: str, batch: StagedBatch) -> bytearray:
+    """Return a staged batch: just that one, and undamaged, for its CRC is about to change."""
+    data = bytearray(directory.read_range(name, batch.position, batch.size_bytes))
+    headers, result = scan_batches(data, max_batches=1)
+    if (
+        result.valid_bytes != batch.size_bytes
+        or int(headers["records_count"][0]) != batch.records_count
+    ):
+        raise CorruptRecordError(
+            "a staged batch is damaged",
+            file=f"{directory.path}/{name}",
+            position=batch.position,
+            found=result.stop if result.why is None else str(result.why),
+            expected=f"a batch of {batch.records_count} records in {batch.size_bytes} bytes",
+        )
+    return data
+
+
+def check_staged_files(directory: Directory, staged: StagedWrite) -> None:
+    """Raise while there is a way back when something of *staged* is not here."""
+    ends: dict[str, int] = dict.fromkeys(staged.files, 0)
+    for parts in staged.partitions.values():
+        for part in parts:
+            last = part.batches[-1]
+            ends[part.file] = max(ends[part.file], last.position + last.size_bytes)
+    for name, end in ends.items():
+        path = f"{directory.path}/{name}"
+        if not directory.exists(name):
+            raise LogNotFoundError(
+                "a file that a task staged is not in the log directory as the driver sees it: "
+                "'path' must be one directory for all, the driver and the executors",
+                file=path,
+                found="no such file",
+            )
+        size = directory.info(name).size
+        if size < end:
+            raise CorruptRecordError(
+                "a staged file is cut off", file=path, found=f"{size} bytes", expected=f"{end}"
+            )
+    for partition in staged.partitions:
+        name = directory_name(partition)
+        if partition.topic not in staged.missing and not directory.exists(name):
+            raise UnknownTopicOrPartitionError(
+                f"the partition {partition} was removed while it was written to",
+                file=directory.path,
+                found="no such directory",
+            )
+
+
+def close_logs(manager: LogManager, partitions: Iterable[TopicPartition]) -> None:
+    """Bring what was appended to stable storage, by what has to come anyway: a clean close."""
+    for partition in partitions:
+        manager.log(*partition).close()

@@ -1,0 +1,186 @@
+"""From where to where each micro-batch goes: the driver's side of a streaming read.
+
+The rules are those of the connector's ``KafkaMicroBatchStream``. Nothing is kept between two
+runs but what Spark keeps: the offsets of its checkpoint.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from segstore.manager.partition_directories import partitions_with_logs
+from segstore.spark.conditions import ConnectorConditionError, condition_error, option_error
+from segstore.spark.offsets import as_set, choose_partitions, resolve_limit
+from segstore.spark.ranges import EARLIEST, LATEST, OffsetRange, split
+from segstore.spark.rate_limit import TriggerDelay, share_out
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from segstore.spark.stream_options import StreamOptions
+    from segstore.spark.visible_log import VisibleLog
+    from segstore.types import TopicPartition
+
+
+class StreamPlan:
+    """Plans the micro-batches of one run of a query.
+
+    Parameters
+    ----------
+    options : StreamOptions
+        What was asked.
+    open_log : callable
+        Gives the log of an existing partition, as it is now.
+    warn : callable
+        Told about lost data where ``failOnDataLoss`` is false.
+    """
+
+    def __init__(
+        self,
+        options: StreamOptions,
+        open_log: Callable[[TopicPartition], VisibleLog],
+        warn: Callable[[str], None],
+    ) -> None:
+        self._read = options.read
+        self._limits = options.limits
+        self._open = open_log
+        self._warn = warn
+        self._delay = TriggerDelay(options.limits)
+        self._from_now: dict[TopicPartition, int] = {}
+        self._is_first_batch = False
+        self._available_now: dict[TopicPartition, int] | None = None
+        self.latest: dict[TopicPartition, int] | None = None
+        """Ends of the logs as last seen; None = not looked at yet."""
+
+    def initial_offsets(self) -> dict[TopicPartition, int]:
+        """Return where a new query starts.
+
+        Spark asks again when a run ended before its first batch was committed, and does not tell a
+        source written in Python where its checkpoint is. Where the start is a matter of the moment
+        (``latest``), the first batch is therefore kept empty: it ends where it started, so its
+        repetition has nothing to lose.
+        """
+        logs = {partition: self._open(partition) for partition in self._choose()}
+        start = self._read.start
+        if start.offsets is not None and set(start.offsets) != set(logs):
+            raise option_error(
+                "startingOffsets",
+                as_set(start.offsets),
+                f"the partitions that are read, {as_set(logs)}",
+                "assertion failed: If startingOffsets contains specific offsets, you must specify "
+                "all TopicPartitions.\nUse -1 for latest, -2 for earliest, if you don't care.\n"
+                f"Specified: {as_set(start.offsets)} Assigned: {as_set(logs)}",
+            )
+        limits = resolve_limit(
+            start,
+            "start",
+            logs,
+            start.keyword if start.keyword is not None else EARLIEST,
+            latest_when_no_match=self._read.latest_when_no_offset_matches,
+        )
+        offsets = {
+            partition: {EARLIEST: log.start_offset, LATEST: log.end_offset}.get(
+                limits[partition], limits[partition]
+            )
+            for partition, log in logs.items()
+        }
+        self._from_now = {
+            partition: offset
+            for partition, offset in offsets.items()
+            if limits[partition] == LATEST or offset == logs[partition].end_offset
+        }
+        self._is_first_batch = True
+        return offsets
+
+    def prepare_for_available_now(self) -> None:
+        """Fix the end of the run: what comes later is for the next one."""
+        self._available_now = self._ends()
+
+    def latest_offsets(
+        self, start: Mapping[TopicPartition, int], *, takes_all: bool
+    ) -> dict[TopicPartition, int]:
+        """Return where the batch that begins at *start* ends; *start* itself = wait.
+
+        Parameters
+        ----------
+        start : mapping of TopicPartition to int
+            Where the last batch ended.
+        takes_all : bool
+            The trigger asks for everything, whatever the options say.
+        """
+        is_available_now = self._available_now is not None
+        end = dict(self._available_now) if self._available_now is not None else self._ends()
+        self.latest = dict(end)
+        if self._is_first_batch:
+            self._is_first_batch = False
+            end.update(self._from_now)
+        if takes_all:
+            return end
+        if not is_available_now and self._delay.holds_back(start, end):
+            return dict(start)
+        if self._limits.max_offsets is None:
+            return end
+        begin = {
+            partition: start[partition]
+            if partition in start
+            else self._open(partition).start_offset
+            for partition in end
+        }
+        return share_out(self._limits.max_offsets, begin, end)
+
+    def ranges(
+        self, start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
+    ) -> list[OffsetRange]:
+        """Return what to read for the batch from *start* to *end*, one for each Spark partition.
+
+        Raises
+        ------
+        ConnectorConditionError
+            A partition is gone, is new but does not begin at 0, or went backwards, and
+            ``failOnDataLoss`` is true.
+        """
+        existing = frozenset(partitions_with_logs(self._read.absolute_path))
+        begin = dict(start)
+        for partition in sorted(end.keys() - start.keys()):
+            if partition in existing:
+                begin[partition] = self._open(partition).start_offset
+                if begin[partition] != 0:
+                    self._report_loss(
+                        "ADDED_PARTITION_DOES_NOT_START_FROM_OFFSET_ZERO",
+                        topicPartition=partition,
+                        startOffset=begin[partition],
+                    )
+        gone = sorted(
+            partition
+            for partition in begin.keys() | end.keys()
+            if (partition not in end or partition not in existing)
+        )
+        if gone:
+            self._report_loss("PARTITIONS_DELETED", partitions=as_set(gone))
+        ranges = []
+        for partition in sorted(end.keys() - set(gone)):
+            from_offset, until_offset = begin[partition], end[partition]
+            if until_offset < from_offset:
+                if self._from_now.get(partition) != from_offset:
+                    self._report_loss(
+                        "PARTITION_OFFSET_CHANGED",
+                        topicPartition=partition,
+                        prevOffset=from_offset,
+                        newOffset=until_offset,
+                    )
+                continue
+            ranges.append(OffsetRange(*partition, from_offset, until_offset))
+        return split(ranges, self._read.min_partitions, self._read.max_records_per_partition)
+
+    def _choose(self) -> list[TopicPartition]:
+        existing = partitions_with_logs(self._read.absolute_path)
+        return choose_partitions(self._read, existing, self._warn)
+
+    def _ends(self) -> dict[TopicPartition, int]:
+        return {partition: self._open(partition).end_offset for partition in self._choose()}
+
+    def _report_loss(self, reason: str, **parameters: Any) -> None:
+        error: ConnectorConditionError = condition_error(f"KAFKA_DATA_LOSS.{reason}", **parameters)
+        if self._read.fail_on_data_loss:
+            raise error
+        self._warn(error.message)

@@ -1,0 +1,130 @@
+"""Streams go batch by batch as through Spark's own Kafka connector: offsets, rows, errors."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from tests.spark.connector_batch import digest, rows_of, sorted_rows
+
+pytest.importorskip("pyspark.sql.streaming.datasource")
+
+from segstore.spark.datasource import SegstoreDataSource
+from segstore.spark.open_logs import OPEN_LOGS
+from tests.spark.micro_batches import Checkpoint, run
+
+
+@pytest.fixture(autouse=True)
+def no_log_stays_open():
+    yield
+    OPEN_LOGS.close()
+
+
+@pytest.mark.filterwarnings("ignore:option:UserWarning")
+@pytest.mark.filterwarnings("ignore:.* option ignored:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*Some data may have been lost:UserWarning")
+def test_a_stream_goes_as_with_the_connector(recorded_stream, golden, summary):
+    """Every recorded stream, in this process: each batch's offsets and rows, and the errors."""
+    stream = recorded_stream
+    if not (golden / stream.case).is_dir():
+        pytest.skip(f"{stream.case} is not among the golden cases here")
+    if stream.left_out is not None:
+        summary.left_out.add(f"{stream.id}: {stream.left_out}")
+        pytest.skip(stream.left_out)
+    checkpoint = Checkpoint()
+
+    for recorded in stream.runs:
+        checkpoint.put(recorded.get("checkpoint_in", {}))
+        checkpoint.remove(recorded.get("removed_before", []))
+        batches, error = outcome(recorded, stream.options_for(golden, recorded), checkpoint)
+        assert [comparable(batch) for batch in batches] == [
+            recorded_batch(batch) for batch in recorded["batches"]
+        ]
+        if recorded.get("error") is None:
+            assert error is None
+            assert [offsets_of(batch) for batch in batches] == recorded_offsets(recorded)
+        else:
+            assert error is not None
+            assert_same_error(recorded, error)
+    summary.equal["streams"] += 1
+
+
+def outcome(recorded, options, checkpoint):
+    (trigger,) = recorded["trigger"]
+    batches = []
+    try:
+        source = SegstoreDataSource(options)
+        reader = source.streamReader(source.schema())
+        for batch in run(reader, trigger, checkpoint):
+            batches.append(batch)  # noqa: PERF402 - what came before an error counts
+    except Exception as error:  # noqa: BLE001 - whatever it is, it is compared
+        return batches, error
+    return batches, None
+
+
+def comparable(batch):
+    rows = rows_of(batch.record_batches)
+    names = batch.record_batches[0].schema.names if batch.record_batches else []
+    return {
+        "batch_id": batch.batch_id,
+        "spark_partitions": batch.spark_partitions,
+        "count": len(rows),
+        "sha256": digest(sorted_rows(names, rows)),
+    }
+
+
+def recorded_batch(batch):
+    return {name: batch[name] for name in ("batch_id", "spark_partitions", "count", "sha256")}
+
+
+def offsets_of(batch):
+    return batch.batch_id, batch.end
+
+
+def recorded_offsets(recorded):
+    """Batch id and end of the triggers that ran a batch: those with nothing new repeat an end."""
+    ran = {batch["batch_id"] for batch in recorded["batches"]}
+    return [
+        (progress["batch_id"], progress["source"]["endOffset"])
+        for progress in recorded["progress"]
+        if progress["batch_id"] in ran
+    ]
+
+
+def unordered(message: str) -> str:
+    """Which of several partitions is named first depends on the order of a Scala map."""
+    return re.sub(r"topic-partition [\w.-]+", "topic-partition", message).rstrip(".")
+
+
+def assert_same_error(recorded, error) -> None:
+    chain = recorded["error"]["chain"]
+    if "error_in_batch" in recorded:
+        chain = recorded["error_in_batch"]["chain"]
+    (expected,) = [cause for cause in chain if cause.get("condition", "").startswith("KAFKA_")][
+        :1
+    ] or chain[-1:]
+    if "condition" in expected:
+        assert error.condition == expected["condition"]
+        ours = {name: error.parameters.get(name) for name in expected["parameters"]}
+        if ours.get("topicPartition") == expected["parameters"].get("topicPartition"):
+            # of several partitions the connector's tasks race for the one that is named
+            ours.pop("groupId", None)
+            assert ours.items() <= expected["parameters"].items()
+    else:
+        words = expected["message"].partition("\n")[0]
+        assert unordered(words) in unordered(str(error))
+
+
+def test_every_offset_goes_into_a_checkpoint_as_the_connector_writes_it():
+    """Sorted by topic and by number of the partition, not by its text."""
+    from segstore.spark.topic_offsets import from_topic_offsets, to_topic_offsets
+    from segstore.types import TopicPartition
+
+    offsets = {TopicPartition("b", 10): 1, TopicPartition("b", 9): 2, TopicPartition("a", 0): 3}
+
+    topics = to_topic_offsets(offsets)
+
+    assert json.dumps(topics) == '{"a": {"0": 3}, "b": {"9": 2, "10": 1}}'
+    assert from_topic_offsets(topics) == offsets
