@@ -6,6 +6,7 @@ transactions, succeeds though the names or bytes of before may be lost.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import threading
 import time
@@ -104,11 +105,14 @@ WHO_WAITS = {
     "timer": lambda log, _scheduler: log._flusher._flush_by_timer(),
     "roll": lambda _log, scheduler: scheduler.run(3600),
 }
+WAITING = {"flush", "append"}
 
 
 @pytest.mark.parametrize("fail", FAILURES)
 @pytest.mark.parametrize("who", WHO_WAITS)
-def test_nobody_leads_another_round(open_log, disk, scheduler, monkeypatch, who, fail):
+def test_nobody_leads_another_round(  # noqa: PLR0913 - its fixtures
+    open_log, disk, scheduler, monkeypatch, who, fail
+):
     """[DUR-4, DUR-13, DUR-21, DUR-35] D and RP stay, nothing is synced, the waiter is told."""
     log = synced_below_a_roll(open_log)
     flusher = log._flusher
@@ -132,10 +136,7 @@ def test_nobody_leads_another_round(open_log, disk, scheduler, monkeypatch, who,
         log.append(ONE)
 
 
-WAITING = {"flush", "append"}
-
-
-def test_a_round_beside_a_sync_that_fails(open_log, disk, monkeypatch):
+def test_a_round_beside_a_sync_that_fails(open_log, monkeypatch):
     """[DUR-13, DUR-35] its own syncs succeeded, perhaps because the other one was told."""
     log = synced_below_a_roll(open_log)
     real = Flusher._sync_names
@@ -217,7 +218,6 @@ def test_two_flushes_as_a_broker_does_them(open_log, disk, monkeypatch):
 
 def test_writers_beside_a_roll_whose_sync_fails(disk):
     """[DUR-13, DUR-15, DUR-35] nothing is acknowledged after it, whoever waits for whom."""
-    failed = 0
     for number in range(150):
         surroundings = Surroundings(environment=disk)
         options = open_options(durability="sync", segment_ms=None)
@@ -233,10 +233,8 @@ def test_writers_beside_a_roll_whose_sync_fails(disk):
                     return
 
         disk.fail("sync_directory", 1, errno.EIO)
-        try:
+        with contextlib.suppress(FsyncFailedError):
             log.roll()
-        except FsyncFailedError:
-            pass
         for _ in range(4):
             threads.append(threading.Thread(target=write))
             threads[-1].start()
@@ -246,6 +244,24 @@ def test_writers_beside_a_roll_whose_sync_fails(disk):
         disk.fail("sync_directory", 0, 0)
         assert isinstance(log._flusher.failure, FsyncFailedError)
         assert (log.durable_offset, acknowledged) == (3, []), number
-        failed += 1
         log.close_quietly()
-    assert failed == 150
+
+
+def test_a_directory_whose_sync_failed(disk):
+    """[DUR-35] the directory remembers it, whatever the next sync is for; names can be read."""
+    directory = Directory("/logs", disk)
+    directory.write_file_atomically("a", b"1")
+    disk.fail("sync_directory", 1, errno.EIO)
+    with pytest.raises(FsyncFailedError) as first:
+        directory.write_file_atomically("b", b"2")
+    disk.fail("sync_directory", 0, 0)
+    assert first.value.os_error == errno.EIO
+    before = disk.calls()
+    with pytest.raises(FsyncFailedError, match="failed before and is not tried again") as later:
+        directory.sync()
+    assert later.value.file.startswith("/logs")
+    assert disk.calls() == before
+    with pytest.raises(FsyncFailedError, match="failed before and is not tried again"):
+        directory.create_file("c", b"3")
+    assert directory.read_file("a") == b"1"
+    Directory("/logs", disk).sync()  # of who opens it anew, and looks what is there
