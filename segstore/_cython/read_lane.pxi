@@ -42,6 +42,7 @@ cdef class ReadLane:
     cdef int64_t *base_offsets
     cdef int64_t *maxima  # largest timestamp up to the end of each segment, of the first ones
     cdef Py_ssize_t maxima_count
+    cdef char *follows  # 1: the layers saw that nothing is missing before this segment [DUR-79]
     cdef CodecTable codecs
     cdef Directory directory
     cdef object fetch_class
@@ -68,7 +69,8 @@ cdef class ReadLane:
         self.is_kafkas = is_kafkas
         self.base_offsets = <int64_t *>PyMem_Malloc(max(len(segments), 1) * sizeof(int64_t))
         self.maxima = <int64_t *>PyMem_Malloc(max(len(segments), 1) * sizeof(int64_t))
-        if self.base_offsets == NULL or self.maxima == NULL:
+        self.follows = <char *>PyMem_Calloc(max(len(segments), 1), 1)
+        if self.base_offsets == NULL or self.maxima == NULL or self.follows == NULL:
             raise MemoryError
         for i in range(len(segments)):
             segment = segments[i]
@@ -77,6 +79,7 @@ cdef class ReadLane:
     def __dealloc__(self):
         PyMem_Free(self.base_offsets)
         PyMem_Free(self.maxima)
+        PyMem_Free(self.follows)
 
     cdef Py_ssize_t first_above(self, const int64_t *numbers, Py_ssize_t count, int64_t target) noexcept:
         """How many of the ascending *numbers* are at or below *target*."""
@@ -218,6 +221,12 @@ cdef class ReadLane:
             self.maxima[i] = running_maxima[i]
         self.maxima_count = max(self.maxima_count, count)
 
+    def learn_order(self, int64_t base_offset):
+        """Take over that nothing is missing before the segment of *base_offset* [DUR-79]."""
+        cdef Py_ssize_t index = self.first_above(self.base_offsets, len(self.segments), base_offset) - 1
+        if index >= 0 and self.base_offsets[index] == base_offset:
+            self.follows[index] = 1
+
     def find_offset_by_timestamp(self, timestamp, int64_t log_start_offset, log_end not None):
         """The first record at or behind both, of the first segment that reaches the timestamp [TS-2]."""
         cdef int64_t target = 0
@@ -247,6 +256,6 @@ cdef class ReadLane:
             return None
         if found.offset >= offset_in(log_end, 0) or found.offset >= self.end_of(index, log_end):
             return None
-        if index > 0 and found.offset == segment.base_offset:  # is the one before whole? [DUR-79]
-            return None
+        if index > 0 and found.offset == segment.base_offset and not self.is_kafkas and not self.follows[index]:
+            return None  # is the one before whole? [DUR-79]
         return timestamp_and_offset(&found)

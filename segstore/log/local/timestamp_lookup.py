@@ -85,9 +85,12 @@ def _found_by_segment(
 
 def _check_before(local_log: LocalLog, segment: Segment) -> None:
     """See that nothing is missing before a segment whose first record is the answer [DUR-79]."""
-    before = local_log.segments.lower_segment(segment.base_offset)
+    segments = local_log.segments
+    before = segments.lower_segment(segment.base_offset)
     if before is not None:
         local_log.check_no_gap(before, segment)
+        if segments.lane is not None:
+            segments.lane.learn_order(segment.base_offset)
 
 
 def find_max_timestamp(local_log: LocalLog) -> FileTimestampAndOffset | None:

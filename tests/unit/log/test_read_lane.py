@@ -4,17 +4,23 @@ from __future__ import annotations
 
 import os
 import random
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from segstore.errors import ClosedError, ForkedHandleError, LogTruncatedError, SegstoreError
+from segstore.errors import (
+    ClosedError,
+    CorruptLogError,
+    ForkedHandleError,
+    LogTruncatedError,
+    SegstoreError,
+)
 from segstore.log.local.timestamp_lookup import fetch_offset, find_offset_by_timestamp
 from tests.log_kit import TIME, at, batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from pathlib import Path
 
     from segstore import UnifiedLog
 
@@ -117,7 +123,9 @@ def test_plain_reads_take_the_lane(new_log: Callable[..., UnifiedLog], monkeypat
             log.roll()
         log.append_as_leader(batch([(TIME + number, None, b"v" * 9000)]))
     assert log.offset_for_timestamp(TIME + 29) == 29  # the layers look at all segments once
-    for name in ("_fetch", "_slice", "_visible"):
+    for first in (5, 15, 25):  # of its segment: once, the layers look at the one before [DUR-79]
+        assert log.offset_for_timestamp(TIME + first) == first
+    for name in ("_fetch", "_slice", "_visible", "_require_open"):
         monkeypatch.setattr(type(log), name, None)
 
     for number in range(30):
@@ -125,10 +133,27 @@ def test_plain_reads_take_the_lane(new_log: Callable[..., UnifiedLog], monkeypat
         assert [record.offset for record in fetched] == [number]
         assert fetched.file == log.segments()[(number + 5) // 10].path
         assert [record.offset for record in log.slice(number, 100)] == [number]
-        if number % 10 == 5:  # the first of its segment: the layers look at the one before [DUR-79]
-            continue
         assert log.offset_for_timestamp(TIME + number) == number
         assert log.fetch_offset_by_timestamp(TIME + number) == (TIME + number, number, 0)
+
+
+def test_the_lane_steps_over_no_gap(new_log: Callable[..., UnifiedLog]):
+    """[DUR-79] What is missing before a segment is told as often as its first record is asked."""
+    log = new_log()
+    for number in range(6):
+        if number in {2, 4}:
+            log.roll()
+        log.append_as_leader(batch([(TIME + number, None, b"v")]))
+    log.close()
+    log = new_log()
+    second = Path(log.segments()[1].path)
+    os.truncate(second, second.stat().st_size // 2)
+
+    for _ in range(3):
+        with pytest.raises(CorruptLogError, match="missing before it"):
+            log.offset_for_timestamp(TIME + 4)
+        assert log.offset_for_timestamp(TIME + 5) == 5
+    log.close_quietly()
 
 
 def test_headers_seen_before_a_truncation_are_not_believed_behind_it(
