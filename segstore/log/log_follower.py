@@ -98,7 +98,9 @@ class LogFollower:
             if segment.base_offset in there and segment.base_offset < intact_below
         ]
         segments, end = self._look_from(seen, self._without_rewritten(kept), bases)
-        self.log_start_offset = max(found.log_start_offset, bases[0])
+        if not len(segments):
+            return  # all were deleted since their names were read: the next look is another
+        self.log_start_offset = max(found.log_start_offset, segments.base_offsets[0])
         local_log.log_end = min(seen, end)  # a bound that holds for both lists of segments
         local_log.segments = segments
         local_log.log_end = end
@@ -143,8 +145,9 @@ class LogFollower:
                 continue
             try:
                 segment = Segment(self._context, base)
-            except LogNotFoundError:
-                continue  # deleted since its name was read
+            except LogNotFoundError:  # deleted since its name was read, and all before it
+                segments.clear()
+                continue
             expected, position = base, 0
             if base == seen.segment_base_offset:
                 expected, position = self._where_to_go_on(segment, seen)

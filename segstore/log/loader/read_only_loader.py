@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from segstore.errors import (
     CorruptLogError,
@@ -16,6 +16,7 @@ from segstore.errors import (
     NotALogError,
     SegstoreError,
 )
+from segstore.log.directory.checkpoints import LOG_STATE
 from segstore.log.loader.deleted_records import count_deleted
 from segstore.log.loader.epoch_changes import epoch_changes, fits, latest_epoch, note_epochs
 from segstore.log.loader.leftovers import Leftovers
@@ -40,6 +41,9 @@ if TYPE_CHECKING:
     from segstore.log.local.segment import Segment
 
 
+_LOOKS: Final = 4
+
+
 class ReadOnlyLoader(LogLoader):
     """Loads one partition directory as it stands; takes what `LogLoader` takes, changes nothing."""
 
@@ -51,7 +55,10 @@ class ReadOnlyLoader(LogLoader):
         found = self._places.read()
         self._report.warnings += found.warnings
         leftovers = Leftovers(self._directory, self._context, self._report)
-        segments = leftovers.segments_for_reading()
+        for _ in range(_LOOKS):
+            segments = leftovers.segments_for_reading()
+            if segments or not self._directory.has_segments():
+                break  # else its writer deleted all that was there when we looked
         if not segments:
             raise NotALogError(
                 "the directory holds no .log file: there is no log to read",
@@ -61,9 +68,12 @@ class ReadOnlyLoader(LogLoader):
             )
         segments.sort(key=lambda segment: segment.base_offset)
         found = with_possible_log_start(found, segments, self._report)
-        epochs = self._read_epochs(segments, writable=False)
-        is_as_marked = fits(found.own_marker, segments, epochs)
-        state = self._read_state(found, epochs, is_as_marked=is_as_marked)
+        for _ in range(_LOOKS):
+            epochs = self._read_epochs(segments, writable=False)
+            is_as_marked = fits(found.own_marker, segments, epochs)
+            state = self._read_state(found, epochs, is_as_marked=is_as_marked)
+            if state is not None or not self._directory.exists(LOG_STATE):
+                break  # else its writer may have changed one of the two files between our looks
         if state is not None:  # a crash may have left any of those that were being deleted
             del segments[: count_deleted(segments, state.local_log_start_offset)]
         first_missing = first_missing_offset(segments, found, epochs, state)

@@ -277,6 +277,8 @@ class LocalLog(SegmentOrder):
         ------
         LogTruncatedError
             A read-only handle shows the shorter log after `UnifiedLog.refresh`.
+        OffsetOutOfRangeError
+            The writer deleted all that this handle knows: it shows what is there after a refresh.
         """
         self.check_not_cut(cuts_done, next_offset)
         if not self.is_followed:
@@ -287,6 +289,15 @@ class LocalLog(SegmentOrder):
             size = self.directory.info(name).size
         except LogNotFoundError:
             size = 0
+            bases = self.directory.segment_listing().base_offsets(LOG_FILE_SUFFIX)
+            if bases and bases[0] > end.segment_base_offset:
+                raise OffsetOutOfRangeError(
+                    f"what was read of the log was deleted by its writer: it begins at {bases[0]}"
+                    f" now, and ended at {end.message_offset}",
+                    file=self.directory.path,
+                    found=f"first offset {bases[0]}",
+                    expected=f"at most {end.segment_base_offset}",
+                ) from None
         except SegstoreError:  # the reader has an error already, of the same directory perhaps
             return
         if size < end.relative_position_in_segment:
