@@ -103,6 +103,8 @@ class LogTruncator(LogRetention):
             self._places.lower_recovery_point(lowest)
             if not goes_back:
                 self._places.write_log_start(log_start_offset)
+            if self._state_file is not None:  # a crash leaves no .log, and that is no loss then
+                self._state_file.change(is_being_emptied=True)
         with self._flusher.poisoned_by(BaseException):  # memory and disk may be apart [DUR-38]
             removed = self._local_log.truncate_fully_and_start_at(offset)
             if goes_back:  # not before the files are gone: deleted records would come back [DUR-5]
@@ -120,9 +122,10 @@ class LogTruncator(LogRetention):
             file = self._state_file
             no_gap = log_start_offset == offset  # else what lies between is one
             contiguous_from = min(file.state.contiguous_from, offset) if file and no_gap else offset
-            self._save_state(contiguous_from)
-            if file and file.state.local_log_start_offset > offset:
-                file.change(local_log_start_offset=offset)
+            local_start = min(file.state.local_log_start_offset, offset) if file else 0
+            self._save_state(
+                contiguous_from, local_log_start_offset=local_start, is_being_emptied=False
+            )
             self._flusher.note_durable(self._local_log.log_end)
 
     def delete_records(self, before_offset: int) -> int:

@@ -6,7 +6,7 @@ Under the append lock, all of it. A record is acknowledged by what calls this, b
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 import numpy as np
 
@@ -170,7 +170,7 @@ class LogWriter(SliceReader):
                 self._epochs.clear_and_flush()
                 self._save_state()
 
-    def _save_state(self, contiguous_from: int | None = None) -> None:
+    def _save_state(self, contiguous_from: int | None = None, **changes: Any) -> None:
         state_file = self._state_file
         if state_file is None:
             return
@@ -185,6 +185,7 @@ class LogWriter(SliceReader):
                     self.log_end_offset if latest is None else state.epochs_ordered_from
                 ),
                 latest_epoch=latest,
+                **changes,
             )
 
     # ---- roll, check, write, publish -------------------------------------------------------------

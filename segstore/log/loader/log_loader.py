@@ -19,8 +19,6 @@ from segstore.errors import (
 )
 from segstore.log.directory.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
-    LOG_STATE,
-    RECOVERY_POINT_CHECKPOINT,
     LogState,
 )
 from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
@@ -38,6 +36,7 @@ from segstore.log.loader.log_begin import (
 )
 from segstore.log.loader.log_recovery import LogRecovery
 from segstore.log.loader.lost_indexes import LostIndexes
+from segstore.log.loader.lost_log_files import require_no_synced_records
 from segstore.log.loader.lost_transaction_indexes import find_transaction_indexes
 from segstore.log.loader.marked_point import with_marked_point
 from segstore.log.loader.overflow_split import OverflowedSegmentError, split_overflowed_segment
@@ -121,7 +120,7 @@ class LogLoader:
         require_begin(segments, first_missing_offset(segments, found, epochs, known))
         known = without_gap_from(known, segments, found.log_start_offset)
         if self._report.created:
-            self._check_never_had_records(found, epochs)
+            require_no_synced_records(self._directory, found, epochs)
             log_end_offset, self._report.clean = found.log_start_offset, True
         elif (clean_end := self._clean_end(found, segments, is_as_marked=is_as_marked)) is not None:
             log_end_offset = clean_end
@@ -186,23 +185,6 @@ class LogLoader:
     def _open_segments(self, base_offsets: array[int]) -> list[Segment]:
         """Look up the sizes of all segments; their files are not opened."""
         return open_segments(Segment, self._context, base_offsets)
-
-    def _check_never_had_records(self, found: FoundState, epochs: LeaderEpochFileCache) -> None:
-        """Raise when a directory without a ``.log`` is one that lost them all [DUR-51].
-
-        A line in the log directory's checkpoint alone may be that of a partition that was removed.
-        """
-        if found.recovery_point is None or found.recovery_point <= found.log_start_offset:
-            return
-        own = (LOG_STATE, RECOVERY_POINT_CHECKPOINT)
-        if epochs.entries or any(self._directory.exists(name) for name in own):
-            raise CorruptLogError(
-                f"there is no .log file, but records up to {found.recovery_point - 1} had been"
-                " synced: they are missing. Restore the directory from a copy",
-                file=self._directory.path,
-                found="no .log file",
-                expected=f"the segments of offsets up to {found.recovery_point - 1}",
-            )
 
     def _believed(self, found: FoundState, segments: list[Segment]) -> FoundState:
         believed = with_possible_log_start(found, segments, self._report)
@@ -308,17 +290,19 @@ class LogLoader:
     def _start_anew(self, segments: list[Segment], offset: int, quarantine: Quarantine) -> None:
         """All records lie below the log start, or there are none: one empty segment.
 
-        Source: [LDR-25, LDR-26].
+        It is made first: after a crash there is a ``.log`` [DUR-54]. Source: [LDR-25, LDR-26].
         """
+        created = Segment(self._context, offset, create=True)
+        self._directory.sync()
         for segment in reversed(segments):
             if segment.size_bytes > 0:
                 quarantine.set_aside(segment.base_offset)
             else:
                 segment.delete_files()
             segment.close_quietly()
-        self._directory.sync()
-        segments[:] = [Segment(self._context, offset, create=True)]
-        self._directory.sync()
+        if segments:
+            self._directory.sync()
+        segments[:] = [created]
         self._is_rewritten = True
 
     def _read_what_is_known(
