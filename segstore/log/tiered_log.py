@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from segstore.arguments import integer
 from segstore.errors import IllegalArgumentError
+from segstore.log.directory.profile import Profile
 from segstore.log.log_watermarks import LogWatermarks
 from segstore.log.remote_tier import NOTHING_UPLOADED, RemoteTier, is_remote_log_enabled
 
@@ -64,6 +65,12 @@ class TieredLog(LogWatermarks):
 
         A lower one than before changes nothing; nor does any, with a warning, in a log that has no
         remote part. It is not written down: after an open the embedder says it again.
+
+        Raises
+        ------
+        IllegalArgumentError
+            No record has it: the log ends there or below, or it is below -1. What is appended later
+            would count as uploaded, and be deleted [DUR-26]. Kafka's profile takes any.
         """
         self._require_writable()
         offset = integer("offset", offset)
@@ -71,8 +78,17 @@ class TieredLog(LogWatermarks):
             self._require_writable()
             if self._tier is None:
                 self._warn_of("the highest offset in remote storage", offset)
-            else:
-                self._tier.raise_highest_offset(offset)
+                return
+            last = self.log_end_offset - 1
+            if self.profile is Profile.SAFE and not NOTHING_UPLOADED <= offset <= last:
+                raise IllegalArgumentError(
+                    f"{offset} cannot be the last offset in remote storage: the log ends at"
+                    f" {last + 1}, which is no record yet",
+                    file=self.path,
+                    found=str(offset),
+                    expected=f"{NOTHING_UPLOADED} to {last}",
+                )
+            self._tier.raise_highest_offset(offset)
 
     def update_log_start_offset_from_remote_tier(self, offset: int) -> bool:
         """Move the log start to what remote storage still has, durably; returns whether it moved.
@@ -112,16 +128,22 @@ class TieredLog(LogWatermarks):
     def _check_remote_storage(self, config: LogConfig) -> None:
         """Refuse settings that contradict each other, or forget what is in remote storage.
 
-        Source: [CFG-44..CFG-46].
+        Source: [CFG-43..CFG-46].
         """
         if self._remote_offset_reader is None:
             return
         config.check_local_retention()
-        if (
-            self._tier is not None
-            and not config.remote_storage_enable
-            and not config.remote_log_delete_on_disable
-        ):
+        if self._tier is None or self._is_tiered_by(config):
+            return
+        if config.remote_storage_enable:
+            raise IllegalArgumentError(
+                "a log in remote storage is not compacted: remote_storage_enable goes off first, or"
+                " with it",
+                file=self.path,
+                found=f"cleanup_policy {config.cleanup_policy!r}",
+                expected="one without compact",
+            )
+        if not config.remote_log_delete_on_disable:
             raise IllegalArgumentError(
                 "remote_storage_enable goes off with remote_log_delete_on_disable=True only: what"
                 " is in remote storage alone is deleted then. remote_log_copy_disable=True keeps"

@@ -158,7 +158,8 @@ def test_active_segment_deletion_due_to_retention_time_breach_with_remote_storag
     clock.sleep(2)
     assert log.delete_old_segments() == 0
     assert bases(log) == [0, 1]
-    log.update_highest_offset_in_remote_storage(1)
+    # Kafka's test says 1, the log end: a safe log holds no such record yet [DUR-26]
+    log.update_highest_offset_in_remote_storage(1 if log.profile == "kafka" else 0)
     assert log.delete_old_segments() == 1
     assert bases(log) == [1]
     assert (log.log_start_offset, log.local_log_start_offset, log.log_end_offset) == (0, 1, 1)

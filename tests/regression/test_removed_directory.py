@@ -161,3 +161,18 @@ def test_a_log_directory(tmp_path):
     with pytest.raises(LogReadOnlyError, match=REMOVED):
         logs.close()
     assert logs.closed
+
+
+def test_a_lock_file_that_was_removed_alone(path):
+    """[DUR-66] Nobody would be kept out: writing ends, and nothing is lost or said to be."""
+    log = segstore.open(path)
+    log.append(ONE)
+    (path / ".lock").unlink()
+
+    with pytest.raises(LogNotFoundError, match="lock file of the log was removed") as caught:
+        log.append(ONE)
+    assert caught.value.file == str(path / ".lock")
+    with pytest.raises((LogNotFoundError, LogReadOnlyError), match="lock file"):
+        log.close()
+    with segstore.open(path) as again:
+        assert [record.offset for record in again] == [0, 1]

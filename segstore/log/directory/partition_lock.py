@@ -183,10 +183,19 @@ def check_not_removed(directory: Directory) -> None:
     Raises
     ------
     LogNotFoundError
-        The lock file is gone.
+        The lock file is gone, alone or with the log: another writer would not be kept out.
     """
-    if not directory.exists(LOCK):
+    if directory.exists(LOCK):
+        return
+    if not directory.has_segments():
         raise removed_while_open(directory.path)
+    raise LogNotFoundError(
+        "the lock file of the log was removed while it was open: another writer may have it, so"
+        " that nothing more is written; the next open makes the file anew",
+        file=f"{directory.path}/{LOCK}",
+        found="no such file",
+        expected="the lock file of the open log",
+    )
 
 
 def removed_while_open(path: str) -> LogNotFoundError:

@@ -114,6 +114,26 @@ def test_what_is_not_remote_is_not_told(new_log, caplog, change):
             getattr(log, change)(value)
 
 
+def test_what_is_no_record_was_not_uploaded(log):
+    """[DUR-26, LST-6] the log end in place of the last offset costs no record; Kafka takes any."""
+    if log.profile == "kafka":
+        log.update_highest_offset_in_remote_storage(99)
+        assert log.highest_offset_in_remote_storage == 99
+        return
+    for wrong in (8, 99, 2**63 - 1, -2):
+        with pytest.raises(IllegalArgumentError, match="remote storage") as caught:
+            log.update_highest_offset_in_remote_storage(wrong)
+        assert (caught.value.found, caught.value.expected) == (str(wrong), "-1 to 7")
+        assert caught.value.file == log.path
+    log.update_highest_offset_in_remote_storage(-1)
+    assert log.highest_offset_in_remote_storage == 5
+    log.update_config(log.config.with_changes(retention_bytes=0))
+    log.update_highest_offset_in_remote_storage(7)
+    log.append_as_leader(singleton(b"other"), 4)
+    log.delete_old_segments()
+    assert [record.value for record in log] == [b"other"]
+
+
 def test_the_remote_tier_cannot_move_the_log_start_beyond_the_log(log):
     """[LST-1, LST-6]"""
     with pytest.raises(OffsetOutOfRangeError):
@@ -261,6 +281,26 @@ def test_what_ends_the_remote_part_moves_the_log_start(log, tiered):
     log.close()
     if log.profile == "safe":
         assert tiered(path).log_start_offset == 4
+
+
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+@pytest.mark.parametrize("deletes", [False, True])
+def test_a_remote_part_is_not_compacted(log, policy, deletes):
+    """[CFG-43, CFG-46, UNI-6] it would go with the policy, and nobody was asked."""
+    compacted = log.config.with_changes(cleanup_policy=policy, remote_log_delete_on_disable=deletes)
+    with pytest.raises(IllegalArgumentError, match="compacted") as caught:
+        log.update_config(compacted)
+    assert (caught.value.file, caught.value.found) == (log.path, f"cleanup_policy {policy!r}")
+    assert log.remote_log_enabled
+    assert log.config.cleanup_policy == "delete"
+    assert (log.log_start_offset, log.local_log_start_offset) == (0, 4)
+    off = compacted.with_changes(remote_storage_enable=False)
+    if not deletes:
+        with pytest.raises(IllegalArgumentError, match="remote_log_delete_on_disable"):
+            log.update_config(off)
+        return
+    log.update_config(off)
+    assert (log.log_start_offset, log.remote_log_enabled) == (4, False)
 
 
 def test_copying_goes_off_and_on(log):
