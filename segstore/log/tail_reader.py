@@ -48,7 +48,10 @@ class TailReader(LogReader):
         OffsetOutOfRangeError
             *offset* is not in the log, or was deleted before it could be read.
         LogTruncatedError
-            The writer cut the log below what was read already [DUR-77].
+            The writer cut the log below what was read already: it ends below that now, or holds
+            another batch where the last one was [DUR-77].
+        LogNotFoundError
+            The log was deleted; one that was made anew in its place is not followed.
         """
         self._require_open()
         start = self.log_end_offset if offset is None else integer("offset", offset)

@@ -251,7 +251,7 @@ class UnifiedLog(LogSettings):
         Raises
         ------
         LogTruncatedError
-            The writer cut the log below what was seen; this handle shows the shorter log now.
+            The writer cut the log below what was seen; this handle shows the log as it is now.
         """
         self._require_open()
         follower = self._follower
