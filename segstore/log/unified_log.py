@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import warnings
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import segstore._core as _core
@@ -18,6 +19,7 @@ from segstore.errors import (
     IllegalStateError,
 )
 from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
+from segstore.log.directory.log_dir_failure_channel import IO_ERRORS
 from segstore.log.directory.partition_metadata_file import PartitionMetadataFile
 from segstore.log.directory.profile import Profile
 from segstore.log.flusher import Flusher
@@ -295,12 +297,13 @@ class UnifiedLog(LogSettings):
                 return
             self._settle_lane()
             self._is_closed = True
-        try:
-            self._background.close()
-            if not self.read_only:
-                self._close_cleanly()
-        finally:
-            self._let_go()
+        with nullcontext() if self.read_only else self._flusher.poisoned_by(*IO_ERRORS):
+            try:
+                self._background.close()
+                if not self.read_only:
+                    self._close_cleanly()
+            finally:
+                self._let_go()
 
     def _close_cleanly(self) -> None:
         if self._flusher.failure is not None:
@@ -336,6 +339,8 @@ class UnifiedLog(LogSettings):
             local_log.active_transaction_index,
         )
         self._flusher.end()  # no flush that came just before writes a recovery point beside this
+        if self._flusher.failure is not None:  # of a log beside it, meanwhile [LOC-27]
+            self._refuse(self._flusher.failure)
         self._places.mark_clean(self.log_start_offset, marker)
 
     def close_quietly(self) -> None:

@@ -237,7 +237,10 @@ class LogManager:
         options = self._options
         if options.state_dir is not None:  # each partition has its own
             options = options._replace(state_dir=os.path.join(options.state_dir, name))  # noqa: PTH118
-        return open_partition(path, options, surroundings)
+        if self._read_only:  # nothing to be ended; the others can be read
+            return open_partition(path, options, surroundings)
+        with self._failures.guard(self.path):
+            return open_partition(path, options, surroundings)
 
     # ---- append ----------------------------------------------------------------------------------
 
