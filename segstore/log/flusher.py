@@ -23,6 +23,7 @@ from segstore.errors import (
     WriteError,
 )
 from segstore.log.directory.checkpoints import RECOVERY_POINT_CHECKPOINT, write_offset
+from segstore.log.directory.partition_lock import check_not_removed
 from segstore.log.failure_mark import FailureMark
 from segstore.log.local.tail_rewrite import rewrite_from
 from segstore.types import LogOffsetMetadata
@@ -168,6 +169,7 @@ class Flusher(FailureMark):
                 self._oldest_unsynced_ns = None  # an append was announced, but wrote nothing
         self._require_not_failed()
         self.wait_until_durable(offset, generation)
+        check_not_removed(self._local_log.directory)
         return self.durable.message_offset
 
     def _join_round(self, offset: int) -> None:
@@ -218,13 +220,14 @@ class Flusher(FailureMark):
             for segment in segments:
                 self._sync_segment(segment, indexes=segment is not active)
             self._sync_names(names_version)
+            check_not_removed(log.directory)
             with self._append_lock:
                 self._oldest_in_round_ns = None
                 self._require_not_failed()  # another sync may have, since this one began
                 if log.generation == generation and target > self.durable:
                     self.durable = target
         except BaseException as error:
-            if isinstance(error, (FsyncFailedError, InternalError)):
+            if isinstance(error, (FsyncFailedError, InternalError, LogNotFoundError)):
                 self.poison(error)  # before anybody gets the lock, or leads the next round
             with self._append_lock:
                 self._oldest_unsynced_ns = self._oldest_in_round_ns or self._oldest_unsynced_ns

@@ -56,9 +56,13 @@ class UnifiedLog(LogSettings):
     topic_partition : TopicPartition
         From the directory's name.
     path : str
-        The directory.
+        The directory, absolute.
     config : LogConfig
-        Settings.
+        The settings that the log goes by; `update_config` changes them.
+    durability : Durability
+        When an append returns, as ``durability=`` and the flush settings of *config* say.
+    profile : Profile
+        ``Profile.SAFE``, or ``Profile.KAFKA`` with ``recovery="kafka"``.
     read_only : bool
         The log takes no changes, and another process may be writing it.
     report : RecoveryReport
@@ -306,8 +310,7 @@ class UnifiedLog(LogSettings):
                 self._let_go()
 
     def _close_cleanly(self) -> None:
-        if self._flusher.failure is not None:
-            self._refuse(self._flusher.failure)
+        self._require_not_failed()
         local_log, is_safe = self._local_log, self.profile is Profile.SAFE
         with self._append_lock:
             local_log.settle()  # no mark on what was interrupted
@@ -339,8 +342,7 @@ class UnifiedLog(LogSettings):
             local_log.active_transaction_index,
         )
         self._flusher.end()  # no flush that came just before writes a recovery point beside this
-        if self._flusher.failure is not None:  # of a log beside it, meanwhile [LOC-27]
-            self._refuse(self._flusher.failure)
+        self._require_not_failed()  # nor a log beside it, meanwhile [LOC-27]
         self._places.mark_clean(self.log_start_offset, marker)
 
     def close_quietly(self) -> None:
