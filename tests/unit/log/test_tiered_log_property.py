@@ -169,7 +169,10 @@ class TieredLogMachine(RuleBasedStateMachine):
         self.log.close() if is_clean else self.log.close_quietly()
         if forgets_remote:
             with segstore.open(
-                self.folder / "topic-0", durability="none", replicated=self.replicated
+                self.folder / "topic-0",
+                durability="none",
+                replicated=self.replicated,
+                retention_ms=None,
             ) as log:
                 assert log.log_start_offset == self.log_start
                 assert log.delete_old_segments() == 0
