@@ -1062,10 +1062,10 @@ class FetchedRecords:
         topic_partition: tuple[str, int],
         check_crcs: bool,
         file: str | None,
-        check_order: Callable[[Any], None] | None = None,
+        check_order: Callable[[Any], tuple[int, SegstoreError] | None] | None = None,
     ) -> None: ...
     @property
-    def _check_order(self) -> Callable[[Any], None] | None: ...
+    def _check_order(self) -> Callable[[Any], tuple[int, SegstoreError] | None] | None: ...
     @property
     def records(self) -> memoryview:
         """The bytes: read-only, shape ``(size_bytes,)``, format ``B``."""
@@ -1155,7 +1155,7 @@ class ReadLane(Generic[_FetchT, _SliceT]):
         *,
         fetch_class: type[_FetchT],
         slice_class: type[_SliceT],
-        check_order: Callable[[_FetchT], None] | None,
+        check_order: Callable[[_FetchT], tuple[int, SegstoreError] | None] | None,
         is_kafkas: bool,
     ) -> Self: ...
     def read(

@@ -38,11 +38,25 @@ sgs_status sgs_os_error_status(int os_error, sgs_status otherwise)
     }
 }
 
+/* What a status has one sentence for, though there is more to say. */
+static const char *reason(int os_error, sgs_status status)
+{
+    switch (os_error) {
+    case EROFS:
+        return "the file system is read-only";
+    case EFBIG:
+        return "the file would be larger than this process, or the file system, may have it";
+    case EDQUOT:
+        return "the disk quota is used up";
+    default:
+        return sgs_status_text(status);
+    }
+}
+
 sgs_status sgs_fail_os(sgs_error *err, sgs_status status, int os_error, const char *doing, const char *file)
 {
     /* The system's own text is left to the caller's language (os.strerror): asking for it here depends on the locale. */
-    const char *const why = os_error == EROFS ? "the file system is read-only" : sgs_status_text(status);
-    (void)sgs_fail(err, status, "cannot %s: %s (errno %d)", doing, why, os_error);
+    (void)sgs_fail(err, status, "cannot %s: %s (errno %d)", doing, reason(os_error, status), os_error);
     err->os_error = os_error;
     return sgs_fail_in_file(err, file);
 }

@@ -31,6 +31,7 @@ cdef class Directory(_DirectoryNames):
     """A directory, opened once and held [DUR-10, DUR-99]."""
 
     cdef readonly bint created
+    cdef c_bool sync_failed
 
     def __cinit__(self, path, Environment environment=None, *, bint create=False):
         cdef bytes encoded = os.fsencode(path)
@@ -208,7 +209,7 @@ cdef class Directory(_DirectoryNames):
                     if status == SGS_OK:
                         status = self.env.rename(self.env, self.fd, beside, text, &err)
                     if status == SGS_OK:
-                        status = self.env.sync_directory(self.env, self.fd, &err)
+                        status = self.sync_names(&err)
                     else:
                         self.env.unlink(self.env, self.fd, beside, &second)
                 check(status, &err, self.path)
@@ -231,7 +232,7 @@ cdef class Directory(_DirectoryNames):
                 with nogil:
                     status = write_whole_file(self.env, self.fd, text, view.buf, <size_t>view.len, &err)
                     if status == SGS_OK:
-                        status = self.env.sync_directory(self.env, self.fd, &err)
+                        status = self.sync_names(&err)
                 check(status, &err, self.path)
             finally:
                 self.leave()
@@ -283,6 +284,17 @@ cdef class Directory(_DirectoryNames):
         finally:
             self.leave()
 
+    cdef sgs_status sync_names(self, sgs_error *err) noexcept nogil:
+        """Sync, unless that failed before: an error is told once, and the next sync proves nothing [DUR-35]."""
+        cdef sgs_status status
+        if not self.sync_failed:
+            status = self.env.sync_directory(self.env, self.fd, err)
+            if status == SGS_FSYNC_FAILED:
+                self.sync_failed = True
+            if status != SGS_OK or not self.sync_failed:  # another thread's, meanwhile
+                return status
+        return sgs_fail(err, SGS_FSYNC_FAILED, "a sync of the directory failed before and is not tried again")
+
     def sync(self):
         """Names to stable storage."""
         cdef sgs_error err
@@ -290,7 +302,7 @@ cdef class Directory(_DirectoryNames):
         self.enter()
         try:
             with nogil:
-                status = self.env.sync_directory(self.env, self.fd, &err)
+                status = self.sync_names(&err)
             check(status, &err, self.path)
         finally:
             self.leave()

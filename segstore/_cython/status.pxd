@@ -13,6 +13,7 @@ cdef extern from "base/status.h" nogil:
         SGS_INVALID_RECORD
         SGS_LIMIT_EXCEEDED
         SGS_CODEC
+        SGS_FSYNC_FAILED
         SGS_NOT_FOUND
         SGS_ALREADY_EXISTS
         SGS_ILLEGAL_STATE

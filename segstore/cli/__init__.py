@@ -65,7 +65,8 @@ def build_parser(argv: Sequence[str]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="segstore",
         description="Apache Kafka's partition logs, without Kafka: write, read, look in, repair.",
-        epilog="Exit codes: 0 clean, 1 findings, 2 usage.",
+        epilog="Exit codes: 0 clean, 1 findings or an error, 2 usage, 130 after Ctrl-C, 141 when "
+        "the reader of the output went away.",
     )
     parser.add_argument("--version", action="version", version=f"segstore {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)

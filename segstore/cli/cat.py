@@ -24,7 +24,8 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
         "Print the records of a partition up to its end as of now. Nothing is written "
-        "to it and no lock is taken: it may be a broker's or another process's."
+        "to it and no lock is taken: it may be a broker's or another process's. Exit code 1 when "
+        "the log ends at damage and records may follow."
     )
     add_partition_arguments(parser)
     add_offset_argument(parser)
@@ -49,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     to_text = formatter_of(arguments)
     span = combined(arguments.offsets)
     left: int | None = arguments.count
-    logs = printed_nothing_of = 0
+    logs = printed_nothing_of = code = 0
     for path in selected_partitions(arguments.path, arguments.topic, arguments.partition):
         if left == 0:
             break
@@ -80,12 +81,23 @@ def run(arguments: argparse.Namespace) -> int:
                 write(b"".join(chunk))  # what is good comes out, also before damage
             if left is not None:
                 left -= printed
+            if left != 0 and hides_records(log, span):
+                code = 1
             if arguments.say_end and not arguments.quiet and left != 0:
                 topic, partition = log.topic_partition
                 is_committed = arguments.isolation == "read_committed"
                 end = log.last_stable_offset if is_committed else log.log_end_offset
                 say(f"% Reached end of topic {topic} [{partition}] at offset {end}")
-    return 1 if 0 < logs == printed_nothing_of else 0
+    return 1 if 0 < logs == printed_nothing_of else code
+
+
+def hides_records(log: UnifiedLog, span: OffsetRange) -> bool:
+    """Say on stderr that *log* ends at damage, when *span* reaches that far; returns whether."""
+    damage = log.report.damage
+    if damage is None or span.resolve(log)[1] < log.log_end_offset:
+        return False
+    say(f"segstore: {log.path}: {damage}")
+    return True
 
 
 def records(

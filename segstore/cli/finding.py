@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from segstore.log.loader.open_forecast import OpenForecast
 from segstore.log.loader.recovery_report import RecoveryReport
+
+if TYPE_CHECKING:
+    from segstore.log.loader.quarantined_file import QuarantinedFile
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +50,8 @@ class PartitionCheck:
     recovery_point: int = 0
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    quarantined: list[QuarantinedFile] = field(default_factory=list)
+    """What opens for writing took out of the log; it is no part of it any more."""
     forecast: OpenForecast = field(default_factory=lambda: OpenForecast(report=RecoveryReport()))
     """What an open for writing would do, told by the loader itself."""
 
@@ -54,5 +59,6 @@ class PartitionCheck:
         """Return plain values, for JSON."""
         values = {known.name: getattr(self, known.name) for known in fields(self)}
         values["findings"] = [asdict(finding) for finding in self.findings]
+        values["quarantined"] = [file._asdict() for file in self.quarantined]
         values["forecast"] = self.forecast.to_dict()
         return values

@@ -52,6 +52,7 @@ def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
     import segstore._core as _core
     from segstore.cli.state_check import read_state
     from segstore.log.directory.partition_directory import segment_files
+    from segstore.log.loader.quarantined_file import quarantine_names, quarantined_files
     from segstore.records.compression import codec_table
 
     problems: list[Finding] = []
@@ -67,16 +68,17 @@ def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
         for number, base in enumerate(bases, start=1):
             segments.append(_segment(directory, context, base, tallies))
             progress(path, number, len(bases))
+        start = max(bases[0] if bases else 0, state.log_start_offset or 0)
+        quarantined = quarantined_files(directory, context, bases, start)
     finally:
         directory.close()
     end = segments[-1]["next_offset"] if segments else 0
-    first = bases[0] if bases else 0
     return {
         "path": path,
         "topic": None if state.topic_partition is None else state.topic_partition.topic,
         "partition": None if state.topic_partition is None else state.topic_partition.partition,
         "topic_id": state.topic_id,
-        "log_start_offset": max(first, state.log_start_offset or 0),
+        "log_start_offset": start,
         "log_end_offset": end,
         "recovery_point": state.recovery_point,
         "clean_shutdown_markers": state.clean_markers,
@@ -87,7 +89,8 @@ def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
         "epochs_ordered_from": state.epochs_ordered_from,
         "producer_snapshots": [f.name for f in files if f.kind == "snapshot" and not f.suffix],
         "transaction_indexes": [f.name for f in files if f.kind == "txnindex" and not f.suffix],
-        "other_files": sorted(set(names) - {f.name for f in files}),
+        "quarantined": [file._asdict() for file in quarantined],
+        "other_files": sorted({*names} - {f.name for f in files} - {*quarantine_names(names)}),
         "leftovers": [f.name for f in files if f.suffix],
         "unreadable": [f"{problem.file}: {problem.what}" for problem in problems],
         "segments": segments,
@@ -180,6 +183,8 @@ def _segment(directory: Directory, context: Any, base: int, tallies: Tallies) ->
 
 
 def _print(facts: dict[str, Any]) -> None:
+    from segstore.log.loader.quarantined_file import QuarantinedFile
+
     write_line(f"{facts['path']}: offsets {facts['log_start_offset']} to {facts['log_end_offset']}")
     codecs = ", ".join(
         f"{name} {codec['batches']} ({human_bytes(codec['size_bytes'])})"
@@ -207,6 +212,8 @@ def _print(facts: dict[str, Any]) -> None:
     for title, value in lines.items():
         if value not in {None, ""}:
             write_line(f"  {title}: {value}")
+    for file in facts["quarantined"]:
+        write_line(f"  quarantine: {QuarantinedFile(**file)}")
     print_table(COLUMNS, map(_row, facts["segments"]))
 
 

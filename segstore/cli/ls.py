@@ -35,13 +35,16 @@ class PartitionSummary:
     size_bytes: int
     segments: int
     path: str
+    damage: str | None
+    """Why the log ends before its records do; END is marked then."""
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
         "List the partitions of a log directory: offsets, time span, bytes. OFFSETS "
-        "counts offsets, compaction and transactions leave some of them without a record."
+        "counts offsets, compaction and transactions leave some of them without a record. An END "
+        "with a ! is where damage begins: records that follow are not listed."
     )
     parser.add_argument("path", metavar="DIR", help="a log directory, or one partition's")
     parser.add_argument("-t", "--topic", help="only this topic")
@@ -49,7 +52,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List the partitions; 1 when one of them cannot be opened."""
+    """List the partitions; 1 when one of them cannot be opened, or ends at damage."""
     import segstore
 
     summaries = []
@@ -61,6 +64,9 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             with segstore.open(path, read_only=True) as log:
                 summaries.append(summarise(log, path))
+            if log.report.damage is not None:
+                say(f"segstore: {path}: {log.report.damage}")
+                code = 1
         except SegstoreError as error:
             say(f"segstore: {path}: {type(error).__name__}: {error}")
             code = 1
@@ -88,6 +94,7 @@ def summarise(log: UnifiedLog, path: str) -> PartitionSummary:
         size_bytes=sum(segment.size_bytes for segment in segments),
         segments=len(segments),
         path=path,
+        damage=log.report.damage,
     )
 
 
@@ -96,7 +103,7 @@ def _row(summary: PartitionSummary) -> tuple[str, ...]:
         summary.topic,
         str(summary.partition),
         str(summary.log_start_offset),
-        str(summary.log_end_offset),
+        f"{summary.log_end_offset}{'' if summary.damage is None else '!'}",
         str(summary.log_end_offset - summary.log_start_offset),
         human_time(summary.first_timestamp),
         human_time(summary.last_timestamp),

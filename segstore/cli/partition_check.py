@@ -18,6 +18,7 @@ from segstore.errors import CorruptLogError, SegstoreError
 from segstore.log.directory.partition_directory import file_name, segment_files
 from segstore.log.directory.ways_out import salvage_hint, ways_out
 from segstore.log.loader.open_forecast import OpenForecast, forecast_open
+from segstore.log.loader.quarantined_file import quarantined_files
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -94,6 +95,8 @@ def check_partition(
         check_state_files(directory, names, state, check)
         check.findings = _with_outcomes(check.forecast, check.findings)
         _judge_open(check)
+        check.findings.sort(key=_severity)
+        check.quarantined = quarantined_files(directory, context, bases, check.log_start_offset)
         leftovers = [file.name for file in segment_files(names) if file.suffix]
         leftovers += [name for name in names if name.endswith(".tmp")]
         check.notes += [f"{name}: left over from an interrupted operation" for name in leftovers]
@@ -189,16 +192,19 @@ def _outcome(
     if not forecast.keeps_tail_of(base):
         meaning = (
             "there is nothing but zeros: room that was allocated ahead, or a write whose data "
-            "never reached the disk; nothing that was safe is lost"
+            f"never reached the disk; {_known_of_tail(check)}"
         )
         kept = ", of which no copy is needed"
     elif scan.stop == "incomplete" and not later:
-        meaning = "the writer stopped in the middle of a write; nothing that was safe is lost"
+        meaning = (
+            "the last batch is not whole, as when a writer stopped in the middle of a write; "
+            f"{_known_of_tail(check)}"
+        )
         kept = " and keeps a copy of them"
     else:
         meaning = (
-            "these bytes were not yet known to be safe when the writer stopped; good batches may "
-            "follow in them, but what follows a hole is not used"
+            "good batches may follow in these bytes, but what follows a hole is not used; "
+            f"{_known_of_tail(check)}"
         )
         kept = " and keeps a copy of them"
     advice = f"{recover} cuts these {size - cut_at} bytes{kept}"
@@ -209,12 +215,23 @@ def _outcome(
     )
 
 
+def _known_of_tail(check: PartitionCheck) -> str:
+    """Say what is known of records that a recovery cuts or sets aside, and no more."""
+    report = check.forecast.report
+    if not report.had_recovery_point:
+        return "there is no recovery point: they may have been acknowledged, and synced"
+    return (
+        f"none of it lies below the recovery point {report.recovery_point}, but an append that was "
+        "acknowledged since may be in it"
+    )
+
+
 def _judge_open(check: PartitionCheck) -> None:
     """Add what only the open finds: records that are missing, segments that overlap [DUR-54]."""
     forecast = check.forecast
     error = forecast.error
     if isinstance(error, CorruptLogError):
-        if not any(finding.position is not None for finding in check.findings):
+        if not any(map(_is_of_records, check.findings)):
             check.findings.append(
                 Finding(
                     file=os.path.basename(error.file or check.path),  # noqa: PTH119 - a name
@@ -234,11 +251,22 @@ def _judge_open(check: PartitionCheck) -> None:
                 file=file_name(check.log_start_offset, "log"),
                 offset=forecast.report.truncated_from_offset,
                 what=forecast.report.reason or "the log ends here",
-                meaning="what follows a hole is not used; it was not yet known to be safe",
+                meaning=f"what follows a hole is not used; {_known_of_tail(check)}",
                 advice=f"`segstore recover {check.path}` sets what follows aside",
                 repaired=True,
             )
         )
+
+
+def _is_of_records(finding: Finding) -> bool:
+    return finding.file.endswith(".log") and finding.position is not None
+
+
+def _severity(finding: Finding) -> int:
+    """Lost records come first, then what an open takes out of the log, then derived files."""
+    if finding.file.endswith(".log"):
+        return 1 if finding.repaired else 0
+    return 3 if finding.file.endswith(INDEX_FILES) else 2
 
 
 def _way_out(check: PartitionCheck) -> str:

@@ -130,7 +130,10 @@ def _foretell(path: str, progress: Progress, *, as_json: bool) -> int:
     """Say what an open for writing would do, told by the loader, and what it would leave."""
     from segstore.cli.partition_check import check_partition
     from segstore.cli.verify import check_text
+    from segstore.log.directory.partition_lock import check_no_writer
+    from segstore.log.directory.partition_path import absolute_path
 
+    check_no_writer(absolute_path(path))  # what is said of a log that grows is not true for long
     check = check_partition(path, progress)
     forecast = check.forecast
     if forecast.error is not None and not isinstance(forecast.error, CorruptLogError):

@@ -70,6 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
                 write(to_text(record))
                 left = None if left is None else left - 1
             next_offsets.append(end)
+            if log.report.damage is not None:
+                say(f"segstore: {log.path}: {log.report.damage}")
         while arguments.follow and left != 0:
             sys.stdout.flush()  # whoever reads a pipe sees a record as soon as it is there
             idle = True
@@ -82,7 +84,7 @@ def run(arguments: argparse.Namespace) -> int:
                         return 0
             if idle:
                 time.sleep(POLL_SECONDS)
-    return 0
+    return 1 if any(log.report.damage is not None for log in logs) else 0
 
 
 def new_records(

@@ -18,8 +18,9 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
         "Check every batch (bounds, CRC, order), both indexes of each segment against "
-        "its batches, and the small files beside them. Nothing is written. Exit code 1 when "
-        "something was found."
+        "its batches, and the small files beside them; name what opens for writing took out of "
+        "the log and kept in quarantine files. Nothing is written. Exit code 1 when something is "
+        "wrong with the log."
     )
     parser.add_argument(
         "paths", nargs="+", metavar="PATH", help="a partition's directory, or a log directory"
@@ -48,11 +49,16 @@ def run(arguments: argparse.Namespace) -> int:
 def check_text(check: PartitionCheck) -> str:
     """Return what a person reads about one partition."""
     verdict = count_of(len(check.findings), "finding") if check.findings else "clean"
+    if any(file.batches for file in check.quarantined):
+        if not check.findings:
+            verdict = "no finding in the log itself"
+        verdict += ", but records were taken out of it"
     summary = (
         f"{check.path}: {verdict}; offsets {check.log_start_offset} to {check.log_end_offset}, "
         f"{count_of(check.segments, 'segment')}, {count_of(check.batches, 'batch', 'batches')}, "
         f"{count_of(check.records, 'record')}, {human_bytes(check.size_bytes)}"
     )
     lines = [summary, *(f"  {finding}" for finding in check.findings)]
+    lines += [f"  quarantine: {file}" for file in check.quarantined]
     lines += [f"  note: {note}" for note in check.notes]
     return "\n".join(lines)

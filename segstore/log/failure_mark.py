@@ -111,5 +111,10 @@ class FailureMark:
         except Exception as error:  # noqa: BLE001 - nobody else would hear of it
             self.poison(error)
 
-    def _failed(self) -> SegstoreError:
-        return sync_failed_before(self.failure, self._directory.path)
+    def _require_not_failed(self) -> None:
+        """Raise for who would lead a sync, or say that one was enough [DUR-13, DUR-35].
+
+        The kernel tells an error once: what is synced after it proves nothing of what was before.
+        """
+        if self.failure is not None:
+            raise sync_failed_before(self.failure, self._directory.path)

@@ -23,6 +23,7 @@ from segstore.errors import (
     WriteError,
 )
 from segstore.log.directory.checkpoints import RECOVERY_POINT_CHECKPOINT, write_offset
+from segstore.log.directory.partition_lock import check_not_removed
 from segstore.log.failure_mark import FailureMark
 from segstore.log.local.tail_rewrite import rewrite_from
 from segstore.types import LogOffsetMetadata
@@ -166,19 +167,18 @@ class Flusher(FailureMark):
             generation = self._local_log.generation
             if self.durable.message_offset == offset:
                 self._oldest_unsynced_ns = None  # an append was announced, but wrote nothing
-        if self.failure is not None:
-            raise self._failed()
+        self._require_not_failed()
         self.wait_until_durable(offset, generation)
+        check_not_removed(self._local_log.directory)
         return self.durable.message_offset
 
     def _join_round(self, offset: int) -> None:
         """Lead a round, or wait for the end of the one that runs."""
-        if self.failure is not None:
-            raise self._failed()
+        self._require_not_failed()
         if self.durable.message_offset >= offset:
             return
-        if not self._lead_round() and self.failure is not None:
-            raise self._failed()  # of this round, or the one that would have covered us
+        if not self._lead_round():
+            self._require_not_failed()  # of this round, or the one that would have covered us
 
     def _lead_round(self, up_to_offset: int | None = None) -> bool:
         """Sync when nobody does; else wait until the round that runs has ended, and return False.
@@ -204,6 +204,7 @@ class Flusher(FailureMark):
         try:
             with self._append_lock:
                 self._require_not_ended()
+                self._require_not_failed()
                 generation = log.generation
                 target = log.log_end
                 if up_to_offset is not None:
@@ -219,23 +220,31 @@ class Flusher(FailureMark):
             for segment in segments:
                 self._sync_segment(segment, indexes=segment is not active)
             self._sync_names(names_version)
+            check_not_removed(log.directory)
             with self._append_lock:
                 self._oldest_in_round_ns = None
+                self._require_not_failed()  # another sync may have, since this one began
                 if log.generation == generation and target > self.durable:
                     self.durable = target
         except BaseException as error:
+            if isinstance(error, (FsyncFailedError, InternalError, LogNotFoundError)):
+                self.poison(error)  # before anybody gets the lock, or leads the next round
             with self._append_lock:
                 self._oldest_unsynced_ns = self._oldest_in_round_ns or self._oldest_unsynced_ns
                 self._oldest_in_round_ns = None
-            if isinstance(error, (FsyncFailedError, InternalError)):
-                self.poison(error)
             raise
 
     def _sync_names(self, version: int) -> None:
-        """Sync the directory when files were created or renamed since it last was."""
+        """Sync the directory when files were created or renamed since it last was.
+
+        Not beside the recovery point, whose file's name is synced too: of two syncs of one
+        directory only one hears of an error [DUR-35].
+        """
         if version > self._synced_names_version:
-            self._local_log.directory.sync()
-            self._synced_names_version = version
+            with self._checkpoint_lock, self.poisoned_by(FsyncFailedError):
+                self._require_not_failed()
+                self._local_log.directory.sync()
+                self._synced_names_version = version
 
     def sync_before_truncation(self, offset: int) -> None:
         """Sync everything that is there, for those who wait for records below *offset* [DUR-15].
@@ -251,8 +260,7 @@ class Flusher(FailureMark):
                 segment.flush(indexes=segment is not log.segments.active_segment)
                 log.sync_transaction_index(segment.base_offset)
             self._sync_names(log.names_version)
-        if self.failure is not None:
-            raise self._failed()
+        self._require_not_failed()
 
     def _sync_segment(self, segment: Segment, *, indexes: bool) -> None:
         try:
@@ -320,8 +328,10 @@ class Flusher(FailureMark):
     def _write_recovery_point(self, offset: int) -> None:
         if offset != self.recovery_point:
             self._require_not_ended()
+            self._require_not_failed()
             directory = self._local_log.directory
-            write_offset(directory, RECOVERY_POINT_CHECKPOINT, self._topic_partition, offset)
+            with self.poisoned_by(FsyncFailedError):
+                write_offset(directory, RECOVERY_POINT_CHECKPOINT, self._topic_partition, offset)
             self.recovery_point = offset
 
     def note_hole(self, data_end_offset: int, log_end_offset: int) -> None:
@@ -334,6 +344,7 @@ class Flusher(FailureMark):
 
     def note_durable(self, log_end: LogOffsetMetadata) -> None:
         """Everything up to *log_end* was synced by the caller, who holds the append lock."""
+        self._require_not_failed()  # a sync beside it may have
         self.durable = log_end
         self._oldest_unsynced_ns = None
 

@@ -66,6 +66,7 @@ class KafkaFlusher(Flusher):
         flush_offset = offset + 1 if inclusive else offset
         log = self._local_log
         if flush_offset > self.recovery_point:
+            self._require_not_failed()
             generation = log.generation
             segments = log.segments.values(self.recovery_point, flush_offset)
             with self.poisoned_by(FsyncFailedError):
@@ -74,6 +75,7 @@ class KafkaFlusher(Flusher):
                 if any(segment.base_offset >= self.recovery_point for segment in segments):
                     log.directory.sync()
             with self._append_lock:
+                self._require_not_failed()  # another flush may have, beside this one
                 if log.generation != generation:  # cut meanwhile: others may be there now
                     return self.recovery_point
                 self.recovery_point = max(self.recovery_point, offset)  # [LOC-17]

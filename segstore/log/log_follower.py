@@ -15,7 +15,8 @@ from segstore.errors import (
     LogNotFoundError,
     LogTruncatedError,
 )
-from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX
+from segstore.log.directory.partition_directory import list_beside_a_writer
+from segstore.log.directory.partition_lock import removed_while_open
 from segstore.log.local.followed_transaction_indexes import FollowedTransactionIndexNotes
 from segstore.log.local.segment import Segment
 from segstore.log.local.segments import Segments
@@ -73,6 +74,8 @@ class LogFollower:
         ------
         LogTruncatedError
             The log ends below what was seen. The handle shows the shorter log from then on.
+        LogNotFoundError
+            The directory was removed.
         """
         with self._lock:
             self._refresh()
@@ -81,8 +84,10 @@ class LogFollower:
         local_log = self._local_log
         seen = local_log.log_end
         found = self._places.read()
-        bases = self._places.directory.segment_listing().base_offsets(LOG_FILE_SUFFIX)
+        listing, bases = list_beside_a_writer(self._places.directory)
         if not bases:
+            if not listing.others:  # a writer who begins anew leaves other files where they are
+                raise removed_while_open(self._places.directory.path)
             return
         known = local_log.segments
         intact_below = _intact_below(known.base_offsets, bases, seen.segment_base_offset)

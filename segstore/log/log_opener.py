@@ -69,6 +69,8 @@ def open_partition(
                 directory, parent, parent_is_locked=surroundings.parent_is_locked, home=home
             )
         report = RecoveryReport(mode=options.profile.value)
+        # loading removes the clean marker; a broker has loaded a log when it looks at its topic
+        topic_id = None if is_kafka else _topic_id(directory, options, report)
         codecs = _codecs_for(options)
         context = segment_context(
             directory, codecs, config, options.profile, writable=not read_only
@@ -117,7 +119,9 @@ def open_partition(
             loaded = remake_transaction_indexes(loaded, new_producers, codecs, directory, report)
             if loaded.moves_recovery_point:
                 places.write_recovery_point(loaded.recovery_point)
-        loaded = loaded._replace(topic_id=_topic_id(directory, options, report))
+        if is_kafka:
+            topic_id = _topic_id(directory, options, report)
+        loaded = loaded._replace(topic_id=topic_id)
         log = UnifiedLog(places, loaded, context, codecs, options, report, holdings, surroundings)
         report.seconds = (_core.monotonic_ns() - began) / 1e9
     except BaseException:

@@ -20,7 +20,9 @@ class LogTruncator(LogRetention):
 
         Source: [TRU-1..TRU-3].
 
-        A batch that holds *offset* goes whole; the next append gets *offset* all the same [TRU-5].
+        A batch that holds *offset* goes whole; the next append gets *offset* all the same [TRU-5],
+        as in Kafka. Without one, the log ends at the first offset of that batch when it is opened
+        again: no file says that it had been longer.
         Below the log start it empties the log and moves the log start back to *offset*: deleted
         records do not come back [TRU-2]. Where only remote storage has what lies below *offset*,
         the log start stays; in Kafka's profile it moves there, and those records are given up.
@@ -141,12 +143,13 @@ class LogTruncator(LogRetention):
         Parameters
         ----------
         before_offset : int
-            At most the high watermark; -1 = the high watermark.
+            At most the high watermark; -1 = the high watermark, so that every record goes that
+            consumers see.
 
         Raises
         ------
         OffsetOutOfRangeError
-            It is above the high watermark, or negative.
+            It is above the high watermark, or below -1.
         """
         self._require_writable()
         before_offset = integer("before_offset", before_offset)

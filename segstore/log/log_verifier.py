@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
+from segstore._core import SegmentContext
 from segstore.errors import SegstoreError
 from segstore.log.directory.partition_directory import file_name
+from segstore.log.loader.quarantined_file import quarantined_files
 from segstore.log.transaction_index_verifier import find_damaged_transaction_indexes
 from segstore.records.compression import codec_table
 from segstore.records.records_count import count_records
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segstore._core import BatchHeaders, Directory
+    from segstore.log.loader.quarantined_file import QuarantinedFile
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
 
@@ -51,6 +54,8 @@ class VerifyReport:
     """What was found in a log."""
 
     segments: list[SegmentCheck] = field(default_factory=list)
+    quarantined: list[QuarantinedFile] = field(default_factory=list)
+    """What opens for writing took out of the log: no problem of what is left."""
     seconds: float = 0.0
 
     @property
@@ -96,9 +101,9 @@ class VerifyReport:
             f"{len(self.segments)} segments, {self.batches} batches, {self.records} records,"
             f" {self.size_bytes} bytes in {self.seconds:.3f} s: "
         )
-        if self.ok:
-            return summary + "all good"
-        return "\n".join([f"{summary}{len(self.problems)} problems", *self.problems])
+        verdict = "all good" if self.ok else f"{len(self.problems)} problems"
+        taken_out = [f"quarantine: {file}" for file in self.quarantined]
+        return "\n".join([f"{summary}{verdict}", *self.problems, *taken_out])
 
 
 def verify_log(
@@ -133,6 +138,13 @@ def verify_log(
         if check.base_offset in damaged:
             name = file_name(check.base_offset, "txnindex")
             check.problems.append(f"{name}: {damaged[check.base_offset]}")
+    directory = local_log.directory
+    report.quarantined = quarantined_files(
+        directory,
+        SegmentContext(directory, codec_table(), writable=False, heap_indexes=True),
+        [segment.base_offset for segment in segments],
+        log_start_offset,
+    )
     report.seconds = time.monotonic() - began
     return report
 

@@ -54,9 +54,13 @@ class UnifiedLog(LogSettings):
     topic_partition : TopicPartition
         From the directory's name.
     path : str
-        The directory.
+        The directory, absolute.
     config : LogConfig
-        Settings.
+        The settings that the log goes by; `update_config` changes them.
+    durability : Durability
+        When an append returns, as ``durability=`` and the flush settings of *config* say.
+    profile : Profile
+        ``Profile.SAFE``, or ``Profile.KAFKA`` with ``recovery="kafka"``.
     read_only : bool
         The log takes no changes, and another process may be writing it.
     report : RecoveryReport

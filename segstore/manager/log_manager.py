@@ -20,30 +20,20 @@ from segstore.errors import (
     ForkedHandleError,
     IllegalArgumentError,
     IllegalStateError,
-    LogLockedError,
     LogReadOnlyError,
     UnknownTopicOrPartitionError,
 )
-from segstore.log.directory.checkpoints import (
-    LOCK,
-    LOG_START_OFFSET_CHECKPOINT,
-    RECOVERY_POINT_CHECKPOINT,
-    format_offset_checkpoint,
-)
-from segstore.log.directory.clean_shutdown_file_handler import (
-    NO_BROKER_EPOCH,
-    CleanShutdownFileHandler,
-)
+from segstore.log.directory.clean_shutdown_file_handler import NO_BROKER_EPOCH
 from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
 from segstore.log.directory.partition_directory import check_topic, directory_name
 from segstore.log.directory.partition_lock import hint_at_read_only
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
+from segstore.manager.owned_log_directory import OwnedLogDirectory
 from segstore.manager.partition_directories import (
     list_topic_partitions,
     refuse_partition_directory,
-    was_closed_cleanly,
 )
 from segstore.manager.partition_records import (
     StickyPartitioner,
@@ -65,7 +55,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from types import TracebackType
 
-    from segstore._core import FileLock
     from segstore.log.unified_log import UnifiedLog
     from segstore.types import LogAppendInfo
 
@@ -112,11 +101,8 @@ class LogManager:
         self._mutex = threading.RLock()
         self._process_id = _core.process_id()
         self._logs: dict[TopicPartition, UnifiedLog] = {}
-        self._touched: set[TopicPartition] = set()
         self._partitioners: dict[str, StickyPartitioner] = {}
-        self._lock: FileLock | None = None
-        self._was_clean = False
-        self._last_broker_epoch: int | None = None
+        self._owned: OwnedLogDirectory | None = None
         self._closed = False
         full_path = os.path.abspath(path_text("path", path))  # noqa: PTH100 - links stay as they are
         if self._options.state_dir is not None:  # one that cannot be made leaves nothing behind
@@ -126,7 +112,7 @@ class LogManager:
             refuse_partition_directory(self._directory)
             if not read_only:
                 with hint_at_read_only():
-                    self._begin_writing()
+                    self._owned = OwnedLogDirectory(self._directory)
         except BaseException:
             self._release()
             raise
@@ -149,7 +135,7 @@ class LogManager:
     @property
     def last_broker_epoch(self) -> int | None:
         """The broker epoch of the clean stop before this open; None after any other, or unknown."""
-        return self._last_broker_epoch
+        return None if self._owned is None else self._owned.last_broker_epoch
 
     # ---- topics ----------------------------------------------------------------------------------
 
@@ -227,17 +213,15 @@ class LogManager:
             )
         self._failures.check(self.path)
         path = os.path.join(self.path, name)  # noqa: PTH118 - the directory's own spelling
-        was_clean = self._was_clean and topic_partition not in self._touched
-        self._touched.add(topic_partition)  # from here on only its own marker says that it is clean
-        surroundings = Surroundings(
-            parent_is_locked=self._lock is not None,
-            parent_was_clean=was_clean,
-            failures=self._failures,
-        )
         options = self._options
         if options.state_dir is not None:  # each partition has its own
             options = options._replace(state_dir=os.path.join(options.state_dir, name))  # noqa: PTH118
-        return open_partition(path, options, surroundings)
+        surroundings = Surroundings(failures=self._failures)
+        if self._owned is None:
+            return open_partition(path, options, surroundings)
+        with self._owned.opening(topic_partition) as was_clean:
+            surroundings = surroundings._replace(parent_is_locked=True, parent_was_clean=was_clean)
+            return open_partition(path, options, surroundings)
 
     # ---- append ----------------------------------------------------------------------------------
 
@@ -316,34 +300,13 @@ class LogManager:
                 partitioner = self._partitioners[topic] = StickyPartitioner(len(numbers))
             return partitioner
 
-    # ---- open and close --------------------------------------------------------------------------
-
-    def _begin_writing(self) -> None:
-        """Lock first; what decides a write is read after it [DUR-65]."""
-        try:
-            self._lock = self._directory.lock(LOCK, exclusive=True)
-        except LogLockedError as error:
-            raise LogLockedError(
-                "a broker or another LogManager has the log directory open for writing, or a writer"
-                " one of its partitions; reading works with read_only=True",
-                file=f"{self.path}/{LOCK}",
-                os_error=error.os_error,
-            ) from error
-        # remembered: the logs are opened one by one, long after the marker is gone [DUR-24]
-        marker = CleanShutdownFileHandler(self._directory)
-        self._was_clean, self._last_broker_epoch = marker.exists, marker.read()
-        marker.delete()
-        # each log merges its own line when it is closed; it does so where the files exist
-        for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):
-            if not self._directory.exists(name):
-                self._directory.write_file_atomically(name, format_offset_checkpoint({}))
+    # ---- close -----------------------------------------------------------------------------------
 
     def close(self, broker_epoch: int = NO_BROKER_EPOCH) -> None:
         """Close every log; if all closed cleanly, leave the marker a broker looks for [DUR-24].
 
-        The marker is left out when partitions may need recovery: those that were never opened here
-        in a directory that was not clean, and those that could not be opened or closed. It names
-        *broker_epoch*, if there is one.
+        The marker is left out when partitions may need recovery. It names *broker_epoch*, if there
+        is one.
         """
         with self._mutex:
             if self._closed:
@@ -357,24 +320,16 @@ class LogManager:
                 except Exception as error:  # noqa: BLE001 - the other logs are closed all the same
                     errors.append(error)
             try:
-                if self._lock is not None and not errors and self._all_are_clean():
-                    CleanShutdownFileHandler(self._directory).write(broker_epoch)
+                if self._owned is not None and not errors:
+                    self._owned.mark_clean(broker_epoch)
             finally:
                 self._release()
         if errors:
             raise errors[0]
 
-    def _all_are_clean(self) -> bool:
-        """Whether the next who opens the directory need not recover any partition in it."""
-        here = list_topic_partitions(self._directory)
-        if not self._was_clean and not self._touched.issuperset(here):
-            return False
-        return all(was_closed_cleanly(self._directory, key) for key in self._touched & {*here})
-
     def _release(self) -> None:
-        if self._lock is not None:
-            self._lock.release()
-            self._lock = None
+        if self._owned is not None:
+            self._owned.release()
         self._directory.close()
 
     def _check_process(self) -> None:

@@ -67,8 +67,8 @@ class FetchDataInfo(FetchedRecords, TransferableRecords):
     file : str or None
         What errors name, with the position in it; None: they are about the bytes.
     check_order : callable or None
-        Called before records are shown: raises where the batches are not in the order in which
-        they were written, which no CRC covers.
+        Called before records are shown: says up to which byte the batches are in the order in which
+        they were written, which no CRC covers, and what is raised behind.
     """
 
     __slots__ = ()
@@ -88,7 +88,7 @@ class FetchDataInfo(FetchedRecords, TransferableRecords):
         partition: int = -1,
         check_crcs: bool = True,
         file: str | None = None,
-        check_order: Callable[[FetchDataInfo], None] | None = None,
+        check_order: Callable[[FetchDataInfo], tuple[int, SegstoreError] | None] | None = None,
     ) -> None:
         super().__init__(
             records,
@@ -139,9 +139,9 @@ class FetchDataInfo(FetchedRecords, TransferableRecords):
 
     def __iter__(self) -> Iterator[Record]:
         """Yield the data records from the requested offset on, below ``end_offset``."""
-        self._require_order()
+        data, misplaced = self._in_order()
         records = iterate_records(
-            self.records,
+            data,
             self._codecs,
             start_offset=self.start_offset,
             end_offset=self.end_offset,
@@ -150,25 +150,33 @@ class FetchDataInfo(FetchedRecords, TransferableRecords):
             partition=self._partition,
             aborted=self._aborted,
         )
-        return self._naming_the_file(records)
+        return self._naming_the_file(records, misplaced)
 
-    def _naming_the_file(self, pieces: Iterator[Piece]) -> Iterator[Piece]:
+    def _naming_the_file(
+        self, pieces: Iterator[Piece], misplaced: SegstoreError | None
+    ) -> Iterator[Piece]:
         try:
             yield from pieces
         except SegstoreError as error:
             self._located(error)
             raise
+        if misplaced is not None:
+            raise misplaced
 
     def _located(self, error: SegstoreError) -> SegstoreError:
         position = self.fetch_offset_metadata.relative_position_in_segment
         return error if self.file is None else error.locate(self.file, position)
 
-    def _require_order(self) -> None:
-        if self._check_order is not None:
-            self._check_order(self)
+    def _in_order(self) -> tuple[memoryview, SegstoreError | None]:
+        """Return the bytes that may be shown, and what is to be told behind them."""
+        misplaced = None if self._check_order is None else self._check_order(self)
+        if misplaced is None:
+            return self.records, None
+        end, error = misplaced
+        return self.records[:end], error
 
     def _stream(self, columns: Sequence[str] | None) -> ArrowStream:
-        self._require_order()
+        data, misplaced = self._in_order()
         decoder = ColumnDecoder(
             self._codecs,
             KAFKA_COLUMNS if columns is None else columns,
@@ -179,8 +187,8 @@ class FetchDataInfo(FetchedRecords, TransferableRecords):
             partition=self._partition,
             aborted=self._aborted,
         )
-        batches = decode_to_batches([self.records], decoder, MAX_BATCH_ROWS, MAX_BATCH_BYTES)
-        return ArrowStream(decoder, self._naming_the_file(batches))
+        batches = decode_to_batches([data], decoder, MAX_BATCH_ROWS, MAX_BATCH_BYTES)
+        return ArrowStream(decoder, self._naming_the_file(batches, misplaced))
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
         """Return a ``pyarrow.Table``; by default with the columns of Spark's Kafka source."""

@@ -93,3 +93,48 @@ def test_what_lies_before_a_header_that_is_none_is_shown(path, position, value):
         with pytest.raises(CorruptRecordError):
             shown.extend(records)
     assert shown == list(range(2 * RECORDS))
+
+
+def shown_before_the_error(fetched):
+    shown = []
+    records = iter(fetched)
+    with pytest.raises(CorruptLogError) as caught:
+        shown.extend((record.offset, bytes(record.value)) for record in records)
+    assert caught.value.file.endswith(f"{0:020d}.log")
+    return shown
+
+
+def written(start, end):
+    return [
+        (offset, b"%d.%d" % (offset // RECORDS, offset % RECORDS)) for offset in range(start, end)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("batch", "base_offset", "start", "end"),
+    [
+        (2, 14, 0, 10),  # up: there is a gap
+        (2, 8, 0, 10),  # down: into the batch before, which follows another one
+        (2, 14, 5, 10),  # the first batch is the one that was asked for
+        (1, 6, 0, 5),
+        (1, 3, 0, 0),  # one of the first two reaches into the other: nobody knows which
+        (2, 14, 7, 7),
+    ],
+)
+def test_what_lies_before_a_batch_at_another_offset_is_shown(path, batch, base_offset, start, end):
+    """[DUR-79] It raised before the first record; no record is shown at another offset."""
+    move(path, batch, base_offset)
+    with segstore.open(path, read_only=True) as log:
+        for fetched in (log.read(start, 1 << 20), log.slice(start, 1 << 20)):
+            assert shown_before_the_error(fetched) == written(start, end)
+
+
+def test_a_stream_of_tables_shows_it_too(path):
+    """[DUR-79] Batch by batch, as they are asked for."""
+    pyarrow = pytest.importorskip("pyarrow")
+    move(path, 2, 14)
+    with segstore.open(path, read_only=True) as log:
+        reader = pyarrow.RecordBatchReader.from_stream(log.read(0, 1 << 20))
+        assert reader.read_next_batch()["offset"].to_pylist() == list(range(10))
+        with pytest.raises(pyarrow.ArrowInvalid, match="not what was written"):
+            reader.read_next_batch()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from segstore.types import SpecialTimestamp
 from tests.log_kit import TIME, offsets
 
 if TYPE_CHECKING:
@@ -43,3 +45,44 @@ def test_entries_that_a_truncation_left_behind_lead_a_reader_nowhere(
         assert offsets(reader.read(offset, 100)) == list(range(offset, 5))
         assert reader.offset_for_timestamp(TIME + offset) == offset
     assert reader.offset_for_timestamp(TIME + 5) is None
+
+
+@pytest.mark.parametrize("tail", [b"", b"\0" * 7 + b"\x63\0\0\0\x60torn", bytes(500)], ids=len)
+@pytest.mark.parametrize("counts", [(0, 0), (0, 2), (2, 0), (5, 1), (5, 3)])
+@pytest.mark.parametrize("preallocate", [False, True])
+@pytest.mark.parametrize("recovery", ["safe", "kafka"])
+def test_the_largest_timestamp_is_one_that_is_there(
+    new_log: Callable[..., UnifiedLog],
+    recovery: str,
+    counts: tuple[int, int],
+    tail: bytes,
+    *,
+    preallocate: bool,
+):
+    """[TS-3, DUR-76, DUR-77] Behind the end stands half a batch, or room that was allocated ahead.
+
+    The last entry of the index, one of those that were cut off, was taken for what is known of it.
+    """
+    kept, appended = counts
+    writer = new_log(
+        recovery=recovery,
+        index_interval_bytes=0,
+        segment_index_bytes=4096,
+        internal_segment_bytes=4000,
+        preallocate=preallocate,
+    )
+    for number in range(10):
+        writer.append([(TIME + 1000 + number, None, b"before")])
+    writer.truncate_to(kept)
+    for number in range(appended):
+        writer.append([(TIME + number, None, b"behind")])
+    with Path(writer.path, writer.segments()[0].name).open("ab") as file:
+        file.write(tail)
+
+    reader = new_log(recovery=recovery, read_only=True)
+
+    times = [record.timestamp for record in reader]
+    assert len(times) == kept + appended
+    largest = max(times, default=-1)
+    found = reader.fetch_offset_by_timestamp(SpecialTimestamp.MAX)
+    assert (found.timestamp, found.offset) == (largest, times.index(largest) if times else -1)

@@ -105,7 +105,7 @@ def test_a_flipped_bit_in_what_was_safe_is_damage(
 
 
 def test_a_torn_tail_is_no_loss(partition: Path):
-    """[DUR-50] Behind the recovery point: a write that was never acknowledged as safe."""
+    """[DUR-50] Behind the recovery point: what had been synced is all there."""
     log = partition / name(40, "log")
     size = log.stat().st_size
     with log.open("ab") as file:
@@ -115,7 +115,7 @@ def test_a_torn_tail_is_no_loss(partition: Path):
 
     (found,) = check.findings
     assert (found.file, found.position, found.offset) == (log.name, size, 60)
-    assert "nothing that was safe is lost" in found.meaning
+    assert "none of it lies below the recovery point 60" in found.meaning
     assert "recover" in found.advice
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 from uuid import uuid4
 
@@ -11,7 +12,10 @@ from segstore.errors import IllegalArgumentError, InvalidTopicError, NotALogErro
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Iterable
+
+    from segstore._core import Directory, SegmentListing
 
 MAX_OFFSET: Final = 2**63 - 1
 MAX_PARTITION: Final = 2**31 - 1
@@ -41,6 +45,23 @@ _OFFSET = re.compile(r"\+?[0-9]{1,40}", re.ASCII)
 _SEGMENT_FILE = re.compile(
     r"([0-9]{20})\.(log|index|timeindex|txnindex|snapshot)(\.deleted|\.cleaned|\.swap)?", re.ASCII
 )
+
+
+def list_beside_a_writer(directory: Directory) -> tuple[SegmentListing, array[int]]:
+    """Return the names in *directory* and the base offsets of its ``.log`` files, none left out.
+
+    While a directory is read, others may roll: of the files made meanwhile a listing has any, also
+    the second one without the first, which looks like lost records. What was made before the last
+    file of one listing is in the next one.
+    """
+    before = directory.segment_listing().base_offsets(LOG_FILE_SUFFIX)
+    while True:
+        listing = directory.segment_listing()
+        bases = listing.base_offsets(LOG_FILE_SUFFIX)
+        is_in_both = bisect_right(bases, before[-1]) if before else 0
+        if is_in_both or not bases:
+            return listing, bases[:is_in_both]
+        before = bases  # all of it was replaced meanwhile
 
 
 def check_topic(topic: str) -> str:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
+import struct
 import threading
 from typing import TYPE_CHECKING, Final
 
 import segstore._core as _core
-from segstore.errors import LogLockedError, LogPermissionError
+from segstore.errors import LogLockedError, LogNotFoundError, LogPermissionError
 from segstore.log.directory.checkpoints import LOCK, META_PROPERTIES
 
 if TYPE_CHECKING:
@@ -41,6 +44,10 @@ class _Registry:
 
 
 _registry: Final = _Registry()
+_OWNER_OF_ALL: Final = "a broker or a LogManager"
+_OTHER_PROCESS: Final = "another process"
+_WHOLE_FILE: Final = struct.Struct("@hhqqi4x")
+"""``struct flock``: kind, whence, start, length, process."""
 
 
 def is_log_directory(directory: Directory) -> bool:
@@ -107,9 +114,9 @@ class PartitionLock:
                 if parent is not None and not parent_is_locked and is_log_directory(parent):
                     if not parent.exists(LOCK):
                         parent.create_file(LOCK)
-                    locks.append(_lock(parent, "a broker or a LogManager", exclusive=False))
+                    locks.append(_lock(parent, _OWNER_OF_ALL, exclusive=False))
                 if is_at_home or directory.exists(LOCK):
-                    locks.append(_lock(directory, "another process", exclusive=True))
+                    locks.append(_lock(directory, _OTHER_PROCESS, exclusive=True))
                 if home is not None and not is_at_home:
                     locks.append(_lock(home, "another log with this state_dir", exclusive=True))
         except BaseException:
@@ -152,14 +159,84 @@ def hint_at_read_only() -> Iterator[None]:
         ) from error
 
 
+def check_no_writer(path: str) -> None:
+    """Raise what `PartitionLock.acquire` would; no lock is taken: it could be in the way [DUR-71].
+
+    Raises
+    ------
+    LogLockedError
+        Somebody has the partition at *path*, or the log directory above it, open for writing.
+    """
+    above = os.path.dirname(path)  # noqa: PTH120 - an absolute path, as it was given
+    if _is_locked(f"{above}/{LOCK}", fcntl.F_RDLCK):
+        raise _locked(above, _OWNER_OF_ALL)
+    if _is_locked(f"{path}/{LOCK}", fcntl.F_WRLCK):
+        raise _locked(path, _OTHER_PROCESS)
+
+
+def check_not_removed(directory: Directory) -> None:
+    """Raise when somebody has removed the directory of a log that is open for writing.
+
+    Its files can be written and synced for ever, and nobody will see a byte of that [DUR-4]. The
+    lock file is the one that nobody of ours removes or renames [DUR-66].
+
+    Raises
+    ------
+    LogNotFoundError
+        The lock file is gone, alone or with the log: another writer would not be kept out.
+    """
+    if directory.exists(LOCK):
+        return
+    if not directory.has_segments():
+        raise removed_while_open(directory.path)
+    raise LogNotFoundError(
+        "the lock file of the log was removed while it was open: another writer may have it, so"
+        " that nothing more is written; the next open makes the file anew",
+        file=f"{directory.path}/{LOCK}",
+        found="no such file",
+        expected="the lock file of the open log",
+    )
+
+
+def removed_while_open(path: str) -> LogNotFoundError:
+    """Return the error for a log of which somebody has removed the files."""
+    return LogNotFoundError(
+        "the directory of the log, or its files, were removed while the log was open: what is"
+        " written there is lost",
+        file=path,
+        found="no such file",
+        expected="the files of the open log",
+    )
+
+
+def _is_locked(path: str, kind: int) -> bool:
+    """Whether a lock of that kind would be refused; what cannot be asked is not known to be."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        asked = _WHOLE_FILE.pack(kind, os.SEEK_SET, 0, 0, 0)
+        answer = fcntl.fcntl(fd, fcntl.F_OFD_GETLK, asked)
+    except OSError:  # no locks on this file system: an open for writing says so
+        return False
+    finally:
+        os.close(fd)
+    return int(_WHOLE_FILE.unpack(answer)[0]) != fcntl.F_UNLCK
+
+
+def _locked(directory_path: str, holder: str, os_error: int | None = None) -> LogLockedError:
+    return LogLockedError(
+        f"{holder} has the log open for writing; reading works with read_only=True",
+        file=f"{directory_path}/{LOCK}",
+        found=f"a lock of {holder}",
+        expected="no other writer",
+        os_error=os_error,
+    )
+
+
 def _lock(directory: Directory, holder: str, *, exclusive: bool) -> FileLock:
     try:
         return directory.lock(LOCK, exclusive=exclusive)
     except LogLockedError as error:
-        raise LogLockedError(
-            f"{holder} has the log open for writing; reading works with read_only=True",
-            file=f"{directory.path}/{LOCK}",
-            found=f"a lock of {holder}",
-            expected="no other writer",
-            os_error=error.os_error,
-        ) from error
+        raise _locked(directory.path, holder, error.os_error) from error

@@ -23,6 +23,7 @@ from segstore.log.directory.partition_directory import (
     SWAP_FILE_SUFFIX,
     SegmentFile,
     file_name,
+    list_beside_a_writer,
     segment_files,
 )
 from segstore.log.local.segment import Segment
@@ -144,7 +145,7 @@ class Leftovers:
 
     def segments_for_reading(self) -> list[Segment]:
         """Return the segments as they will be once a writer has opened the log; changes nothing."""
-        listing = self._directory.segment_listing()
+        listing, bases = list_beside_a_writer(self._directory)
         swapped_in = []
         first = end = 0
         for file in sorted(complete_swaps(segment_files(listing.others))):
@@ -161,7 +162,6 @@ class Leftovers:
             self._report.warnings.append(
                 f"a compaction was interrupted: offsets {first} to {end} are read from .swap files"
             )
-        bases = listing.base_offsets(LOG_FILE_SUFFIX)
         replaced = slice(bisect_left(bases, first), bisect_left(bases, end))
         del bases[replaced]
         return open_segments(Segment, self._context, bases) + swapped_in

@@ -3,8 +3,8 @@
 Source: [DUR-50..DUR-63, LDR-20..LDR-28].
 
 Everything from the recovery point's segment on is read and checked. The first bad batch at or above
-the recovery point ends the log: what follows was never promised. The same below it is damage, and
-damage is never repaired by dropping data.
+the recovery point ends the log: of what follows nobody knows whether it had been synced. The same
+below it is damage, and damage is never repaired by dropping data.
 """
 
 from __future__ import annotations

@@ -8,37 +8,24 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from segstore.errors import (
-    CodecError,
-    CodecMissingError,
-    CorruptLogError,
-    CorruptRecordError,
-    DiskFullError,
-    InvalidRecordError,
-    InvalidTxnStateError,
-    LimitExceededError,
-    LogNotFoundError,
-    ReadIOError,
-    ResourceError,
-    UnsupportedFormatError,
-)
+import segstore.errors as errors
 from segstore.log.directory.checkpoints import DAMAGED_TRANSACTION_INDEX, TransactionIndexNote
 from segstore.log.directory.partition_directory import file_name
 from segstore.log.local.transaction_index_notes import TransactionIndexNotes, differs, look_at
 from segstore.log.producers.producer_state_rebuild import rebuild_transaction_index
 
 _NOT_MADE: Final = (
-    CodecError,
-    CodecMissingError,
-    CorruptLogError,
-    CorruptRecordError,
-    DiskFullError,
-    InvalidRecordError,
-    InvalidTxnStateError,
-    LimitExceededError,
-    ReadIOError,
-    ResourceError,
-    UnsupportedFormatError,
+    errors.CodecError,
+    errors.CodecMissingError,
+    errors.CorruptLogError,
+    errors.CorruptRecordError,
+    errors.DiskFullError,
+    errors.InvalidRecordError,
+    errors.InvalidTxnStateError,
+    errors.LimitExceededError,
+    errors.ReadIOError,
+    errors.ResourceError,
+    errors.UnsupportedFormatError,
 )
 
 if TYPE_CHECKING:
@@ -106,7 +93,7 @@ def find_transaction_indexes(
 def _size_of(directory: Directory, name: str) -> TransactionIndexNote | None:
     try:
         return TransactionIndexNote(directory.info(name).size)
-    except LogNotFoundError:
+    except errors.LogNotFoundError:
         return None
 
 
@@ -152,7 +139,7 @@ def remake_transaction_indexes(
     notes = TransactionIndexNotes(directory, noted, loaded.state_file)
     try:
         notes.save(loaded.segments)
-    except (DiskFullError, ResourceError) as error:
+    except (errors.DiskFullError, errors.ResourceError) as error:
         if loaded.moves_recovery_point:
             raise  # it must not pass what is not noted
         report.warnings.append(f"the transaction indexes could not be noted: {error}")

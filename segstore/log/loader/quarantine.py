@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 MAX_QUARANTINE_BYTES: Final = 64 * 1024 * 1024
 _PIECE_BYTES: Final = 1024 * 1024
+_KEPT_ZEROS: Final = 4096
 
 
 class Quarantine:
@@ -29,7 +30,8 @@ class Quarantine:
     def keep_tail(self, base_offset: int, position: int, size_bytes: int) -> None:
         """Copy bytes ``[position, size_bytes)`` of a ``.log`` before they are cut.
 
-        Zeros at the end are left out: a batch that ends in some is completed by them.
+        Of zeros at the end no more than 4096 are: most batches end in one, files in more of them
+        have room that was allocated ahead.
         """
         log_name = file_name(base_offset, "log")
         kept = bytearray()
@@ -49,6 +51,7 @@ class Quarantine:
             zeros_count += len(piece) - len(content)
         if not kept:
             return
+        kept += bytes(min(zeros_count, _KEPT_ZEROS, max(self._bytes_left - len(kept), 0)))
         if len(kept) > self._bytes_left or position < size_bytes:
             self._report.warnings.append(
                 f"only the first {self._bytes_left} bytes that were cut from {log_name} are kept"

@@ -27,6 +27,7 @@ from segstore.log.loader.log_begin import (
 )
 from segstore.log.loader.log_loader import LogLoader
 from segstore.log.loader.marked_point import with_marked_point
+from segstore.log.local.batch_search import is_followed_by_batch
 from segstore.log.local.followed_transaction_indexes import FollowedTransactionIndexNotes
 from segstore.log.local.segments import Segments, floor_index
 from segstore.types import LogOffsetMetadata
@@ -121,30 +122,34 @@ class ReadOnlyLoader(LogLoader):
             is_behind_gap = index > first and segment.base_offset > end
             if is_behind_gap and state is not None and end >= state.contiguous_from:
                 self._report.reason = f"records {end} to {segment.base_offset - 1} are missing"
-                self._report.warnings.append(f"{self._report.reason}; what follows is not read")
+                self._note_damage(f"{self._report.reason}; what follows is not read")
                 del segments[index:]
                 break
             start, expected = 0, max(end, segment.base_offset)
             if index == first:
                 start, expected = _batch_of(segment, safe_below)
+            contiguous = state is not None and expected >= state.contiguous_from
             for headers, scan in segment.scan_windows(
                 start_position=start,
                 check_order=True,
                 expected_offset=expected,
-                contiguous=state is not None and expected >= state.contiguous_from,
+                contiguous=contiguous,
             ):
                 note_epochs(epochs, epoch_changes(headers, latest_epoch(epochs)))
                 end, position = max(scan.next_offset, segment.base_offset), scan.valid_bytes
             self._report.scanned_bytes += position - start
             if scan.stop != "complete":
-                self._note_bad_end(
-                    segment, scan, segments[index + 1 :], was_synced=end < safe_below
+                is_damage = (
+                    end < safe_below
+                    or any(later.size_bytes for later in segments[index + 1 :])
+                    or self._hides_records(segment, scan, end, contiguous=contiguous)
                 )
+                self._note_bad_end(segment, scan, is_damage=is_damage)
                 del segments[index + 1 :]
                 break
         else:
             if found.lacks_records_from(end):
-                self._report.warnings.append(
+                self._note_damage(
                     f"the log ends at offset {end}: records from there to {safe_below - 1} had been"
                     " synced, and are missing"
                 )
@@ -170,15 +175,37 @@ class ReadOnlyLoader(LogLoader):
                     f"records {missing} to {last} are missing before {following.name}"
                 )
 
-    def _note_bad_end(
-        self, segment: Segment, scan: ScanResult, later: list[Segment], *, was_synced: bool
-    ) -> None:
+    def _hides_records(
+        self, segment: Segment, scan: ScanResult, end: int, *, contiguous: bool
+    ) -> bool:
+        """Whether records follow the bytes that ended *scan*, or stand there at other offsets.
+
+        Behind a write that is not finished there is none; it may have been finished since [DUR-76].
+        """
+        position = scan.valid_bytes
+        if scan.stop != "order" and not is_followed_by_batch(self._directory, segment, position):
+            return False
+        _, now = segment.scan(
+            start_position=position,
+            check_order=True,
+            expected_offset=end,
+            contiguous=contiguous,
+            max_batches=1,
+            table=False,
+        )
+        return now.batches_count == 0
+
+    def _note_bad_end(self, segment: Segment, scan: ScanResult, *, is_damage: bool) -> None:
         why = scan.why or f"{segment.name}: an incomplete batch at position {scan.valid_bytes}"
         self._report.reason = str(why)
-        if was_synced or any(other.size_bytes for other in later):
-            self._report.warnings.append(
+        if is_damage:
+            self._note_damage(
                 f"damaged at offset {scan.next_offset}: {why}; what follows is not read"
             )
+
+    def _note_damage(self, text: str) -> None:
+        self._report.damage = text
+        self._report.warnings.append(text)
 
 
 def _batch_of(segment: Segment, offset: int) -> tuple[int, int]:

@@ -48,8 +48,11 @@ class RecoveryReport:
         That is done already: a sync had failed before.
     quarantined : list of str
         Files that keep the bytes that were cut [DUR-59].
+    damage : str or None
+        Of an open to read: why the log ends at ``log_end_offset`` although records follow in its
+        files, or had been synced. A write that was not finished is none.
     warnings : list of str
-        What else a person should know.
+        What else a person should know; the damage too.
     seconds : float
         Time taken.
     salvage : SalvageReport or None
@@ -74,6 +77,7 @@ class RecoveryReport:
     rewritten_bytes: int = 0
     rewritten: bool = False
     quarantined: list[str] = field(default_factory=list)
+    damage: str | None = None
     warnings: list[str] = field(default_factory=list)
     seconds: float = 0.0
     salvage: SalvageReport | None = None

@@ -51,6 +51,9 @@ class SalvageReport:
         In the order of the log; the first ten thousand.
     lost_ranges, lost_bytes : int
         How many there are, and the bytes in all of them.
+    quarantined : list of str
+        Quarantine files of the source without a batch that the log lacks; nothing of them is
+        copied. Those with such batches are among what is lost.
     warnings : list of str
         What else a person should know.
     seconds : float
@@ -67,6 +70,7 @@ class SalvageReport:
     lost: list[LostRange] = field(default_factory=list)
     lost_ranges: int = 0
     lost_bytes: int = 0
+    quarantined: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     seconds: float = 0.0
 
@@ -91,7 +95,9 @@ class SalvageReport:
         kept = f"kept {self.batches} batches, {self.kept_bytes} bytes, in {segments}"
         offsets = f"offsets {self.log_start_offset} to {self.log_end_offset}"
         lines = [f"{kept}; {offsets}; {self.seconds:.3f} s"]
-        if self.complete:
+        if self.complete and self.quarantined:
+            lines.append("nothing of the .log files was lost")
+        elif self.complete:
             lines.append("nothing was lost")
         else:
             ranges = "1 range" if self.lost_ranges == 1 else f"{self.lost_ranges} ranges"
@@ -99,5 +105,6 @@ class SalvageReport:
         lines += [f"lost {lost}" for lost in self.lost[:_SHOWN_RANGES]]
         if self.lost_ranges > _SHOWN_RANGES:
             lines.append(f"and {self.lost_ranges - _SHOWN_RANGES} more ranges")
+        lines += [f"not copied: {text}" for text in self.quarantined]
         lines += [f"warning: {text}" for text in self.warnings]
         return "\n".join(lines)

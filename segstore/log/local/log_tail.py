@@ -19,6 +19,7 @@ from segstore.errors import (
     AlreadyExistsError,
     IllegalArgumentError,
     IllegalStateError,
+    LogNotFoundError,
     SegstoreError,
 )
 from segstore.log.directory.partition_directory import (
@@ -26,6 +27,7 @@ from segstore.log.directory.partition_directory import (
     LOG_FILE_SUFFIX,
     file_name,
 )
+from segstore.log.directory.partition_lock import removed_while_open
 from segstore.log.local.segment import Segment, roll_jitter_ms
 from segstore.types import LogOffsetMetadata
 
@@ -283,7 +285,10 @@ class LogTail:
         for kind in INDEX_FILE_SUFFIXES:
             self.directory.unlink(file_name(base_offset, kind), missing_ok=True)
         self.names_version += 1
-        return Segment(self._context, base_offset, create=True)
+        try:
+            return Segment(self._context, base_offset, create=True)
+        except LogNotFoundError as error:
+            raise removed_while_open(self.directory.path) from error
 
     def _publish(self, segments: Segments, active: Segment, log_end_offset: int) -> None:
         """Make *active* the active segment: there is never a moment without one [CON-9]."""

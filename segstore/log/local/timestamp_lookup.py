@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
+    from segstore.types import LogOffsetMetadata
 
 UNKNOWN_OFFSET: Final = -1
 
@@ -96,6 +97,37 @@ def _check_before(local_log: LocalLog, segment: Segment) -> None:
 def find_max_timestamp(local_log: LocalLog) -> FileTimestampAndOffset | None:
     """Return the first record that has the largest timestamp [TS-3]."""
     log_end = local_log.log_end
-    largest = max(local_log.segments, key=lambda segment: segment.largest_record_timestamp())
-    found = largest.find_max_timestamp()
+    timestamps = {
+        segment: _largest_visible_timestamp(local_log, segment, log_end)
+        for segment in local_log.segments
+    }
+    largest = max(local_log.segments, key=timestamps.__getitem__)
+    timestamp = timestamps[largest]
+    if timestamp == largest.largest_record_timestamp():
+        found = largest.find_max_timestamp()
+    elif timestamp >= 0:
+        found = largest.find_offset_by_timestamp(
+            timestamp, largest.base_offset, local_log.max_position(largest, log_end)
+        )
+    else:
+        found = None
     return found if found is not None and found.offset < log_end.message_offset else None
+
+
+def _largest_visible_timestamp(
+    local_log: LocalLog, segment: Segment, log_end: LogOffsetMetadata
+) -> int:
+    """Return the largest timestamp of what is visible of *segment*, -1 when none has one.
+
+    Where bytes that are no batch follow the log end, the last entry of the index is all that is
+    known of them. But of a log that somebody else writes it may be one that a truncation left, and
+    the bytes a batch that is being written [DUR-76, DUR-77]: the entry counts for nothing then.
+    """
+    found = segment.max_timestamp()
+    is_last = segment.base_offset == log_end.segment_base_offset
+    if not (local_log.is_followed and is_last and found.offset >= log_end.message_offset):
+        return found.timestamp
+    _, scan = segment.scan(
+        end_position=log_end.relative_position_in_segment, check_crc=False, table=False
+    )
+    return scan.max_timestamp

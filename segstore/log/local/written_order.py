@@ -59,32 +59,38 @@ class WrittenOrder:
         if not self._looks_away and self.is_contiguous_from(asked):
             raise self._other_than_written(file, position, found, asked)
 
-    def __call__(self, fetched: FetchDataInfo) -> None:
-        """Never show records of a fetch at other offsets than they were written at.
+    def __call__(self, fetched: FetchDataInfo) -> tuple[int, CorruptLogError] | None:
+        """Return how many bytes of a fetch are where they were written, and what is wrong behind.
 
-        Raises
-        ------
-        CorruptLogError
-            A batch begins inside the one before it, or behind offsets that were all written.
+        None: all of them. A batch begins inside the one before it, or behind offsets that were all
+        written; what comes before that is shown, as always [DUR-79]. Which of the two is at another
+        offset is known of the second, where the first follows a third one or is the one that was
+        asked for; else none of them is shown.
         """
         if self._looks_away:
-            return
+            return None
         # what ends the scan is told when the reader comes there
         headers, _ = scan_batches(fetched.records, check_crc=False)
         if len(headers) == 0 or int(headers["magic"].min()) < CURRENT_MAGIC:
-            return
+            return None
         begins, expected = headers["base_offset"][1:], headers["last_offset"][:-1] + 1
         differing = np.flatnonzero(begins != expected)
         if len(differing) == 0:
-            return
+            return None
         row = int(differing[0])
         found, right = int(begins[row]), int(expected[row])
         if found >= fetched.end_offset:
-            return  # nothing of it is shown, and the read that comes there is refused
-        if found < right or self.is_contiguous_from(right):
-            position = fetched.fetch_offset_metadata.relative_position_in_segment
-            position += int(headers["position"][row + 1])
-            raise self._other_than_written(fetched.file, position, found, right)
+            return None  # nothing of it is shown, and the read that comes there is refused
+        if found > right and not self.is_contiguous_from(right):
+            return None
+        start = fetched.start_offset
+        is_first_right = found > right and int(headers["base_offset"][0]) == start
+        is_known = row > 0 or (is_first_right and self.is_contiguous_from(start))
+        position = int(headers["position"][row + 1])
+        place = fetched.fetch_offset_metadata.relative_position_in_segment
+        return position if is_known else 0, self._other_than_written(
+            fetched.file, place + position, found, right
+        )
 
     def _other_than_written(
         self, file: str | None, position: int, found: int, expected: int

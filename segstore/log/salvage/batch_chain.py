@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from segstore.config import MAX_INT
-from segstore.log.salvage.batch_search import ROW
+from segstore.log.local.batch_search import ROW
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence

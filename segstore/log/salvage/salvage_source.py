@@ -19,11 +19,12 @@ from segstore.log.directory.partition_directory import segment_files
 from segstore.log.directory.partition_path import open_parent_directory, open_partition_directory
 from segstore.log.loader.leftovers import Leftovers, complete_swaps
 from segstore.log.loader.log_begin import first_missing_offset
+from segstore.log.loader.quarantined_file import quarantined_files
 from segstore.log.loader.recovery_report import RecoveryReport
 from segstore.log.loader.salvage_report import LostRange
+from segstore.log.local.batch_search import BatchSearch
 from segstore.log.local.segment import Segment
 from segstore.log.salvage.batch_chain import choose_batches
-from segstore.log.salvage.batch_search import BatchSearch
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
@@ -92,7 +93,7 @@ class SalvageSource:
                     parent.close()
             report.warnings += found.warnings
             self.log_start_offset = found.log_start_offset
-            context = _core.SegmentContext(
+            self._context = context = _core.SegmentContext(
                 self.directory, codec_table(), writable=False, heap_indexes=True
             )
             self.files = self._log_files(context)
@@ -187,6 +188,24 @@ class SalvageSource:
                 yield from search.rows()
             finally:
                 segment.close_quietly()
+
+    def note_quarantined(self) -> None:
+        """Report what stands in quarantine files: no part of the log any more, and not copied."""
+        bases = [file.offset for file in self.files if not file.suffix]
+        for found in quarantined_files(self.directory, self._context, bases, self.log_start_offset):
+            if not found.batches:
+                self._report.quarantined.append(str(found))
+                continue
+            self._report.lose(
+                LostRange(
+                    found.name,
+                    0,
+                    found.size_bytes,
+                    found.first_offset,
+                    found.next_offset,
+                    "an open for writing had taken these records out of the log",
+                )
+            )
 
     def _note_progress(self, more: int) -> None:
         self._done += more

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segstore.log.directory.checkpoints import LogState
+from segstore.log.local.batch_search import ROW
 from segstore.log.salvage import batch_chain
 from segstore.log.salvage.batch_chain import choose_batches
-from segstore.log.salvage.batch_search import ROW
 
 SIZE = 100
 

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from segstore import _core
 from segstore.errors import ReadIOError
+from segstore.log.local.batch_search import ROW, BatchSearch
 from segstore.log.local.segment import Segment
-from segstore.log.salvage.batch_search import ROW, BatchSearch
 from segstore.records.compression import codec_table
 from tests.log_kit import at
 

@@ -10,7 +10,7 @@ import segstore
 from segstore import _core
 from segstore.errors import LogLockedError
 from segstore.log.directory import log_places as module
-from segstore.log.directory.checkpoints import parse_offset_checkpoint
+from segstore.log.directory.checkpoints import MAX_CHECKPOINT_BYTES, parse_offset_checkpoint
 from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
 from segstore.log.directory.log_places import FoundState, LogPlaces
 from segstore.types import TopicPartition
@@ -110,6 +110,9 @@ def test_an_untouched_log_keeps_its_recovery_point_file(tmp_path):
         (path / POINT).write_text(text)
         segstore.open(path, **settings).close()
         assert (path / POINT).read_text() == checkpoint(10)
+    with segstore.open(path, **settings):
+        (path / POINT).write_bytes(b"0" * (MAX_CHECKPOINT_BYTES + 1))
+    assert (path / POINT).read_text() == checkpoint(10)
 
 
 def test_a_clean_close_merges_into_the_log_directorys_files(tmp_path):

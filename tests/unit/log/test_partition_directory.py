@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from segstore._core import SegmentListing
 from segstore.errors import InvalidTopicError, NotALogError
 from segstore.log.directory.partition_directory import (
     SegmentFile,
@@ -14,6 +15,7 @@ from segstore.log.directory.partition_directory import (
     directory_name,
     file_name,
     is_partition_directory_name,
+    list_beside_a_writer,
     parse_directory_name,
     parse_file_name,
     segment_files,
@@ -92,3 +94,29 @@ def test_names_that_are_not_ours_to_touch(name):
     """[DUR-98]"""
     assert parse_file_name(name) is None
     assert segment_files([name]) == []
+
+
+@pytest.mark.parametrize(
+    ("listings", "expected"),
+    [
+        ([[0, 40], [0, 40]], [0, 40]),
+        ([[0, 40, 80], [0, 40, 60, 80, 90]], [0, 40, 60, 80]),  # 60 was made before 80
+        ([[0, 40], [0, 60]], [0]),  # 40 was truncated, 60 may stand behind another one
+        ([[0], [50, 70], [50, 60, 70, 80]], [50, 60, 70]),  # all was replaced
+        ([[], [0]], None),
+        ([[0], []], []),
+        ([[], []], []),
+    ],
+)
+def test_a_listing_beside_a_writer_leaves_no_file_out(listings, expected):
+    """[DUR-71, DUR-78] A directory that is read while files are made shows any of the new ones."""
+    found = iter([*listings, [0, 5]])
+
+    class Changing:
+        def segment_listing(self):
+            return SegmentListing(f"{base:020}.log" for base in next(found))
+
+    listing, bases = list_beside_a_writer(Changing())
+
+    assert list(bases) == ([0] if expected is None else expected)
+    assert not listing.others

@@ -33,17 +33,21 @@ def keep(directory, content, position=0):
     ("content", "kept"),
     [
         (b"head" + b"tail", b"tail"),
-        (b"head" + b"tail\0\0\0", b"tail"),
-        (b"head" + b"\0\0ta\0\0\0il\0", b"\0\0ta\0\0\0il"),
-        (b"head" + bytes(50) + b"tail" + bytes(50), bytes(50) + b"tail"),
+        (b"head" + b"tail\0\0\0", b"tail\0\0\0"),
+        (b"head" + b"\0\0ta\0\0\0il\0", b"\0\0ta\0\0\0il\0"),
+        (b"head" + bytes(50) + b"tail" + bytes(50), bytes(50) + b"tail" + bytes(20)),
         (b"head" + bytes(100), None),
         (b"head", None),
     ],
 )
-def test_what_is_cut_is_kept_without_the_zeros_at_its_end(
+def test_what_is_cut_is_kept_with_some_of_the_zeros_at_its_end(
     directory, monkeypatch, content, kept, piece_bytes
 ):
-    """[DUR-59] However the pieces fall that it is read in; where bytes were is kept too."""
+    """[DUR-59] However the pieces fall that it is read in; where bytes were is kept too.
+
+    A record without headers ends in a zero: without it the last batch would be no batch.
+    """
+    monkeypatch.setattr(module, "_KEPT_ZEROS", 20)
     monkeypatch.setattr(module, "_PIECE_BYTES", piece_bytes)
 
     report = keep(directory, content, position=4)

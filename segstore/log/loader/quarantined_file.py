@@ -1,0 +1,163 @@
+"""What quarantine files hold: records that an open for writing took out of a log [DUR-59].
+
+It keeps what it cuts, and whole segments that it sets aside, as ``<base offset>.quarantine-<n>``.
+No open reads these files again; who checks or saves a log has to know of the records in them.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import numpy as np
+
+from segstore._core import ScanResult, scan_batches
+from segstore.log.local.batch_search import BatchSearch
+from segstore.log.local.segment import Segment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from segstore._core import BatchHeaders, Directory, SegmentContext
+
+_NAME: Final = re.compile(r"([0-9]{20})\.quarantine-[1-9][0-9]*", re.ASCII)
+_PIECE_BYTES: Final = 4 * 1024 * 1024
+_LENGTH_END: Final = 12
+
+
+class QuarantinedFile(NamedTuple):
+    """One of them, and the records in it that the log does not have."""
+
+    name: str
+    size_bytes: int
+    batches: int
+    """Whole ones, from the log start on, that are not in the log as they are here."""
+    first_offset: int
+    next_offset: int
+
+    def __str__(self) -> str:
+        where = f"{self.name}, {self.size_bytes} bytes that an open for writing took out of the log"
+        if not self.batches:
+            return f"{where}: there is no batch in them that the log does not have"
+        batches = "1 batch" if self.batches == 1 else f"{self.batches} batches"
+        return (
+            f"{where}: {batches} with offsets {self.first_offset} to {self.next_offset - 1}, which"
+            " the log does not have"
+        )
+
+
+def quarantine_names(names: Iterable[str]) -> list[str]:
+    """Return those of *names* that are quarantine files, in the order of their offsets."""
+    return sorted(name for name in names if _NAME.fullmatch(name))
+
+
+def quarantined_files(
+    directory: Directory,
+    context: SegmentContext,
+    base_offsets: Sequence[int],
+    log_start_offset: int,
+) -> list[QuarantinedFile]:
+    """Read all quarantine files of a partition, and compare them with its segments.
+
+    Parameters
+    ----------
+    directory : Directory
+        The partition's.
+    context : SegmentContext
+        To read the segments.
+    base_offsets : sequence of int
+        Of the segments, ascending.
+    log_start_offset : int
+        What lies below it was deleted, and is missed by nobody.
+    """
+    found = []
+    for name in quarantine_names(directory.names()):
+        info = directory.info(name)
+        if not info.is_regular:
+            continue
+        bytes_there: Any = _QuarantinedBytes(directory, name, info.size)
+        search = BatchSearch(directory, bytes_there, name, 0, {}, lambda _: None)
+        for _ in search.rows():
+            pass
+        batches = bytes_there.batches()
+        batches = batches[batches["last_offset"] >= log_start_offset]
+        if len(batches):
+            there = _keys_within(
+                context,
+                base_offsets,
+                int(batches["base_offset"].min()),
+                int(batches["last_offset"].max()),
+            )
+            batches = batches[~np.isin(_keys(batches), there)]
+        found.append(
+            QuarantinedFile(
+                name,
+                info.size,
+                len(batches),
+                int(batches["base_offset"].min()) if len(batches) else int(name[:20]),
+                int(batches["last_offset"].max()) + 1 if len(batches) else int(name[:20]),
+            )
+        )
+    return found
+
+
+def _keys_within(
+    context: SegmentContext, base_offsets: Sequence[int], first_offset: int, last_offset: int
+) -> np.ndarray:
+    """Return the keys of the batches in the segments that may hold these offsets."""
+    keys = [np.empty(0, np.uint64)]
+    for base, following in zip(base_offsets, [*base_offsets[1:], None], strict=True):
+        if base > last_offset or (following is not None and following <= first_offset):
+            continue
+        segment = Segment(context, base)
+        try:
+            keys += [_keys(headers) for headers, _ in segment.scan_windows(check_crc=False)]
+        finally:
+            segment.close_quietly()
+    return np.concatenate(keys)
+
+
+def _keys(headers: np.ndarray) -> np.ndarray:
+    """Return a number a batch, the same for the same bytes at the same offset."""
+    offsets = headers["base_offset"].astype(np.uint64)
+    return np.asarray((offsets << np.uint64(32)) ^ headers["crc"].astype(np.uint64))
+
+
+class _QuarantinedBytes:
+    """A quarantine file, which may be gone through as a segment is; keeps what was found."""
+
+    def __init__(self, directory: Directory, name: str, size_bytes: int) -> None:
+        self._directory = directory
+        self._name = name
+        self._found: list[BatchHeaders] = []
+        self.base_offset = int(name[:20])
+        self.size_bytes = size_bytes
+
+    def batches(self) -> np.ndarray:
+        """Return base offset, last offset and CRC of the whole batches."""
+        kinds = [("base_offset", "i8"), ("last_offset", "i8"), ("crc", "u4")]
+        rows = np.zeros(sum(map(len, self._found)), kinds)
+        for name, _ in kinds:
+            rows[name] = np.concatenate([[], *(headers[name] for headers in self._found)])
+        return rows
+
+    def scan(
+        self, *, start_position: int, end_position: int, max_batches: int, table: bool = True
+    ) -> tuple[BatchHeaders, ScanResult]:
+        """Scan a piece, as `Segment.scan` does; it has one whole batch at least, if there is."""
+        left = end_position - start_position
+        data = self._read(start_position, min(_PIECE_BYTES, left))
+        first_bytes = _LENGTH_END + int.from_bytes(data[8:_LENGTH_END])
+        if _PIECE_BYTES < first_bytes <= left:
+            data = self._read(start_position, first_bytes)
+        headers, result = scan_batches(data, max_batches=max_batches)
+        stop = result.stop
+        if len(data) < left and len(headers) and stop in {"complete", "incomplete"}:
+            stop = "limit"
+        if table:
+            headers["position"] += start_position
+            self._found.append(headers)
+        return headers, result._replace(stop=stop, valid_bytes=start_position + result.valid_bytes)
+
+    def _read(self, position: int, size: int) -> bytes:
+        return self._directory.read_range(self._name, position, size)
