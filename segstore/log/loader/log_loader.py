@@ -308,10 +308,9 @@ class LogLoader:
             old.delete_files()
             old.close_quietly()
         self._report.removed += remove_snapshots_at(self._directory, set(split.vanished))
-        more = len(split.segments) - len(segments) + 1
         self._report.warnings.append(
             f"{overflowed.name} held offsets that do not fit its base offset: it was split into"
-            f" {more} segments"
+            f" {len(split.segments) - len(segments) + 1} segments"
         )
         segments[:] = split.segments
 
