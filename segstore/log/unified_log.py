@@ -140,6 +140,7 @@ class UnifiedLog(LogSettings):
             loaded.recovery_point,
             surroundings.failures,
         )
+        self._keeps_remote_part = loaded.keeps_remote_part
         self._use_config(config)
         self._flusher.raise_recovery_point(self.local_log_start_offset)
         if self.profile is Profile.SAFE and loaded.recovery_point < loaded.log_end.message_offset:
