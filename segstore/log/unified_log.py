@@ -13,11 +13,7 @@ from typing import TYPE_CHECKING
 
 import segstore._core as _core
 from segstore.arguments import callback, integer
-from segstore.errors import (
-    DiskFullError,
-    FsyncFailedError,
-    IllegalStateError,
-)
+from segstore.errors import DiskFullError, FsyncFailedError, IllegalStateError
 from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
 from segstore.log.directory.log_dir_failure_channel import IO_ERRORS
 from segstore.log.directory.partition_metadata_file import PartitionMetadataFile
