@@ -9,7 +9,6 @@ import time
 from typing import TYPE_CHECKING
 
 from segstore.arguments import integer, isolation_of, seconds
-from segstore.log.local.local_log import out_of_range
 from segstore.log.log_reader import LogReader
 from segstore.types import Isolation
 
@@ -55,10 +54,8 @@ class TailReader(LogReader):
         """
         self._require_open()
         start = self.log_end_offset if offset is None else integer("offset", offset)
-        if not self._first_offset_here <= start <= self.refresh():
-            raise out_of_range(
-                start, self._first_offset_here, self.log_end_offset, self._local_log.directory
-            )
+        self.refresh()
+        self._require_in_range(start, self._first_offset_here)
         patience = None if timeout is None else seconds("timeout", timeout)
         pause = seconds("poll_interval", poll_interval)
         return self._follow(start, patience, pause, isolation_of(isolation))

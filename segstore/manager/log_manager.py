@@ -226,9 +226,12 @@ class LogManager:
         if options.state_dir is not None:  # each partition has its own
             options = options._replace(state_dir=os.path.join(options.state_dir, name))  # noqa: PTH118
         surroundings = Surroundings(failures=self._failures)
-        if self._owned is None:
+        if self._owned is None:  # to be read only: nothing is to be ended
             return open_partition(path, options, surroundings)
-        with self._owned.opening(topic_partition) as was_clean:
+        with (
+            self._failures.guard(self.path),
+            self._owned.opening(topic_partition) as was_clean,
+        ):
             surroundings = surroundings._replace(parent_is_locked=True, parent_was_clean=was_clean)
             return open_partition(path, options, surroundings)
 

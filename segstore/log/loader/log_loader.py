@@ -30,6 +30,7 @@ from segstore.log.loader.leftovers import Leftovers
 from segstore.log.loader.loaded_log import LoadedLog
 from segstore.log.loader.log_begin import (
     first_missing_offset,
+    kept_remote_part,
     require_begin,
     with_possible_log_start,
     without_gap_from,
@@ -75,6 +76,8 @@ class LogLoader:
         Called with a phase, the work done and the work to do.
     remote_log_enabled : bool
         The log begins at its log start, also where that lies below the first segment [LDR-9].
+    gives_up_remote_part : bool
+        Otherwise a log that an earlier handle has left in remote storage begins there too.
     """
 
     def __init__(  # noqa: PLR0913 - what an open brings along
@@ -86,6 +89,7 @@ class LogLoader:
         progress: Callable[[str, int, int], None] | None = None,
         *,
         remote_log_enabled: bool = False,
+        gives_up_remote_part: bool = False,
     ) -> None:
         self._directory = directory
         self._places = places
@@ -93,6 +97,7 @@ class LogLoader:
         self._report = report
         self._progress = progress
         self._remote_log_enabled = remote_log_enabled
+        self._remote_part_is_told = remote_log_enabled or gives_up_remote_part
         self._is_split = False
         self._recovered: list[int] = []
         self._with_producers: list[int] = []
@@ -162,6 +167,10 @@ class LogLoader:
         epochs.before_write = state_file.announce_epoch
         old_points = {log_end_offset, None if self._report.created else -1}
         log_end = LogOffsetMetadata(log_end_offset, active.base_offset, active.size_bytes)
+        kept = None if self._remote_part_is_told else kept_remote_part(known, segments, found)
+        if kept is not None:
+            self._remote_log_enabled = True
+            self._report.warnings.append(kept)
         self._fill_report(segments, found, log_end_offset)
         return LoadedLog(
             Segments(segments),
@@ -171,6 +180,7 @@ class LogLoader:
             epochs,
             state_file,
             recovered=self._recovered_of(segments),
+            keeps_remote_part=kept is not None,
             transaction_indexes=transactions.noted,
             lost_transaction_indexes=transactions.lost,
             with_producers=frozenset(self._with_producers),
@@ -280,10 +290,9 @@ class LogLoader:
             old.delete_files()
             old.close_quietly()
         self._report.removed += remove_snapshots_at(self._directory, set(split.vanished))
-        more = len(split.segments) - len(segments) + 1
         self._report.warnings.append(
             f"{overflowed.name} held offsets that do not fit its base offset: it was split into"
-            f" {more} segments"
+            f" {len(split.segments) - len(segments) + 1} segments"
         )
         segments[:] = split.segments
 
