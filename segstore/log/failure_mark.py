@@ -70,7 +70,10 @@ class FailureMark:
         return os.path.dirname(self._directory.path)  # noqa: PTH120 - as the directory spells it
 
     def poison(self, error: BaseException) -> None:
-        """Make the log read-only, by an I/O error its log directory too; the first error stays."""
+        """Make the log read-only, by an I/O error its log directory too; the first error stays.
+
+        It is told last: nothing that a handler of `logging` raises leaves a log writable [LOC-27].
+        """
         if self.failure is not None:
             return
         if isinstance(error, SegstoreError):
@@ -82,9 +85,11 @@ class FailureMark:
         failures, log_dir = self._failures, self._log_dir
         if failures is not None and failures.has_offline_log_dir(log_dir):
             return  # which was told, for all logs at once
-        _log.error("%s is read-only from here on: %s", self._topic_partition, self.failure)
-        if failures is not None and isinstance(error, IO_ERRORS):
-            failures.maybe_add_offline_log_dir(log_dir, error)
+        try:
+            if failures is not None and isinstance(error, IO_ERRORS):
+                failures.maybe_add_offline_log_dir(log_dir, error)
+        finally:
+            _log.error("%s is read-only from here on: %s", self._topic_partition, self.failure)
 
     @contextlib.contextmanager
     def poisoned_by(self, *causes: type[BaseException]) -> Iterator[None]:

@@ -178,7 +178,9 @@ class LogAppender(LaneAppender):
             leader_epoch = arguments.leader_epoch(leader_epoch)
         origin = append_origin(origin)
         instance("verification_guard", verification_guard, VerificationGuard, "a VerificationGuard")
-        transaction_version = arguments.integer("transaction_version", transaction_version)
+        transaction_version = arguments.integer_within(
+            "transaction_version", transaction_version, -1, 2
+        )
         request = AppendRequest(origin, verification_guard, transaction_version)
         if origin is AppendOrigin.RAFT_LEADER:
             return self._append_with_offsets(batches, self._epoch_of(leader_epoch), request)

@@ -18,6 +18,7 @@ from segstore.errors import (
 from segstore.log.directory.partition_directory import list_beside_a_writer
 from segstore.log.directory.partition_lock import removed_while_open
 from segstore.log.local.followed_transaction_indexes import FollowedTransactionIndexNotes
+from segstore.log.local.rewritten import LastBatch
 from segstore.log.local.segment import Segment
 from segstore.log.local.segments import Segments
 from segstore.types import LogOffsetMetadata
@@ -57,6 +58,8 @@ class LogFollower:
         self._places = places
         self._context = context
         self._lock = threading.Lock()
+        segments = local_log.segments
+        self._last_batch = LastBatch(places.directory, segments.active_segment, local_log.log_end)
 
     @property
     def durable(self) -> LogOffsetMetadata:
@@ -73,7 +76,8 @@ class LogFollower:
         Raises
         ------
         LogTruncatedError
-            The log ends below what was seen. The handle shows the shorter log from then on.
+            The log ends below what was seen, or other records stand where its last batch was. The
+            handle shows the log as it is from then on.
         LogNotFoundError
             The directory was removed.
         """
@@ -83,6 +87,7 @@ class LogFollower:
     def _refresh(self) -> None:
         local_log = self._local_log
         seen = local_log.log_end
+        is_replaced = self._last_batch.is_replaced(seen)
         found = self._places.read()
         listing, bases = list_beside_a_writer(self._places.directory)
         if not bases:
@@ -97,16 +102,22 @@ class LogFollower:
             for segment in known
             if segment.base_offset in there and segment.base_offset < intact_below
         ]
-        segments, end = self._look_from(seen, self._without_rewritten(kept), bases)
+        go_on = seen
+        if is_replaced:
+            base = seen.segment_base_offset
+            go_on = LogOffsetMetadata(base, base, 0)
+        segments, end = self._look_from(go_on, self._without_rewritten(kept), bases)
         if not len(segments):
             return  # all were deleted since their names were read: the next look is another
         self.log_start_offset = max(found.log_start_offset, segments.base_offsets[0])
         local_log.log_end = min(seen, end)  # a bound that holds for both lists of segments
         local_log.segments = segments
         local_log.log_end = end
+        if end != seen or is_replaced:
+            self._last_batch = LastBatch(self._places.directory, segments.active_segment, end)
         notes = local_log.transaction_index_notes
         if isinstance(notes, FollowedTransactionIndexNotes):
-            notes.look_again(is_cut=end.message_offset < seen.message_offset)
+            notes.look_again(is_cut=is_replaced or end.message_offset < seen.message_offset)
         recovery_point = found.recovery_point
         self.recovery_point = min(
             end.message_offset, self.recovery_point if recovery_point is None else recovery_point
@@ -117,6 +128,14 @@ class LogFollower:
                 file=self._places.directory.path,
                 found=str(end.message_offset),
                 expected=f"at least {seen.message_offset}",
+            )
+        if is_replaced:
+            raise LogTruncatedError(
+                f"the log was cut below {seen.message_offset}, to which it was read, and written"
+                f" again: it ends at {end.message_offset} now",
+                file=self._places.directory.path,
+                found="another last batch",
+                expected="the one that was read",
             )
 
     def _without_rewritten(self, kept: list[Segment]) -> list[Segment]:

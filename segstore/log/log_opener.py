@@ -109,7 +109,11 @@ def open_partition(
                 remote_log_enabled=is_tiered,
             ).load()
         else:
-            loaded = LogLoader(*arguments, remote_log_enabled=is_tiered).load()
+            loaded = LogLoader(
+                *arguments,
+                remote_log_enabled=is_tiered,
+                gives_up_remote_part=config.remote_log_delete_on_disable,
+            ).load()
             producers = recover_producers(loaded, new_producers, codecs, directory, report)
             loaded = loaded._replace(producer_state=producers)
             loaded = remake_transaction_indexes(loaded, new_producers, codecs, directory, report)

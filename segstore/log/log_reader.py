@@ -22,6 +22,7 @@ from segstore.log.directory.profile import Profile
 from segstore.log.lane_reader import LaneReader
 from segstore.log.local.local_log import out_of_range
 from segstore.log.log_scan import LogScan, check_range
+from segstore.log.remote_tier import only_in_remote_storage
 from segstore.log.visible_range import VisibleRange
 from segstore.records.fetch_data_info import FetchDataInfo
 from segstore.types import Isolation, LogOffsetMetadata
@@ -126,6 +127,10 @@ class LogReader(LaneReader):
     def _require_in_range(self, offset: int, start: int | None = None) -> None:
         start, end = self.log_start_offset if start is None else start, self.log_end_offset
         if not start <= offset <= max(start, end):
+            if self.log_start_offset <= offset < start:
+                raise only_in_remote_storage(
+                    offset, self.log_start_offset, start, end, self._local_log.directory
+                )
             raise out_of_range(offset, start, end, self._local_log.directory)
 
     def _visible(self, isolation: Isolation | str) -> VisibleRange:
@@ -246,7 +251,7 @@ class LogReader(LaneReader):
         cuts_done = local_log.cuts_done
         self._check_log_start_offset(offset)
         visible = self._visible(isolation)
-        self._require_in_range(offset)
+        self._require_in_range(offset, self._first_offset_here)
         bound = visible.bound
         max_length = min(max_bytes, 2**31 - 1)
         try:

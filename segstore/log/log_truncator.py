@@ -24,7 +24,8 @@ class LogTruncator(LogRetention):
         as in Kafka. Without one, the log ends at the first offset of that batch when it is opened
         again: no file says that it had been longer.
         Below the log start it empties the log and moves the log start back to *offset*: deleted
-        records do not come back [TRU-2].
+        records do not come back [TRU-2]. Where only remote storage has what lies below *offset*,
+        the log start stays; in Kafka's profile it moves there, and those records are given up.
 
         Parameters
         ----------
@@ -42,7 +43,9 @@ class LogTruncator(LogRetention):
                         self._save_state()
                 return False
             if offset < self._local_log.segments.first_segment.base_offset:
-                self._truncate_fully(offset, offset)
+                keeps = self._tier is not None and self.profile is Profile.SAFE
+                log_start = min(self.log_start_offset, offset) if keeps else offset
+                self._truncate_fully(offset, log_start, keeps_epochs=log_start < offset)
             else:
                 self._truncate(offset)
             return True
@@ -93,7 +96,9 @@ class LogTruncator(LogRetention):
             self._require_writable()
             self._truncate_fully(offset, log_start)
 
-    def _truncate_fully(self, offset: int, log_start_offset: int) -> None:
+    def _truncate_fully(
+        self, offset: int, log_start_offset: int, *, keeps_epochs: bool = False
+    ) -> None:
         self._begin_change()
         goes_back = log_start_offset < self.log_start_offset
         with self._flusher.poisoned_by(FsyncFailedError):  # nothing was changed yet [DUR-30]
@@ -103,11 +108,16 @@ class LogTruncator(LogRetention):
             self._places.lower_recovery_point(lowest)
             if not goes_back:
                 self._places.write_log_start(log_start_offset)
+            if self._state_file is not None:  # a crash leaves no .log, and that is no loss then
+                self._state_file.change(is_being_emptied=True)
         with self._flusher.poisoned_by(BaseException):  # memory and disk may be apart [DUR-38]
             removed = self._local_log.truncate_fully_and_start_at(offset)
             if goes_back:  # not before the files are gone: deleted records would come back [DUR-5]
                 self._places.write_log_start(log_start_offset)
-            self._epochs.clear_and_flush()
+            if not keeps_epochs:
+                self._epochs.clear_and_flush()
+            elif self._epochs.truncate_from_end(offset):
+                self._epochs.flush()
             self._producers.truncate_fully_and_start_at(offset)
             self._delete_snapshots_of(removed)
             self._offsets.log_start_offset = log_start_offset
@@ -121,8 +131,12 @@ class LogTruncator(LogRetention):
             no_gap = log_start_offset == offset  # else what lies between is one
             contiguous_from = min(file.state.contiguous_from, offset) if file and no_gap else offset
             self._save_state(contiguous_from)
-            if file and file.state.local_log_start_offset > offset:
-                file.change(local_log_start_offset=offset)
+            if file:
+                is_remote_below = self._tier is not None and log_start_offset < offset
+                local_start = file.state.local_log_start_offset
+                if is_remote_below or local_start > offset:
+                    local_start = offset
+                file.change(local_log_start_offset=local_start, is_being_emptied=False)
             self._flusher.note_durable(self._local_log.log_end)
 
     def delete_records(self, before_offset: int) -> int:

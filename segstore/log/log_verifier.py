@@ -133,6 +133,8 @@ def verify_log(
         report.segments.append(check)
         if progress is not None:
             progress("verify", report.size_bytes, total)
+    if local_log.is_followed and report.problems:  # a log that its writer cut is not damaged
+        local_log.check_not_torn(local_log.cuts_done, local_log.log_end.message_offset)
     damaged = find_damaged_transaction_indexes(local_log, codec_table(), log_start_offset)
     for check in report.segments:
         if check.base_offset in damaged:

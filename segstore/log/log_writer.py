@@ -6,7 +6,7 @@ Under the append lock, all of it. A record is acknowledged by what calls this, b
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final, NoReturn
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -62,14 +62,16 @@ class LogWriter(SliceReader):
         if self.read_only:
             raise LogReadOnlyError("the log was opened with read_only=True", file=self.path)
         if self._flusher.failure is not None:
-            self._refuse(self._flusher.failure)
+            self._require_not_failed()
 
-    def _refuse(self, cause: SegstoreError) -> NoReturn:
+    def _require_not_failed(self) -> None:
         """Raise the first error again, as what it has made of the log [DUR-38]."""
-        raise LogReadOnlyError(
-            f"the log takes no changes since an earlier error: {cause.told_within(self.path)}",
-            file=self.path,
-        ) from cause
+        cause = self._flusher.failure
+        if cause is not None:
+            raise LogReadOnlyError(
+                f"the log takes no changes since an earlier error: {cause.told_within(self.path)}",
+                file=self.path,
+            ) from cause
 
     def _now_ms(self) -> int:
         return self._directory.wall_clock_ms()

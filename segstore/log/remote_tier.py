@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
 
-from segstore.errors import IllegalStateError
+from segstore.config import MAX_LONG
+from segstore.errors import IllegalStateError, OffsetOutOfRangeError
 from segstore.log.directory.topic_names import (
     CLUSTER_METADATA_TOPIC,
     INTERNAL_TOPICS,
@@ -22,6 +23,7 @@ from segstore.types import NO_TIMESTAMP, FileTimestampAndOffset, SpecialTimestam
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
+    from segstore._core import Directory
     from segstore.config import LogConfig
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.local.local_log import LocalLog
@@ -81,8 +83,8 @@ class RemoteTier:
 
     Parameters
     ----------
-    reader : RemoteOffsetReader
-        Answers for records that are in remote storage.
+    reader : RemoteOffsetReader or None
+        Answers for records that are in remote storage; None: nobody does, they are only kept.
     local_log_start_offset : int
         Where the log begins here.
 
@@ -100,7 +102,7 @@ class RemoteTier:
     __slots__ = ("_reader", "copies", "highest_offset", "local_log_start_offset")
 
     def __init__(
-        self, reader: RemoteOffsetReader, local_log_start_offset: int, *, copies: bool
+        self, reader: RemoteOffsetReader | None, local_log_start_offset: int, *, copies: bool
     ) -> None:
         self._reader = reader
         self.local_log_start_offset = local_log_start_offset
@@ -116,8 +118,9 @@ class RemoteTier:
         self.highest_offset = max(offset, self.highest_offset)
 
     def forget_from(self, offset: int) -> None:
-        """What is uploaded from *offset* on is not what will be written there."""
+        """What is uploaded from *offset* on is not what will be written there; that is here."""
         self.highest_offset = min(self.highest_offset, offset - 1)
+        self.local_log_start_offset = min(self.local_log_start_offset, offset)
 
     def lets_go(self, end_offset: int) -> bool:
         """Whether a segment that ends at *end_offset* may go here: it is uploaded [RET-2]."""
@@ -142,8 +145,15 @@ class RemoteTier:
         Raises
         ------
         IllegalStateError
-            What answered is no `RemoteOffsetReader`.
+            There is no reader, or what it gave is no record of the log from its log start on.
         """
+        if self._reader is None:
+            raise IllegalStateError(
+                f"{topic_partition} has records in remote storage alone, and was opened without"
+                " what finds them by time",
+                found="no remote_offset_reader",
+                expected="a remote_offset_reader",
+            )
         found = self._reader.find_offset_by_timestamp(
             topic_partition, timestamp, log_start_offset, leader_epochs
         )
@@ -153,7 +163,17 @@ class RemoteTier:
                 found=type(found).__name__,
                 expected="a FileTimestampAndOffset or None",
             )
+        if found is not None and not _is_offset_from(log_start_offset, found.offset):
+            raise IllegalStateError(
+                f"the remote_offset_reader of {topic_partition} gave the offset {found.offset!r}",
+                found=repr(found.offset),
+                expected=f"an offset from the log start {log_start_offset} on",
+            )
         return found
+
+
+def _is_offset_from(log_start_offset: int, offset: object) -> bool:
+    return type(offset) is int and log_start_offset <= offset <= MAX_LONG
 
 
 def fetch_tiered_offset(  # noqa: PLR0913 - the log, and what is asked
@@ -194,3 +214,16 @@ def _at(offset: int, epochs: LeaderEpochFileCache) -> FileTimestampAndOffset:
 
 def _unknown(epoch: int | None) -> FileTimestampAndOffset:
     return FileTimestampAndOffset(NO_TIMESTAMP, UNKNOWN_OFFSET, epoch)
+
+
+def only_in_remote_storage(
+    offset: int, log_start_offset: int, first: int, last: int, directory: Directory
+) -> OffsetOutOfRangeError:
+    """Return the error that names an offset which the log has, and not here."""
+    return OffsetOutOfRangeError(
+        f"offset {offset} is not here: of the log, which begins at {log_start_offset}, what lies"
+        f" below {first} is in remote storage alone",
+        file=directory.path,
+        found=str(offset),
+        expected=f"{first} to {last}",
+    )

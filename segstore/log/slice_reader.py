@@ -82,7 +82,7 @@ class SliceReader(TimestampReader):
         cuts_done = local_log.cuts_done
         self._check_log_start_offset(offset)
         visible = self._visible(isolation)
-        self._require_in_range(offset)
+        self._require_in_range(offset, self._first_offset_here)
         bound = visible.bound
         try:
             metadata, found = local_log.slice(

@@ -9,7 +9,6 @@ import time
 from typing import TYPE_CHECKING
 
 from segstore.arguments import integer, isolation_of, seconds
-from segstore.log.local.local_log import out_of_range
 from segstore.log.log_reader import LogReader
 from segstore.types import Isolation
 
@@ -48,14 +47,15 @@ class TailReader(LogReader):
         OffsetOutOfRangeError
             *offset* is not in the log, or was deleted before it could be read.
         LogTruncatedError
-            The writer cut the log below what was read already [DUR-77].
+            The writer cut the log below what was read already: it ends below that now, or holds
+            another batch where the last one was [DUR-77].
+        LogNotFoundError
+            The log was deleted; one that was made anew in its place is not followed.
         """
         self._require_open()
         start = self.log_end_offset if offset is None else integer("offset", offset)
-        if not self._first_offset_here <= start <= self.refresh():
-            raise out_of_range(
-                start, self._first_offset_here, self.log_end_offset, self._local_log.directory
-            )
+        self.refresh()
+        self._require_in_range(start, self._first_offset_here)
         patience = None if timeout is None else seconds("timeout", timeout)
         pause = seconds("poll_interval", poll_interval)
         return self._follow(start, patience, pause, isolation_of(isolation))

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from segstore.arguments import integer
 from segstore.errors import IllegalArgumentError
 from segstore.log.directory.profile import Profile
+from segstore.log.local.local_log import out_of_range
 from segstore.log.log_watermarks import LogWatermarks
 from segstore.log.remote_tier import NOTHING_UPLOADED, RemoteTier, is_remote_log_enabled
 
@@ -27,6 +28,9 @@ class TieredLog(LogWatermarks):
     """A log whose older part may be in remote storage alone."""
 
     _remote_offset_reader: RemoteOffsetReader | None = None
+    _keeps_remote_part = False
+    """An earlier handle left records in remote storage alone: without a reader, or settings that
+    say so, too, they stay the log's until ``remote_log_delete_on_disable`` [DUR-26, CFG-46]."""
 
     @property
     def remote_log_enabled(self) -> bool:
@@ -110,6 +114,12 @@ class TieredLog(LogWatermarks):
 
         Nothing else moves and no file goes: the next `delete_old_segments` deletes what is
         uploaded. A log that has no remote part stays as it is, with a warning.
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            It is above the high watermark, as a log start cannot be [LST-5]. Kafka's profile takes
+            any.
         """
         self._require_writable()
         offset = integer("offset", offset)
@@ -117,8 +127,11 @@ class TieredLog(LogWatermarks):
             self._require_writable()
             if self._tier is None:
                 self._warn_of("the local log start", offset)
-            else:
-                self._tier.raise_local_log_start(offset)
+                return
+            last = self.high_watermark
+            if offset > last and self.profile is Profile.SAFE:
+                raise out_of_range(offset, self.local_log_start_offset, last, self._directory)
+            self._tier.raise_local_log_start(offset)
 
     def _warn_of(self, what: str, offset: int) -> None:
         _log.warning("%s: %s is not %d: the log has no remote part", self.path, what, offset)
@@ -161,21 +174,22 @@ class TieredLog(LogWatermarks):
 
     def _use_remote_storage(self, config: LogConfig) -> None:
         """Begin, change or end the remote part as *config* says [UNI-2, UNI-6]."""
-        reader = self._remote_offset_reader
-        if reader is None or not self._is_tiered_by(config):
-            self._tier = None
+        if not self._is_tiered_by(config):
+            self._tier, self._keeps_remote_part = None, False
             return
-        copies = not config.remote_log_copy_disable
+        copies = self._keeps_remote_part or not config.remote_log_copy_disable
         if self._tier is not None:
             self._tier.copies = copies
             return
         first = self._local_log.segments.first_segment.base_offset
         start = max(self.log_start_offset, first)
-        self._tier = RemoteTier(reader, start, copies=copies)
+        self._tier = RemoteTier(self._remote_offset_reader, start, copies=copies)
         self._offsets.raise_high_watermark(start)
         self._flusher.raise_recovery_point(start)
 
     def _is_tiered_by(self, config: LogConfig) -> bool:
+        if self._keeps_remote_part and not config.remote_log_delete_on_disable:
+            return True
         return is_remote_log_enabled(
             config,
             self.topic_partition.topic,

@@ -46,7 +46,7 @@ class TimestampReader(TailReader):
             epochs = self._epochs.entries
             found = tier.search(self.topic_partition, timestamp, log_start, epochs)
             if found is not None:
-                return found.offset
+                return found.offset if found.offset < self.log_end_offset else None
             log_start = tier.local_log_start_offset
         found = find_offset_by_timestamp(local_log, log_start, timestamp)
         self._teach_lane(segments)

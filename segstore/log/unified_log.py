@@ -8,16 +8,14 @@ from __future__ import annotations
 
 import logging
 import warnings
+from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import segstore._core as _core
 from segstore.arguments import callback, integer
-from segstore.errors import (
-    DiskFullError,
-    FsyncFailedError,
-    IllegalStateError,
-)
+from segstore.errors import DiskFullError, FsyncFailedError, IllegalStateError
 from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
+from segstore.log.directory.log_dir_failure_channel import IO_ERRORS
 from segstore.log.directory.partition_metadata_file import PartitionMetadataFile
 from segstore.log.directory.profile import Profile
 from segstore.log.flusher import Flusher
@@ -138,6 +136,7 @@ class UnifiedLog(LogSettings):
             loaded.recovery_point,
             surroundings.failures,
         )
+        self._keeps_remote_part = loaded.keeps_remote_part
         self._use_config(config)
         self._flusher.raise_recovery_point(self.local_log_start_offset)
         if self.profile is Profile.SAFE and loaded.recovery_point < loaded.log_end.message_offset:
@@ -251,7 +250,7 @@ class UnifiedLog(LogSettings):
         Raises
         ------
         LogTruncatedError
-            The writer cut the log below what was seen; this handle shows the shorter log now.
+            The writer cut the log below what was seen; this handle shows the log as it is now.
         """
         self._require_open()
         follower = self._follower
@@ -299,16 +298,16 @@ class UnifiedLog(LogSettings):
                 return
             self._settle_lane()
             self._is_closed = True
-        try:
-            self._background.close()
-            if not self.read_only:
-                self._close_cleanly()
-        finally:
-            self._let_go()
+        with nullcontext() if self.read_only else self._flusher.poisoned_by(*IO_ERRORS):
+            try:
+                self._background.close()
+                if not self.read_only:
+                    self._close_cleanly()
+            finally:
+                self._let_go()
 
     def _close_cleanly(self) -> None:
-        if self._flusher.failure is not None:
-            self._refuse(self._flusher.failure)
+        self._require_not_failed()
         local_log, is_safe = self._local_log, self.profile is Profile.SAFE
         with self._append_lock:
             local_log.settle()  # no mark on what was interrupted
@@ -340,6 +339,7 @@ class UnifiedLog(LogSettings):
             local_log.active_transaction_index,
         )
         self._flusher.end()  # no flush that came just before writes a recovery point beside this
+        self._require_not_failed()  # nor a log beside it, meanwhile [LOC-27]
         self._places.mark_clean(self.log_start_offset, marker)
 
     def close_quietly(self) -> None:

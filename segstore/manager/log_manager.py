@@ -100,7 +100,7 @@ class LogManager:
         self._failures = LogDirFailureChannel()
         self._mutex = threading.RLock()
         self._process_id = _core.process_id()
-        self._logs: dict[TopicPartition, UnifiedLog] = {}
+        self._logs: dict[str, UnifiedLog] = {}  # by the name of the directory
         self._partitioners: dict[str, StickyPartitioner] = {}
         self._owned: OwnedLogDirectory | None = None
         self._closed = False
@@ -198,12 +198,21 @@ class LogManager:
         """
         self._check_usable()
         topic_partition = TopicPartition(topic, integer("partition", partition))
+        name = directory_name(topic_partition)
         with self._mutex:
-            log = self._logs.get(topic_partition)
-            if log is None or log.closed:
-                log = self._open(topic_partition)
-                self._logs[topic_partition] = log
+            log = self._logs.get(name)
+            if log is None or log.closed or _name_of(log) != name:
+                self._note_new_names()
+                log = self._logs.get(name)
+            if log is None:
+                log = self._logs[name] = self._open(topic_partition)
         return log
+
+    def _note_new_names(self) -> None:
+        """Know the logs by the names that `UnifiedLog.rename_dir` has given them [REN-1]."""
+        if self._owned is not None:
+            self._owned.touch(log.topic_partition for log in self._logs.values())
+        self._logs = {_name_of(log): log for log in self._logs.values() if not log.closed}
 
     def _open(self, topic_partition: TopicPartition) -> UnifiedLog:
         name = directory_name(topic_partition)
@@ -217,9 +226,12 @@ class LogManager:
         if options.state_dir is not None:  # each partition has its own
             options = options._replace(state_dir=os.path.join(options.state_dir, name))  # noqa: PTH118
         surroundings = Surroundings(failures=self._failures)
-        if self._owned is None:
+        if self._owned is None:  # to be read only: nothing is to be ended
             return open_partition(path, options, surroundings)
-        with self._owned.opening(topic_partition) as was_clean:
+        with (
+            self._failures.guard(self.path),
+            self._owned.opening(topic_partition) as was_clean,
+        ):
             surroundings = surroundings._replace(parent_is_locked=True, parent_was_clean=was_clean)
             return open_partition(path, options, surroundings)
 
@@ -314,6 +326,7 @@ class LogManager:
             self._check_process()
             self._closed = True
             errors: list[Exception] = []
+            self._note_new_names()
             for log in self._logs.values():
                 try:
                     log.close()
@@ -364,3 +377,7 @@ class LogManager:
     def __repr__(self) -> str:
         state = "closed" if self._closed else "read-only" if self._read_only else "open"
         return f"<LogManager {self.path} {state}>"
+
+
+def _name_of(log: UnifiedLog) -> str:
+    return log.path.rpartition("/")[2]

@@ -20,7 +20,7 @@ from segstore.log.directory.clean_shutdown_file_handler import CleanShutdownFile
 from segstore.manager.partition_directories import list_topic_partitions, was_closed_cleanly
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from segstore._core import Directory
     from segstore.types import TopicPartition
@@ -84,6 +84,10 @@ class OwnedLogDirectory:
             if not was_touched:
                 self._touched.discard(topic_partition)
             raise
+
+    def touch(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Note logs that were opened here, under the names that they have by now."""
+        self._touched.update(topic_partitions)
 
     def mark_clean(self, broker_epoch: int) -> None:
         """Leave the marker, unless the next who opens the directory may have a log to recover.

@@ -135,8 +135,8 @@ def test_the_mark_of_one_is_that_of_its_directory(open_log, disk, caplog):
     be_well(disk)
     told = [record.getMessage() for record in caplog.records]
     assert [text.split(":")[0] for text in told] == [
-        "topic-0 is read-only from here on",
         "/logs",
+        "topic-0 is read-only from here on",
     ]
     before = disk.effects, disk.calls()
     for change in changes(other):

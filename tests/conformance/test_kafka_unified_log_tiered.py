@@ -349,5 +349,6 @@ def test_a_log_start_below_the_first_segment_is_loaded(tiered, tmp_path):
     assert (log.high_watermark, log.highest_offset_in_remote_storage) == (4, -1)
     assert log.recovery_point >= 4
     log.close()
+    settings["remote_log_delete_on_disable"] = True
     log = tiered(path=tmp_path / "topic-1", remote_offset_reader=None, **settings, **state_dir)
     assert (log.log_start_offset, log.local_log_start_offset, log.high_watermark) == (4, 4, 4)

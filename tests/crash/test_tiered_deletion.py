@@ -31,6 +31,7 @@ def open_log(disk: SimulatedDisk, *, tiered: bool = True) -> tuple[UnifiedLog, M
         retention_ms=None,
         local_retention_bytes=2 * SIZE,
         remote_offset_reader=RemoteRecords() if tiered else None,
+        remote_log_delete_on_disable=not tiered,
         **TIERED,
     )
     surroundings = Surroundings(environment=disk, background=lambda *_: scheduler)
@@ -103,8 +104,21 @@ def test_who_reads_shows_no_hole(run):
         log.close()
 
 
+def test_an_ordinary_open_gives_nothing_up(run):
+    """[DUR-26, LDR-9] whatever a crash has left."""
+    disk, promises = run
+    for _, image in images(disk, promises[-1][0]):
+        log = open_partition(PATH, open_options(retention_ms=0), Surroundings(environment=image))
+        assert (log.log_start_offset, log.local_log_start_offset) == (0, promises[-1][2])
+        assert log.delete_old_segments() == 0
+        log.close()
+        log, _ = open_log(image)
+        assert (log.log_start_offset, log.log_end_offset) == (0, COUNT)
+        log.close_quietly()
+
+
 def test_a_log_without_its_remote_part_begins_where_it_does_here(run):
-    """[LDR-9, UNI-2]"""
+    """[LDR-9, UNI-2] where that is said to be given up."""
     disk, promises = run
     for _, image in images(disk, promises[-1][0]):
         log, _ = open_log(image, tiered=False)

@@ -12,6 +12,7 @@ import errno
 import struct
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -190,3 +191,39 @@ def spoil_last_marker(file: Path) -> None:
     data[start + 66 : start + 68] = b"\xff\xff"
     struct.pack_into(">I", data, start + 17, crc32c(bytes(data[start + 21 : end])))
     file.write_bytes(data)
+
+
+# ---- a save that runs while a change begins ------------------------------------------------------
+
+
+def test_a_save_that_runs_puts_no_stale_note_back(tmp_path: Path, monkeypatch):
+    """[DUR-8, DUR-71] the change waits: its decision and what the save writes are one order."""
+    log = segstore.open(tmp_path / "topic-0", **SETTINGS)
+    abort_one(log)
+    monkeypatch.setattr(log._background, "submit", lambda *_: None)
+    log.roll()
+    log.append([(None, b"v")])
+    has_copied, may_write = threading.Event(), threading.Event()
+    real = LogStateFile.change
+
+    def change(state_file, **changes):
+        if 0 in changes.get("transaction_indexes", ()):
+            has_copied.set()
+            assert may_write.wait(20)
+        real(state_file, **changes)
+
+    monkeypatch.setattr(LogStateFile, "change", change)
+    saving = threading.Thread(
+        target=lambda: log._local_log.note_transaction_indexes(log._append_lock, active_too=False)
+    )
+    saving.start()
+    assert has_copied.wait(20)
+    cutting = threading.Thread(target=lambda: log.truncate_to(2))
+    cutting.start()
+    cutting.join(0.3)
+    may_write.set()
+    for thread in (saving, cutting):
+        thread.join()
+    assert log.log_end_offset == 2
+    assert 0 not in log._state_file.state.transaction_indexes
+    log.close()

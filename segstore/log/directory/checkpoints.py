@@ -266,6 +266,8 @@ class LogState:
     """
     local_log_start_offset: int = 0
     """What lies below it went while remote storage has it: its segments may be there in part."""
+    is_being_emptied: bool = False
+    """A full truncation takes every ``.log`` away before it makes the new one [DUR-18]."""
 
     def fits(self, latest: EpochEntry | None) -> bool:
         """Whether a leader-epoch checkpoint that ends so is that of who wrote this."""
@@ -291,6 +293,8 @@ class LogState:
         ]
         if self.local_log_start_offset:
             lines.append(f"local_log_start_offset {self.local_log_start_offset}")
+        if self.is_being_emptied:
+            lines.append("being_emptied")
         return "".join(f"{line}\n" for line in lines).encode()
 
     @classmethod
@@ -332,4 +336,5 @@ class LogState:
             epochs_before,
             transaction_indexes,
             local_log_start_offset,
+            "being_emptied" in words,
         )

@@ -50,14 +50,13 @@ class LogDirFailureChannel:
     def __init__(self) -> None:
         self._offline: dict[str, SegstoreError] = {}
         self._queue: queue.SimpleQueue[str] = queue.SimpleQueue()
-        self._watching: list[tuple[str, weakref.ref[FailsWithItsDirectory]]] = []
+        self._watching: dict[str, weakref.WeakSet[FailsWithItsDirectory]] = {}
         self._lock = threading.Lock()
 
     def watch(self, log_dir: str, one: FailsWithItsDirectory) -> None:
         """Poison *one* when its directory fails, or has."""
         with self._lock:
-            there = [watching for watching in self._watching if watching[1]() is not None]
-            self._watching = [*there, (log_dir, weakref.ref(one))]
+            self._watching.setdefault(log_dir, weakref.WeakSet()).add(one)
             error = self._offline.get(log_dir)
         if error is not None:
             one.poison(error)
@@ -76,12 +75,20 @@ class LogDirFailureChannel:
             if log_dir in self._offline:
                 return
             self._offline[log_dir] = error
-            watching = [one() for its_dir, one in self._watching if its_dir == log_dir]
+        try:
+            self._poison_all(log_dir, error)
+        except BaseException:  # interrupted: there is no second time
+            self._poison_all(log_dir, error)
+            raise
+        finally:
+            self._queue.put(log_dir)
         _log.error("%s: its logs take no changes from here on: %s", log_dir, error)
-        self._queue.put(log_dir)
+
+    def _poison_all(self, log_dir: str, error: SegstoreError) -> None:
+        with self._lock:
+            watching = tuple(self._watching.get(log_dir, ()))
         for one in watching:
-            if one is not None:
-                one.poison(error)
+            one.poison(error)
 
     def has_offline_log_dir(self, log_dir: str) -> bool:
         """Whether *log_dir* bears a mark."""

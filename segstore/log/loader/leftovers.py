@@ -26,6 +26,7 @@ from segstore.log.directory.partition_directory import (
     list_beside_a_writer,
     segment_files,
 )
+from segstore.log.loader.lost_log_files import require_log_file
 from segstore.log.local.segment import Segment
 
 if TYPE_CHECKING:
@@ -57,11 +58,19 @@ class Leftovers:
         self._report = report
 
     def clear(self, quarantine: Quarantine) -> SegmentListing:
-        """Finish or undo what was interrupted; returns what is there now."""
+        """Finish or undo what was interrupted; returns what is there now.
+
+        Raises
+        ------
+        CorruptLogError
+            Every ``.log`` file is missing; nothing was removed.
+        """
         listing = self._directory.segment_listing()
         names = listing.others
         files = segment_files(names)
         swaps = complete_swaps(files)
+        if not any(file.kind == LOG_FILE_SUFFIX for file in swaps):
+            require_log_file(self._directory, listing, files)
         going = {
             file.name
             for file in files

@@ -54,5 +54,7 @@ class LoadedLog(NamedTuple):
     """The same, to be asked; None in Kafka's profile."""
     lost_transaction_indexes: tuple[int, ...] = ()
     """Base offsets of segments whose transaction index is to be made anew [DUR-52]."""
+    keeps_remote_part: bool = False
+    """Records are in remote storage alone, though the log is not opened as a tiered one."""
     topic_id: uuid.UUID | None = None
     """In ``partition.metadata``."""

@@ -125,3 +125,20 @@ def without_gap_from(
     if first <= max(state.contiguous_from, log_start_offset):
         return state
     return replace(state, contiguous_from=first)
+
+
+def kept_remote_part(
+    state: LogState | None, segments: Sequence[Segment], found: FoundState
+) -> str | None:
+    """Return what is said of a log that is not opened as a tiered one, and was one [DUR-26].
+
+    None where its first records did not go here because remote storage has them.
+    """
+    start, first = found.log_start_offset, segments[0].base_offset
+    if state is None or min(state.local_log_start_offset, first) <= start:
+        return None
+    return (
+        f"records {start} to {first - 1} are in remote storage alone: they stay the log's, and"
+        " nothing counts as uploaded. Open it with remote_offset_reader and"
+        " remote_storage_enable=True, or give them up by remote_log_delete_on_disable=True"
+    )

@@ -19,8 +19,6 @@ from segstore.errors import (
 )
 from segstore.log.directory.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
-    LOG_STATE,
-    RECOVERY_POINT_CHECKPOINT,
     LogState,
 )
 from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
@@ -32,12 +30,14 @@ from segstore.log.loader.leftovers import Leftovers
 from segstore.log.loader.loaded_log import LoadedLog
 from segstore.log.loader.log_begin import (
     first_missing_offset,
+    kept_remote_part,
     require_begin,
     with_possible_log_start,
     without_gap_from,
 )
 from segstore.log.loader.log_recovery import LogRecovery
 from segstore.log.loader.lost_indexes import LostIndexes
+from segstore.log.loader.lost_log_files import require_no_synced_records
 from segstore.log.loader.lost_transaction_indexes import find_transaction_indexes
 from segstore.log.loader.marked_point import with_marked_point
 from segstore.log.loader.overflow_split import OverflowedSegmentError, split_overflowed_segment
@@ -76,6 +76,8 @@ class LogLoader:
         Called with a phase, the work done and the work to do.
     remote_log_enabled : bool
         The log begins at its log start, also where that lies below the first segment [LDR-9].
+    gives_up_remote_part : bool
+        Otherwise a log that an earlier handle has left in remote storage begins there too.
     """
 
     def __init__(  # noqa: PLR0913 - what an open brings along
@@ -87,6 +89,7 @@ class LogLoader:
         progress: Callable[[str, int, int], None] | None = None,
         *,
         remote_log_enabled: bool = False,
+        gives_up_remote_part: bool = False,
     ) -> None:
         self._directory = directory
         self._places = places
@@ -94,6 +97,7 @@ class LogLoader:
         self._report = report
         self._progress = progress
         self._remote_log_enabled = remote_log_enabled
+        self._remote_part_is_told = remote_log_enabled or gives_up_remote_part
         self._is_split = False
         self._recovered: list[int] = []
         self._with_producers: list[int] = []
@@ -121,7 +125,7 @@ class LogLoader:
         require_begin(segments, first_missing_offset(segments, found, epochs, known))
         known = without_gap_from(known, segments, found.log_start_offset)
         if self._report.created:
-            self._check_never_had_records(found, epochs)
+            require_no_synced_records(self._directory, found, epochs)
             log_end_offset, self._report.clean = found.log_start_offset, True
         elif (clean_end := self._clean_end(found, segments, is_as_marked=is_as_marked)) is not None:
             log_end_offset = clean_end
@@ -163,6 +167,10 @@ class LogLoader:
         epochs.before_write = state_file.announce_epoch
         old_points = {log_end_offset, None if self._report.created else -1}
         log_end = LogOffsetMetadata(log_end_offset, active.base_offset, active.size_bytes)
+        kept = None if self._remote_part_is_told else kept_remote_part(known, segments, found)
+        if kept is not None:
+            self._remote_log_enabled = True
+            self._report.warnings.append(kept)
         self._fill_report(segments, found, log_end_offset)
         return LoadedLog(
             Segments(segments),
@@ -172,6 +180,7 @@ class LogLoader:
             epochs,
             state_file,
             recovered=self._recovered_of(segments),
+            keeps_remote_part=kept is not None,
             transaction_indexes=transactions.noted,
             lost_transaction_indexes=transactions.lost,
             with_producers=frozenset(self._with_producers),
@@ -186,23 +195,6 @@ class LogLoader:
     def _open_segments(self, base_offsets: array[int]) -> list[Segment]:
         """Look up the sizes of all segments; their files are not opened."""
         return open_segments(Segment, self._context, base_offsets)
-
-    def _check_never_had_records(self, found: FoundState, epochs: LeaderEpochFileCache) -> None:
-        """Raise when a directory without a ``.log`` is one that lost them all [DUR-51].
-
-        A line in the log directory's checkpoint alone may be that of a partition that was removed.
-        """
-        if found.recovery_point is None or found.recovery_point <= found.log_start_offset:
-            return
-        own = (LOG_STATE, RECOVERY_POINT_CHECKPOINT)
-        if epochs.entries or any(self._directory.exists(name) for name in own):
-            raise CorruptLogError(
-                f"there is no .log file, but records up to {found.recovery_point - 1} had been"
-                " synced: they are missing. Restore the directory from a copy",
-                file=self._directory.path,
-                found="no .log file",
-                expected=f"the segments of offsets up to {found.recovery_point - 1}",
-            )
 
     def _believed(self, found: FoundState, segments: list[Segment]) -> FoundState:
         believed = with_possible_log_start(found, segments, self._report)
@@ -298,27 +290,28 @@ class LogLoader:
             old.delete_files()
             old.close_quietly()
         self._report.removed += remove_snapshots_at(self._directory, set(split.vanished))
-        more = len(split.segments) - len(segments) + 1
         self._report.warnings.append(
             f"{overflowed.name} held offsets that do not fit its base offset: it was split into"
-            f" {more} segments"
+            f" {len(split.segments) - len(segments) + 1} segments"
         )
         segments[:] = split.segments
 
     def _start_anew(self, segments: list[Segment], offset: int, quarantine: Quarantine) -> None:
         """All records lie below the log start, or there are none: one empty segment.
 
-        Source: [LDR-25, LDR-26].
+        It is made first: after a crash there is a ``.log`` [DUR-54]. Source: [LDR-25, LDR-26].
         """
+        created = Segment(self._context, offset, create=True)
+        self._directory.sync()
         for segment in reversed(segments):
             if segment.size_bytes > 0:
                 quarantine.set_aside(segment.base_offset)
             else:
                 segment.delete_files()
             segment.close_quietly()
-        self._directory.sync()
-        segments[:] = [Segment(self._context, offset, create=True)]
-        self._directory.sync()
+        if segments:
+            self._directory.sync()
+        segments[:] = [created]
         self._is_rewritten = True
 
     def _read_what_is_known(

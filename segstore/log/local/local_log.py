@@ -16,6 +16,7 @@ from segstore.errors import (
 )
 from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, file_name
 from segstore.log.directory.ways_out import corrupt_log, salvage_hint
+from segstore.log.local.rewritten import is_rewritten
 from segstore.log.local.segment import Segment
 from segstore.log.local.segment_order import SegmentOrder
 from segstore.log.local.transaction_index import (
@@ -307,6 +308,14 @@ class LocalLog(SegmentOrder):
                 file=self.directory.path,
                 found=f"{size} bytes",
                 expected=f"{end.relative_position_in_segment} bytes",
+            )
+        if is_rewritten(self._context, end):
+            raise LogTruncatedError(
+                f"the log was cut by its writer, and written again: no batch ends at"
+                f" {end.message_offset} in byte {end.relative_position_in_segment} of {name}",
+                file=self.directory.path,
+                found="other batches",
+                expected=f"a batch up to {end.message_offset}",
             )
 
     def check_place_not_cut(

@@ -147,7 +147,9 @@ class TransactionIndexNotes:
             self._noted[base_offset] = DAMAGED
         if noted != self._noted.get(base_offset):
             self._changes += 1
-        if self._noted_in_file.get(base_offset) not in {None, self._noted.get(base_offset)}:
+        with self._saving:  # one that runs may still have the old note, and write it
+            noted_in_file = self._noted_in_file.get(base_offset)
+        if noted_in_file not in {None, self._noted.get(base_offset)}:
             try:
                 self.save(segments)
             except BaseException:  # nothing changes, and the next change begins here again

@@ -141,6 +141,19 @@ def test_the_remote_tier_cannot_move_the_log_start_beyond_the_log(log):
     assert (log.log_start_offset, log.local_log_start_offset) == (0, 4)
 
 
+def test_the_local_part_begins_where_everybody_has_all(log):
+    """[LST-1, LST-3, LST-5] no record is given up that is not there yet; Kafka gives up any."""
+    if log.profile == "kafka":
+        log.maybe_increment_local_log_start_offset(10**9)
+        assert log.local_log_start_offset == 10**9
+        return
+    with pytest.raises(OffsetOutOfRangeError) as caught:
+        log.maybe_increment_local_log_start_offset(9)
+    assert (caught.value.found, caught.value.expected) == ("9", "4 to 8")
+    log.maybe_increment_local_log_start_offset(8)
+    assert log.local_log_start_offset == 8
+
+
 # ---- what is here --------------------------------------------------------------------------------
 
 
@@ -162,7 +175,8 @@ def test_what_is_remote_cannot_be_read_here(log, read):
     for offset in range(4):
         with pytest.raises(OffsetOutOfRangeError) as caught:
             read(log, offset)
-        assert (caught.value.found, caught.value.expected[-1]) == (str(offset), "8")
+        assert (caught.value.found, caught.value.expected) == (str(offset), "4 to 8")
+        assert "begins at 0, what lies below 4 is in remote storage" in str(caught.value)
     read(log, 4)
 
 
@@ -221,6 +235,36 @@ def test_a_truncation_takes_what_was_uploaded_of_it(log):
         assert log.highest_offset_in_remote_storage == 2
 
 
+def test_a_truncation_takes_the_local_log_start_along(log):
+    """[LST-5, TS-1] what is written there is here, and found; Kafka leaves it above the end."""
+    log.maybe_increment_local_log_start_offset(7)
+    log.truncate_to(5)
+    assert log.local_log_start_offset == (5 if log.profile == "safe" else 7)
+    log.append_as_leader(batch([(TIME + 50, None, b"value")]), 4)
+    found = log.offset_for_timestamp(TIME + 50)
+    assert found == (5 if log.profile == "safe" else None)
+
+
+def test_a_truncation_keeps_what_is_remote_below_it(log, tiered):
+    """[TRU-3, TRU-4, DUR-1, EPC-7] Kafka moves the log start, and forgets its epochs."""
+    log.truncate_to(2)
+    if log.profile == "kafka":
+        assert (log.log_start_offset, log.log_end_offset) == (2, 2)
+        assert not log._epochs.entries
+        return
+    for stop in (None, log.close, log.close_quietly):
+        if stop is not None:
+            log.close() if stop == log.close else log.close_quietly()
+            log = tiered(log.path)
+        assert (log.log_start_offset, log.local_log_start_offset) == (0, 2)
+        assert list(log._epochs.entries) == [(0, 0)]
+        assert log.log_end_offset == log.segments()[0].base_offset == 2
+    log.append_as_leader(singleton(), 4)
+    assert offsets(log) == [2]
+    log.truncate_to(0)
+    assert (log.log_start_offset, log.log_end_offset) == (0, 0)
+
+
 # ---- look-ups by time ----------------------------------------------------------------------------
 
 
@@ -262,6 +306,28 @@ def test_a_reader_that_fails(log):
         assert caught.value.found == "int"
     with pytest.raises(segstore.SegstoreError):
         log.offset_for_timestamp("soon")
+
+
+@pytest.mark.parametrize("wrong", [-5, 3, "4", 4.0, True, None, 2**63])
+def test_what_the_reader_finds_is_in_the_log(log, wrong):
+    """[TS-1] no answer that is no offset, or that of a deleted record, reaches who asked."""
+    log.maybe_increment_log_start_offset(4)
+    log._remote_offset_reader.records = [segstore.FileTimestampAndOffset(TIME, wrong, 0)]
+    log._remote_offset_reader.find_offset_by_timestamp = lambda *_: (
+        log._remote_offset_reader.records[0]
+    )
+    for ask in (log.fetch_offset_by_timestamp, log.offset_for_timestamp):
+        with pytest.raises(IllegalStateError, match="remote_offset_reader") as caught:
+            ask(TIME)
+        assert caught.value.found == repr(wrong)
+        assert caught.value.expected == "an offset from the log start 4 on"
+
+
+def test_the_reader_finds_nothing_behind_the_log(log):
+    """[TS-1] of another lineage, or cut here meanwhile."""
+    log._remote_offset_reader.records += RemoteRecords([(TIME, 8, 3)]).records
+    assert log.fetch_offset_by_timestamp(TIME) == (-1, -1, None)
+    assert log.offset_for_timestamp(TIME) is None
 
 
 # ---- settings that change ------------------------------------------------------------------------

@@ -122,13 +122,14 @@ class TieredLogMachine(RuleBasedStateMachine):
 
     @rule(part=PARTS)
     def give_up_local_records(self, part: int):
-        offset = self.at(part, 0, self.end)
+        offset = self.at(part, 0, self.log.high_watermark)
         self.log.maybe_increment_local_log_start_offset(offset)
         self.local_start = max(self.local_start, offset)
 
     @rule(part=PARTS)
     def truncate(self, part: int):
-        offset = self.at(part, self.local_start, self.end)
+        """Also to what is in remote storage alone, which stays the log's."""
+        offset = self.at(part, self.log_start, self.end)
         if offset >= self.end:
             return
         self.log.truncate_to(offset)
@@ -162,9 +163,19 @@ class TieredLogMachine(RuleBasedStateMachine):
         self.uploaded = -1
         self.begin_again()
 
-    @rule(is_clean=st.booleans())
-    def open_again(self, is_clean: bool):  # noqa: FBT001 - drawn
+    @rule(is_clean=st.booleans(), forgets_remote=st.booleans())
+    def open_again(self, is_clean: bool, forgets_remote: bool):  # noqa: FBT001 - drawn
+        """Also once as an ordinary log in between, which gives nothing up [DUR-26]."""
         self.log.close() if is_clean else self.log.close_quietly()
+        if forgets_remote:
+            with segstore.open(
+                self.folder / "topic-0",
+                durability="none",
+                replicated=self.replicated,
+                retention_ms=None,
+            ) as log:
+                assert log.log_start_offset == self.log_start
+                assert log.delete_old_segments() == 0
         self.open()
         self.uploaded = -1
         self.end = max(self.end, self.log.log_end_offset)
@@ -182,6 +193,7 @@ class TieredLogMachine(RuleBasedStateMachine):
     def cut(self, offset: int):
         self.values = {at: value for at, value in self.values.items() if at < offset}
         self.end = offset
+        self.local_start = min(self.local_start, offset)
         self.uploaded = min(self.uploaded, self.log.highest_offset_in_remote_storage)
 
     def begin_again(self):
