@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from segstore._core import DISK_CALLS, DataFile, Directory, SimulatedDisk
-from segstore.errors import DiskFullError, IllegalArgumentError, SegstoreError
+from segstore.errors import (
+    DiskFullError,
+    FsyncFailedError,
+    IllegalArgumentError,
+    SegstoreError,
+)
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
@@ -100,6 +105,9 @@ def test_a_call_fails_as_planned():
     disk.fail("write_at", 2, errno.ENOSPC)
     with pytest.raises(SegstoreError, match="errno 5"):
         directory.sync()
+    with pytest.raises(FsyncFailedError, match="not tried again"):  # [DUR-35]
+        directory.sync()
+    directory = Directory("/", disk)
     directory.create_file("a", b"x")
     with pytest.raises(DiskFullError):
         directory.create_file("b", b"x")

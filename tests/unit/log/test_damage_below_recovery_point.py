@@ -191,14 +191,19 @@ def test_a_log_without_any_segment_is_no_new_one(marked_clean, tmp_path):
     for base in directory.bases:
         directory.file(base).unlink()
 
+    refused(directory, "there is no .log file, but .segstore shows that there were records")
+    assert directory.bases == []
+    (directory.path / ".segstore").unlink()
     refused(directory, "records up to 39 had been synced")
     assert directory.bases == []
 
 
 def test_a_log_is_damaged_only_above_its_log_start(tmp_path):
-    """[DUR-18, LDR-25] All that had been synced was deleted: one empty segment at the log start."""
+    """[DUR-18, LDR-25] A crash in the midst of a full truncation, which is noted beforehand."""
     directory = build(tmp_path / "orders-0")
     directory.set_recovery_point(40)
+    with (directory.path / ".segstore").open("ab") as state:
+        state.write(b"being_emptied\n")
     for name in directory.logs():
         (directory.path / name).unlink()
     (directory.path / "log-start-offset-checkpoint").write_text("0\n1\norders 0 40\n")
