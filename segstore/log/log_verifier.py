@@ -14,7 +14,7 @@ import numpy as np
 
 from segstore._core import SegmentContext
 from segstore.errors import SegstoreError
-from segstore.log.directory.partition_directory import file_name
+from segstore.log.directory.partition_directory import INDEX_ENTRY_BYTES, file_name
 from segstore.log.loader.quarantined_file import quarantined_files
 from segstore.log.transaction_index_verifier import find_damaged_transaction_indexes
 from segstore.records.compression import codec_table
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
 
-OFFSET_ENTRY_BYTES: Final = 8
-TIME_ENTRY_BYTES: Final = 12
 PIECE_BYTES: Final = 65536
 
 
@@ -234,8 +232,8 @@ def _check_padding(directory: Directory, segment: Segment, check: SegmentCheck) 
 
     Source: [DUR-80].
     """
-    offset_bytes = len(segment.offset_index_entries()) * OFFSET_ENTRY_BYTES
-    time_bytes = len(segment.time_index_entries()) * TIME_ENTRY_BYTES
+    offset_bytes = len(segment.offset_index_entries()) * INDEX_ENTRY_BYTES["index"]
+    time_bytes = len(segment.time_index_entries()) * INDEX_ENTRY_BYTES["timeindex"]
     for kind, start in (("index", offset_bytes), ("timeindex", time_bytes)):
         name = file_name(segment.base_offset, kind)
         position = start

@@ -61,8 +61,7 @@ class LogWriter(SliceReader):
         self._require_open()
         if self.read_only:
             raise LogReadOnlyError("the log was opened with read_only=True", file=self.path)
-        if self._flusher.failure is not None:
-            self._require_not_failed()
+        self._require_not_failed()
 
     def _require_not_failed(self) -> None:
         """Raise the first error again, as what it has made of the log [DUR-38]."""

@@ -84,13 +84,7 @@ def test_an_io_error_marks_the_log(open_log, disk, caplog):
     assert len(caplog.records) == 1
     for call in ("sync_data", "sync_file"):
         disk.fail(call, 0, 0)  # the disk is well again
-    before = disk.effects, disk.calls()
-    for change in changes(log):
-        with pytest.raises(LogReadOnlyError) as later:
-            change()
-        assert later.value.__cause__ is first.value
-        assert code_for(later.value) is ErrorCode.KAFKA_STORAGE_ERROR
-    assert (disk.effects, disk.calls()) == before
+    check_all_refused(disk, log, first.value)
     assert len(caplog.records) == 1
     assert offsets(log) == [0]  # nobody may write; it can be read
 
@@ -108,6 +102,17 @@ def test_another_error_is_no_mark(open_log):
     for change in changes(log)[:1]:
         change()
     assert offsets(log) == [5, 6]
+
+
+def check_all_refused(disk, log, cause):
+    """Every change raises for *cause*, and nothing is done."""
+    before = disk.effects, disk.calls()
+    for change in changes(log):
+        with pytest.raises(LogReadOnlyError) as later:
+            change()
+        assert later.value.__cause__ is cause
+        assert code_for(later.value) is ErrorCode.KAFKA_STORAGE_ERROR
+    assert (disk.effects, disk.calls()) == before
 
 
 def fail_syncs(disk):
@@ -138,13 +143,7 @@ def test_the_mark_of_one_is_that_of_its_directory(open_log, disk, caplog):
         "/logs",
         "topic-0 is read-only from here on",
     ]
-    before = disk.effects, disk.calls()
-    for change in changes(other):
-        with pytest.raises(LogReadOnlyError) as later:
-            change()
-        assert later.value.__cause__ is first.value
-        assert code_for(later.value) is ErrorCode.KAFKA_STORAGE_ERROR
-    assert (disk.effects, disk.calls()) == before
+    check_all_refused(disk, other, first.value)
     assert len(caplog.records) == len(told)
     assert offsets(other) == [0]
     with pytest.raises(LogReadOnlyError):

@@ -29,6 +29,7 @@ from segstore.log.directory.partition_directory import (
     SegmentFile,
     file_name,
 )
+from segstore.log.local.transaction_index import TRANSACTION_INDEX_ENTRY_BYTES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +38,6 @@ if TYPE_CHECKING:
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.directory.log_places import FoundState
 
-_TRANSACTION_INDEX_ENTRY_BYTES: Final = 34
 _WAYS_OUT: Final = (
     "Restore the directory from a copy; where the records are not missed, remove it: then a new"
     " log begins"
@@ -112,7 +112,7 @@ def _shown_by(directory: Directory, listing: SegmentListing, state: LogState | N
     for kind in INDEX_FILE_SUFFIXES:
         for base_offset in listing.base_offsets(kind, lacking=LOG_FILE_SUFFIX):
             name = file_name(base_offset, kind)
-            size = INDEX_ENTRY_BYTES.get(kind, _TRANSACTION_INDEX_ENTRY_BYTES)
+            size = INDEX_ENTRY_BYTES.get(kind, TRANSACTION_INDEX_ENTRY_BYTES)
             if directory.read_range(name, 0, min(size, directory.info(name).size)).strip(b"\0"):
                 return name
     return None

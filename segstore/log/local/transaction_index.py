@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 VERSION: Final = 0
 
 _ENTRY: Final = struct.Struct(">hqqqq")
+TRANSACTION_INDEX_ENTRY_BYTES: Final = _ENTRY.size
 _PIECE_BYTES: Final = 30_000 * _ENTRY.size
 """Of an index that are read at once."""
 
