@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from segstore._core import BatchHeaders, Directory
+    from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
     from segstore.log.directory.log_state_file import LogStateFile
     from segstore.log.directory.partition_metadata_file import PartitionMetadataFile
     from segstore.log.flusher import Flusher
@@ -49,6 +50,7 @@ class LogWriter(SliceReader):
     path: str
     profile: Profile
     _directory: Directory
+    _failures: LogDirFailureChannel | None
     _flusher: Flusher
     _producers: ProducerStateManager
     _state_file: LogStateFile | None
@@ -60,6 +62,8 @@ class LogWriter(SliceReader):
     def _require_writable(self) -> None:
         self._require_open()
         if self.read_only:
+            if self._failures is not None:  # why it is, where an earlier error has ended writing
+                self._failures.check(self.path.rpartition("/")[0])
             raise LogReadOnlyError("the log was opened with read_only=True", file=self.path)
         self._require_not_failed()
 

@@ -91,7 +91,7 @@ class UnifiedLog(LogSettings):
         self._places = places
         self._directory: Directory = places.directory
         self._codecs = codecs
-        self._holdings = holdings
+        self._holdings, self._failures = holdings, surroundings.failures
         self._append_lock = _core.AppendLock()
         self._background = surroundings.background(
             f"segstore-{self.topic_partition}", holdings.lock

@@ -89,7 +89,8 @@ class LogManager:
     """The logs of one directory; safe to use from several threads.
 
     A log is opened when it is first asked for and stays open until `close`. An I/O error of one
-    ends writing in all: they can be read until the directory is closed [LOC-27, DUR-35, DUR-38].
+    ends writing in all: they can be read until the directory is closed, also those that were not
+    open yet [LOC-27, DUR-35, DUR-38].
     """
 
     def __init__(
@@ -220,13 +221,17 @@ class LogManager:
             raise UnknownTopicOrPartitionError(
                 f"no partition {topic_partition} here", file=self.path, found="no such directory"
             )
-        self._failures.check(self.path)
         path = os.path.join(self.path, name)  # noqa: PTH118 - the directory's own spelling
         options = self._options
         if options.state_dir is not None:  # each partition has its own
             options = options._replace(state_dir=os.path.join(options.state_dir, name))  # noqa: PTH118
         surroundings = Surroundings(failures=self._failures)
         if self._owned is None:  # to be read only: nothing is to be ended
+            return open_partition(path, options, surroundings)
+        if self._failures.has_offline_log_dir(self.path):  # to be read, as those that are open
+            was_clean = self._owned.was_clean(topic_partition)
+            surroundings = surroundings._replace(parent_was_clean=was_clean)
+            options = options._replace(read_only=True, remote_offset_reader=None)
             return open_partition(path, options, surroundings)
         with (
             self._failures.guard(self.path),
@@ -334,6 +339,7 @@ class LogManager:
                     errors.append(error)
             try:
                 if self._owned is not None and not errors:
+                    self._failures.check(self.path)  # those that were opened behind it are well
                     self._owned.mark_clean(broker_epoch)
             finally:
                 self._release()

@@ -70,16 +70,20 @@ class OwnedLogDirectory:
             self.release()
             raise
 
+    def was_clean(self, topic_partition: TopicPartition) -> bool:
+        """Whether the directory's marker spoke of this log, and it was not opened since."""
+        return self._was_clean and topic_partition not in self._touched
+
     @contextlib.contextmanager
     def opening(self, topic_partition: TopicPartition) -> Iterator[bool]:
         """Open a log in the block; says whether the directory's marker spoke of it.
 
         From then on only the log's own marker says that it is clean.
         """
-        was_touched = topic_partition in self._touched
+        was_touched, was_clean = topic_partition in self._touched, self.was_clean(topic_partition)
         self._touched.add(topic_partition)
         try:
-            yield self._was_clean and not was_touched
+            yield was_clean
         except InconsistentTopicIdError:  # nothing was written to it
             if not was_touched:
                 self._touched.discard(topic_partition)

@@ -224,7 +224,7 @@ def test_the_failure_channel():
 
 @pytest.mark.parametrize("recovery", PROFILES)
 def test_a_log_directory_with_a_log_that_failed(tmp_path, monkeypatch, recovery):
-    """[LOC-27, DUR-24, DUR-35] everything in it is refused, and no clean marker is left."""
+    """[LOC-27, DUR-24, DUR-35] every change in it is refused, and no clean marker is left."""
     real, broken = Segment.flush, "topic-1"
 
     def flush(segment, **arguments):
@@ -248,7 +248,7 @@ def test_a_log_directory_with_a_log_that_failed(tmp_path, monkeypatch, recovery)
         lambda: manager.append("topic", [(b"k", b"v")]),
         lambda: manager.log("topic", 2).append([(None, b"v")]),
         lambda: manager.create_topic("more"),
-        lambda: manager.log("later", 0),
+        lambda: manager.log("later", 0).append([(None, b"v")]),
     ):
         with pytest.raises(LogReadOnlyError) as later:
             refused()

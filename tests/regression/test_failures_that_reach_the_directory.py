@@ -117,6 +117,62 @@ def test_an_io_error_in_an_open(manager, monkeypatch, error):
     assert not (manager / ".kafka_cleanshutdown").exists()
 
 
+@pytest.mark.parametrize("recovery", PROFILES)
+def test_a_log_that_was_not_open_when_the_directory_failed(manager, recovery):
+    """[LOC-27, DUR-38] it is read all the same; every change is refused, and the cause is told."""
+    error = FsyncFailedError("cannot sync")
+    again = segstore.open_dir(manager, durability="none", recovery=recovery)
+    again.log("topic", 0)._flusher.poison(error)
+    log = again.log("topic", 1)
+    assert log is again.log("topic", 1)
+    assert [record.value for record in log.scan()] == [b"v"]
+    assert log.report.clean
+    for change in (
+        lambda: log.append(ONE),
+        log.roll,
+        lambda: log.truncate_to(0),
+        lambda: again.append("topic", ONE, partition=1),
+    ):
+        with pytest.raises(LogReadOnlyError, match="cannot sync") as refused:
+            change()
+        assert refused.value.__cause__ is error
+    with pytest.raises(LogReadOnlyError):
+        again.close()
+    assert log.closed
+    assert not (manager / ".kafka_cleanshutdown").exists()
+
+
+def test_a_log_that_could_not_be_opened_is_read(manager, monkeypatch):
+    """[LOC-27] whatever its open has left."""
+    error = FsyncFailedError("cannot sync")
+    let_opens_fail(monkeypatch, error)
+    again = segstore.open_dir(manager, durability="none")
+    with pytest.raises(FsyncFailedError):
+        again.log("topic", 1)
+    monkeypatch.undo()
+    assert [record.value for record in again.log("topic", 1).scan()] == [b"v"]
+    with pytest.raises(LogReadOnlyError) as refused:
+        again.close()
+    assert refused.value.__cause__ is error
+
+
+def test_a_directory_that_failed_before_a_log_was_open(manager, monkeypatch):
+    """[LOC-27, DUR-24, DUR-39] no marker says that it was left well, and the close tells."""
+    error = FsyncFailedError("cannot sync")
+
+    def create(*_):
+        raise error
+
+    monkeypatch.setattr(log_manager, "create_partition_directory", create)
+    again = segstore.open_dir(manager, durability="none")
+    with pytest.raises(FsyncFailedError):
+        again.create_topic("other")
+    with pytest.raises(LogReadOnlyError) as refused:
+        again.close()
+    assert refused.value.__cause__ is error
+    assert not (manager / ".kafka_cleanshutdown").exists()
+
+
 def test_an_io_error_in_an_open_for_reading(manager, monkeypatch):
     """[LOC-27] a manager that only reads ends nothing."""
     let_opens_fail(monkeypatch, ReadIOError("cannot read"))
