@@ -11,13 +11,16 @@ from segstore.errors import CorruptLogError, SegstoreError
 from segstore.log.directory.ways_out import salvage_hint
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from typing import TypeAlias
 
     from segstore._core import BatchHeaders, FetchedBytes
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
     from segstore.log.local.transaction_walk import Damage
     from segstore.types import LogOffsetMetadata
+
+    _ChunksOf: TypeAlias = Callable[[Segment, int], Iterator["Chunk"]]
 
 CHUNK_BYTES: Final = 1024 * 1024
 
@@ -90,7 +93,17 @@ class ChunkReader:
 
     def __iter__(self) -> Iterator[Chunk]:
         """Yield whole batches of the range, as the log was when the scan was made [DUR-77]."""
-        chunks = self._chunks_as_they_are()
+        return self._unless_cut(self._chunks_of)
+
+    def headers_only(self) -> Iterator[Chunk]:
+        """Yield the headers of the same batches, without data: records are not read.
+
+        Positions are those in the segment.
+        """
+        return self._unless_cut(self._headers_of)
+
+    def _unless_cut(self, chunks_of: _ChunksOf) -> Iterator[Chunk]:
+        chunks = self._chunks_as_they_are(chunks_of)
         read_up_to = self._start_offset
         while read_up_to < self._end_offset:
             try:
@@ -107,7 +120,7 @@ class ChunkReader:
         if self._damage is not None:
             raise self._damage.error()
 
-    def _chunks_as_they_are(self) -> Iterator[Chunk]:
+    def _chunks_as_they_are(self, chunks_of: _ChunksOf) -> Iterator[Chunk]:
         """Yield whole batches that reach into the range, segment by segment."""
         segments = self._local_log.segments
         segment = segments.floor_segment(self._start_offset)
@@ -115,7 +128,7 @@ class ChunkReader:
         while segment is not None and offset < self._end_offset:
             begin = self._first_offset_of_interest(segment, offset)
             if begin is not None:
-                for chunk in self._chunks_of(segment, begin):
+                for chunk in chunks_of(segment, begin):
                     yield from self._within_segment(chunk)
                     offset = int(chunk.headers["last_offset"][-1]) + 1
             following = segments.higher_segment(segment.base_offset)
@@ -137,12 +150,39 @@ class ChunkReader:
         found = segment.find_offset_by_timestamp(low, first, max_position)
         return None if found is None else max(found.offset, offset)
 
-    def _chunks_of(self, segment: Segment, offset: int) -> Iterator[Chunk]:
+    def _end_position(self, segment: Segment) -> int:
+        """Byte of *segment* at which the visible batches end; 0 = it has none."""
         bound = self._bound
-        is_last = segment.base_offset == bound.segment_base_offset
-        end_position = bound.relative_position_in_segment if is_last else segment.size_bytes
         if segment.base_offset > bound.segment_base_offset:
-            return
+            return 0
+        is_last = segment.base_offset == bound.segment_base_offset
+        return bound.relative_position_in_segment if is_last else segment.size_bytes
+
+    def _headers_of(self, segment: Segment, offset: int) -> Iterator[Chunk]:
+        end_position = self._end_position(segment)
+        first = segment.translate_offset(max(offset, segment.base_offset), end_position)
+        begin = 0 if first is None else first.position  # none: a gap at the end, or no batch
+        last = segment.translate_offset(
+            max(self._end_offset - 1, segment.base_offset), end_position
+        )
+        stop_at = end_position if last is None else last.position + last.first_batch_size
+        for window, result in segment.scan_windows(
+            start_position=begin,
+            end_position=stop_at,
+            check_crc=False,
+            check_order=True,
+            expected_offset=segment.base_offset,
+        ):
+            headers = window[int((window["last_offset"] < offset).sum()) :]
+            if len(headers):
+                yield from self._within_range(Chunk(memoryview(b""), headers, segment, 0))
+            if result.valid_bytes < stop_at and result.stop != "limit":
+                if result.why is not None:
+                    raise result.why.locate(segment.path)
+                raise _bad_end(segment, result.valid_bytes, stop_at)
+
+    def _chunks_of(self, segment: Segment, offset: int) -> Iterator[Chunk]:
+        end_position = self._end_position(segment)
         position = -1
         while offset < self._end_offset and position < end_position:
             fetched = segment.read(

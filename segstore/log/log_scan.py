@@ -9,6 +9,7 @@ from segstore.arguments import integer, names, positive
 from segstore.config import MAX_LONG, MIN_LONG
 from segstore.errors import IllegalArgumentError, SegstoreError
 from segstore.log.chunk_reader import Chunk, ChunkReader
+from segstore.log.header_count import count_in_headers
 from segstore.records.columns import (
     KAFKA_COLUMNS,
     MAX_BATCH_BYTES,
@@ -21,8 +22,15 @@ from segstore.records.record_batch import RecordBatch
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from segstore._core import AbortedTransactions, ArrowBatch, CodecTable, Record
+    from segstore._core import (
+        AbortedTransactions,
+        ArrowBatch,
+        BatchHeaders,
+        CodecTable,
+        Record,
+    )
     from segstore.log.local.local_log import LocalLog
+    from segstore.log.local.segment import Segment
     from segstore.log.local.transaction_walk import Damage
     from segstore.types import LogOffsetMetadata, TopicPartition
 
@@ -143,9 +151,43 @@ class LogScan:
             rows += more if everything else [row for row in more if low <= row[1] < high]
         return rows
 
-    def count(self) -> int:
-        """Return the number of records: all are looked at, for a header may say something else."""
-        return sum(batch.rows_count for batch in self._arrow_batches(("offset",)))
+    def count(self, *, by_headers: bool = False) -> int:
+        """Return the number of records: all are looked at, for a header may say something else.
+
+        Parameters
+        ----------
+        by_headers : bool
+            Believe the headers: records are read only where a range ends inside a batch with gaps,
+            or a header cannot be true, or is of magic 0 or 1. Gaps, markers, aborted transactions
+            and what compaction took away are left out all the same; checksums are not looked at,
+            nor is the order of the records within a batch. A range of timestamps is counted record
+            by record.
+        """
+        low, high = self._timestamps
+        if not by_headers or (low, high) != (MIN_LONG, MAX_LONG):
+            return sum(batch.rows_count for batch in self._arrow_batches(("offset",)))
+        start, end = self.start_offset, self.end_offset
+        return sum(
+            count_in_headers(chunk, start, end, self._aborted, self._codecs)
+            for chunk in self._chunks.headers_only()
+        )
+
+    def headers(self) -> Iterator[tuple[Segment, BatchHeaders]]:
+        """Yield the batch headers of the range, control batches too; no record is read.
+
+        Yields
+        ------
+        segment, headers
+            At most 131,072 rows of the header table at a time, all of one segment; ``position`` is
+            a byte of its ``.log``.
+
+        Raises
+        ------
+        CorruptLogError, LogTruncatedError
+            As iteration does; checksums are not looked at.
+        """
+        for chunk in self._chunks.headers_only():
+            yield chunk.segment, chunk.headers
 
     def batches(self) -> Iterator[RecordBatch]:
         """Yield the batches that reach into the range, control batches too.
