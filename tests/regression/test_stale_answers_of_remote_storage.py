@@ -1,0 +1,74 @@
+"""Answers of remote storage for what is here: they were believed, though the log knew better.
+
+What was cut here and written again may be found there as it was before.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from segstore.log import remote_tier, timestamp_reader
+from tests.log_kit import TIME, bases, batch, singleton
+from tests.remote_kit import TIERED, RemoteRecords
+
+SIZE = len(singleton())
+
+
+@pytest.fixture(params=["safe", "kafka"])
+def log(request, new_log):
+    """Offsets 0 to 7, a segment each, of which 0 to 3 are in remote storage alone."""
+    log = new_log(
+        recovery=request.param,
+        replicated=False,
+        retention_ms=None,
+        retention_bytes=4 * SIZE,
+        internal_segment_bytes=SIZE,
+        remote_offset_reader=RemoteRecords(),
+        **TIERED,
+    )
+    for number in range(8):
+        log.append_as_leader(batch([(TIME + number, None, b"value")]), number // 2)
+    log.update_highest_offset_in_remote_storage(5)
+    assert log.delete_old_segments() == 4
+    assert bases(log) == [4, 5, 6, 7]
+    return log
+
+
+@pytest.mark.parametrize("stale", [4, 6, 7, 8])
+def test_what_is_here_is_found_here(log, stale):
+    """[TS-1] of another lineage, or cut here meanwhile: only what is not here is remote storage's.
+
+    Kafka ``RemoteLogManager.findOffsetByTimestamp``, which asks the local segments from the first
+    of them on.
+    """
+    remote = log._remote_offset_reader
+    remote.records += RemoteRecords([(TIME + 50, stale, 9)]).records
+    assert log.fetch_offset_by_timestamp(TIME + 5) == (TIME + 5, 5, 2)
+    assert log.offset_for_timestamp(TIME + 5) == 5
+    assert log.fetch_offset_by_timestamp(TIME + 50) == (-1, -1, None)
+    assert log.offset_for_timestamp(TIME + 50) is None
+    remote.records[:0] = RemoteRecords([(TIME + 30, 3, 1)]).records
+    assert log.fetch_offset_by_timestamp(TIME + 5) == (TIME + 30, 3, 1)
+    assert log.offset_for_timestamp(TIME + 5) == 3
+
+
+@pytest.mark.parametrize(
+    ("of", "finds"),
+    [(timestamp_reader, "find_offset_by_timestamp"), (remote_tier, "fetch_offset")],
+)
+def test_what_goes_while_it_is_looked_for_is_remote(log, monkeypatch, of, finds):
+    """[TS-1, LST-3] its remote answer holds, though it was here when that was given."""
+    log._remote_offset_reader.records += RemoteRecords([(TIME + 5, 5, 2)]).records
+    real = getattr(of, finds)
+
+    def find_beside_retention(*arguments):
+        log.maybe_increment_local_log_start_offset(6)
+        assert log.delete_old_segments() == 2
+        return real(*arguments)
+
+    monkeypatch.setattr(of, finds, find_beside_retention)
+    if of is remote_tier:
+        assert log.fetch_offset_by_timestamp(TIME + 5) == (TIME + 5, 5, 2)
+    else:
+        assert log.offset_for_timestamp(TIME + 5) == 5
+    assert bases(log) == [6, 7]
