@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from segstore.log.directory.log_places import LogPlaces
     from segstore.log.log_offsets import LogOffsetSnapshot
+    from segstore.types import EpochEntry
 
 
 class LogWatermarks(LogAppender):
@@ -152,6 +153,14 @@ class LogWatermarks(LogAppender):
     def latest_epoch(self) -> int | None:
         """The newest leader epoch."""
         return self._epochs.latest_epoch
+
+    @property
+    def leader_epochs(self) -> tuple[EpochEntry, ...]:
+        """All leader epochs that are known, ascending, each with its first offset.
+
+        Of a handle that reads, as they were when it was opened.
+        """
+        return self._epochs.entries
 
     def assign_epoch_start_offset(self, epoch: int, start_offset: int) -> None:
         """Note that *epoch* begins at *start_offset*, durably [EPC-2].

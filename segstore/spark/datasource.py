@@ -11,6 +11,9 @@ from typing import TYPE_CHECKING
 from pyspark.sql.datasource import DataSource
 
 from segstore.manager.partition_directories import partitions_with_logs
+from segstore.spark.conditions import ConnectorOptionError
+from segstore.spark.metadata_reader import MetadataReader
+from segstore.spark.metadata_schema import RECORDS, kind_of, metadata_schema
 from segstore.spark.reader import SegstoreReader
 from segstore.spark.schema import connector_schema
 from segstore.spark.stream_options import parse_options_of_either
@@ -18,6 +21,7 @@ from segstore.spark.stream_reader import SegstoreStreamReader
 from segstore.spark.writer import SegstoreStreamWriter, SegstoreWriter
 
 if TYPE_CHECKING:
+    from pyspark.sql.datasource import DataSourceReader
     from pyspark.sql.types import StructType
 
 
@@ -35,16 +39,28 @@ class SegstoreDataSource(DataSource):
 
     def schema(self) -> StructType:
         """Check options and path; ``load()`` calls this unless the user gave a schema."""
+        kind = kind_of(self.options)
         options = parse_options_of_either(self.options)
         partitions_with_logs(options.absolute_path)
+        if kind != RECORDS:
+            return metadata_schema(kind)
         return connector_schema(include_headers=options.include_headers)
 
-    def reader(self, schema: StructType) -> SegstoreReader:
+    def reader(self, schema: StructType) -> DataSourceReader:
         """Return what plans and reads a batch; *schema* is the projection."""
+        if kind_of(self.options) != RECORDS:
+            return MetadataReader(self.options, schema)
         return SegstoreReader(self.options, schema)
 
     def streamReader(self, schema: StructType) -> SegstoreStreamReader:  # noqa: N802 - Spark's name
         """Return what plans and reads the micro-batches of a stream."""
+        kind = kind_of(self.options)
+        if kind != RECORDS:
+            raise ConnectorOptionError(
+                f"kind={kind} is a table of this moment, not a stream: use spark.read",
+                found=kind,
+                expected=RECORDS,
+            )
         return SegstoreStreamReader(self.options, schema)
 
     def writer(self, schema: StructType, overwrite: bool) -> SegstoreWriter:  # noqa: FBT001

@@ -1,0 +1,138 @@
+"""``option("kind", "batches")`` and so on: what the logs say of themselves, as tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
+
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from segstore.log.directory.partition_directory import directory_name
+from segstore.log.open_log import open as open_log
+from segstore.manager.partition_directories import partitions_with_logs
+from segstore.spark.conditions import ConnectorOptionError
+from segstore.spark.metadata_rows import ROWS_OF_LOGS, batch_rows, metadata_batch
+from segstore.spark.metadata_schema import kind_of, metadata_arrow_schema, metadata_columns
+from segstore.spark.offsets import check_no_data_loss, choose_partitions, plan_ranges
+from segstore.spark.open_logs import OPEN_LOGS
+from segstore.spark.options import parse_options
+from segstore.spark.ranges import OffsetRange
+from segstore.spark.reader import warn
+from segstore.spark.visible_log import VisibleLog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    import pyarrow as pa
+    from pyspark.sql.types import StructType
+
+    from segstore.spark.options import ConnectorOptions
+    from segstore.types import TopicPartition
+
+BATCHES: Final = "batches"
+_LIMITS: Final = ("offsets", "offsetsbytimestamp", "timestamp")
+_OF_BATCHES: Final = {f"{side}{limit}" for side in ("starting", "ending") for limit in _LIMITS} | {
+    "isolation.level",
+    "kafka.isolation.level",
+}
+
+
+class MetadataPartition(NamedTuple):
+    """What one task reads.
+
+    Attributes
+    ----------
+    offsets : OffsetRange
+        The range of ``kind=batches``; of other kinds only topic and partition count.
+    is_first : bool
+        Whether a batch that begins below the range, and reaches into it, is one of its rows: of
+        several ranges of one partition only the first one's.
+    """
+
+    offsets: OffsetRange
+    is_first: bool
+
+
+class MetadataReader(DataSourceReader):
+    """A batch read of one metadata table.
+
+    Parameters
+    ----------
+    options : mapping of str to str
+        As Spark hands them over.
+    schema : StructType
+        The table's schema, or a user's choice of its columns.
+
+    Raises
+    ------
+    ConnectorOptionError
+        For options or a schema that cannot be.
+    """
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self._kind = kind_of(options)
+        self._options: ConnectorOptions = parse_options(options)
+        self._columns = metadata_columns(self._kind, schema)
+        given = {name.lower() for name in options} & _OF_BATCHES
+        if self._kind != BATCHES and given:
+            raise ConnectorOptionError(
+                f"kind={self._kind} shows whole logs: {', '.join(sorted(given))} is for batches "
+                "and records",
+                found=", ".join(sorted(given)),
+                expected="no such option",
+            )
+        for text in self._options.warnings:
+            warn(text)
+
+    def partitions(self) -> list[InputPartition]:
+        """Return one Spark partition for each partition, or range of its batches."""
+        path = self._options.absolute_path
+        existing = partitions_with_logs(path)
+        if self._kind == BATCHES:
+            ranges = plan_ranges(self._options, existing, self._open, warn)
+        else:
+            chosen = choose_partitions(self._options, existing, warn)
+            ranges = [OffsetRange(*partition, 0, 0) for partition in chosen]
+        seen: set[TopicPartition] = set()
+        planned: list[InputPartition] = []
+        for offsets in ranges:
+            is_first = offsets.topic_partition not in seen
+            seen.add(offsets.topic_partition)
+            planned.append(InputPartition(MetadataPartition(offsets, is_first)))
+        return planned
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of one partition or range as Arrow record batches.
+
+        Raises
+        ------
+        SegstoreError
+            The log is damaged where it has to be read.
+        """
+        if partition.value is None:
+            return  # Spark makes one empty partition of a plan that has none
+        schema = metadata_arrow_schema(self._kind, self._columns)
+        wanted = cast("MetadataPartition", partition.value)
+        topic, number = wanted.offsets.topic_partition
+        if self._kind == BATCHES:
+            for columns in self._batches(wanted):
+                yield metadata_batch(columns, topic, number, schema)
+            return
+        path = f"{self._options.absolute_path}/{directory_name(wanted.offsets.topic_partition)}"
+        with open_log(path, read_only=True) as log:  # anew: an open log's epochs are as old as it
+            yield metadata_batch(ROWS_OF_LOGS[self._kind](log), topic, number, schema)
+
+    def _open(self, partition: TopicPartition) -> VisibleLog:
+        return VisibleLog(
+            OPEN_LOGS.get(self._options.absolute_path, partition), self._options.isolation
+        )
+
+    def _batches(self, wanted: MetadataPartition) -> Iterator[dict[str, object]]:
+        offsets = wanted.offsets
+        log = self._open(offsets.topic_partition)
+        if self._options.fail_on_data_loss:
+            check_no_data_loss(offsets, log)
+        start = max(offsets.from_offset, log.start_offset)
+        end = min(offsets.until_offset, log.end_offset)
+        if start < end:
+            scan = log.scan(start, end, ("offset",))
+            yield from batch_rows(scan, from_base_offset=0 if wanted.is_first else start)

@@ -1,0 +1,248 @@
+"""``option("kind", …)``: tables of batches, segments, producers, transactions, epochs."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+import segstore
+from segstore.log.local.transaction_index import TransactionIndex
+from segstore.spark.conditions import ConnectorOptionError
+from segstore.spark.datasource import SegstoreDataSource
+from segstore.spark.metadata_schema import KINDS
+from segstore.spark.open_logs import OPEN_LOGS
+
+FOR_EVER = segstore.ProducerStateManagerConfig(producer_id_expiration_ms=2**62)
+
+
+@pytest.fixture(autouse=True)
+def no_log_stays_open():
+    yield
+    OPEN_LOGS.close()
+
+
+def rows(path, kind, schema=None, **options):
+    """Rows of the table, as dicts, read as Spark's processes do: everything travels pickled."""
+    given = {"path": str(path), "subscribePattern": ".*", "kind": kind, **options}
+    source = SegstoreDataSource(given)
+    reader = pickle.loads(pickle.dumps(source.reader(schema or source.schema())))
+    partitions = pickle.loads(pickle.dumps(reader.partitions()))
+    return [row for one in partitions for batch in reader.read(one) for row in batch.to_pylist()]
+
+
+def logs_of(directory):
+    for path in sorted(directory.glob("*-[0-9]*")):
+        if any(path.glob("*.log")) and not path.name.startswith("__"):
+            with segstore.open(path, read_only=True) as log:
+                yield log
+
+
+CASES = ["plain-many-segments", "transactions-tv2", "compacted", "legacy-v1", "zstd", "idempotent"]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_batches_are_those_of_the_log(golden, case):
+    """The oracle is the object of each batch."""
+    data = golden / case / "data"
+    found = rows(data, "batches")
+    expected = [
+        (log.topic_partition.topic, log.topic_partition.partition, batch)
+        for log in logs_of(data)
+        for batch in log.scan().batches()
+    ]
+
+    assert len(found) == len(expected) > 0
+    for row, (topic, partition, batch) in zip(found, expected, strict=True):
+        assert (row["topic"], row["partition"]) == (topic, partition)
+        for name, value in (
+            ("position", batch.position),
+            ("size", batch.size_bytes),
+            ("lastOffset", batch.last_offset),
+            ("magic", batch.magic),
+            ("compresscodec", batch.codec.name.lower()),
+            ("producerId", batch.producer_id),
+            ("producerEpoch", batch.producer_epoch),
+            ("baseSequence", batch.base_sequence),
+            ("partitionLeaderEpoch", batch.partition_leader_epoch),
+            ("isControl", batch.is_control),
+            ("isTransactional", batch.is_transactional),
+        ):
+            assert row[name] == value, name
+        if row["maxTimestamp"] is not None:
+            assert round(row["maxTimestamp"].timestamp() * 1000) == batch.max_timestamp
+    if case != "legacy-v1":
+        assert sum(row["count"] for row in found if not row["isControl"]) == sum(
+            log.scan().count() for log in logs_of(data)
+        )
+
+
+def test_ranges_and_splits_show_each_batch_once(golden):
+    """A batch that reaches into the range from below is in it, once."""
+    data = golden / "plain-many-segments" / "data"
+    everything = rows(data, "batches")
+    topic = everything[0]["topic"]
+
+    assert rows(data, "batches", maxRecordsPerPartition="7") == everything
+    assert rows(data, "batches", minPartitions="9") == everything
+    batch = next(row for row in everything if row["lastOffset"] > row["baseOffset"])
+    inside = batch["baseOffset"] + 1
+    given = {
+        "path": str(data),
+        "kind": "batches",
+        "assign": json.dumps({topic: [batch["partition"]]}),
+        "startingOffsets": json.dumps({topic: {batch["partition"]: inside}}),
+    }
+    source = SegstoreDataSource(given)
+    reader = source.reader(source.schema())
+    found = [
+        row for one in reader.partitions() for part in reader.read(one) for row in part.to_pylist()
+    ]
+    assert found == [
+        row
+        for row in everything
+        if row["partition"] == batch["partition"] and row["lastOffset"] >= inside
+    ]
+
+
+def test_segments_are_those_of_the_log(golden):
+    data = golden / "plain-many-segments" / "data"
+    found = rows(data, "segments")
+    segments = [(log, one) for log in logs_of(data) for one in log.segments()]
+
+    assert len(found) == len(segments) > 4
+    for row, (log, segment) in zip(found, segments, strict=True):
+        assert row["baseOffset"] == segment.base_offset
+        assert row["file"] == segment.path
+        assert row["size"] == (data / Path(log.path).name / segment.name).stat().st_size
+        assert row["isActive"] == (row["nextOffset"] == log.log_end_offset)
+    assert [row["nextOffset"] for row in found if not row["isActive"]] == [
+        row["baseOffset"] for row in found if row["baseOffset"]
+    ]
+
+
+@pytest.mark.parametrize(
+    "case", ["idempotent", "transactions-tv1", "transactions-tv2", "kill9-transactions"]
+)
+def test_producers_are_those_that_a_writer_knows(golden, copy_of, case):
+    """The oracle is the producer state of the log, as Kafka keeps it."""
+    data = copy_of(golden / case / "data")
+    with_producers = 0
+    for path in sorted(data.glob("*-[0-9]*")):
+        with segstore.open(path, producer_config=FOR_EVER) as log:
+            expected = sorted(log.active_producers())
+            topic, partition = log.topic_partition
+        found = rows(data, "producers")
+        mine = [row for row in found if (row["topic"], row["partition"]) == (topic, partition)]
+        with_producers += bool(expected)
+        assert [
+            (
+                row["producerId"],
+                row["producerEpoch"],
+                row["lastSequence"],
+                round(row["lastTimestamp"].timestamp() * 1000),
+                row["coordinatorEpoch"],
+                -1
+                if row["currentTransactionStartOffset"] is None
+                else row["currentTransactionStartOffset"],
+            )
+            for row in mine
+        ] == [tuple(one) for one in expected]
+    assert with_producers
+
+
+@pytest.mark.parametrize("case", ["transactions-tv1", "transactions-tv2", "kill9-transactions"])
+def test_transactions_are_those_of_the_log(golden, case):
+    """Aborted: the broker's own index. Open: the last stable offset. Committed: what is read."""
+    data = golden / case / "data"
+    found = rows(data, "transactions")
+    states = set()
+    for log in logs_of(data):
+        mine = [row for row in found if (row["topic"], row["partition"]) == log.topic_partition]
+        states |= {row["state"] for row in mine}
+        directory = segstore._core.Directory(log.path)
+        indexed = [
+            (entry.producer_id, entry.first_offset, entry.last_offset)
+            for segment in log.segments()
+            for entry in TransactionIndex(directory, segment.base_offset).all_aborted_transactions()
+        ]
+        directory.close()
+        assert sorted(
+            (row["producerId"], row["firstOffset"], row["lastOffset"])
+            for row in mine
+            if row["state"] == "CompleteAbort"
+        ) == sorted(indexed)
+        ongoing = [row["firstOffset"] for row in mine if row["state"] == "Ongoing"]
+        assert min(ongoing, default=log.log_end_offset) == log.last_stable_offset
+        committed = [row for row in mine if row["state"] == "CompleteCommit"]
+        seen = {record.offset for record in log.scan(isolation="read_committed")}
+        assert all(
+            row["firstOffset"] in seen
+            for row in committed
+            if row["firstOffset"] < log.last_stable_offset
+        )
+    assert {"CompleteAbort", "CompleteCommit"} <= states
+
+
+def test_epochs_are_those_of_the_checkpoint(golden):
+    data = golden / "leader-epochs" / "data"
+    found = rows(data, "epochs")
+    lines = {
+        path.parent.name: path.read_text().split("\n")[2:-1]
+        for path in data.glob("*/leader-epoch-checkpoint")
+    }
+
+    assert {
+        (f"{row['topic']}-{row['partition']}", f"{row['leaderEpoch']} {row['startOffset']}")
+        for row in found
+    } == {(name, line) for name, entries in lines.items() for line in entries}
+    assert len(found) > len(lines)
+    ends = {(row["topic"], row["partition"]): row["endOffset"] for row in found}
+    for log in logs_of(data):
+        assert ends[log.topic_partition] == log.log_end_offset
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_empty_directory_has_no_rows(tmp_path, kind):
+    with segstore.open(tmp_path / "empty-0", durability="none"):
+        pass
+
+    found = rows(tmp_path, kind)
+    assert [row["size"] for row in found] == [0] if kind == "segments" else found == []
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({"kind": "batch"}, "records, batches"),
+        ({"kind": "segments", "startingTimestamp": "5"}, "shows whole logs"),
+        ({"kind": "epochs", "kafka.isolation.level": "read_committed"}, "shows whole logs"),
+    ],
+)
+def test_what_a_table_does_not_have_is_told(golden, options, words):
+    with pytest.raises(ConnectorOptionError, match=words):
+        rows(golden / "compacted" / "data", **options)
+
+
+def test_a_stream_of_metadata_is_refused(golden):
+    source = SegstoreDataSource(
+        {"path": str(golden / "compacted" / "data"), "subscribePattern": ".", "kind": "epochs"}
+    )
+
+    with pytest.raises(ConnectorOptionError, match=r"use spark\.read"):
+        source.streamReader(source.schema())
+
+
+def test_spark_takes_every_table(spark, golden):
+    """Its own check of the first batch's schema is exact."""
+    reader = spark.read.format("segstore").option("subscribePattern", ".*")
+    reader = reader.option("path", str(golden / "transactions-tv2" / "data"))
+    for kind, columns in KINDS.items():
+        frame = reader.option("kind", kind).load()
+
+        assert frame.columns == list(columns)
+        assert frame.count() > 0
