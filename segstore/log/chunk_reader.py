@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from segstore._core import scan_batches
 from segstore.config import MIN_LONG
 from segstore.errors import CorruptLogError, SegstoreError
+from segstore.log.byte_cuts import Span
 from segstore.log.directory.ways_out import salvage_hint
 
 if TYPE_CHECKING:
@@ -158,16 +159,33 @@ class ChunkReader:
         is_last = segment.base_offset == bound.segment_base_offset
         return bound.relative_position_in_segment if is_last else segment.size_bytes
 
+    def spans(self) -> Iterator[Span]:
+        """Yield which bytes of each segment the range is in; headers are looked up, no more."""
+        segments = self._local_log.segments.values(self._start_offset, self._end_offset)
+        for segment in segments:
+            first_offset = max(self._start_offset, segment.base_offset)
+            begin, end = self._bytes_of(segment, first_offset)
+            if 0 <= begin < end:
+                next_offset = self._local_log.end_of_segment(segment.base_offset)
+                yield Span(segment, begin, end, first_offset, min(next_offset, self._end_offset))
+
+    def _bytes_of(self, segment: Segment, offset: int) -> tuple[int, int]:
+        """Return where the batches from *offset* to the end of the range begin and end.
+
+        A begin of -1: there is none, but a gap at the segment's end, or bytes that are no batch.
+        """
+        end = self._end_position(segment)
+        first = segment.translate_offset(max(offset, segment.base_offset), end)
+        last = segment.translate_offset(max(self._end_offset - 1, segment.base_offset), end)
+        if last is not None:
+            is_within = last.base_offset < self._end_offset  # else the range ends in a gap
+            end = last.position + (last.first_batch_size if is_within else 0)
+        return -1 if first is None else first.position, end
+
     def _headers_of(self, segment: Segment, offset: int) -> Iterator[Chunk]:
-        end_position = self._end_position(segment)
-        first = segment.translate_offset(max(offset, segment.base_offset), end_position)
-        begin = 0 if first is None else first.position  # none: a gap at the end, or no batch
-        last = segment.translate_offset(
-            max(self._end_offset - 1, segment.base_offset), end_position
-        )
-        stop_at = end_position if last is None else last.position + last.first_batch_size
+        begin, stop_at = self._bytes_of(segment, offset)
         for window, result in segment.scan_windows(
-            start_position=begin,
+            start_position=max(begin, 0),
             end_position=stop_at,
             check_crc=False,
             check_order=True,

@@ -8,6 +8,7 @@ from segstore._core import ArrowStream, ColumnDecoder, decode_tuples, iterate_re
 from segstore.arguments import integer, names, positive
 from segstore.config import MAX_LONG, MIN_LONG
 from segstore.errors import IllegalArgumentError, SegstoreError
+from segstore.log.byte_cuts import cut_offsets
 from segstore.log.chunk_reader import Chunk, ChunkReader
 from segstore.log.header_count import count_in_headers
 from segstore.records.columns import (
@@ -188,6 +189,19 @@ class LogScan:
         """
         for chunk in self._chunks.headers_only():
             yield chunk.segment, chunk.headers
+
+    def cuts(self, max_bytes: int) -> list[int]:
+        """Return the offsets at which to cut the range into parts of *max_bytes* bytes.
+
+        Each is the base offset of a batch; the first part begins where the range does. Bytes are
+        those of whole batches as they are stored; one that is larger is a part by itself.
+
+        Parameters
+        ----------
+        max_bytes : int
+            At least 1.
+        """
+        return list(cut_offsets(self._chunks.spans(), positive("max_bytes", max_bytes)))
 
     def batches(self) -> Iterator[RecordBatch]:
         """Yield the batches that reach into the range, control batches too.

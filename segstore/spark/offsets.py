@@ -6,6 +6,7 @@ directory however long it runs and however often its tasks are repeated.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from segstore.errors import InvalidTopicError
@@ -71,6 +72,8 @@ def plan_ranges(
     unresolved = [OffsetRange(*key, starts[key], ends[key]) for key in assigned]
     ranges = [_resolve(offsets, logs[offsets.topic_partition]) for offsets in unresolved]
     sizes = unresolved if options.connector_compatible else ranges
+    if options.max_bytes_per_partition is not None:
+        sizes = ranges = cut_by_bytes(ranges, logs, options.max_bytes_per_partition)
     if wants_splitting(sizes, options.min_partitions, options.max_records_per_partition):
         ranges = split(ranges, options.min_partitions, options.max_records_per_partition)
     if options.fail_on_data_loss:
@@ -208,6 +211,28 @@ def _offset_for_timestamp(
         found="no record at or after it",
         expected="an earlier timestamp, or startingOffsetsByTimestampStrategy=latest",
     )
+
+
+def cut_by_bytes(
+    ranges: Iterable[OffsetRange], logs: Mapping[TopicPartition, VisibleLog], max_bytes: int
+) -> list[OffsetRange]:
+    """Cut *ranges* between batches, so that none has more than *max_bytes* bytes of them.
+
+    One that is a single batch may have more. Offsets that the log does not hold stay with the part
+    that is next to them.
+    """
+    parts: list[OffsetRange] = []
+    for offsets in ranges:
+        log = logs[offsets.topic_partition]
+        start = max(offsets.from_offset, log.start_offset)
+        end = min(offsets.until_offset, log.end_offset)
+        cuts = log.scan(start, end, ("offset",)).cuts(max_bytes) if start < end else []
+        bounds = [offsets.from_offset, *cuts, offsets.until_offset]
+        parts += [
+            OffsetRange(offsets.topic, offsets.partition, low, high)
+            for low, high in pairwise(bounds)
+        ]
+    return parts
 
 
 # ---- ranges --------------------------------------------------------------------------------------

@@ -12,6 +12,9 @@ if TYPE_CHECKING:
 
 _JAVA_INTEGER: Final = re.compile(r"[+-]?[0-9]{1,19}")
 _DURATION: Final = re.compile(r"\s*(-?[0-9]{1,18})\s*([a-z]*)\s*")
+_BYTES: Final = re.compile(r"\s*([0-9]{1,19})\s*([bkmgtp]?)b?\s*")
+_BYTE_SHIFTS: Final = {"": 0, "b": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
+"""Units of Spark's ``JavaUtils.byteStringAs``."""
 _MILLISECONDS: Final = {
     "us": 0.001,
     "ms": 1,
@@ -49,6 +52,24 @@ def positive(options: Mapping[str, str], name: str, shown: str, *, bits: int) ->
     if number <= 0:
         raise option_error(name, options[name.lower()], "1 or more", f"{shown} must be positive")
     return number
+
+
+def byte_size(options: Mapping[str, str], name: str) -> int | None:
+    """A number of bytes, 1 or more, in Spark's form, such as ``128m``; None = it is not there."""
+    text = options.get(name.lower())
+    if text is None:
+        return None
+    match = _BYTES.fullmatch(text.lower())
+    size = int(match[1]) << _BYTE_SHIFTS[match[2]] if match else 0
+    if not 0 < size < 1 << 63:
+        raise option_error(
+            name,
+            text,
+            "bytes, 1 or more, as 134217728 or 128m",
+            "Size must be specified as bytes (b), kibibytes (k), mebibytes (m), gibibytes (g), "
+            f"tebibytes (t), or pebibytes(p). Failed to parse byte string: {text}",
+        )
+    return size
 
 
 def boolean(options: Mapping[str, str], name: str, *, default: bool) -> bool:

@@ -24,7 +24,7 @@ from segstore.spark.json_options import (
     parse_assignment,
     parse_partition_values,
 )
-from segstore.spark.option_values import boolean, integer, java_integer, positive
+from segstore.spark.option_values import boolean, byte_size, integer, java_integer, positive
 from segstore.spark.ranges import EARLIEST, LATEST
 from segstore.types import Isolation
 
@@ -103,6 +103,7 @@ class ConnectorOptions:
     latest_when_no_offset_matches: bool = False
     min_partitions: int | None = None
     max_records_per_partition: int | None = None
+    max_bytes_per_partition: int | None = None
     fail_on_data_loss: bool = True
     include_headers: bool = False
     isolation: Isolation = Isolation.READ_UNCOMMITTED
@@ -167,6 +168,7 @@ def read_options(
         latest_when_no_offset_matches=strategy == "LATEST",
         min_partitions=min_partitions,
         max_records_per_partition=max_records,
+        max_bytes_per_partition=byte_size(options, "maxBytesPerPartition"),
         fail_on_data_loss=boolean(options, "failOnDataLoss", default=True),
         include_headers=boolean(options, "includeHeaders", default=False),
         isolation=_isolation(options),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from segstore.manager.partition_directories import partitions_with_logs
 from segstore.spark.conditions import ConnectorConditionError, condition_error, option_error
-from segstore.spark.offsets import as_set, choose_partitions, resolve_limit
+from segstore.spark.offsets import as_set, choose_partitions, cut_by_bytes, resolve_limit
 from segstore.spark.ranges import EARLIEST, LATEST, OffsetRange, split
 from segstore.spark.rate_limit import TriggerDelay, share_out
 
@@ -170,6 +170,9 @@ class StreamPlan:
                     )
                 continue
             ranges.append(OffsetRange(*partition, from_offset, until_offset))
+        if self._read.max_bytes_per_partition is not None:
+            logs = {one.topic_partition: self._open(one.topic_partition) for one in ranges}
+            ranges = cut_by_bytes(ranges, logs, self._read.max_bytes_per_partition)
         return split(ranges, self._read.min_partitions, self._read.max_records_per_partition)
 
     def _choose(self) -> list[TopicPartition]:

@@ -106,6 +106,13 @@ def test_a_path_may_be_a_file_url(given_path, path):
     assert parse_options(BASE | {"path": given_path}).path == path
 
 
+@pytest.mark.parametrize(
+    ("text", "size"), [("7", 7), ("128m", 128 << 20), ("2 KB", 2048), ("1G", 1 << 30), ("5b", 5)]
+)
+def test_bytes_are_spelt_as_in_sparks_settings(text, size):
+    assert parse_options(BASE | {"maxBytesPerPartition": text}).max_bytes_per_partition == size
+
+
 def test_a_missing_path_is_told_after_everything_else():
     with pytest.raises(ConnectorOptionError, match="'path' must be specified"):
         parse_options({"subscribe": "orders"})
@@ -140,6 +147,9 @@ def test_what_is_ignored_is_said():
         ("endingOffsetsByTimestamp", "now", '"0": 123456789'),
         ("endingTimestamp", "now", "milliseconds since 1970"),
         ("failOnDataLoss", "maybe", "true or false"),
+        ("maxBytesPerPartition", "0", "134217728 or 128m"),
+        ("maxBytesPerPartition", "1.5g", "134217728 or 128m"),
+        ("maxBytesPerPartition", "9999999999999999999g", "134217728 or 128m"),
         ("includeHeaders", "1", "true or false"),
         ("kafka.isolation.level", "committed", "read_uncommitted"),
         ("maxRecordsPerPartition", "x", "whole number"),

@@ -6,8 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import segstore
 from segstore.errors import LimitExceededError
+from segstore.spark.offsets import cut_by_bytes, plan_ranges
+from segstore.spark.options import parse_options
 from segstore.spark.ranges import OffsetRange, split, wants_splitting
+from segstore.spark.visible_log import VisibleLog
+from segstore.types import Isolation, TopicPartition
 
 SIZES = st.integers(0, 9) | st.integers(0, 10**6)
 RANGES = st.lists(st.tuples(st.integers(0, 10**6), SIZES), max_size=8).map(
@@ -48,6 +53,47 @@ def test_unresolved_ends_are_counted_as_they_are_written():
     assert wants_splitting([numbers], None, 5)
     assert wants_splitting([everything], 2, None)
     assert not wants_splitting([everything, numbers], 2, None)
+
+
+@pytest.mark.parametrize(
+    ("options", "sizes_of_parts"),
+    [
+        ({}, [100]),
+        ({"maxBytesPerPartition": "1"}, [10] * 10),
+        ({"maxBytesPerPartition": "3k"}, [20] * 5),
+        ({"maxBytesPerPartition": "3k", "maxRecordsPerPartition": "15"}, [10] * 10),
+        ({"maxBytesPerPartition": "3k", "minPartitions": "4"}, [20] * 5),
+        ({"maxBytesPerPartition": "3k", "minPartitions": "10"}, [10] * 10),
+        ({"maxBytesPerPartition": "1g", "connectorCompatible": "true"}, [100]),
+    ],
+)
+def test_ranges_are_cut_by_bytes(tmp_path, options, sizes_of_parts):
+    """Between batches, of 10 records and a good kilobyte here, before the other ways to cut."""
+    with segstore.open(tmp_path / "t-0", durability="none") as log:
+        for _ in range(10):
+            log.append([(b"k", bytes(100))] * 10)
+    given = parse_options({"path": str(tmp_path), "subscribe": "t", **options})
+    opened = VisibleLog(segstore.open(tmp_path / "t-0", read_only=True), given.isolation)
+    parts = plan_ranges(given, [opened.topic_partition], lambda _: opened, print)
+    opened.log.close()
+
+    assert [part.size for part in parts] == sizes_of_parts
+    assert parts[0].from_offset == 0
+
+
+def test_offsets_that_a_log_does_not_hold_are_not_cut_away(tmp_path):
+    """``failOnDataLoss`` looks at them later."""
+    with segstore.open(tmp_path / "t-0", durability="none") as log:
+        log.append([(b"k", bytes(100))] * 10)
+        log.append([(b"k", bytes(100))] * 10)
+        opened = VisibleLog(log, Isolation.READ_UNCOMMITTED)
+        wanted = [OffsetRange("t", 0, 5, 300), OffsetRange("t", 0, 400, 500)]
+
+        assert cut_by_bytes(wanted, {TopicPartition("t", 0): opened}, 1) == [
+            OffsetRange("t", 0, 5, 10),
+            OffsetRange("t", 0, 10, 300),
+            OffsetRange("t", 0, 400, 500),
+        ]
 
 
 def test_an_absurd_number_of_parts_is_refused_before_memory_is_taken():
