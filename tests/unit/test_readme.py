@@ -106,6 +106,14 @@ def test_guide_piece_prints_what_it_says(
     assert len(printed) == piece.count("print(")
 
 
+def test_the_guide_prints_what_it_says_from_its_beginning_to_its_end(broker_folder: Path):
+    """As one program: no section finds what another one has left. Spark's piece is run alone."""
+    piece = "".join(piece for title, piece in GUIDE_PIECES.items() if title != "Spark")
+    printed = run([sys.executable, "-c", piece], broker_folder).splitlines()
+
+    assert printed == re.findall(r"^ *print\(.*\)  # (.*)$", piece, re.MULTILINE)
+
+
 def test_guide_has_a_section_for_each_task():
     assert len(GUIDE_PIECES) == 14
     for title in re.findall(r"^## (.*)$", GUIDE, re.MULTILINE):
