@@ -243,42 +243,44 @@ void sgs_abstract_index_close_handler(sgs_abstract_index *index, const sgs_env *
 
 /* Kafka's full-size files are sparse, and what is kept of one when it is reset or cut is written again: a store into a hole
  * of a full disk would be a SIGBUS [DUR-25]. */
-static bool has_blocks(sgs_abstract_index *index, const sgs_env *env, const char *name, uint32_t needed)
+static sgs_status give_blocks(sgs_abstract_index *index, const sgs_env *env, const char *name, uint32_t needed,
+                              sgs_error *err)
 {
     const uint32_t unsure = index->unsure_length < index->file.length ? index->unsure_length : index->file.length;
     if (index->backed_length >= needed || index->backed_length >= unsure)
-        return true;
-    sgs_error ignored;
+        return SGS_OK;
     const uint32_t target = unsure > needed && unsure - needed > LAST_STEP_BYTES ? needed + LAST_STEP_BYTES : unsure;
-    if (env->allocate_space(env, index->file.fd, name, target, &ignored) == SGS_OK)
-        index->backed_length = target;
-    else
-        index->is_stale = true;
-    return index->backed_length >= target;
+    SGS_TRY(env->allocate_space(env, index->file.fd, name, target, err));
+    index->backed_length = target;
+    return SGS_OK;
 }
 
-bool sgs_abstract_index_make_room(sgs_abstract_index *index, const sgs_env *env, const char *name)
+static sgs_status grow_by_step(sgs_abstract_index *index, const sgs_env *env, const char *name, sgs_error *err)
 {
     const uint32_t length = index->file.length;
     const uint32_t used = index->next_slot * index->entry_size;
     if (length - used >= index->entry_size)
-        return has_blocks(index, env, name, used + index->entry_size);
+        return give_blocks(index, env, name, used + index->entry_size, err);
     uint32_t step = length < FIRST_STEP_BYTES ? FIRST_STEP_BYTES : length;
     if (step > LAST_STEP_BYTES)
         step = LAST_STEP_BYTES;
     const uint32_t promised = index->max_entries * index->entry_size;
     uint32_t target = length < promised && promised - length > step ? length + step : promised;
     target -= target % index->entry_size;
-    if (target >= used + index->entry_size) {
-        sgs_error ignored; /* a full disk ends the index, never the append [DUR-25] */
-        const sgs_status status = target <= index->file.reserved_length
-                                      ? sgs_mapped_file_grow(&index->file, env, name, target, &ignored)
-                                      : set_length(index, env, name, target, &ignored); /* the maximum was raised */
-        if (status == SGS_OK)
-            return true;
-    }
-    index->is_stale = true;
-    return false;
+    if (target < used + index->entry_size)
+        return sgs_fail(err, SGS_DISK_FULL, "the index is as long as it may be");
+    return target <= index->file.reserved_length ? sgs_mapped_file_grow(&index->file, env, name, target, err)
+                                                 : set_length(index, env, name, target, err); /* raised since */
+}
+
+sgs_status sgs_abstract_index_make_room(sgs_abstract_index *index, const sgs_env *env, const char *name, sgs_error *err)
+{
+    const sgs_status status = grow_by_step(index, env, name, err);
+    index->is_stale = index->is_stale || status != SGS_OK;
+    if (status == SGS_OK || status == SGS_INTERNAL)
+        return status;
+    return sgs_fail(err, SGS_DISK_FULL, "the index cannot grow beyond %" PRIu32 " entries",
+                    sgs_abstract_index_entries(index));
 }
 
 sgs_status sgs_abstract_index_reset(sgs_abstract_index *index, const sgs_env *env, const char *name, uint32_t max_size,

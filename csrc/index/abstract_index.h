@@ -73,8 +73,10 @@ sgs_status sgs_abstract_index_close(sgs_abstract_index *index, const sgs_env *en
 /** Unmap without trim or write. */
 void sgs_abstract_index_close_handler(sgs_abstract_index *index, const sgs_env *env, const char *name);
 /** Room for one more entry: grows the file by a step, and gives blocks to what may be a hole of a file that was there.
- *  @return false: the disk has no room; the index is stale then */
-bool sgs_abstract_index_make_room(sgs_abstract_index *index, const sgs_env *env, const char *name);
+ *  @return SGS_OK; SGS_DISK_FULL whatever has failed, which ends the index and never an append [DUR-25]; but SGS_INTERNAL
+ *          for a broken invariant [DUR-44]. The index is stale then. */
+sgs_status sgs_abstract_index_make_room(sgs_abstract_index *index, const sgs_env *env, const char *name,
+                                        sgs_error *err);
 /** [IDX-11] zero entries at the maximum size. */
 sgs_status sgs_abstract_index_reset(sgs_abstract_index *index, const sgs_env *env, const char *name, uint32_t max_size,
                                     sgs_error *err);

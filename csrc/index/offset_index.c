@@ -103,9 +103,7 @@ sgs_status sgs_offset_index_append(sgs_offset_index *index, const sgs_env *env, 
     else if (!sgs_relative_offset(index->base.base_offset, offset, &relative_offset))
         sgs_fail(err, SGS_INDEX_OFFSET_OVERFLOW, "offset %" PRId64 " does not fit an index with base offset %" PRId64,
                  offset, index->base.base_offset);
-    else if (!sgs_abstract_index_make_room(&index->base, env, name))
-        sgs_fail(err, SGS_DISK_FULL, "the index cannot grow beyond %" PRIu32 " entries", entries);
-    else {
+    else if (sgs_abstract_index_make_room(&index->base, env, name, err) == SGS_OK) {
         sgs_abstract_index_store(&index->base, index->base.next_slot, relative_offset, position);
         index->last_offset = offset;
         if (sgs_abstract_index_publish(&index->base))

@@ -104,9 +104,7 @@ sgs_status sgs_time_index_maybe_append(sgs_time_index *index, const sgs_env *env
                  offset, index->base.base_offset);
     else if (index->base.next_slot >= index->base.max_entries)
         sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "the time index has no slot left (%" PRIu32 " entries)", entries);
-    else if (!sgs_abstract_index_make_room(&index->base, env, name))
-        sgs_fail(err, SGS_DISK_FULL, "the index cannot grow beyond %" PRIu32 " entries", entries);
-    else {
+    else if (sgs_abstract_index_make_room(&index->base, env, name, err) == SGS_OK) {
         sgs_abstract_index_store(&index->base, index->base.next_slot, timestamp, relative_offset);
         index->last_entry = (sgs_timestamp_offset){ .timestamp = timestamp, .offset = offset };
         if (sgs_abstract_index_publish(&index->base))

@@ -2,7 +2,8 @@
  *
  * ORDER  refuse what cannot be; write all bytes with one pwritev; publish the size; then the index entries [CON-4]. An index
  *        that is full or cannot grow takes no more entries and fails nothing (SEG-27 port, DUR-25). For Kafka it fails the
- *        append, with the bytes in the file, and so does an entry that does not increase [SEG-10, DUR-62]. */
+ *        append, with the bytes in the file, and so does an entry that does not increase [SEG-10, DUR-62]; a broken
+ *        invariant does so always [DUR-44]. */
 #include <inttypes.h>
 
 #include "segment/log_segment_internal.h"
@@ -139,7 +140,7 @@ static sgs_status index_batches(sgs_log_segment *segment, const sgs_batch_header
             running = (sgs_timestamp_offset){ .timestamp = rows[i].max_timestamp, .offset = rows[i].last_offset };
         if (segment->bytes_since_last_index_entry > interval && (kafka_profile || takes_entries(segment))) {
             status = add_entries(segment, rows[i].last_offset, position, running, err);
-            if (status != SGS_OK && kafka_profile)
+            if (status == SGS_INTERNAL || (status != SGS_OK && kafka_profile)) /* [DUR-44] */
                 break;
             if (status != SGS_OK) /* one that cannot grow is stale; anything else means that it is not what it was */
                 sgs_segment_note_damage(segment);

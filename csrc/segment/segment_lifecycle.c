@@ -43,6 +43,15 @@ static bool indexes_need_rebuild(const sgs_log_segment *segment)
            sgs_log_segment_index_damaged(segment);
 }
 
+/* The records lose nothing: an index that failed is made anew later, or removed [DUR-25, DUR-41]. But a broken invariant is
+ * told [DUR-44]. */
+static sgs_status without_index(sgs_log_segment *segment, sgs_status status)
+{
+    if (status != SGS_OK)
+        sgs_segment_note_damage(segment);
+    return status == SGS_INTERNAL ? status : SGS_OK;
+}
+
 /* The final time-index entry [SEG-50]. A time index without a free slot or block goes without it, and is stale then. */
 static sgs_status append_final_time_entry(sgs_log_segment *segment, sgs_error *err)
 {
@@ -51,13 +60,10 @@ static sgs_status append_final_time_entry(sgs_log_segment *segment, sgs_error *e
     const sgs_status status = sgs_log_segment_max_timestamp(segment, &largest, err);
     if (status != SGS_OK)
         return status;
-    sgs_error refused;
     sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
-    if (sgs_time_index_maybe_append(&segment->time_index, segment->context->env, name, largest.timestamp,
-                                    largest.offset, true, &refused) != SGS_OK &&
-        refused.status != SGS_ILLEGAL_ARGUMENT)
-        sgs_segment_note_damage(segment);
-    return SGS_OK;
+    const sgs_status appended = sgs_time_index_maybe_append(&segment->time_index, segment->context->env, name,
+                                                            largest.timestamp, largest.offset, true, err);
+    return appended == SGS_ILLEGAL_ARGUMENT ? SGS_OK : without_index(segment, appended);
 }
 
 static void note_first(sgs_status *first, sgs_error *err, sgs_status status, const sgs_error *later)
@@ -111,11 +117,9 @@ sgs_status sgs_log_segment_on_become_inactive(sgs_log_segment *segment, sgs_erro
         status = append_final_time_entry(segment, err);
     if (status != SGS_OK)
         return status;
-    sgs_error ignored; /* what cannot be made anew now is tried once more at close [DUR-25, DUR-41] */
-    if (indexes_need_rebuild(segment))
-        (void)sgs_segment_rebuild_indexes(segment, &ignored);
-    if (trim_indexes(segment, &ignored) != SGS_OK)
-        sgs_segment_note_damage(segment);
+    if (indexes_need_rebuild(segment)) /* and once more at close, if that fails */
+        SGS_TRY(without_index(segment, sgs_segment_rebuild_indexes(segment, err)));
+    SGS_TRY(without_index(segment, trim_indexes(segment, err)));
     status = trim_log(segment, err);
     if (status == SGS_OK) /* else it may be tried again, and takes appends until then */
         segment->sealed = true;
@@ -167,11 +171,7 @@ sgs_status sgs_log_segment_flush(sgs_log_segment *segment, bool indexes, sgs_err
     status = sgs_segment_load_indexes(segment, err);
     if (status == SGS_OK)
         status = flush_indexes(segment, err);
-    if (status == SGS_OK || segment->context->kafka_profile)
-        return status;
-    sgs_segment_note_damage(
-        segment); /* the records are safe; close makes the index anew, or removes it [DUR-25, DUR-41] */
-    return SGS_OK;
+    return segment->context->kafka_profile ? status : without_index(segment, status);
 }
 
 /* ---- the end ---- */

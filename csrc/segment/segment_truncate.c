@@ -69,14 +69,13 @@ sgs_status sgs_log_segment_truncate_to(sgs_log_segment *segment, int64_t offset,
         atomic_store_explicit(&segment->first_batch_timestamp, INT64_MIN, memory_order_relaxed);
     }
     segment->bytes_since_last_index_entry = 0;
-    sgs_error why;
-    if (truncate_indexes(segment, offset, &why) != SGS_OK) {
-        if (segment->context->kafka_profile) {
-            *err = why;
-            return why.status;
-        }
+    status = truncate_indexes(segment, offset, err);
+    if (status != SGS_OK) {
+        if (segment->context->kafka_profile || status == SGS_INTERNAL) /* [DUR-44] */
+            return status;
         sgs_segment_note_damage(segment); /* the records are cut: that is what was asked for [DUR-8] */
         segment->sealed = false;
+        status = SGS_OK;
     }
     /* Kafka asks for it here, so that it is known from now on: of a segment that nobody has asked yet it believes the last
      * entry that is left for one moment only, and reads the headers behind it [SEG-24.7]. */
