@@ -120,9 +120,11 @@ sgs_status sgs_posix_set_modified_at(const sgs_env *env, int directory_fd, const
 sgs_status sgs_posix_rename(const sgs_env *env, int directory_fd, const char *from, const char *to, sgs_error *err)
 {
     (void)env;
-    if (renameat(directory_fd, from, directory_fd, to) != 0)
-        return sgs_posix_fail(err, "rename the file", from, SGS_WRITE_IO);
-    return SGS_OK;
+    if (renameat(directory_fd, from, directory_fd, to) == 0)
+        return SGS_OK;
+    if (errno == EISDIR) /* which only `to` can be */
+        return sgs_posix_fail(err, "rename a file to this name", to, SGS_WRITE_IO);
+    return sgs_posix_fail(err, "rename the file", from, SGS_WRITE_IO);
 }
 
 sgs_status sgs_posix_unlink(const sgs_env *env, int directory_fd, const char *name, sgs_error *err)

@@ -2,6 +2,7 @@
 #include "io/os_error.h"
 
 #include <errno.h>
+#include <stdio.h>
 
 sgs_status sgs_os_error_status(int os_error, sgs_status otherwise)
 {
@@ -48,6 +49,12 @@ static const char *reason(int os_error, sgs_status status)
         return "the file would be larger than this process, or the file system, may have it";
     case EDQUOT:
         return "the disk quota is used up";
+    case EISDIR:
+        return "it is a directory, expected a regular file";
+    case ENXIO:
+        return "it is a socket or device, expected a regular file";
+    case ELOOP:
+        return "a loop of symbolic links, or one where none is followed";
     default:
         return sgs_status_text(status);
     }
@@ -58,5 +65,9 @@ sgs_status sgs_fail_os(sgs_error *err, sgs_status status, int os_error, const ch
     /* The system's own text is left to the caller's language (os.strerror): asking for it here depends on the locale. */
     (void)sgs_fail(err, status, "cannot %s: %s (errno %d)", doing, reason(os_error, status), os_error);
     err->os_error = os_error;
+    if (os_error == EISDIR || os_error == ENXIO) {
+        (void)snprintf(err->found, sizeof err->found, "%s", os_error == EISDIR ? "a directory" : "a socket or device");
+        (void)snprintf(err->expected, sizeof err->expected, "a regular file");
+    }
     return sgs_fail_in_file(err, file);
 }

@@ -85,7 +85,8 @@ sgs_status sgs_segment_log_size(const sgs_env *env, int directory_fd, const char
     if (status != SGS_OK)
         return status;
     if (!info.is_regular)
-        return sgs_fail(err, SGS_NOT_A_LOG, "not a regular file");
+        return sgs_fail_at(err, SGS_NOT_A_LOG, -1, "a regular file", "%s",
+                           info.is_directory ? "a directory" : "a link, pipe, socket or device");
     if (info.size > INT32_MAX)
         return sgs_fail_at(err, SGS_LIMIT_EXCEEDED, -1, "at most 2147483647 bytes", "%" PRId64, info.size);
     *size = (int32_t)info.size;

@@ -50,4 +50,25 @@ TEST(the_error_says_what_was_tried_why_it_failed_and_where)
     EXPECT_TEXT(err.message, "cannot write the file: the disk quota is used up (errno 122)");
 }
 
+/* "not a log directory" is what somebody hears who named the wrong directory, not who has one where a file should be. */
+TEST(another_kind_of_file_is_named)
+{
+    sgs_error err;
+
+    EXPECT_STATUS(sgs_fail_os(&err, SGS_NOT_A_LOG, EISDIR, "open the file", "0.log"), SGS_NOT_A_LOG);
+    EXPECT_TEXT(err.message, "cannot open the file: it is a directory, expected a regular file (errno 21)");
+    EXPECT_TEXT(err.file, "0.log");
+    EXPECT_TEXT(err.found, "a directory");
+    EXPECT_TEXT(err.expected, "a regular file");
+    EXPECT_EQ_I64(err.os_error, 21);
+    EXPECT_STATUS(sgs_fail_os(&err, SGS_NOT_A_LOG, ELOOP, "open the file", "0.log"), SGS_NOT_A_LOG);
+    EXPECT_TEXT(err.message, "cannot open the file: a loop of symbolic links, or one where none is followed (errno 40)");
+    EXPECT_TEXT(err.found, "");
+    EXPECT_STATUS(sgs_fail_os(&err, SGS_NOT_A_LOG, ENXIO, "open the file", "0.log"), SGS_NOT_A_LOG);
+    EXPECT_TEXT(err.message, "cannot open the file: it is a socket or device, expected a regular file (errno 6)");
+    EXPECT_STATUS(sgs_fail_os(&err, SGS_NOT_A_LOG, ENOTDIR, "open the directory", "t-0"), SGS_NOT_A_LOG);
+    EXPECT_TEXT(err.message, "cannot open the directory: not a log directory (errno 20)");
+    EXPECT_TEXT(err.found, "");
+}
+
 TEST_MAIN()
