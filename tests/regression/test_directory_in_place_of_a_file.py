@@ -5,15 +5,12 @@ Which file it is, and what stands there, is all that who has to repair it needs 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import segstore
 from segstore.errors import NotALogError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FIRST = "00000000000000000000"
 FILES = [
@@ -39,19 +36,18 @@ def stopped(request, new_log):
     log.append([(None, b"value")] * 3)
     log.flush()
     getattr(log, request.param)()
-    return log
+    return Path(log.path)
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_open_names_it_and_says_what_it_is(stopped, new_log, tmp_path, name):
+def test_the_open_names_it_and_says_what_it_is(stopped, name):
     """[DUR-99] what stands there is left as it is."""
-    path = tmp_path / "topic-0"
-    (path / name).unlink(missing_ok=True)
-    (path / name).mkdir()
+    (stopped / name).unlink(missing_ok=True)
+    (stopped / name).mkdir()
     for read_only in (False, True) if name in NOT_FOR_READING else (False,):
         with pytest.raises(NotALogError) as caught:
-            segstore.open(path, read_only=read_only)
-        check_names(caught.value, path / name)
+            segstore.open(stopped, read_only=read_only)
+        check_names(caught.value, stopped / name)
 
 
 def check_names(error: NotALogError, path: Path) -> None:
@@ -63,25 +59,26 @@ def check_names(error: NotALogError, path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", CHECKPOINTS)
-def test_a_file_that_is_written_anew_is_named_and_not_what_would_take_its_place(
-    stopped, tmp_path, name
-):
+def test_a_file_that_is_written_anew_is_named_and_not_what_would_take_its_place(stopped, name):
     """[DUR-21] it may be lost; but who writes it must say that he cannot."""
-    path = tmp_path / "topic-0" / name
-    path.unlink(missing_ok=True)
-    path.mkdir()
-    with pytest.raises(NotALogError) as caught, segstore.open(tmp_path / "topic-0") as log:
+    (stopped / name).unlink(missing_ok=True)
+    (stopped / name).mkdir()
+    with pytest.raises(NotALogError) as caught:
+        open_and_append(stopped)
+    check_names(caught.value, stopped / name)
+
+
+def open_and_append(path: Path) -> None:
+    with segstore.open(path) as log:
         log.append([(None, b"value")])
-        log.flush()
-    check_names(caught.value, path)
 
 
 def test_a_link_in_its_place(stopped, tmp_path):
     """[DUR-99] none is followed, and the open says so."""
-    path = tmp_path / "topic-0"
-    (path / f"{FIRST}.log").rename(tmp_path / "elsewhere")
-    (path / f"{FIRST}.log").symlink_to(tmp_path / "elsewhere")
+    log_file = stopped / f"{FIRST}.log"
+    log_file.rename(tmp_path / "elsewhere")
+    log_file.symlink_to(tmp_path / "elsewhere")
     with pytest.raises(NotALogError) as caught:
-        segstore.open(path)
-    assert caught.value.file == str(path / f"{FIRST}.log")
+        segstore.open(stopped)
+    assert caught.value.file == str(log_file)
     assert caught.value.expected == "a regular file"
