@@ -7,20 +7,27 @@ The options, the schema and the errors are those of Spark's own Kafka source.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from segstore.spark.session import decisions, session
 
 if TYPE_CHECKING:
     from segstore.spark.datasource import SegstoreDataSource
+    from segstore.spark.mapped_read import read
+    from segstore.spark.record_count import count
 
-__all__ = ["SegstoreDataSource", "decisions", "session"]
+__all__ = ["SegstoreDataSource", "count", "decisions", "read", "session"]
+
+_MODULES: Final = {
+    "SegstoreDataSource": "datasource",
+    "count": "record_count",
+    "read": "mapped_read",
+}
 
 
 def __getattr__(name: str) -> Any:
     # PySpark is imported by who needs it: session() must be able to set the environment first
-    if name == "SegstoreDataSource":
-        from segstore.spark.datasource import SegstoreDataSource
-
-        return SegstoreDataSource
+    if name in _MODULES:
+        return getattr(import_module(f"segstore.spark.{_MODULES[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

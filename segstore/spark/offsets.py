@@ -37,6 +37,7 @@ def plan_ranges(
     existing: Iterable[TopicPartition],
     open_log: Callable[[TopicPartition], VisibleLog],
     warn: Callable[[str], None],
+    narrow: Callable[[OffsetRange, VisibleLog], OffsetRange | None] | None = None,
 ) -> list[OffsetRange]:
     """Return the ranges to read, one for each Spark partition, sorted.
 
@@ -50,6 +51,8 @@ def plan_ranges(
         Gives the log of an existing partition.
     warn : callable
         Told what the connector leaves unsaid: partitions that do not exist.
+    narrow : callable or None
+        Gives the part of a range that is wanted, None = nothing of it; asked before ranges are cut.
 
     Raises
     ------
@@ -71,6 +74,9 @@ def plan_ranges(
     ends = resolve_limit(options.end, "end", logs, LATEST, latest_when_no_match=True)
     unresolved = [OffsetRange(*key, starts[key], ends[key]) for key in assigned]
     ranges = [_resolve(offsets, logs[offsets.topic_partition]) for offsets in unresolved]
+    if narrow is not None:
+        wanted = (narrow(offsets, logs[offsets.topic_partition]) for offsets in ranges)
+        ranges = [offsets for offsets in wanted if offsets is not None]
     sizes = unresolved if options.connector_compatible else ranges
     if options.max_bytes_per_partition is not None:
         sizes = ranges = cut_by_bytes(ranges, logs, options.max_bytes_per_partition)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from pyspark.sql.datasource import InputPartition
 
+from segstore.config import MAX_LONG, MIN_LONG
 from segstore.spark.conditions import ConnectorOptionError
 from segstore.spark.offsets import check_no_data_loss
 from segstore.spark.open_logs import OPEN_LOGS
@@ -29,6 +30,10 @@ MOST_BYTES: Final = 8 * 1024 * 1024
 """What is larger, since a batch of the log is decoded whole, is handed on in slices."""
 
 
+EMPTY_ROWS: Final = 1_000_000
+"""Rows of a batch that has no columns."""
+
+
 class OffsetRangePartition(InputPartition):
     """One Spark partition: offsets of one topic partition."""
 
@@ -49,10 +54,20 @@ class RangeReader:
     options : ConnectorOptions
         Where the logs are and which records may be seen.
     columns : sequence of Column
-        What to read of each record.
+        What to read of each record; without one, batch headers tell how many rows there are.
+    start_timestamp, end_timestamp : int
+        In ms: only records with ``start <= timestamp < end``.
     """
 
-    def __init__(self, options: ConnectorOptions, columns: Sequence[Column]) -> None:
+    def __init__(
+        self,
+        options: ConnectorOptions,
+        columns: Sequence[Column],
+        *,
+        start_timestamp: int = MIN_LONG,
+        end_timestamp: int = MAX_LONG,
+    ) -> None:
+        self._timestamps = {"start_timestamp": start_timestamp, "end_timestamp": end_timestamp}
         self._options = options
         self._columns = tuple(columns)
         self._path = options.absolute_path
@@ -69,16 +84,23 @@ class RangeReader:
         ConnectorConditionError
             The log no longer holds all offsets of the range, and ``failOnDataLoss`` is true.
         """
-        if not isinstance(partition, OffsetRangePartition):
-            return  # Spark makes one empty partition of a plan that has none
-        offsets = partition.offsets
+        if isinstance(partition, OffsetRangePartition):  # one empty partition of an empty plan
+            yield from self.read_range(partition.offsets)
+
+    def read_range(self, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
+        """Yield the records of *offsets*; errors as those of `read`."""
         log = self.open(offsets.topic_partition)
         if self._options.fail_on_data_loss:
             check_no_data_loss(offsets, log)
         start = max(offsets.from_offset, log.start_offset)
         end = min(offsets.until_offset, log.end_offset)
-        if start < end:
+        if start >= end:
+            return
+        if self._columns:
             yield from self._batches(log, start, end)
+        else:
+            scan = log.scan(start, end, ("offset",), **self._timestamps)
+            yield from _rows_without_columns(scan.count(by_headers=True))
 
     def _batches(self, log: VisibleLog, start: int, end: int) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
@@ -86,7 +108,7 @@ class RangeReader:
         schema = arrow_schema(self._columns)
         required = [index for index, column in enumerate(self._columns) if not column.nullable]
         sources = [column.source for column in self._columns]
-        scan = log.scan(start, end, sources)
+        scan = log.scan(start, end, sources, **self._timestamps)
         for batch in scan.arrow_batches(ROWS_IN_A_BATCH, BYTES_IN_A_BATCH):
             read = pa.record_batch(batch)
             arrays = [
@@ -103,6 +125,15 @@ class RangeReader:
                         expected=f"a schema that lets {name!r} be null",
                     )
             yield from _slices(pa.RecordBatch.from_arrays(arrays, schema=schema))
+
+
+def _rows_without_columns(count: int) -> Iterator[pa.RecordBatch]:
+    import pyarrow as pa
+
+    for start in range(0, count, EMPTY_ROWS):
+        rows = min(EMPTY_ROWS, count - start)
+        empty = pa.StructArray.from_buffers(pa.struct([]), rows, [None])
+        yield pa.RecordBatch.from_struct_array(empty)
 
 
 def _slices(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:

@@ -38,7 +38,8 @@ _TYPES: Final[dict[str, DataType]] = {
         StructType([StructField("key", StringType()), StructField("value", BinaryType())])
     ),
 }
-_BY_LOWER_NAME: Final = {name.lower(): name for name in _TYPES}
+SOURCE_COLUMNS: Final = {name.lower(): name for name in _TYPES}
+"""Name by lower-case name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,20 +80,13 @@ def columns_of(schema: StructType) -> tuple[Column, ...]:
     schema : StructType
         Any of the connector's columns in any order, names in any case. Types must be the
         connector's: a column is read as it is stored, and changed with ``cast``. ``NOT NULL`` is
-        allowed and makes Spark a little faster.
+        allowed and makes Spark a little faster. Without a column, rows are made from batch headers.
 
     Raises
     ------
     ConnectorOptionError
-        A column that does not exist, another type, or no column at all.
+        A column that does not exist, or another type.
     """
-    if not schema.fields:
-        raise ConnectorOptionError(
-            "the schema has no column; to count records choose a narrow one: .schema('offset "
-            "LONG')",
-            found="no column",
-            expected=", ".join(_TYPES),
-        )
     columns = [_column(field) for field in schema.fields]
     names = [column.source for column in columns]
     for name in names:
@@ -102,7 +96,7 @@ def columns_of(schema: StructType) -> tuple[Column, ...]:
 
 
 def _column(field: StructField) -> Column:
-    source = _BY_LOWER_NAME.get(field.name.lower())
+    source = SOURCE_COLUMNS.get(field.name.lower())
     if source is None:
         raise ConnectorOptionError(
             f"the schema names a column {field.name!r}, which the source does not have: "

@@ -48,6 +48,24 @@ class VisibleLog(NamedTuple):
         """Find the first record at or after *timestamp*, in ms; offset -1 = there is none."""
         return self.log.fetch_offset_by_timestamp(timestamp, self.isolation)
 
-    def scan(self, start_offset: int, end_offset: int, columns: Sequence[str]) -> LogScan:
-        """Return the records in ``[start_offset, end_offset)`` that may be seen."""
-        return self.log.scan(start_offset, end_offset, columns=columns, isolation=self.isolation)
+    def scan(
+        self,
+        start_offset: int,
+        end_offset: int,
+        columns: Sequence[str],
+        *,
+        start_timestamp: int | None = None,
+        end_timestamp: int | None = None,
+    ) -> LogScan:
+        """Return the records in ``[start_offset, end_offset)`` that may be seen.
+
+        With timestamps, in ms, only those in ``[start_timestamp, end_timestamp)``.
+        """
+        return self.log.scan(
+            start_offset,
+            end_offset,
+            columns=columns,
+            start_timestamp=start_timestamp,
+            end_timestamp=end_timestamp,
+            isolation=self.isolation,
+        )

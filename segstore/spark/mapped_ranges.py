@@ -1,0 +1,80 @@
+"""Work on ranges of logs through ``mapInArrow``: one Spark task for each range.
+
+The other door beside the data source: Spark counts no rows on the way, so it is faster, and what is
+to be read is an argument. A task gets its range by number, from a list that travels with it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from segstore.manager.partition_directories import partitions_with_logs
+from segstore.spark.offsets import plan_ranges
+from segstore.spark.open_logs import OPEN_LOGS
+from segstore.spark.options import parse_options
+from segstore.spark.reader import warn
+from segstore.spark.visible_log import VisibleLog
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql.types import StructType
+
+    from segstore.spark.options import ConnectorOptions
+    from segstore.spark.ranges import OffsetRange
+    from segstore.types import TopicPartition
+
+_CHOICES: Final = frozenset({"subscribe", "subscribepattern", "assign"})
+
+
+def options_of_call(path: str, options: Mapping[str, Any]) -> ConnectorOptions:
+    """Check what a function was given: options by keyword, numbers and booleans as they are.
+
+    Without ``subscribe``, ``subscribePattern`` and ``assign`` it is every topic but internal ones.
+    """
+    given = {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in options.items()
+    }
+    if not {name.lower() for name in given} & _CHOICES:
+        given["subscribePattern"] = ".*"
+    parsed = parse_options({**given, "path": str(path)})
+    for text in parsed.warnings:
+        warn(text)
+    return parsed
+
+
+def open_visible(options: ConnectorOptions, partition: TopicPartition) -> VisibleLog:
+    """Return the log of *partition*, as it is now; it stays open in this process."""
+    return VisibleLog(OPEN_LOGS.get(options.absolute_path, partition), options.isolation)
+
+
+def ranges_of(
+    options: ConnectorOptions,
+    narrow: Callable[[OffsetRange, VisibleLog], OffsetRange | None] | None = None,
+) -> list[OffsetRange]:
+    """Fix the offsets to read; *narrow* leaves out what is not wanted, before ranges are cut."""
+    existing = partitions_with_logs(options.absolute_path)
+    return plan_ranges(
+        options, existing, lambda partition: open_visible(options, partition), warn, narrow
+    )
+
+
+def map_ranges(
+    spark: SparkSession,
+    ranges: Sequence[OffsetRange],
+    task: Callable[[OffsetRange], Iterator[pa.RecordBatch]],
+    schema: StructType,
+) -> DataFrame:
+    """Return what *task* yields for each of *ranges*; it runs in the executors, pickled."""
+    wanted = tuple(ranges)
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            for number in batch.column(0).to_pylist():
+                yield from task(wanted[number])
+
+    numbers = spark.range(0, len(wanted), 1, max(1, len(wanted)))
+    return numbers.mapInArrow(run, schema)

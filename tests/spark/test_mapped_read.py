@@ -1,0 +1,154 @@
+"""``segstore.spark.read`` and ``count``: the data source's answers, with less work."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from pyspark.sql.types import StructType
+
+import segstore
+import segstore.spark
+from segstore.errors import CorruptRecordError
+from segstore.spark.conditions import ConnectorOptionError
+from segstore.spark.mapped_ranges import options_of_call, ranges_of
+from segstore.spark.mapped_read import _narrowed
+from segstore.spark.open_logs import OPEN_LOGS
+from segstore.spark.range_reader import RangeReader
+from segstore.spark.record_count import count_range
+from segstore.spark.schema import columns_of, connector_schema
+from segstore.spark.where_clause import narrowing_of
+
+CASE, TOPIC, RECORDS = "plain-many-segments", "orders", 1400
+COUNTED = [
+    ("plain-many-segments", {}),
+    ("plain-many-segments", {"maxBytesPerPartition": 5000}),
+    ("plain-many-segments", {"startingOffsets": '{"orders":{"0":33,"1":77}}'}),
+    ("compacted", {}),
+    ("compacted-transactions", {}),
+    ("transactions-tv2", {"isolation.level": "read_committed"}),
+    ("transactions-tv2", {}),
+    ("kill9-transactions", {"isolation.level": "read_committed"}),
+    ("legacy-v1", {}),
+    ("retention-and-delete-records", {"isolation.level": "durable"}),
+]
+
+
+@pytest.fixture(autouse=True)
+def no_log_stays_open():
+    yield
+    OPEN_LOGS.close()
+
+
+def every_record(options):
+    """Rows, read one range after the other in this process."""
+    reader = RangeReader(options, columns_of(connector_schema(include_headers=False)))
+    ranges = ranges_of(options)
+    return [row for one in ranges for b in reader.read_range(one) for row in b.to_pylist()]
+
+
+@pytest.mark.parametrize(("case", "given"), COUNTED)
+def test_a_count_by_headers_is_that_of_the_records(golden, case, given):
+    """Gaps, markers, aborted transactions, compaction, ranges, every isolation."""
+    options = options_of_call(str(golden / case / "data"), given)
+    counted = sum(count_range(options, one) for one in ranges_of(options))
+
+    assert counted == len(every_record(options)) > 0
+
+
+def test_rows_without_columns_come_from_headers(golden):
+    options = options_of_call(str(golden / CASE / "data"), {})
+    reader = RangeReader(options, ())
+    batches = [batch for one in ranges_of(options) for batch in reader.read_range(one)]
+
+    assert sum(batch.num_rows for batch in batches) == RECORDS
+    assert {batch.num_columns for batch in batches} == {0}
+
+
+def test_a_condition_skips_segments_and_offsets(tmp_path):
+    """Records that are not wanted may even be damaged: they are not read."""
+    with segstore.open(tmp_path / "t-0", durability="none", internal_segment_bytes=4_000) as log:
+        for number in range(100):
+            log.append([(1_000_000 + 1000 * number, b"k", bytes(200))] * 2)
+        first, *_ = segments = log.segments()
+        assert len(segments) > 5
+    file = tmp_path / "t-0" / first.name
+    data = bytearray(file.read_bytes())
+    data[100] ^= 1
+    file.write_bytes(data)
+    options = options_of_call(str(tmp_path), {})
+
+    def times(condition):
+        narrowing = narrowing_of(condition, lambda text: int(text.split("'")[1]) * 1_000_000)
+        reader = RangeReader(
+            options,
+            columns_of(connector_schema(include_headers=False)),
+            start_timestamp=narrowing.first_timestamp,
+            end_timestamp=narrowing.end_timestamp,
+        )
+        ranges = ranges_of(options, lambda offsets, log: _narrowed(offsets, log, narrowing))
+        rows = [r for one in ranges for b in reader.read_range(one) for r in b.to_pylist()]
+        return [round(row["timestamp"].timestamp()) for row in rows]
+
+    assert times("timestamp >= '1090' AND timestamp < '1092'") == [1090, 1090, 1091, 1091]
+    assert times("offset >= 198") == [1099, 1099]
+    assert times("timestamp >= '2000'") == []
+    assert times("partition = 7 AND offset >= 0") == []
+    with pytest.raises(CorruptRecordError):
+        times("offset < 3")
+
+
+def test_spark_gives_the_same_rows_by_both_doors(spark, golden):
+    """Every condition, pushed down or not, against the data source's rows."""
+    path = str(golden / CASE / "data")
+    frame = spark.read.format("segstore").options(path=path, subscribe=TOPIC).load()
+    whole = frame.toArrow().sort_by([("partition", "ascending"), ("offset", "ascending")])
+    frame.createOrReplaceTempView("orders")
+    times = sorted(set(whole["timestamp"].to_pylist()))
+    middle = times[len(times) // 2].astimezone(dt.UTC).strftime("%Y-%m-%d %H:%M:%S.%f")
+
+    def rows(table):
+        return sorted(table.to_pylist(), key=repr)
+
+    plain = segstore.spark.read(spark, path, subscribe=TOPIC)
+    assert plain.schema == frame.schema
+    assert rows(plain.toArrow()) == rows(whole)
+    for condition in (
+        f"timestamp >= '{middle}' AND timestamp < TIMESTAMP '{middle}' + INTERVAL 1 SECOND",
+        f"timestamp <= TIMESTAMP '{middle}' AND partition = 1",
+        "offset BETWEEN 100 AND 120 OR offset = 7",
+        "offset < 20 AND length(value) > 0 AND topic IN ('orders', 'other')",
+    ):
+        narrow = segstore.spark.read(spark, path, ["offset", "value"], condition, subscribe=TOPIC)
+        expected = frame.where(condition).select("offset", "value").toArrow()
+        assert narrow.columns == ["offset", "value"]
+        assert expected.num_rows > 0
+        assert rows(narrow.toArrow()) == rows(expected)
+
+
+def test_spark_counts_by_headers(spark, golden):
+    path = str(golden / CASE / "data")
+    assignment = {"assign": json.dumps({TOPIC: [1]}), "minPartitions": 3}
+
+    assert segstore.spark.count(spark, path) == RECORDS
+    assert segstore.spark.count(spark, path, **assignment) < RECORDS
+    assert (
+        segstore.spark.count(
+            spark, path, startingTimestamp=2**50, startingOffsetsByTimestampStrategy="latest"
+        )
+        == 0
+    )
+    assert segstore.spark.read(spark, path, columns=()).count() == RECORDS
+    assert segstore.spark.read(spark, path, (), "offset < 5").count() == 10
+    reader = spark.read.format("segstore").options(path=path, subscribe=TOPIC)
+    assert reader.schema(StructType([])).load().count() == RECORDS
+
+
+@pytest.mark.parametrize("columns", [["offset", "size"], ["value", "VALUE"]])
+def test_columns_that_cannot_be_are_refused(golden, columns):
+    with pytest.raises(ConnectorOptionError):
+        segstore.spark.read(None, golden / CASE / "data", columns)
