@@ -904,6 +904,18 @@ def open_segments(
     What went since it was listed is left out. NotALogError, LimitExceededError (above 2^31 - 1).
     """
 
+def in_order(segments: Iterable[_SegmentT]) -> tuple[tuple[_SegmentT, ...], array[int]]:
+    """Sort by base offset, when they are not; the offsets are int64."""
+
+def size_of_segments(segments: Iterable[LogSegment]) -> int:
+    """Sum of the sizes of the ``.log`` files in bytes. ClosedError."""
+
+def close_segments(segments: Iterable[LogSegment]) -> None:
+    """Close all of them as `LogSegment.close` does; the first error is raised at the end."""
+
+def close_segments_quietly(segments: Iterable[LogSegment]) -> None:
+    """Close all of them and write nothing."""
+
 @disjoint_base
 class LogSegment:
     """csrc/segment/log_segment.h; log/segment.py subclasses it with empty ``__slots__``.

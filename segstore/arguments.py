@@ -111,6 +111,14 @@ def path_text(name: str, value: object) -> str:
             found=repr(text)[:80],
             expected="a path without one",
         )
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        raise IllegalArgumentError(
+            f"{name} has a lone surrogate in it, which is in no file name: {repr(text)[:80]}",
+            found=repr(text)[:80],
+            expected="text that can be encoded",
+        ) from None
     return text
 
 

@@ -207,13 +207,15 @@ class LogConfig:
         return MAX_LONG if self.segment_ms is None else self.segment_ms
 
     def with_changes(self, **changes: Any) -> LogConfig:
-        """Return a copy with some fields changed.
+        """Return a copy with some fields changed, itself without a change.
 
         Raises
         ------
         IllegalArgumentError
             For a name that is no setting, or a value out of range.
         """
+        if not changes:
+            return self
         known = {field.name for field in fields(self)}
         unknown = sorted(set(changes) - known)
         if unknown:

@@ -36,6 +36,12 @@ static void note_readable_entries(sgs_abstract_index *index)
     atomic_store_explicit(&index->readable_entries, readable, memory_order_relaxed);
 }
 
+/* Behind a change: a flush beside it, which saw none of it or a part, lowers the flag before it begins. */
+static void note_change(sgs_abstract_index *index)
+{
+    atomic_store_explicit(&index->needs_flush, true, memory_order_release);
+}
+
 /* Change the length of the file below running look-ups. */
 static sgs_status set_length(sgs_abstract_index *index, const sgs_env *env, const char *name, uint32_t length,
                              sgs_error *err)
@@ -49,6 +55,7 @@ static sgs_status set_length(sgs_abstract_index *index, const sgs_env *env, cons
     }
     const sgs_status status = sgs_mapped_file_resize(&index->file, env, name, length, err);
     note_readable_entries(index);
+    note_change(index);
     atomic_store_explicit(&index->entries, entries, memory_order_seq_cst);
     return status;
 }
@@ -123,6 +130,7 @@ sgs_status sgs_abstract_index_open(sgs_abstract_index *index, const sgs_env *env
     atomic_init(&index->entries, 0);
     atomic_init(&index->readers, 0);
     atomic_init(&index->readable_entries, 0);
+    atomic_init(&index->needs_flush, true);
     index->file.fd = -1;
     index->base_offset = base_offset;
     index->entry_size = entry_size;
@@ -215,11 +223,15 @@ sgs_status sgs_abstract_index_trim(sgs_abstract_index *index, const sgs_env *env
 
 sgs_status sgs_abstract_index_flush(sgs_abstract_index *index, const sgs_env *env, const char *name, sgs_error *err)
 {
-    if (!index->is_open || index->file.fd < 0 || !index->file.writable)
+    if (!index->is_open || index->file.fd < 0 || !index->file.writable ||
+        !atomic_exchange_explicit(&index->needs_flush, false, memory_order_acq_rel))
         return SGS_OK;
     const uint32_t used = sgs_abstract_index_entries(index) * index->entry_size;
     const uint32_t there = used < index->file.length ? used : index->file.length; /* less after [IDX-9] */
-    return sgs_mapped_file_flush(&index->file, env, name, there, err);
+    const sgs_status status = sgs_mapped_file_flush(&index->file, env, name, there, err);
+    if (status != SGS_OK)
+        note_change(index);
+    return status;
 }
 
 sgs_status sgs_abstract_index_close(sgs_abstract_index *index, const sgs_env *env, const char *name, sgs_error *err)
@@ -277,6 +289,7 @@ sgs_status sgs_abstract_index_make_room(sgs_abstract_index *index, const sgs_env
 {
     const sgs_status status = grow_by_step(index, env, name, err);
     index->is_stale = index->is_stale || status != SGS_OK;
+    note_change(index);
     if (status == SGS_OK || status == SGS_INTERNAL)
         return status;
     return sgs_fail(err, SGS_DISK_FULL, "the index cannot grow beyond %" PRIu32 " entries",
@@ -304,6 +317,7 @@ void sgs_abstract_index_keep(sgs_abstract_index *index, uint32_t entries)
         return;
     for (uint32_t slot = entries; slot < before; ++slot)
         sgs_abstract_index_store(index, slot, 0, 0);
+    note_change(index);
 }
 
 bool sgs_abstract_index_publish(sgs_abstract_index *index)
@@ -312,6 +326,7 @@ bool sgs_abstract_index_publish(sgs_abstract_index *index)
     index->next_slot += 1;
     if (entries > index->seen_entries)
         index->seen_entries = entries;
+    note_change(index);
     atomic_store_explicit(&index->entries, entries, memory_order_seq_cst);
     return index->next_slot == entries;
 }

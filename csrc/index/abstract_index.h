@@ -44,7 +44,8 @@ typedef struct sgs_abstract_index {
     uint32_t backed_length; /* ... but not below here, where blocks were asked for */
     uint8_t entry_size;     /* 8 or 12 */
     bool is_open, grow_in_steps;
-    bool is_stale; /* a grow failed: entries are missing, rewrite or remove at roll or close [DUR-25] */
+    atomic_bool needs_flush; /* something may not be on the disk: all of it at first, for all that the index knows */
+    bool is_stale;           /* a grow failed: entries are missing, rewrite or remove at roll or close [DUR-25] */
 } sgs_abstract_index;
 
 /* the first and the second field of an entry; offsets are absolute */
@@ -66,7 +67,7 @@ sgs_status sgs_abstract_index_resize(sgs_abstract_index *index, const sgs_env *e
                                      bool *changed, sgs_error *err);
 /** [IDX-10] nothing on a closed or read-only index */
 sgs_status sgs_abstract_index_trim(sgs_abstract_index *index, const sgs_env *env, const char *name, sgs_error *err);
-/** [IDX-13 of 4.4.0] nothing on a closed, missing or read-only index */
+/** [IDX-13 of 4.4.0] nothing on a closed, missing or read-only index, nor on one that has not changed since the last */
 sgs_status sgs_abstract_index_flush(sgs_abstract_index *index, const sgs_env *env, const char *name, sgs_error *err);
 /** [IDX-14] trim, then unmap whatever the trim said; read-only and closed indexes are only unmapped. */
 sgs_status sgs_abstract_index_close(sgs_abstract_index *index, const sgs_env *env, const char *name, sgs_error *err);

@@ -36,7 +36,7 @@ cdef class DataFile(_Handle):
 
     cdef void release(self) noexcept:
         cdef sgs_error err
-        if self.fd >= 0:
+        if self.env != NULL and self.fd >= 0:  # NULL where not even the arguments were right
             self.env.close(self.env, self.fd, "", &err)
             self.fd = -1
 

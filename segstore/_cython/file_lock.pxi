@@ -26,7 +26,7 @@ cdef class FileLock:
         cdef sgs_error err
         cdef int fd = self.fd
         self.fd = -1
-        if fd < 0:
+        if self.env == NULL or fd < 0:  # NULL where not even the arguments were right
             return
         if self.is_held and self.process == current_process:
             self.env.unlock(self.env, fd, "", &err)

@@ -9,7 +9,7 @@ cdef sgs_segment_suffix suffix_of(str suffix) except *:
     return <sgs_segment_suffix>(<int>SUFFIXES.index(suffix))
 
 
-@cython.no_gc_clear
+@cython.no_gc
 cdef class LogSegment(_SegmentRecovery):
     """One segment of a partition; the log floor has a subclass of it."""
 
@@ -231,10 +231,13 @@ cdef class LogSegment(_SegmentRecovery):
             self.leave()
 
     def close(self):
-        """Seal what is open for writing, sync and close; twice is harmless [SEG-51].
+        """Seal what is open for writing, sync and close; twice is harmless [SEG-51]."""
+        self.close_now()
 
-        Whoever is still reading keeps the descriptors until the last one leaves, but what is written is written here,
-        under the lock of the caller.
+    cdef int close_now(self) except -1:
+        """Whoever is still reading keeps the descriptors until the last one leaves.
+
+        What is written is written here, under the lock of the caller.
         """
         cdef sgs_log_segment *segment
         cdef sgs_error err
@@ -244,12 +247,12 @@ cdef class LogSegment(_SegmentRecovery):
         if self.process != current_process:
             self.require_open()
         if self.is_closed:
-            return
+            return 0
         self.is_closed = True
         forget_use(self)
         if self.segment == NULL:  # it was never used
             self.leave_directory()
-            return
+            return 0
         if self.callers == 0:
             segment = self.segment
             self.segment = NULL
@@ -257,7 +260,7 @@ cdef class LogSegment(_SegmentRecovery):
                 status = sgs_log_segment_close(segment, &err)
             self.leave_directory()
             self.check(status, &err)
-            return
+            return 0
         self.callers += 1
         try:
             if self.context.context.writable:

@@ -23,7 +23,7 @@ class SegmentSlice(NamedTuple):
     first_batch_magic: int
 
 
-@cython.no_gc_clear
+@cython.no_gc  # it holds a context and nothing that could lead back to it; there may be very many
 cdef class _SegmentAnswers(_Handle):
     """The part of `LogSegment` that asks and changes nothing.
 
@@ -48,6 +48,10 @@ cdef class _SegmentAnswers(_Handle):
             )
         return 0
 
+    cdef int32_t size_now(self) except -1:
+        _Handle.require_open(self)
+        return self.listed_size if self.segment == NULL else sgs_log_segment_size(self.segment)
+
     cdef int check(self, sgs_status status, sgs_error *err) except -1:
         return check(status, err, self.context.directory.path)
 
@@ -61,8 +65,7 @@ cdef class _SegmentAnswers(_Handle):
 
     @property
     def size_bytes(self):
-        _Handle.require_open(self)
-        return self.listed_size if self.segment == NULL else sgs_log_segment_size(self.segment)
+        return self.size_now()
 
     @property
     def unflushed_records(self):

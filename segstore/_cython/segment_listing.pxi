@@ -48,26 +48,3 @@ cdef class SegmentListing:
                 found += 1
         array.resize(offsets, <Py_ssize_t>found)
         return offsets
-
-
-def open_segments(segment_class, SegmentContext context not None, array.array base_offsets not None):
-    """Segments of these base offsets, whose files are not opened before they are used; without those that went."""
-    cdef size_t count = <size_t>len(base_offsets)
-    cdef array.array sizes = array.clone(array.array("i"), <Py_ssize_t>count, zero=False)
-    cdef const int64_t *offsets = <const int64_t *>base_offsets.data.as_voidptr
-    cdef int32_t *looked_up = <int32_t *>sizes.data.as_voidptr
-    cdef sgs_error err
-    cdef sgs_status status
-    cdef size_t i
-    if base_offsets.typecode != "q":
-        raise ArgumentTypeError("base offsets are signed 64-bit numbers", found=base_offsets.typecode, expected="q")
-    context.directory.enter()
-    try:
-        with nogil:
-            status = sgs_segment_log_sizes(
-                context.context.env, context.context.directory_fd, offsets, count, looked_up, &err
-            )
-        check(status, &err, context.directory.path)
-    finally:
-        context.directory.leave()
-    return [segment_class(context, offsets[i], looked_up[i]) for i in range(count) if looked_up[i] >= 0]

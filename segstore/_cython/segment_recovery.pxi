@@ -11,7 +11,7 @@ class RecoveredBatches(NamedTuple):
     error: object
 
 
-@cython.no_gc_clear
+@cython.no_gc
 cdef class _SegmentRecovery(_SegmentAnswers):
     """The part of `LogSegment` that goes through all of a file."""
 

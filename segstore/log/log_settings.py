@@ -102,7 +102,11 @@ class LogSettings(LogRemoval):
         )
         self._local_log.use_config(config, context)
         self._batch_bytes = _uncompressed_batch_bytes(config, codec)
-        self._builder_config = config.with_changes(max_message_bytes=self._batch_bytes)
+        self._builder_config = (
+            config
+            if self._batch_bytes == config.max_message_bytes
+            else config.with_changes(max_message_bytes=self._batch_bytes)
+        )
         self._batch_options = _core.BatchOptions(
             codec=int(codec), level=compression_level(codec, config)
         )

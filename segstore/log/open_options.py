@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from segstore.arguments import callback, flag, instance, path_text
 from segstore.config import LogConfig
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     import uuid
     from collections.abc import Callable
 
+_DEFAULTS: Final = LogConfig()
+
 
 class OpenOptions(NamedTuple):
     """The arguments of `open`, checked; what they mean is said there."""
@@ -26,7 +28,7 @@ class OpenOptions(NamedTuple):
     durability: Durability = Durability(sync=True)
     profile: Profile = Profile.SAFE
     read_only: bool = False
-    config: LogConfig = LogConfig()
+    config: LogConfig = _DEFAULTS
     progress: Callable[[str, int, int], None] | None = None
     allow_network_fs: bool = False
     replicated: bool = False
@@ -73,7 +75,7 @@ def open_options(  # noqa: PLR0913 - those of `open`
         )
     if state_dir is not None and not path_text("state_dir", state_dir):
         raise IllegalArgumentError("state_dir is empty", found="''", expected="a directory")
-    config = (config or LogConfig()).with_changes(**settings)
+    config = (config or _DEFAULTS).with_changes(**settings)
     if remote_offset_reader is not None:
         _check_remote_storage(remote_offset_reader, config, read_only=read_only)
     return OpenOptions(

@@ -62,7 +62,8 @@ TEST(another_kind_of_file_is_named)
     EXPECT_TEXT(err.expected, "a regular file");
     EXPECT_EQ_I64(err.os_error, 21);
     EXPECT_STATUS(sgs_fail_os(&err, SGS_NOT_A_LOG, ELOOP, "open the file", "0.log"), SGS_NOT_A_LOG);
-    EXPECT_TEXT(err.message, "cannot open the file: a loop of symbolic links, or one where none is followed (errno 40)");
+    EXPECT_TEXT(err.message,
+                "cannot open the file: a loop of symbolic links, or one where none is followed (errno 40)");
     EXPECT_TEXT(err.found, "");
     EXPECT_STATUS(sgs_fail_os(&err, SGS_NOT_A_LOG, ENXIO, "open the file", "0.log"), SGS_NOT_A_LOG);
     EXPECT_TEXT(err.message, "cannot open the file: it is a socket or device, expected a regular file (errno 6)");

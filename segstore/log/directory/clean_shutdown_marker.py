@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from segstore.config import MAX_LONG
 from segstore.log.directory.checkpoints import TransactionIndexNote
 from segstore.types import EpochEntry
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,15 +33,17 @@ class CleanShutdownMarker:
     transaction_index: TransactionIndexNote | None = None
 
     def fits(
-        self, sizes: Sequence[int], active_base_offset: int, latest: EpochEntry | None
+        self, segments: int, size_bytes: int, active: tuple[int, int, EpochEntry | None]
     ) -> bool:
-        """Whether the ``.log`` files, of these sizes, are those that were there."""
-        if self.segments is not None and self.segments != len(sizes):
+        """Whether the ``.log`` files, so many of so many bytes, are those that were there.
+
+        *active* is base offset and size of the last one, and the latest epoch.
+        """
+        if self.segments is not None and self.segments != segments:
             return False
-        if self.size_bytes is not None and self.size_bytes != sum(sizes):
+        if self.size_bytes is not None and self.size_bytes != size_bytes:
             return False
-        noted = (self.active_base_offset, self.active_size_bytes, self.latest_epoch)
-        return noted == (active_base_offset, sizes[-1] if sizes else 0, latest)
+        return active == (self.active_base_offset, self.active_size_bytes, self.latest_epoch)
 
     def format(self) -> bytes:
         """Return the file's text, JSON with Kafka's ``version``."""

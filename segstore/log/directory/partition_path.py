@@ -96,7 +96,7 @@ def open_partition_directory(
     try:
         topic_partition = _parse_name(name, path, directory)
         if not read_only:
-            if not as_broker and not directory.has_segments():
+            if not (as_broker or directory.exists(LOG_STATE) or directory.has_segments()):
                 _check_may_become_a_log(path, directory.names(ordered=False))
             if not as_broker:
                 _check_is_live(name, path)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from segstore._core import size_of_segments
 from segstore.types import EpochEntry
 
 if TYPE_CHECKING:
@@ -53,5 +54,9 @@ def fits(
     """Whether segments and epochs are those that the marker, if there is one, was written for."""
     if marker is None or not segments:
         return False
-    sizes = [segment.size_bytes for segment in segments]
-    return marker.fits(sizes, segments[-1].base_offset, epochs.latest_entry)
+    active = segments[-1]
+    return marker.fits(
+        len(segments),
+        size_of_segments(segments),
+        (active.base_offset, active.size_bytes, epochs.latest_entry),
+    )

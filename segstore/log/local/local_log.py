@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from segstore._core import base_offset_of
+from segstore._core import base_offset_of, close_segments, close_segments_quietly
 from segstore.config import MAX_INT
 from segstore.errors import (
     CorruptRecordError,
@@ -355,22 +355,16 @@ class LocalLog(SegmentOrder):
 
         Source: [MAP-8].
         """
-        first_error: SegstoreError | None = None
-        for segment in self.segments:
-            try:
-                segment.close()
-            except SegstoreError as error:
-                first_error = first_error or error
-        if unlink:
-            for task in list(self._awaiting_deletion.values()):
-                task()
-        if first_error is not None:
-            raise first_error
+        try:
+            close_segments(self.segments)
+        finally:
+            if unlink:
+                for task in list(self._awaiting_deletion.values()):
+                    task()
 
     def close_quietly(self) -> None:
         """Let go of all files and write nothing [SEG-52]."""
-        for segment in self.segments:
-            segment.close_quietly()
+        close_segments_quietly(self.segments)
 
 
 def _truncated(cut: int, where: str) -> LogTruncatedError:

@@ -5,15 +5,16 @@ Source: [MAP-*, D6].
 
 from __future__ import annotations
 
-from array import array
 from bisect import bisect_left, bisect_right
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
+from segstore._core import in_order, size_of_segments
 from segstore.config import MIN_LONG
 from segstore.errors import IllegalArgumentError, IllegalStateError
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from segstore.log.local.segment import Segment
@@ -36,8 +37,7 @@ class Segments:
     def __init__(
         self, segments: Iterable[Segment] = (), running_maxima: tuple[int, ...] = ()
     ) -> None:
-        self._segments = tuple(sorted(segments, key=_base_offset))
-        self._base_offsets = array("q", map(_base_offset, self._segments))
+        self._segments, self._base_offsets = in_order(segments)
         self._running_maxima = running_maxima
         self.lane = None
 
@@ -73,7 +73,7 @@ class Segments:
     @property
     def size_in_bytes(self) -> int:
         """Sum of the sizes of all ``.log`` files."""
-        return sum(segment.size_bytes for segment in self._segments)
+        return size_of_segments(self._segments)
 
     def get(self, base_offset: int) -> Segment | None:
         """Return the segment with exactly that base offset."""
