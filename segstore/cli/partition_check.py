@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from segstore.cli.finding import Finding, PartitionCheck
 from segstore.cli.index_check import check_indexes
@@ -19,6 +20,7 @@ from segstore.log.directory.partition_directory import file_name, segment_files
 from segstore.log.directory.ways_out import salvage_hint, ways_out
 from segstore.log.loader.open_forecast import OpenForecast, forecast_open
 from segstore.log.loader.quarantined_file import quarantined_files
+from segstore.log.salvage.lost_records import lost_records, runs_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,13 +29,14 @@ if TYPE_CHECKING:
 
     from segstore._core import LogSegment, ScanResult
     from segstore.cli.state_check import PartitionState
+    from segstore.log.salvage.lost_records import LostRecords
 
 NO_NEXT_SEGMENT = 2**63 - 1
 INDEX_FILES = (".index", ".timeindex")
 TRANSACTION_INDEX_FILES = ".txnindex"
 LEFT_AS_IT_IS = (
-    "an open for writing does not read this far and leaves it; reads of these records fail, "
-    "others work"
+    "an open for writing does not read this far and leaves it; reads that come to these bytes "
+    "fail, others work"
 )
 
 
@@ -82,7 +85,8 @@ def check_partition(
             check.batches += len(rows)
             check_records(check, directory, base, rows)
             expected, epoch = scan.next_offset, scan.last_epoch
-            _judge_scan(check, base, size, scan, following)
+            find = partial(lost_records, directory, context, base, state.log_state)
+            _judge_scan(check, base, size, scan, _Loss(check, scan, following, find))
             sealed = following is not None
             check_indexes(directory, base, rows, scan, check.findings, sealed=sealed)
             done += size
@@ -126,9 +130,7 @@ def _scan(  # noqa: PLR0913 - what one segment's scan depends on
     )
 
 
-def _judge_scan(
-    check: PartitionCheck, base: int, size: int, scan: ScanResult, following: int | None
-) -> None:
+def _judge_scan(check: PartitionCheck, base: int, size: int, scan: ScanResult, loss: _Loss) -> None:
     """Turn what stopped a scan before the end of its file into a finding [DUR-50, DUR-51].
 
     What it means, and what to do, is what an open for writing would make of it.
@@ -141,7 +143,7 @@ def _judge_scan(
     else:
         why = scan.why.message if isinstance(scan.why, SegstoreError) else str(scan.why)
         what = f"{why}; {rest} bytes from here to the end of the file are not read"
-    meaning, advice, repaired = _outcome(check, base, size, scan, following)
+    meaning, advice, repaired = _outcome(check, base, size, scan, loss)
     check.findings.append(
         Finding(
             file=file_name(base, "log"),
@@ -156,7 +158,7 @@ def _judge_scan(
 
 
 def _outcome(
-    check: PartitionCheck, base: int, size: int, scan: ScanResult, following: int | None
+    check: PartitionCheck, base: int, size: int, scan: ScanResult, loss: _Loss
 ) -> tuple[str, str, bool]:
     """Return what bad bytes mean, what to do, and whether an open for writing removes them."""
     forecast = check.forecast
@@ -166,7 +168,7 @@ def _outcome(
     cut_at = forecast.cuts.get(base)
     if forecast.error is not None:
         return (
-            _loss(check, scan, following),
+            str(loss),
             f"restore this file from a copy; {recover} refuses the log, {refused}",
             False,
         )
@@ -184,7 +186,7 @@ def _outcome(
         )
     if cut_at is None or cut_at > scan.valid_bytes:
         return (
-            _loss(check, scan, following),
+            str(loss),
             f"restore this file from a copy: {recover} cannot repair it, {left}",
             False,
         )
@@ -273,26 +275,36 @@ def _way_out(check: PartitionCheck) -> str:
     return ways_out(check.path) if check.segments else "there is nothing left to salvage"
 
 
-def _loss(check: PartitionCheck, scan: ScanResult, following: int | None) -> str:
-    """Say which records a reader does not get: never more than up to the next segment.
+class _Loss(NamedTuple):
+    """Says which records a reader does not get, when it is asked: that takes another look.
 
-    What the damaged bytes say themselves is no measure: no CRC covers a base offset.
+    Never more than up to the next segment: what damaged bytes say of themselves is no measure, no
+    CRC covers a base offset.
     """
-    first = scan.next_offset
-    was_safe = first < check.recovery_point
-    end = following
-    if end is None and was_safe:
-        end = check.recovery_point
-    if end is None or end <= first:
-        which = f"records from offset {first} on"
-    else:
-        which = f"record {first}" if end == first + 1 else f"records {first} to {end - 1}"
-    if not was_safe:
-        return f"{which} cannot be read"
-    verb = "was" if which == f"record {first}" else "were"
-    return (
-        f"{which} {verb} once safe and cannot be read: the file was changed or the disk lost them"
-    )
+
+    check: PartitionCheck
+    scan: ScanResult
+    following: int | None
+    find: Callable[[int, int | None], LostRecords]
+
+    def __str__(self) -> str:
+        first, end = self.scan.next_offset, self.following
+        was_safe = first < self.check.recovery_point
+        if end is None and was_safe:
+            end = self.check.recovery_point
+        lost = self.find(first, None if end is None or end <= first else end)
+        if not lost.are_any:
+            return "no record is lost: all batches are whole, and other bytes are between them"
+        text = f"{lost} cannot be read"
+        if was_safe:
+            verb, them = ("were", "them") if lost.are_many else ("was", "it")
+            text = (
+                f"{lost} {verb} once safe and cannot be read: the file was changed or the disk lost"
+                f" {them}"
+            )
+        if lost.whole:
+            text += f"; of what is behind, {runs_text(lost.whole)} can be salvaged"
+        return text
 
 
 def _with_outcomes(forecast: OpenForecast, findings: list[Finding]) -> list[Finding]:

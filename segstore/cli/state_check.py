@@ -48,6 +48,7 @@ class PartitionState:
     epochs: list[EpochEntry] = field(default_factory=list)
     topic_id: str | None = None
     clean_markers: list[str] = field(default_factory=list)
+    log_state: checkpoints.LogState | None = None
     contiguous_from: int | None = None
     epochs_ordered_from: int | None = None
 
@@ -142,6 +143,7 @@ def _read_log_state(directory: Directory, state: PartitionState) -> None:
     log_state = checkpoints.LogState.parse(directory.read_file(checkpoints.LOG_STATE))
     latest = state.epochs[-1] if state.epochs else None
     if log_state is not None and log_state.fits(latest):
+        state.log_state = log_state
         state.contiguous_from = log_state.contiguous_from
         state.epochs_ordered_from = log_state.epochs_ordered_from
 
@@ -153,9 +155,9 @@ def check_state_files(
     check: PartitionCheck,
 ) -> None:
     """Compare the checkpoints with the log's end; check snapshots and transaction indexes."""
-    log_end_offset, findings, forecast = check.log_end_offset, check.findings, check.forecast
+    findings, forecast = check.findings, check.forecast
     if forecast.split is None:  # where the log will end is not known before
-        _check_offsets(state, log_end_offset, findings)
+        _check_offsets(state, check)
     _check_epochs(state.epochs, findings)
     files = [file for file in segment_files(names) if not file.suffix]
     snapshots = [file.offset for file in files if file.kind == "snapshot"]
@@ -168,16 +170,18 @@ def check_state_files(
     _check_transactions(directory, there, check)
 
 
-def _check_offsets(state: PartitionState, log_end_offset: int, findings: list[Finding]) -> None:
+def _check_offsets(state: PartitionState, check: PartitionCheck) -> None:
+    log_end_offset, findings = check.log_end_offset, check.findings
     if state.recovery_point is not None and state.recovery_point > log_end_offset:
+        damaged = [one.file for one in findings if one.file.endswith(".log")]
+        missing = f"records {log_end_offset} to {state.recovery_point - 1} are missing"
         findings.append(
             Finding(
                 file=checkpoints.RECOVERY_POINT_CHECKPOINT,
                 offset=log_end_offset,
                 what=f"says that records below {state.recovery_point} were safe on disk, "
                 f"the log ends at {log_end_offset}",
-                meaning=f"records {log_end_offset} to {state.recovery_point - 1} are missing, or "
-                "cannot be read",
+                meaning=f"what is said of {damaged[-1]}" if damaged else missing,
                 advice="restore the directory from a copy, or go on without these records",
             )
         )

@@ -97,7 +97,7 @@ def test_a_flipped_bit_in_what_was_safe_is_damage(
     assert found.position is not None
     assert 20 < (found.offset or 0) < 40
     assert "CRC" in found.what
-    assert "were once safe" in found.meaning
+    assert "once safe" in found.meaning
     assert "restore" in found.advice
     assert f"{found.file}, byte {found.position}, offset {found.offset}" in out
     assert check.segments == 3

@@ -171,14 +171,19 @@ class ReadOnlyLoader(LogLoader):
             return
         for segment, following in pairwise(segments):
             try:
-                end = max(segment.read_next_offset()[0], segment.base_offset)
+                end, ends_clean = segment.read_next_offset()
             except LogNotFoundError:
                 continue  # its writer deleted it while we looked
             except SegstoreError as error:
                 told = error.told_within(segment.path)
                 self._report.warnings.append(f"{segment.name} cannot be read to its end: {told}")
                 continue
-            missing = max(end, state.contiguous_from)
+            if not ends_clean:
+                self._report.warnings.append(
+                    f"{segment.name} ends in bytes that are no batch, behind offset {end - 1}"
+                )
+                continue
+            missing = max(end, segment.base_offset, state.contiguous_from)
             if missing < following.base_offset:
                 last = following.base_offset - 1
                 self._report.warnings.append(

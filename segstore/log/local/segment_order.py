@@ -35,12 +35,18 @@ class SegmentOrder(LocalTransactions):
         """
         if following is None or self.is_kafkas:
             return
-        end, _ = segment.read_next_offset()
+        end, ends_clean = segment.read_next_offset()
         self.check_within(segment, end - 1)
         if self.may_have_gaps:
             return
         end = max(end, segment.base_offset)
         if end < following.base_offset and self.is_contiguous_from(end):
+            if not ends_clean:
+                raise CorruptLogError(
+                    f"ends in bytes that are no batch, behind offset {end - 1};"
+                    f" {salvage_hint(self.directory.path)}",
+                    file=segment.path,
+                )
             raise CorruptLogError(
                 f"records {end} to {following.base_offset - 1} are missing before it;"
                 f" {salvage_hint(self.directory.path)}",
