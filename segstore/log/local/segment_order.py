@@ -46,6 +46,8 @@ class SegmentOrder(LocalTransactions):
                     f"ends in bytes that are no batch, behind offset {end - 1};"
                     f" {salvage_hint(self.directory.path)}",
                     file=segment.path,
+                    found="bytes that are no batch",
+                    expected=f"a batch from offset {end} on",
                 )
             raise CorruptLogError(
                 f"records {end} to {following.base_offset - 1} are missing before it;"
