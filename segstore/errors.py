@@ -336,7 +336,10 @@ class DiskFullError(SegstoreError, OSError):
 
 
 class ResourceError(SegstoreError, OSError):
-    """Out of memory or descriptors; nothing changed [DUR-31]."""
+    """Out of memory or descriptors; nothing changed [DUR-31].
+
+    Also of an open to read, beside a writer that deletes faster than it can be followed.
+    """
 
 
 class ReadIOError(SegstoreError, OSError):

@@ -5,6 +5,7 @@ Source: [DUR-71, DUR-51].
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
@@ -14,6 +15,7 @@ from segstore.errors import (
     CorruptRecordError,
     LogNotFoundError,
     NotALogError,
+    ResourceError,
     SegstoreError,
 )
 from segstore.log.directory.checkpoints import LOG_STATE
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
 
 _LOOKS: Final = 4
+_ATTEMPTS: Final = 50
 
 
 class ReadOnlyLoader(LogLoader):
@@ -51,13 +54,37 @@ class ReadOnlyLoader(LogLoader):
         """Return the log as it stands; nothing on disk is changed [DUR-71].
 
         A bad tail ends the log for this handle; damage below the recovery point is reported.
+        Beside a writer that deletes what was listed, the next look is another [DUR-78].
+
+        Raises
+        ------
+        ResourceError
+            The writer was faster, so many times in a row that it may be so for ever [DUR-103].
         """
+        report, gone = self._report, None
+        for _ in range(_ATTEMPTS):
+            self._report = deepcopy(report)
+            try:
+                loaded = self._look()
+            except LogNotFoundError as error:
+                gone = error
+            else:
+                report.take_over(self._report)
+                return loaded
+        raise ResourceError(
+            "the log's writer deletes its segments faster than they can be opened:"
+            f" {_ATTEMPTS} times in a row one was gone that had just been listed; opening the log"
+            " again may work",
+            file=self._directory.path,
+        ) from gone
+
+    def _look(self) -> LoadedLog:
         found = self._places.read()
         self._report.warnings += found.warnings
         leftovers = Leftovers(self._directory, self._context, self._report)
-        for _ in range(_LOOKS):
+        for _ in range(_ATTEMPTS):
             segments = leftovers.segments_for_reading()
-            if segments or not self._directory.has_segments():
+            if segments or not (self._directory.has_segments() or self._has_state()):
                 break  # else its writer deleted all that was there when we looked
         if not segments:
             raise NotALogError(
@@ -72,7 +99,7 @@ class ReadOnlyLoader(LogLoader):
             epochs = self._read_epochs(segments, writable=False)
             is_as_marked = fits(found.own_marker, segments, epochs)
             state = self._read_state(found, epochs, is_as_marked=is_as_marked)
-            if state is not None or not self._directory.exists(LOG_STATE):
+            if state is not None or not self._has_state():
                 break  # else its writer may have changed one of the two files between our looks
         if state is not None:  # a crash may have left any of those that were being deleted
             del segments[: count_deleted(segments, state.local_log_start_offset)]
@@ -111,6 +138,9 @@ class ReadOnlyLoader(LogLoader):
                 self._places, state, found.own_marker if is_as_marked else None
             ),
         )
+
+    def _has_state(self) -> bool:
+        return self._directory.exists(LOG_STATE)
 
     def _readable_end(
         self,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -82,10 +82,15 @@ class RecoveryReport:
     seconds: float = 0.0
     salvage: SalvageReport | None = None
 
+    def take_over(self, other: RecoveryReport) -> None:
+        """Say what *other* says."""
+        for known in fields(self):
+            setattr(self, known.name, getattr(other, known.name))
+
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, for JSON."""
-        fields = {**asdict(self), "salvage": None}
-        return fields if self.salvage is None else {**fields, "salvage": self.salvage.to_dict()}
+        values = {**asdict(self), "salvage": None}
+        return values if self.salvage is None else {**values, "salvage": self.salvage.to_dict()}
 
     def __str__(self) -> str:
         how = "new log" if self.created else "clean" if self.clean else "not closed cleanly"
