@@ -18,6 +18,11 @@ static bool keeps_offsets(const sgs_append_rules *rules)
     return rules->origin != SGS_ORIGIN_CLIENT && rules->origin != SGS_ORIGIN_COORDINATOR;
 }
 
+static int codec_of(const uint8_t *data, const plain_batch *batch)
+{
+    return data[batch->position + (batch->magic < 2 ? 17 : 22)] & 7;
+}
+
 static sgs_append_refusal plain_refusal(const sgs_append_rules *rules, const uint8_t *data, const plain_batch *batch,
                                         int64_t previous_offset)
 {
@@ -31,6 +36,8 @@ static sgs_append_refusal plain_refusal(const sgs_append_rules *rules, const uin
         return SGS_APPEND_DAMAGED;
     if (keeps_offsets(rules) && batch->last_offset <= previous_offset)
         return SGS_APPEND_OUT_OF_ORDER;
+    if (codec_of(data, batch) > 4)
+        return SGS_APPEND_UNKNOWN_CODEC;
     return SGS_APPEND_ACCEPTED;
 }
 
@@ -59,9 +66,8 @@ static sgs_append_analysis plain_analysis(const sgs_append_rules *rules, const u
         analysis.last_leader_epoch = (int32_t)batch->epoch;
         if (batch->max_timestamp > analysis.max_timestamp)
             analysis.max_timestamp = batch->max_timestamp;
-        const int codec = data[batch->position + (batch->magic < 2 ? 17 : 22)] & 7;
-        if (codec != 0)
-            analysis.source_codec = codec;
+        if (codec_of(data, batch) != 0)
+            analysis.source_codec = codec_of(data, batch);
     }
     if (scan.stop == SGS_SCAN_CORRUPT)
         analysis.refusal = SGS_APPEND_DAMAGED;

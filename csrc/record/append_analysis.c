@@ -44,6 +44,10 @@ static sgs_status check_row(const uint8_t *data, const sgs_batch_header *row, co
                       sgs_fail(err, SGS_INVALID_RECORD,
                                "batch %zu: its last offset, %" PRId64 ", does not ascend from %" PRId64, index,
                                row->last_offset, analysis->last_offset));
+    if (sgs_batch_codec(row) > SGS_CODEC_ZSTD)
+        return refuse(
+            analysis, SGS_APPEND_UNKNOWN_CODEC,
+            sgs_fail(err, SGS_UNSUPPORTED_FORMAT, "batch %zu: codec id %d is unknown", index, sgs_batch_codec(row)));
     return SGS_OK;
 }
 

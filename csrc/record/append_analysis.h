@@ -19,6 +19,7 @@ typedef enum sgs_append_refusal { /* in the order of the rules */
                                   SGS_APPEND_TOO_LARGE,    /* Kafka RecordTooLargeException */
                                   SGS_APPEND_DAMAGED,      /* the CRC; and what no scanner reads on from */
                                   SGS_APPEND_OUT_OF_ORDER, /* Kafka OffsetsOutOfOrderException */
+                                  SGS_APPEND_UNKNOWN_CODEC,
 } sgs_append_refusal;
 
 typedef struct sgs_append_analysis { /* of Kafka's LogAppendInfo what is known by now */
@@ -33,8 +34,8 @@ typedef struct sgs_append_analysis { /* of Kafka's LogAppendInfo what is known b
 } sgs_append_analysis;
 
 /** @param table  gets the rows of the batches that count; what was there before goes
- *  @return SGS_OK, also without a batch; SGS_INVALID_RECORD, SGS_CORRUPT_RECORD, SGS_LIMIT_EXCEEDED (too large):
- *          `analysis->refusal` says which rule; SGS_RESOURCE */
+ *  @return SGS_OK, also without a batch; SGS_INVALID_RECORD, SGS_CORRUPT_RECORD, SGS_LIMIT_EXCEEDED (too large),
+ *          SGS_UNSUPPORTED_FORMAT (a codec id from 5 to 7): `analysis->refusal` says which rule; SGS_RESOURCE */
 sgs_status sgs_analyze_append(const uint8_t *data, size_t size, const sgs_append_rules *rules, sgs_batch_table *table,
                               sgs_append_analysis *analysis, sgs_error *err);
 

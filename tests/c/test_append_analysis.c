@@ -2,6 +2,8 @@
 #include "record/append_analysis.h"
 
 #include "append_kit.h"
+#include "base/bytes.h"
+#include "base/crc32c.h"
 #include "record_kit.h"
 #include "test.h"
 
@@ -148,6 +150,21 @@ TEST(kept_offsets_ascend)
         EXPECT_EQ_I64(f.analysis.refusal, second <= 2 ? SGS_APPEND_OUT_OF_ORDER : SGS_APPEND_ACCEPTED);
         f.rules.origin = SGS_ORIGIN_COORDINATOR; /* its offsets are assigned */
         EXPECT_OK(analyze(&f), &f.kit.err);
+        append_kit_deinit(&f.kit);
+    }
+}
+
+/* Kafka's CompressionType.forId refuses it too, whoever appends. */
+TEST(a_codec_that_nobody_knows_is_refused)
+{
+    for (int id = 4; id < 8; ++id) {
+        fixture f;
+        fixture_init(&f, SGS_ORIGIN_REPLICATION);
+        add(&f, 2, 5, SGS_CODEC_NONE);
+        f.kit.data.data[22] = (uint8_t)id;
+        sgs_store_be32(f.kit.data.data + 17, sgs_crc32c(0, f.kit.data.data + 21, f.ends[0] - 21));
+        EXPECT_STATUS(analyze(&f), id == 4 ? SGS_OK : SGS_UNSUPPORTED_FORMAT);
+        EXPECT_EQ_I64(f.analysis.refusal, id == 4 ? SGS_APPEND_ACCEPTED : SGS_APPEND_UNKNOWN_CODEC);
         append_kit_deinit(&f.kit);
     }
 }

@@ -223,12 +223,20 @@ def check_follows_log_end(analysis: AppendAnalysis, log_end_offset: int) -> None
 
 
 def check_offsets_ascend(headers: BatchHeaders) -> None:
-    """Refuse batches that overlap: the offsets between two of them would be there twice [DUR-50].
+    """Refuse batches that overlap, or end before they begin: a recovery would cut there [DUR-50].
 
     Of an old compressed batch only the last offset is known without opening it.
     """
     begins, lasts = headers["base_offset"], headers["last_offset"]
     is_legacy = headers["magic"] < CURRENT_MAGIC
+    reversed_rows = np.flatnonzero((lasts < begins) & ~is_legacy)
+    if len(reversed_rows):
+        row = int(reversed_rows[0])
+        raise OffsetsOutOfOrderError(
+            f"batch {row} begins at offset {int(begins[row])} and ends at {int(lasts[row])}",
+            found=str(int(lasts[row])),
+            expected=f"{int(begins[row])} or more",
+        )
     overlaps = np.flatnonzero((begins[1:] <= lasts[:-1]) & ~is_legacy[1:])
     if len(overlaps):
         row = int(overlaps[0]) + 1
