@@ -1,0 +1,149 @@
+"""Jobs over many partitions, each a function here and a command of ``python -m segstore.spark``.
+
+A Spark task works on one partition. All of them may be repeated: what is done stays done.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from segstore.log.directory.partition_directory import directory_name
+from segstore.manager.partition_directories import partitions_with_logs
+from segstore.spark.compaction_plan import plan_compaction_of
+from segstore.spark.job_runner import ItemResult, JobItem, JobReport, run_job
+from segstore.spark.mapped_ranges import options_of_call
+from segstore.spark.offsets import choose_partitions
+from segstore.spark.parquet_export import export_parquet
+from segstore.spark.parquet_import import import_parquet
+from segstore.spark.partition_jobs import recover_partition, stats_of_partition, verify_partition
+from segstore.spark.reader import warn
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from pyspark.sql import SparkSession
+
+    from segstore.spark.job_runner import Progress
+
+    Path = str | os.PathLike[str]
+
+__all__ = [
+    "ItemResult",
+    "JobReport",
+    "compact",
+    "export_parquet",
+    "import_parquet",
+    "recover",
+    "stats",
+    "verify",
+]
+
+
+def verify(
+    spark: SparkSession,
+    path: Path,
+    *,
+    state: Path | None = None,
+    progress: Progress | None = None,
+    **topics: str,
+) -> JobReport:
+    """Check every batch and every index entry; writes nothing to the logs.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        Whose executors do it.
+    path : path
+        The log directory.
+    state : path or None
+        A folder, reachable by all, that keeps results: a partition whose files have not changed
+        since is not checked again.
+    progress : callable or None
+        ``progress("verify", done, total)``, in partitions.
+    **topics
+        ``subscribe``, ``subscribePattern`` or ``assign`` as of ``format("segstore")``; none: all
+        but internal topics.
+
+    Returns
+    -------
+    JobReport
+        ``ok``, and by partition ``ok``, offsets, counts, ``problems`` and ``quarantined`` files.
+
+    Raises
+    ------
+    ConnectorOptionError, UnknownTopicOrPartitionError, LogNotFoundError
+        The choice of topics, or the path; damage is a result.
+    """
+    items = _items(path, topics)
+    return run_job(spark, "verify", items, verify_partition, state=state, progress=progress)
+
+
+def recover(
+    spark: SparkSession,
+    path: Path,
+    *,
+    state: Path | None = None,
+    progress: Progress | None = None,
+    **topics: str,
+) -> JobReport:
+    """Open every log for writing, which repairs what a crash left, and close it cleanly.
+
+    Parameters as those of `verify`. Results are those of ``log.report``; ``ok`` says that no bytes
+    of records were cut or set aside. A log that somebody writes is an error of that partition.
+    """
+    items = _items(path, topics)
+    return run_job(spark, "recover", items, recover_partition, state=state, progress=progress)
+
+
+def stats(
+    spark: SparkSession,
+    path: Path,
+    *,
+    state: Path | None = None,
+    progress: Progress | None = None,
+    **topics: str,
+) -> JobReport:
+    """Count records, batches, bytes, codecs by batch headers; tell offsets and timestamps in ms.
+
+    Parameters as those of `verify`.
+    """
+    items = _items(path, topics)
+    return run_job(spark, "stats", items, stats_of_partition, state=state, progress=progress)
+
+
+def compact(
+    spark: SparkSession,
+    path: Path,
+    *,
+    state: Path | None = None,
+    progress: Progress | None = None,
+    **topics: str,
+) -> JobReport:
+    """Say what compaction by key would leave of each log; a plan, nothing is changed.
+
+    Parameters as those of `verify`. By partition: the range of offsets that would be compacted
+    (sealed segments, up to the first open transaction), its records and those of them that would
+    stay, tombstones among these, records without a key (which go), and bytes of keys and values.
+    """
+    items = _items(path, topics)
+    return run_job(spark, "compact", items, plan_compaction_of, state=state, progress=progress)
+
+
+def _items(path: Path, topics: dict[str, str]) -> list[JobItem]:
+    options = options_of_call(os.fspath(path), topics)
+    root = options.absolute_path
+    chosen = choose_partitions(options, partitions_with_logs(root), warn)
+    directories = [directory_name(partition) for partition in chosen]
+    return [JobItem(name, f"{root}/{name}", f"{root}/{name}") for name in directories]
+
+
+COMMANDS: dict[str, Callable[..., Any]] = {
+    "verify": verify,
+    "recover": recover,
+    "stats": stats,
+    "compact": compact,
+    "export": export_parquet,
+    "import": import_parquet,
+}
+"""Function by the name of the command."""

@@ -1,0 +1,156 @@
+"""Export to Parquet: records with their offsets, timestamps, headers and leader epochs."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+from segstore.errors import IllegalArgumentError
+from segstore.spark.job_runner import JobItem, JobReport, run_job
+from segstore.spark.mapped_ranges import open_visible, options_of_call, ranges_of
+from segstore.spark.offsets import check_no_data_loss, cut_by_bytes
+from segstore.spark.parquet_files import (
+    COLUMNS,
+    exported_files,
+    file_name_of,
+    origin_of,
+    what_is_missing,
+    with_origin,
+)
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from segstore.spark.job_runner import Progress
+    from segstore.spark.options import ConnectorOptions
+    from segstore.spark.ranges import OffsetRange
+
+DEFAULT_BYTES_OF_A_FILE: Final = 256 * 1024 * 1024
+
+
+def export_parquet(
+    spark: SparkSession,
+    path: str | os.PathLike[str],
+    target: str | os.PathLike[str],
+    *,
+    compression: str = "zstd",
+    progress: Progress | None = None,
+    **options: Any,
+) -> JobReport:
+    """Write records to Parquet files, one for each partition or part of it.
+
+    The columns are topic, partition, offset, timestamp (ms), timestampType, leaderEpoch, key, value
+    and headers; `import_parquet` makes the same log of them. A second run writes the offsets that
+    are not there yet: what a killed run left, and what was appended since.
+
+    Parameters
+    ----------
+    spark : SparkSession
+        Whose executors do it.
+    path : path
+        The log directory.
+    target : path
+        A folder that driver and executors reach under this path; made if it is not there.
+    compression : str
+        Of the Parquet files: ``zstd``, ``snappy``, ``none`` …
+    progress : callable or None
+        ``progress("export", done, total)``, in files.
+    **options
+        Those of ``format("segstore")``. ``maxBytesPerPartition``, 256 MiB by default, is the size
+        of a part in stored batches.
+
+    Returns
+    -------
+    JobReport
+        By file: ``records``, ``size_bytes``.
+
+    Raises
+    ------
+    IllegalArgumentError
+        The folder holds an export of another isolation, or of offsets that the log does not have.
+    ConnectorOptionError, UnknownTopicOrPartitionError, LogNotFoundError
+        As a read.
+    """
+    checked = options_of_call(os.fspath(path), options)
+    folder = os.path.abspath(target)  # noqa: PTH100 - links stay as they are
+    Path(folder).mkdir(parents=True, exist_ok=True)
+    plain = replace(
+        checked, min_partitions=None, max_records_per_partition=None, max_bytes_per_partition=None
+    )
+    wanted = ranges_of(plain)
+    there = exported_files(folder)
+    for one in there[:1]:
+        _check_isolation(one.path, checked)
+    logs = {one.topic_partition: open_visible(checked, one.topic_partition) for one in wanted}
+    missing: list[OffsetRange] = []
+    for offsets in wanted:
+        own = [one.offsets for one in there if one.partition == offsets.topic_partition]
+        if own and own[-1].until_offset > logs[offsets.topic_partition].log.log_end_offset:
+            raise IllegalArgumentError(
+                f"{folder} holds records of {offsets.topic_partition} up to offset "
+                f"{own[-1].until_offset}: it is an export of another log",
+                file=folder,
+                found=str(own[-1].until_offset),
+                expected=f"up to {logs[offsets.topic_partition].log.log_end_offset}",
+            )
+        missing += what_is_missing(offsets, own)
+    size = checked.max_bytes_per_partition or DEFAULT_BYTES_OF_A_FILE
+    parts = cut_by_bytes(missing, logs, size)
+    task = ExportTask(checked, folder, compression)
+    items = [JobItem(file_name_of(offsets), offsets) for offsets in parts]
+    return run_job(spark, "export", items, task, progress=progress)
+
+
+class ExportTask:
+    """Writes one file; travels pickled to the executors."""
+
+    def __init__(self, options: ConnectorOptions, folder: str, compression: str) -> None:
+        self._options = options
+        self._folder = folder
+        self._compression = compression
+
+    def __call__(self, offsets: OffsetRange) -> dict[str, Any]:
+        """Write the file of *offsets*; it appears when it is whole and on stable storage."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        log = open_visible(self._options, offsets.topic_partition)
+        if self._options.fail_on_data_loss:
+            check_no_data_loss(offsets, log)
+        start = max(offsets.from_offset, log.start_offset)
+        end = max(start, min(offsets.until_offset, log.end_offset))
+        scan = log.scan(start, end, COLUMNS)
+        records = 0
+        file = Path(self._folder) / file_name_of(offsets)
+        temporary = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
+        empty = log.scan(start, start, COLUMNS).to_arrow().schema
+        schema = with_origin(empty, offsets, self._options.isolation)
+        try:
+            with (
+                temporary.open("wb") as opened,
+                pq.ParquetWriter(opened, schema, compression=self._compression) as writer,
+            ):
+                for batch in scan.arrow_batches():
+                    read = pa.record_batch(batch)
+                    writer.write_batch(read.replace_schema_metadata(schema.metadata))
+                    records += read.num_rows
+            with temporary.open("rb") as written:
+                os.fsync(written.fileno())
+            temporary.replace(file)
+        finally:
+            temporary.unlink(missing_ok=True)
+        return {"records": records, "size_bytes": file.stat().st_size}
+
+
+def _check_isolation(path: str, options: ConnectorOptions) -> None:
+    found = origin_of(path).get("isolation")
+    if found != str(options.isolation):
+        raise IllegalArgumentError(
+            f"the folder holds an export with isolation.level {found}, not {options.isolation}",
+            file=path,
+            found=str(found),
+            expected=str(options.isolation),
+        )

@@ -1,0 +1,133 @@
+"""Files of an export: which offsets of which partition each holds, by name and footer.
+
+``<topic>-<partition>-<from offset>-<until offset>.parquet``; offsets are 20 digits. A file is there
+whole or not at all. Its key-value metadata repeats where it is from, and with which isolation.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from segstore.errors import CorruptLogError
+from segstore.spark.ranges import OffsetRange
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    import pyarrow as pa
+
+    from segstore.types import TopicPartition
+
+COLUMNS: Final = (
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "timestampType",
+    "leaderEpoch",
+    "key",
+    "value",
+    "headers",
+)
+METADATA_KEY: Final = b"segstore"
+SUFFIX: Final = ".parquet"
+
+_NAME: Final = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)-(?P<from>\d{20})-(?P<until>\d{20})")
+
+
+class ExportedFile(NamedTuple):
+    """One file of an export."""
+
+    path: str
+    offsets: OffsetRange
+
+    @property
+    def partition(self) -> TopicPartition:
+        """Whose records it holds."""
+        return self.offsets.topic_partition
+
+
+def file_name_of(offsets: OffsetRange) -> str:
+    """Return the name of the file that holds *offsets*."""
+    partition = f"{offsets.topic}-{offsets.partition}"
+    return f"{partition}-{offsets.from_offset:020d}-{offsets.until_offset:020d}{SUFFIX}"
+
+
+def exported_files(folder: str) -> list[ExportedFile]:
+    """Return the files of an export, by partition and offset; other files are passed over.
+
+    Raises
+    ------
+    CorruptLogError
+        Two files hold the same offsets.
+    """
+    found = []
+    for path in Path(folder).glob(f"*{SUFFIX}"):
+        match = _NAME.fullmatch(path.name.removesuffix(SUFFIX))
+        if match is not None and not path.name.startswith((".", "_")):
+            numbers = int(match["partition"]), int(match["from"]), int(match["until"])
+            found.append(ExportedFile(str(path), OffsetRange(match["topic"], *numbers)))
+    found.sort(key=lambda one: (one.partition, one.offsets.from_offset))
+    for before, one in pairwise(found):
+        overlap = one.offsets.from_offset < before.offsets.until_offset
+        if before.partition == one.partition and overlap:
+            raise CorruptLogError(
+                f"offsets {one.offsets.from_offset} on are in {Path(before.path).name} too",
+                file=one.path,
+                found=f"a file from offset {one.offsets.from_offset} on",
+                expected=f"one from {before.offsets.until_offset} on",
+            )
+    return found
+
+
+def what_is_missing(wanted: OffsetRange, there: Iterable[OffsetRange]) -> list[OffsetRange]:
+    """Return the parts of *wanted* that none of *there*, ascending, holds."""
+    missing, start = [], wanted.from_offset
+    for one in there:
+        end = min(one.from_offset, wanted.until_offset)
+        if start < end:
+            missing.append(OffsetRange(wanted.topic, wanted.partition, start, end))
+        start = max(start, one.until_offset)
+    if start < wanted.until_offset:
+        missing.append(OffsetRange(wanted.topic, wanted.partition, start, wanted.until_offset))
+    return missing
+
+
+def with_origin(schema: pa.Schema, offsets: OffsetRange, isolation: str) -> pa.Schema:
+    """Return *schema* with the metadata of a file."""
+    origin = {
+        "topic": offsets.topic,
+        "partition": offsets.partition,
+        "fromOffset": offsets.from_offset,
+        "untilOffset": offsets.until_offset,
+        "isolation": isolation,
+    }
+    return schema.with_metadata({METADATA_KEY: json.dumps(origin).encode()})
+
+
+def origin_of(path: str) -> dict[str, Any]:
+    """Return what the metadata of a file says.
+
+    Raises
+    ------
+    CorruptLogError
+        It is no file of an export.
+    """
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        metadata = pq.read_schema(path).metadata or {}
+        origin: dict[str, Any] = json.loads(metadata[METADATA_KEY])
+    except (pa.ArrowException, OSError, KeyError, ValueError) as error:
+        raise CorruptLogError(
+            f"this is no file of an export: {error}",
+            file=path,
+            found="another file",
+            expected="Parquet with the metadata of an export",
+        ) from error
+    return origin

@@ -1,0 +1,81 @@
+"""What jobs do with one partition: verify it, recover it, count what is in it.
+
+Each takes the partition's directory, opens the log there, and returns plain values.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from segstore.log.open_log import open as open_log
+from segstore.types import CODEC_MASK, CONTROL_FLAG, CURRENT_MAGIC, Codec
+
+if TYPE_CHECKING:
+    from segstore._core import BatchHeaders
+
+
+def verify_partition(path: str) -> dict[str, Any]:
+    """Read every batch and index entry; writes nothing."""
+    with open_log(path, read_only=True) as log:
+        found, damage = log.verify(), log.report.damage
+        return {
+            "ok": found.ok and damage is None,
+            "log_start_offset": log.log_start_offset,
+            "log_end_offset": log.log_end_offset,
+            "segments": len(found.segments),
+            "batches": found.batches,
+            "records": found.records,
+            "size_bytes": found.size_bytes,
+            "problems": [*found.problems, *([damage] if damage is not None else [])],
+            "quarantined": [str(file) for file in found.quarantined],
+        }
+
+
+def recover_partition(path: str) -> dict[str, Any]:
+    """Open for writing, which repairs what a crash left, and close cleanly."""
+    with open_log(path) as log:
+        report = log.report
+    changed = report.truncated_bytes > 0 or bool(report.set_aside)
+    return {"ok": not changed, **report.to_dict()}
+
+
+def stats_of_partition(path: str) -> dict[str, Any]:
+    """Say what is in the log, by its batch headers."""
+    records = markers = batches = 0
+    largest = -1
+    codecs: dict[str, int] = {}
+    with open_log(path, read_only=True) as log:
+        for _, headers in log.scan().headers():
+            batches += len(headers)
+            is_control = _is_control(headers)
+            markers += int(is_control.sum())
+            largest = max(largest, int(headers["max_timestamp"].max()))
+            for number, count in zip(
+                *np.unique(headers["attributes"] & CODEC_MASK, return_counts=True), strict=True
+            ):
+                name = Codec(number).name.lower() if number in set(Codec) else f"unknown-{number}"
+                codecs[name] = codecs.get(name, 0) + int(count)
+        records = log.scan().count(by_headers=True)
+        segments = log.segments()
+        return {
+            "log_start_offset": log.log_start_offset,
+            "log_end_offset": log.log_end_offset,
+            "last_stable_offset": log.last_stable_offset,
+            "durable_offset": log.durable_offset,
+            "segments": len(segments),
+            "size_bytes": sum(segment.size_bytes for segment in segments),
+            "batches": batches,
+            "records": records,
+            "control_batches": markers,
+            "first_timestamp": segments[0].first_batch_timestamp(),
+            "largest_timestamp": largest,
+            "batches_by_codec": codecs,
+        }
+
+
+def _is_control(headers: BatchHeaders) -> np.ndarray:
+    is_control: np.ndarray = headers["attributes"] & CONTROL_FLAG != 0
+    is_control &= headers["magic"] == CURRENT_MAGIC
+    return is_control

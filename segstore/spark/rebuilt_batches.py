@@ -1,0 +1,100 @@
+"""Batches for rows that keep their offsets, epochs and timestamps, as a follower appends them.
+
+A batch has one leader epoch and one type of timestamp, so rows are divided where these change, and
+where offsets have a gap; with LogAppendTime a batch has one timestamp.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
+
+from segstore._core import BatchOptions, RecordsBuilder, encode_columns, set_max_timestamp
+from segstore.records.compression import codec_table
+from segstore.types import NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP, Codec, TimestampType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    import pyarrow as pa
+
+MAX_BATCH_BYTES: Final = 1024 * 1024
+_RECORD: Final = ("key", "value", "timestamp", "headers")
+
+
+def batches_with_offsets(
+    rows: pa.RecordBatch, codec: Codec, least_epoch: Callable[[], int]
+) -> Iterator[bytes]:
+    """Yield batches for *rows* of an export, in their order.
+
+    Parameters
+    ----------
+    rows : RecordBatch
+        With the columns of an export, offsets ascending.
+    codec : Codec
+        Of the batches.
+    least_epoch : callable
+        Gives the epoch for records whose batch had none, asked when all before them are appended.
+    """
+    for start, end in _runs(rows):
+        run = rows.slice(start, end - start)
+        kind = run.column("timestampType")[0].as_py()
+        if kind == TimestampType.NO_TIMESTAMP_TYPE:
+            yield _messages_of_magic_0(run)
+            continue
+        epoch = run.column("leaderEpoch")[0].as_py()
+        options = BatchOptions(
+            base_offset=run.column("offset")[0].as_py(),
+            partition_leader_epoch=least_epoch() if epoch == NO_PARTITION_LEADER_EPOCH else epoch,
+            codec=codec,
+        )
+        records = run.select(_RECORD)
+        batches = encode_columns(records, options, codec_table(), NO_TIMESTAMP, MAX_BATCH_BYTES)
+        if kind == TimestampType.LOG_APPEND_TIME:
+            yield _stamped(batches, run.column("timestamp")[0].value)
+        else:
+            yield bytes(batches)
+
+
+def _runs(rows: pa.RecordBatch) -> Iterator[tuple[int, int]]:
+    """Yield (first, behind) of rows that can be in one batch."""
+    offsets = rows.column("offset").to_numpy()
+    kinds = rows.column("timestampType").to_numpy()
+    epochs = rows.column("leaderEpoch").to_numpy()
+    timestamps = rows.column("timestamp").cast("int64").to_numpy()
+    breaks = np.diff(offsets) != 1
+    breaks |= np.diff(kinds) != 0
+    breaks |= np.diff(epochs) != 0
+    breaks |= (kinds[1:] == TimestampType.LOG_APPEND_TIME) & (np.diff(timestamps) != 0)
+    bounds = [0, *(np.flatnonzero(breaks) + 1).tolist(), len(offsets)]
+    yield from pairwise(bounds)
+
+
+def _stamped(batches: Any, timestamp: int) -> bytes:
+    """Return *batches* with the type LogAppendTime, whose timestamp is that of the batch."""
+    data = bytearray(batches)
+    view = memoryview(data)
+    for position, size in zip(
+        batches.headers["position"].tolist(), batches.headers["size_bytes"].tolist(), strict=True
+    ):
+        set_max_timestamp(
+            view[position : position + size], TimestampType.LOG_APPEND_TIME, timestamp
+        )
+    return bytes(data)
+
+
+def _messages_of_magic_0(rows: pa.RecordBatch) -> bytes:
+    """Return messages of the first format, the only one that knows no timestamp."""
+    offsets = rows.column("offset").to_pylist()
+    builder = RecordsBuilder(
+        codec_table(),
+        magic=0,
+        timestamp_type=TimestampType.NO_TIMESTAMP_TYPE,
+        base_offset=offsets[0],
+    )
+    fields = (rows.column(name).to_pylist() for name in ("key", "value"))
+    for offset, key, value in zip(offsets, *fields, strict=True):
+        builder.append(offset, NO_TIMESTAMP, key, value)
+    return builder.build()
