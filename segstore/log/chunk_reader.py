@@ -10,6 +10,7 @@ from segstore.config import MIN_LONG
 from segstore.errors import CorruptLogError, SegstoreError
 from segstore.log.byte_cuts import Span
 from segstore.log.directory.ways_out import salvage_hint
+from segstore.log.local.local_log import out_of_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from segstore._core import BatchHeaders, FetchedBytes
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
+    from segstore.log.local.segments import Segments
     from segstore.log.local.transaction_walk import Damage
     from segstore.types import LogOffsetMetadata
 
@@ -68,6 +70,7 @@ class ChunkReader:
         "_cuts_done",
         "_damage",
         "_end_offset",
+        "_first_offset",
         "_local_log",
         "_start_offset",
         "_start_timestamp",
@@ -86,6 +89,8 @@ class ChunkReader:
     ) -> None:
         self._local_log = local_log
         self._start_offset = start_offset
+        # a log may begin below its first segment [TRU-4]; what is deleted later is gone [DUR-78]
+        self._first_offset = max(start_offset, local_log.segments.first_segment.base_offset)
         self._end_offset = end_offset
         self._bound = bound
         self._cuts_done = cuts_done
@@ -123,9 +128,9 @@ class ChunkReader:
 
     def _chunks_as_they_are(self, chunks_of: _ChunksOf) -> Iterator[Chunk]:
         """Yield whole batches that reach into the range, segment by segment."""
-        segments = self._local_log.segments
-        segment = segments.floor_segment(self._start_offset)
-        offset = self._start_offset
+        segments = self._segments()
+        offset = self._first_offset
+        segment = segments.floor_segment(offset)
         while segment is not None and offset < self._end_offset:
             begin = self._first_offset_of_interest(segment, offset)
             if begin is not None:
@@ -138,6 +143,15 @@ class ChunkReader:
                     self._local_log.check_no_gap(segment, following)
                 offset = max(offset, following.base_offset)
             segment = following
+
+    def _segments(self) -> Segments:
+        """Return the log's segments as they are now; those of the range may be gone [DUR-78]."""
+        local_log = self._local_log
+        segments, end = local_log.segments, local_log.log_end.message_offset
+        first = segments.first_segment.base_offset
+        if self._first_offset < first and self._start_offset < self._end_offset:
+            raise out_of_range(self._start_offset, first, end, local_log.directory)
+        return segments
 
     def _first_offset_of_interest(self, segment: Segment, offset: int) -> int | None:
         """Skip what is older than the range of timestamps, None for all of the segment."""
@@ -161,8 +175,8 @@ class ChunkReader:
 
     def spans(self) -> Iterator[Span]:
         """Yield which bytes of each segment the range is in; headers are looked up, no more."""
-        segments = self._local_log.segments.values(self._start_offset, self._end_offset)
-        for segment in segments:
+        segments = self._segments()
+        for segment in segments.values(self._start_offset, self._end_offset):
             first_offset = max(self._start_offset, segment.base_offset)
             begin, end = self._bytes_of(segment, first_offset)
             if 0 <= begin < end:

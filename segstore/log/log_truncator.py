@@ -81,7 +81,10 @@ class LogTruncator(LogRetention):
         Parameters
         ----------
         log_start_offset : int or None
-            Where the log begins for its readers, at most *offset*; None = there.
+            Where a log begins that has a part in remote storage, at most *offset*; None = there,
+            as without one: no offset below the first segment can be read here, and the next open
+            would move the log start there [UNI-2, LDR-9]. In Kafka's profile the handle has it all
+            the same until then.
         """
         self._require_writable()
         offset = natural("offset", offset)
@@ -94,6 +97,8 @@ class LogTruncator(LogRetention):
             )
         with self._append_lock:
             self._require_writable()
+            if self._tier is None and self.profile is Profile.SAFE:
+                log_start = offset
             self._truncate_fully(offset, log_start)
 
     def _truncate_fully(

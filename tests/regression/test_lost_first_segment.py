@@ -154,7 +154,10 @@ def test_a_lost_log_start_is_no_lost_segment(tmp_path):
 
 
 def test_a_log_that_was_emptied_to_go_on_above_its_start(tmp_path):
-    """[TRU-4, DUR-18] Nothing between log start and first segment was ever there."""
+    """[TRU-4, DUR-18] Nothing between log start and first segment was ever there.
+
+    The log start is the first segment's now; an earlier version noted the one that it was given.
+    """
     path, copy = tmp_path / "one" / "a-0", tmp_path / "two" / "a-0"
     with _write(path) as log:
         log.truncate_fully_and_start_at(100, 5)
@@ -162,8 +165,9 @@ def test_a_log_that_was_emptied_to_go_on_above_its_start(tmp_path):
         log.append([(b"k", b"v")])
     with segstore.open(path) as log:
         assert [record.offset for record in log] == [100]
-    state = (copy / ".segstore").read_text()
-    assert "contiguous_from 100\n" in state
-    (copy / ".segstore").write_text(state.replace("from 100\n", "from 0\n"))  # a crash before that
+    assert "contiguous_from 0\n" in (copy / ".segstore").read_text()
+    log_start = (copy / "log-start-offset-checkpoint").read_text()
+    assert log_start.endswith("a 0 100\n")
+    (copy / "log-start-offset-checkpoint").write_text(log_start.replace("0 100\n", "0 5\n"))
     with segstore.open(copy) as log:
         assert log.append([(b"k", b"v")]).base_offset == 100
