@@ -6,8 +6,7 @@ Any operations, in any order, clean and unclean stops.
 from __future__ import annotations
 
 import shutil
-import tempfile
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import note, settings
@@ -15,7 +14,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 import segstore
+from tests.memory_folder import memory_folder
 from tests.oracle import OracleLog, OracleRecord
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 FIRST_TIMESTAMP = 1_700_000_000_000
 TIMESTAMPS = st.integers(-1, 500).map(lambda delta: -1 if delta < 0 else FIRST_TIMESTAMP + delta)
@@ -42,7 +45,7 @@ class UnifiedLogMachine(RuleBasedStateMachine):
 
     @initialize(chosen=SETTINGS)
     def open_new_log(self, chosen: dict[str, object]):
-        self.folder = Path(tempfile.mkdtemp(prefix="segstore-property-"))
+        self.folder = memory_folder("segstore-property-")
         self.copies = 0
         self.settings = chosen
         self.path = self.folder / "0" / "topic-0"

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections import Counter
 from hashlib import sha256
-from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar
 
 from hypothesis import event
@@ -19,6 +17,7 @@ from segstore.log.open_options import open_options
 from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
 from segstore.log.surroundings import Surroundings
 from segstore.records.compression import codec_table
+from tests.memory_folder import memory_folder
 from tests.mock_time import MockTime
 from tests.oracle import OracleRecord
 from tests.unit.log.log_oracle import OracleLog
@@ -74,7 +73,7 @@ class AppendingMachine(RuleBasedStateMachine):
         )
 
     def _open_new_log(self, chosen: dict[str, object], oracle: OracleLog):
-        self.folder = Path(tempfile.mkdtemp(prefix="segstore-machine-"))
+        self.folder = memory_folder("segstore-machine-")
         self.path = self.folder / "topic-0"
         self.time = MockTime(START_MS)
         self.settings = self._possible(chosen)
