@@ -189,6 +189,10 @@ sgs_status sgs_log_segment_flush(sgs_log_segment *segment, bool indexes, sgs_err
  *  next use opens them again. Not for the active segment, and with nobody inside.
  *  @return SGS_ILLEGAL_STATE, and everything stays, when something is still to be written */
 sgs_status sgs_log_segment_release(sgs_log_segment *segment, sgs_error *err);
+/** Release, and unlink both indexes, which come from the records [DUR-8]: room on a full disk. Reads go on without them; they
+ *  are made anew at close. Nobody may be inside, as for sgs_log_segment_release.
+ *  @return as sgs_log_segment_release; also what an unlink said */
+sgs_status sgs_log_segment_give_up_indexes(sgs_log_segment *segment, sgs_error *err);
 /** [SEG-51] final time-index entry when the maximum is known, trim, sync, close; all steps are tried, the first error is
  *  returned. Frees the segment in every case. NULL is fine. */
 sgs_status sgs_log_segment_close(sgs_log_segment *segment, sgs_error *err);

@@ -69,3 +69,19 @@ sgs_status sgs_log_segment_delete_files(sgs_log_segment *segment, sgs_error *err
     sgs_segment_unlock_guard(segment);
     return first;
 }
+
+sgs_status sgs_log_segment_give_up_indexes(sgs_log_segment *segment, sgs_error *err)
+{
+    const sgs_segment_context *context = segment->context;
+    static const sgs_segment_file kinds[] = { SGS_FILE_INDEX, SGS_FILE_TIMEINDEX };
+    SGS_TRY(sgs_log_segment_release(segment, err));
+    sgs_segment_note_damage(segment); /* what is made in their place is empty */
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; ++i) {
+        char name[SGS_SEGMENT_NAME_BYTES];
+        sgs_segment_name(segment, kinds[i], name);
+        const sgs_status status = context->env->unlink(context->env, context->directory_fd, name, err);
+        if (status != SGS_OK && status != SGS_NOT_FOUND)
+            return status;
+    }
+    return SGS_OK;
+}

@@ -114,6 +114,7 @@ cdef extern from "segment/log_segment.h" nogil:
     sgs_status sgs_log_segment_prepare_for_appends(sgs_log_segment *segment, sgs_error *err)
     sgs_status sgs_log_segment_flush(sgs_log_segment *segment, bint indexes, sgs_error *err)
     sgs_status sgs_log_segment_release(sgs_log_segment *segment, sgs_error *err)
+    sgs_status sgs_log_segment_give_up_indexes(sgs_log_segment *segment, sgs_error *err)
     sgs_status sgs_log_segment_close(sgs_log_segment *segment, sgs_error *err)
     void sgs_log_segment_close_quietly(sgs_log_segment *segment)
     sgs_status sgs_log_segment_change_suffix(sgs_log_segment *segment, sgs_segment_suffix suffix, sgs_error *err)

@@ -279,6 +279,21 @@ cdef class LogSegment(_SegmentRecovery):
         if not self.is_closed:
             self.mark_closed()
 
+    def give_up_indexes(self):
+        """Unlink both indexes, for the room that they take; False while somebody needs them."""
+        cdef sgs_error err
+        self.enter()
+        try:
+            if self.callers > 1 or self.takes_appends:
+                return False
+            # the GIL is kept: nobody gets in
+            if sgs_log_segment_give_up_indexes(self.segment, &err) != SGS_OK:
+                return False
+            forget_use(self)
+        finally:
+            self.leave()
+        return True
+
     def change_suffix(self, str suffix not None):
         """Rename the files [SEG-54]."""
         cdef sgs_segment_suffix kind = suffix_of(suffix)

@@ -5,10 +5,11 @@ Source: Kafka ``UnifiedLog.deleteOldSegments``. When this runs is the manager's 
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Final
 
-from segstore.errors import FsyncFailedError
+from segstore.errors import DiskFullError, FsyncFailedError
 from segstore.log.directory.profile import Profile
 from segstore.log.tiered_log import TieredLog
 
@@ -143,12 +144,20 @@ class LogRetention(TieredLog):
     # ---- how it goes -----------------------------------------------------------------------------
 
     def _delete_segments(self, chosen: list[Segment]) -> None:
-        """Roll when all would go, move the log start, then take them out [RET-4]."""
+        """Roll when all would go, move the log start, then take them out [RET-4].
+
+        Where a full disk has no room for another segment, the last one stays.
+        """
         local_log = self._local_log
         if not chosen:
             return
         if len(chosen) == len(local_log.segments):
-            self._roll()
+            try:
+                self._roll()
+            except DiskFullError:
+                if len(chosen) == 1 or self.profile is Profile.KAFKA:
+                    raise
+                chosen.pop()
         self._producers.sync_snapshots()  # older ones go with their segments
         following = local_log.segments.higher_segment(chosen[-1].base_offset)
         if following is not None:
@@ -166,7 +175,8 @@ class LogRetention(TieredLog):
         tier.raise_local_log_start(offset)
         state_file = self._state_file
         if state_file is not None and offset > state_file.state.local_log_start_offset:
-            state_file.change(local_log_start_offset=offset)
+            change = partial(state_file.change, local_log_start_offset=offset)
+            self._with_room(change, offset)
 
     def _delete_snapshots_of(self, segments: Iterable[Segment]) -> None:
         """Mark the snapshots that went with *segments*, and unlink them as late [PSM-57]."""

@@ -5,10 +5,13 @@ For who replicates a log: without ``replicated=True`` the high watermark is the 
 
 from __future__ import annotations
 
+import contextlib
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from segstore.arguments import callback, instance, integer, leader_epoch
-from segstore.errors import FsyncFailedError
+from segstore.errors import DiskFullError, FsyncFailedError
+from segstore.log.directory.profile import Profile
 from segstore.log.local.local_log import out_of_range
 from segstore.log.log_appender import LogAppender
 from segstore.types import LogOffsetMetadata
@@ -136,16 +139,39 @@ class LogWatermarks(LogAppender):
         self._begin_change()
         with self._flusher.poisoned_by(FsyncFailedError):
             self._producers.sync_snapshots()  # what they know of records that go is nowhere else
-            self._places.write_log_start(offset)
+            self._with_room(lambda: self._places.write_log_start(offset), offset)
             self._offsets.update_log_start_offset(offset)
             self._flusher.raise_recovery_point(offset)
             is_changed = self._epochs.truncate_from_start(offset)
             self._producers.on_log_start_offset_incremented(offset)
             self._offsets.update_first_unstable_offset()
             if is_changed:
-                self._epochs.flush()
-                self._save_state()
+                self._with_room(self._epochs.flush, offset)
+                self._with_room(self._save_state, offset)
         return True
+
+    def _with_room(self, write: Callable[[], None], offset: int) -> None:
+        """Write a small file; a full disk must not keep anybody from deleting what fills it.
+
+        Where it is full, the indexes of the oldest segments make room, as far as these are to go:
+        they end at or below *offset*. Until they go reads are slower, and whoever opens the log
+        after a crash makes their indexes anew [DUR-8, DUR-19, DUR-30].
+        """
+        try:
+            write()
+        except DiskFullError:
+            if self.profile is Profile.KAFKA or not self._is_room_made(write, offset):
+                raise
+
+    def _is_room_made(self, write: Callable[[], None], offset: int) -> bool:
+        for segment, following in pairwise(self._local_log.segments.as_tuple):
+            if following.base_offset > offset:
+                break
+            if segment.give_up_indexes():
+                with contextlib.suppress(DiskFullError):
+                    write()
+                    return True
+        return False
 
     # ---- leader epochs ---------------------------------------------------------------------------
 

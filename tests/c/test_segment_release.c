@@ -131,4 +131,39 @@ TEST(offsets_that_the_segment_has_are_refused)
     segment_kit_close(&kit);
 }
 
+/* [DUR-8] they come from the records: the next open makes those anew that no close has */
+TEST(indexes_are_given_up_for_their_room)
+{
+    segment_kit kit;
+    segment_kit_open(&kit);
+    REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
+    for (int i = 0; i < 100; ++i)
+        EXPECT_OK(segment_kit_append(&kit, i, 1, i, 100), &kit.err);
+    EXPECT_STATUS(sgs_log_segment_give_up_indexes(kit.segment, &kit.err), SGS_ILLEGAL_STATE); /* not synced yet */
+    EXPECT_TRUE(segment_kit_file_size(&kit, SGS_FILE_INDEX) > 0);
+    EXPECT_OK(sgs_log_segment_on_become_inactive(kit.segment, &kit.err), &kit.err);
+    EXPECT_OK(sgs_log_segment_flush(kit.segment, true, &kit.err), &kit.err);
+    memory_env_fail(&kit.memory, "unlink", 1, EIO);
+    EXPECT_STATUS(sgs_log_segment_give_up_indexes(kit.segment, &kit.err), SGS_WRITE_IO);
+    EXPECT_EQ_I64(segment_kit_read_offset(&kit, 77), 77);
+    EXPECT_OK(sgs_log_segment_close(kit.segment, &kit.err), &kit.err);
+    REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
+    EXPECT_EQ_I64(offset_entries(&kit), 2);
+    segment_kit_close(&kit);
+
+    segment_kit_open(&kit);
+    REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
+    for (int i = 0; i < 100; ++i)
+        EXPECT_OK(segment_kit_append(&kit, i, 1, i, 100), &kit.err);
+    EXPECT_OK(sgs_log_segment_on_become_inactive(kit.segment, &kit.err), &kit.err);
+    EXPECT_OK(sgs_log_segment_flush(kit.segment, true, &kit.err), &kit.err);
+    EXPECT_OK(sgs_log_segment_give_up_indexes(kit.segment, &kit.err), &kit.err);
+    EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_INDEX), -1);
+    EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_TIMEINDEX), -1);
+    EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_LOG), 10000);
+    EXPECT_EQ_I64(segment_kit_read_offset(&kit, 77), 77);
+    EXPECT_EQ_I64(max_timestamp(&kit), 99);
+    segment_kit_close(&kit);
+}
+
 TEST_MAIN()

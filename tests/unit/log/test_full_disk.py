@@ -14,9 +14,10 @@ import sys
 import pytest
 
 from segstore.errors import DiskFullError
-from tests.log_kit import TIME, offsets, singleton, values
+from tests.log_kit import TIME, bases, offsets, singleton, values
 
 ONE = [(TIME, b"key", b"x" * 900)]
+AT_ONCE = {"file_delete_delay_ms": 0, "retention_ms": None}
 DURABILITIES = ["none", "messages=3", "seconds=0.05", "sync"]
 
 
@@ -119,9 +120,7 @@ def test_making_a_log_without_space(new_log, small_disk):
     assert new_log(path).append(ONE).base_offset == 0
 
 
-@pytest.mark.parametrize(
-    "operation", ["truncate_to", "truncate_fully_and_start_at", "delete_records"]
-)
+@pytest.mark.parametrize("operation", ["truncate_to", "truncate_fully_and_start_at"])
 def test_making_a_log_shorter_without_space(new_log, small_disk, operation):
     """[DUR-30, DUR-5] done, or refused with the log as it was and writable later."""
     path = small_disk.path / "topic-0"
@@ -142,6 +141,94 @@ def test_making_a_log_shorter_without_space(new_log, small_disk, operation):
     log.append([(TIME, b"", b"goes on")])
     log.close()
     assert values(new_log(path))[-1] == b"goes on"
+
+
+@pytest.fixture
+def filled(new_log, small_disk):
+    """A log of five segments, 20 records each, on a disk without a free block."""
+    log = new_log(small_disk.path / "topic-0", internal_segment_bytes=20_000, **AT_ONCE)
+    for number in range(100):
+        log.append([(TIME + number, b"%d" % number, b"x" * 900)])
+    assert log._background.wait_until_idle()  # sealed segments are synced
+    assert bases(log) == [0, 20, 40, 60, 80]
+    log.flush()
+    small_disk.fill()
+    return log
+
+
+def check_goes_on(log, new_log, first: int) -> None:
+    """What was deleted has made room, and stays deleted."""
+    assert keys(log) == list(range(first, 100))
+    assert log._background.wait_until_idle()
+    assert log.append([(TIME, b"100", b"x" * 900)]).base_offset == 100
+    log.close()
+    again = new_log(log.path)
+    assert again.report.clean
+    assert again.log_start_offset == first
+    assert keys(again) == list(range(first, 101))
+    assert again.verify().ok, str(again.verify())
+
+
+@pytest.mark.parametrize("offset", [20, 50, 99])
+def test_records_are_deleted_without_space(filled, new_log, offset):
+    """[DUR-19, DUR-30] the log start is durable first; what goes anyway makes room for it."""
+    assert filled.delete_records(offset) == offset
+    assert filled.log_start_offset == offset
+    assert bases(filled)[0] == offset // 20 * 20
+    check_goes_on(filled, new_log, offset)
+
+
+def test_retention_without_space(filled, new_log):
+    """[DUR-19, RET-6] the oldest segments go."""
+    filled.update_config(filled.config.with_changes(retention_bytes=45_000))
+    assert filled.delete_old_segments() == 2
+    assert bases(filled) == [40, 60, 80]
+    check_goes_on(filled, new_log, 40)
+
+
+@pytest.mark.parametrize("can_roll", [False, True])
+def test_retention_of_all_without_space(filled, new_log, monkeypatch, can_roll):
+    """[DUR-19, RET-4] where there is no room for another segment, the active one stays."""
+    if not can_roll:
+        monkeypatch.setattr(filled._local_log, "roll", full)
+    filled.update_config(filled.config.with_changes(retention_ms=1))
+    assert filled.delete_old_segments() == (5 if can_roll else 4)
+    monkeypatch.undo()
+    assert bases(filled) == ([100] if can_roll else [80])
+    check_goes_on(filled, new_log, 100 if can_roll else 80)
+
+
+def full(*_: object, **__: object) -> None:
+    raise DiskFullError("cannot write", os_error=errno.ENOSPC)
+
+
+def test_deleting_less_than_a_segment_without_space(filled, small_disk):
+    """[DUR-30] nothing goes that could make room: refused, the log as it was, and later done."""
+    with pytest.raises(DiskFullError):
+        filled.delete_records(10)
+    assert keys(filled) == list(range(100))
+    small_disk.free()
+    assert filled.delete_records(10) == 10
+    assert keys(filled) == list(range(10, 100))
+
+
+@pytest.mark.parametrize("ends", ["close", "close_quietly"])
+def test_room_that_somebody_else_takes(filled, new_log, small_disk, monkeypatch, ends):
+    """[DUR-8, DUR-30] indexes were given up in vain: reads go on, and they are made anew."""
+    monkeypatch.setattr(filled._places, "write_log_start", full)
+    for _ in range(2):
+        with pytest.raises(DiskFullError):
+            filled.delete_records(50)
+    monkeypatch.undo()
+    assert keys(filled) == list(range(100))
+    assert [record.offset for record in filled.read(33)][:1] == [33]
+    assert filled.offset_for_timestamp(TIME + 33) == 33
+    small_disk.free()
+    getattr(filled, ends)()
+    again = new_log(filled.path)
+    assert keys(again) == list(range(100))
+    assert again.verify().ok, str(again.verify())
+    assert again.offset_for_timestamp(TIME + 33) == 33
 
 
 def test_a_new_epoch_without_space(new_log, small_disk):
