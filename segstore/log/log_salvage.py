@@ -63,8 +63,10 @@ def salvage(
 
     A batch is kept, byte for byte and with its offsets, when its CRC is right and its offsets fit
     between those before and behind it; also behind damage, where an open ends the log. No CRC
-    covers the offsets: where no batch next to it shows them to be right, a warning says so. In
-    *source* no byte is changed, and no file made.
+    covers the offsets: where no batch next to it shows them to be right, a warning says so. An
+    ABORT marker that is lost is made anew where the transaction index of *source* names it; where
+    no index tells how a transaction ended, a warning does. In *source* no byte is changed, and no
+    file made.
 
     Parameters
     ----------

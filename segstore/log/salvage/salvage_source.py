@@ -24,7 +24,9 @@ from segstore.log.loader.recovery_report import RecoveryReport
 from segstore.log.loader.salvage_report import LostRange
 from segstore.log.local.batch_search import BatchSearch
 from segstore.log.local.segment import Segment
+from segstore.log.local.transaction_index_notes import noted_transaction_indexes
 from segstore.log.salvage.batch_chain import choose_batches
+from segstore.log.salvage.lost_markers import LostMarkers
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     import numpy as np
 
     from segstore._core import Environment, SegmentContext
+    from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
     from segstore.log.directory.partition_directory import SegmentFile
     from segstore.log.loader.salvage_report import SalvageReport
     from segstore.log.salvage.batch_chain import Mask
@@ -68,6 +71,8 @@ class SalvageSource:
         Offsets below it had been given out.
     state : LogState or None
         From where on the log has no gap, where that can be relied on.
+    lost_markers : LostMarkers
+        What its transaction indexes say of markers that are in no file.
     """
 
     def __init__(
@@ -103,6 +108,8 @@ class SalvageSource:
                 self.known_end = max(self.known_end, found.own_marker.log_end_offset)
             if found.recovery_point is not None and found.recovery_point < _far(self):
                 self.known_end = max(self.known_end, found.recovery_point)
+            self.lost_markers = self._lost_markers(found.own_marker)
+            self.known_end = max(self.known_end, self.lost_markers.end_offset)
             self._segments = self._open_segments(context)
         except BaseException:
             self.directory.close()
@@ -149,6 +156,15 @@ class SalvageSource:
         if state is None or epochs is None or not state.fits(epochs.latest_entry):
             return None, epochs
         return state, epochs
+
+    def _lost_markers(self, marker: CleanShutdownMarker | None) -> LostMarkers:
+        bases = [file.offset for file in self.files if not file.suffix]
+        return LostMarkers(
+            self.directory,
+            bases if len(bases) == len(self.files) else [],  # a compaction has moved them
+            noted_transaction_indexes(self.state, marker),
+            are_all_noted=self.state is not None and marker is not None,
+        )
 
     def _open_segments(self, context: SegmentContext) -> list[tuple[int, Segment]]:
         """Open the segments that hold offsets from the log start on."""

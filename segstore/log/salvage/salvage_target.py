@@ -12,11 +12,13 @@ from segstore.errors import CorruptLogError, ReadIOError
 from segstore.log.directory.partition_directory import file_name
 from segstore.log.loader.salvage_report import LostRange
 from segstore.log.local.segment import Segment
+from segstore.log.salvage.lost_markers import doubted_ends, unfinished_batch
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
     from segstore._core import DataFile, Directory
     from segstore.log.loader.salvage_report import SalvageReport
+    from segstore.log.local.transaction_index import AbortedTransaction
     from segstore.log.salvage.salvage_source import SalvageSource
 
 _PIECE_BYTES: Final = 1024 * 1024
@@ -47,6 +49,10 @@ class SalvageTarget:
         self._next_offset = source.first_offset  # behind what was kept
         self._lost: list[LostRange] = []  # since then
         self._doubted: tuple[int, int] | None = None  # offsets of a batch that continues none
+        self._epoch = -1  # of the batch that was kept last
+        self._context = _core.SegmentContext(
+            directory, codec_table(), writable=False, heap_indexes=True
+        )
 
     def copy(self) -> None:
         """Write all segments, and see that they are whole; on return they are synced."""
@@ -54,13 +60,13 @@ class SalvageTarget:
         try:
             for rows, kept in source.batches():
                 self._take(rows, kept)
+            end = max(source.known_end, self._next_offset)
+            self._settle_doubted(source.known_end)
+            self._settle_lost(end, is_end=True)
             self._end_segment()
         finally:
             if self._file is not None:
                 self._file.close()
-        end = max(source.known_end, self._next_offset)
-        self._settle_doubted(source.known_end)
-        self._settle_lost(end, is_end=True)
         if not self._segments and report.lost:
             raise CorruptLogError(
                 f"no batch of this log can be proven: {report.lost[0]}",
@@ -73,6 +79,9 @@ class SalvageTarget:
             self._end_segment()
         self._directory.sync()
         self._check()
+        report.warnings += doubted_ends(
+            self._context, self._segments, report.lost, source.lost_markers
+        )
         report.log_end_offset = end
         report.log_start_offset = self._log_start_offset(end)
 
@@ -121,6 +130,7 @@ class SalvageTarget:
                 begin, end = int(rows["position"][0]), int(last["position"] + last["size"])
                 self._copy(self._source.files[number].name, begin, end)
                 self._next_offset = int(last["last_offset"]) + 1
+                self._epoch = int(last["epoch"])
                 self._report.batches += fit
             rows = rows[fit:]
             if len(rows):
@@ -171,6 +181,33 @@ class SalvageTarget:
         if self._file is not None:
             self._file.write(position, piece)
 
+    def _make_marker(self, aborted: AbortedTransaction) -> None:
+        """Write a lost ABORT marker anew, where records are left that it is about."""
+        offset, producer_id = aborted.last_offset, aborted.producer_id
+        left = unfinished_batch(self._context, self._segments, aborted)
+        if left is None:
+            self._source.lost_markers.doubt(aborted)
+            return
+        if offset - self._base_offset > MAX_INT:
+            self._begin_segment(offset)
+        marker = _core.encode_end_transaction_marker(
+            offset,
+            max(int(left["max_timestamp"]), 0),
+            self._epoch,
+            producer_id,
+            int(left["producer_epoch"]),
+            commit=False,
+            coordinator_epoch=0,
+        )
+        position = self._segments[self._base_offset]
+        self._write(position, marker)
+        self._segments[self._base_offset] = position + len(marker)
+        self._next_offset = offset + 1
+        self._report.warnings.append(
+            f"the ABORT marker at offset {offset} of producer {producer_id} was lost, and is made"
+            f" anew: {self._source.lost_markers.name_of(offset)} has it"
+        )
+
     def _begin_segment(self, base_offset: int) -> None:
         self._end_segment()
         self._file = _core.DataFile(self._directory, file_name(base_offset, "log"), create=True)
@@ -186,12 +223,9 @@ class SalvageTarget:
 
     def _check(self) -> None:
         """Read again what was written: the source may have changed while it was copied."""
-        context = _core.SegmentContext(
-            self._directory, codec_table(), writable=False, heap_indexes=True
-        )
         next_offset = 0
         for base, size in self._segments.items():
-            segment = Segment(context, base)
+            segment = Segment(self._context, base)
             try:
                 _, scan = segment.scan(
                     check_order=True, expected_offset=max(base, next_offset), table=False
@@ -247,6 +281,8 @@ class SalvageTarget:
         """Report what was lost before *next_offset*, where the log goes on."""
         first = self._next_offset
         are_missing = next_offset > first
+        for aborted in self._source.lost_markers.between(first, next_offset):
+            self._make_marker(aborted)
         for lost in self._lost:
             reason = lost.reason
             if reason == _ZEROS:

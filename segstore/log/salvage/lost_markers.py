@@ -1,0 +1,259 @@
+"""How transactions ended whose markers are lost: as far as the transaction indexes have it.
+
+An ABORT marker that is not in the log any more makes what was aborted look committed as soon as its
+producer ends another transaction. The source's index may still name it [TXX-2]: then the marker is
+made anew, where it was. Where no index tells, nobody knows, and the report says so.
+
+Source: [DUR-7, DUR-62].
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from segstore.errors import SegstoreError
+from segstore.log.directory.partition_directory import file_name
+from segstore.log.local.segment import Segment
+from segstore.log.local.transaction_index import TransactionIndex
+from segstore.log.local.transaction_index_notes import differs, look_at
+from segstore.types import CONTROL_FLAG, CURRENT_MAGIC, TRANSACTIONAL_FLAG
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    import numpy as np
+
+    from segstore._core import Directory, SegmentContext
+    from segstore.log.directory.checkpoints import TransactionIndexNote
+    from segstore.log.loader.salvage_report import LostRange
+    from segstore.log.local.transaction_index import AbortedTransaction
+
+_MOST_WARNINGS: Final = 20
+
+
+class LostMarkers:
+    """What the transaction indexes of a damaged log say of it.
+
+    Parameters
+    ----------
+    directory : Directory
+        Of the damaged log.
+    base_offsets : sequence of int
+        Of its segments, ascending.
+    noted : mapping of int to TransactionIndexNote
+        What is known of their indexes, by base offset.
+    are_all_noted : bool
+        A segment without an index, and without a note of one, never had one.
+    """
+
+    def __init__(
+        self,
+        directory: Directory,
+        base_offsets: Sequence[int],
+        noted: Mapping[int, TransactionIndexNote],
+        *,
+        are_all_noted: bool,
+    ) -> None:
+        self._directory = directory
+        self._bases = base_offsets
+        self._noted = noted
+        self._are_all_noted = are_all_noted
+        self._telling = {base for base in base_offsets if self._can_tell(base)}
+        self._entries = self._all_entries()
+        self._next = next(self._entries, None)
+
+    def _can_tell(self, base: int) -> bool:
+        """Whether the index of a segment is as it was written, as far as anybody knows."""
+        index, note = TransactionIndex(self._directory, base), self._noted.get(base)
+        try:
+            found = look_at(self._directory, index.name)
+            if note is not None and differs(note, found) is not None:
+                return False
+            if found is None or found.size_bytes == 0:
+                return note is not None or self._are_all_noted
+            end = self._end_of(base)
+            return all(
+                one.first_offset <= one.last_offset and base <= one.last_offset < end
+                for one in index
+            )
+        except SegstoreError:
+            return False
+
+    def _end_of(self, base: int) -> int:
+        behind = bisect_right(self._bases, base)
+        return self._bases[behind] if behind < len(self._bases) else base + 2**31
+
+    def _all_entries(self) -> Iterator[AbortedTransaction]:
+        for base in self._bases:
+            if base in self._telling:
+                yield from TransactionIndex(self._directory, base)
+
+    @property
+    def end_offset(self) -> int:
+        """Behind the last marker that an index names; 0 without one."""
+        base = self._bases[-1] if self._bases else -1
+        if base not in self._telling:
+            return 0
+        return max(
+            (one.last_offset + 1 for one in TransactionIndex(self._directory, base)), default=0
+        )
+
+    def between(self, first_offset: int, next_offset: int) -> Iterator[AbortedTransaction]:
+        """Yield the transactions whose ABORT was in that range; ranges are asked for ascending."""
+        while self._next is not None and self._next.last_offset < next_offset:
+            one, self._next = self._next, next(self._entries, None)
+            if one.last_offset >= first_offset:
+                yield one
+
+    def doubt(self, aborted: AbortedTransaction) -> None:
+        """Take note that nothing is left of what an index names: no checksum covers its entries.
+
+        All of the transaction may be lost. Without a note of the index it may be another one's.
+        """
+        base = self._bases[bisect_right(self._bases, aborted.last_offset) - 1]
+        if base not in self._noted:
+            self._telling.discard(base)
+
+    def name_of(self, offset: int) -> str:
+        """Return the name of the index that a marker at *offset* belongs to."""
+        return file_name(self._bases[bisect_right(self._bases, offset) - 1], "txnindex")
+
+    def tell(self, first_offset: int, next_offset: int) -> bool:
+        """Whether all that was aborted in that range is known."""
+        bases = self._bases
+        if not bases:
+            return False
+        first = max(bisect_right(bases, first_offset) - 1, 0)
+        return all(
+            base in self._telling
+            for base in bases[first:]
+            if base < max(next_offset, first_offset + 1)
+        )
+
+    def begins_of(self, markers: set[int]) -> dict[int, int]:
+        """Return where the transactions began that these markers aborted."""
+        return {
+            one.last_offset: one.first_offset
+            for one in self._all_entries()
+            if one.last_offset in markers
+        }
+
+
+class _Doubt(NamedTuple):
+    """A transaction that was open where something was lost, and that a later marker ended."""
+
+    producer_id: int
+    begin: int
+    lost_from: int
+    marker: int
+    is_told: bool
+    """The indexes have all ABORT markers of what was lost."""
+
+
+def unfinished_batch(
+    context: SegmentContext, base_offsets: Iterable[int], aborted: AbortedTransaction
+) -> np.void | None:
+    """Return the header of the last batch that *aborted* has left in a log; None without one.
+
+    Parameters
+    ----------
+    context, base_offsets : SegmentContext, iterable of int
+        The log, as far as it is written.
+    """
+    bases = list(base_offsets)
+    last = None
+    for base in bases[max(bisect_right(bases, aborted.first_offset) - 1, 0) :]:
+        for rows in _transactional_rows(context, base):
+            mine = rows[
+                (rows["producer_id"] == aborted.producer_id)
+                & (rows["last_offset"] >= aborted.first_offset)
+                & (rows["base_offset"] < aborted.last_offset)
+            ]
+            if len(mine):
+                last = mine[-1]
+    return None if last is None or last["attributes"] & CONTROL_FLAG else last
+
+
+def doubted_ends(
+    context: SegmentContext,
+    base_offsets: Iterable[int],
+    lost: Iterable[LostRange],
+    markers: LostMarkers,
+) -> list[str]:
+    """Return what is to be said of transactions whose end may be among what was lost.
+
+    Parameters
+    ----------
+    context, base_offsets : SegmentContext, iterable of int
+        The new log.
+    lost : iterable of LostRange
+        What it lacks.
+    """
+    ranges = sorted(
+        (one.first_offset, 2**63 - 1 if one.next_offset is None else one.next_offset)
+        for one in lost
+        if one.next_offset is None or one.next_offset > one.first_offset
+    )
+    if not ranges:
+        return []
+    doubts = list(_doubts(context, base_offsets, ranges, markers))
+    begins = markers.begins_of({doubt.marker for doubt in doubts})
+    left = [
+        doubt
+        for doubt in doubts
+        if not (
+            doubt.is_told
+            and markers.tell(doubt.marker, doubt.marker + 1)
+            and begins.get(doubt.marker, doubt.begin) == doubt.begin
+        )
+    ]
+    told = [
+        f"the end of a transaction of producer {doubt.producer_id} from offset {doubt.begin} on may"
+        f" be among what was lost from {doubt.lost_from} on: its records count as what the marker"
+        f" at offset {doubt.marker} says, committed or aborted, and may have been the other"
+        for doubt in left[:_MOST_WARNINGS]
+    ]
+    more = len(left) - len(told)
+    return told if more <= 0 else [*told, f"and so may the ends of {more} more transactions be"]
+
+
+def _doubts(
+    context: SegmentContext,
+    base_offsets: Iterable[int],
+    ranges: Sequence[tuple[int, int]],
+    markers: LostMarkers,
+) -> Iterator[_Doubt]:
+    begins: dict[int, int] = {}
+    crossed: dict[int, tuple[int, bool]] = {}
+    passed = 0
+    for row in _rows(context, base_offsets):
+        offset, producer_id = int(row["base_offset"]), int(row["producer_id"])
+        while passed < len(ranges) and ranges[passed][0] <= offset:
+            is_told = markers.tell(*ranges[passed])
+            for one in begins:
+                lost_from, was_told = crossed.get(one, (ranges[passed][0], True))
+                crossed[one] = lost_from, was_told and is_told
+            passed += 1
+        if not row["attributes"] & CONTROL_FLAG:
+            begins.setdefault(producer_id, offset)
+            continue
+        begin, loss = begins.pop(producer_id, None), crossed.pop(producer_id, None)
+        if begin is not None and loss is not None:
+            yield _Doubt(producer_id, begin, loss[0], offset, loss[1])
+
+
+def _rows(context: SegmentContext, base_offsets: Iterable[int]) -> Iterator[np.void]:
+    for base in base_offsets:
+        for rows in _transactional_rows(context, base):
+            yield from rows
+
+
+def _transactional_rows(context: SegmentContext, base: int) -> Iterator[np.ndarray]:
+    segment = Segment(context, base)
+    try:
+        for headers, _ in segment.scan_windows(check_crc=False):
+            is_marked = headers["attributes"] & TRANSACTIONAL_FLAG != 0
+            yield headers[is_marked & (headers["magic"] >= CURRENT_MAGIC)]
+    finally:
+        segment.close_quietly()
