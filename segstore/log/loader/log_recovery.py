@@ -10,15 +10,13 @@ below it is damage, and damage is never repaired by dropping data.
 from __future__ import annotations
 
 from itertools import pairwise, zip_longest
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from segstore.errors import CorruptLogError, CorruptRecordError, SegstoreError
+from segstore.errors import CorruptLogError, SegstoreError
 from segstore.log.directory.partition_directory import INDEX_ENTRY_BYTES, file_name
-from segstore.log.directory.ways_out import ways_out
 from segstore.log.loader.epoch_changes import epoch_changes
-from segstore.log.loader.offset_jump import end_before_jump
-from segstore.log.loader.overflow_split import OverflowedSegmentError, is_overflowed
 from segstore.log.loader.recovered_tail import bring_to_disk
+from segstore.log.loader.tail_or_damage import TailOrDamage
 from segstore.log.local.segments import floor_index
 
 if TYPE_CHECKING:
@@ -31,10 +29,6 @@ if TYPE_CHECKING:
     from segstore.log.loader.recovery_report import RecoveryReport
     from segstore.log.local.segment import Segment
     from segstore.types import EpochEntry
-
-
-_PIECE_BYTES: Final = 1024 * 1024
-_SECTOR_BYTES: Final = 512  # what a disk writes whole, at least
 
 
 class Recovered(NamedTuple):
@@ -115,6 +109,7 @@ class LogRecovery:
         self._quarantine = quarantine
         self._state = state
         self._progress = progress
+        self._judge = TailOrDamage(directory)
 
     def recover(self, segments: list[Segment], found: FoundState) -> Recovered:
         """Check, cut, rebuild, sync.
@@ -158,7 +153,7 @@ class LogRecovery:
         for segment, following in zip_longest(segments, segments[1:]):
             if scanned and self._is_behind_gap(segment, next_offset):
                 if found.lacks_records_from(next_offset):
-                    raise self._missing_between(segment, next_offset)
+                    raise self._judge.missing_between(segment, next_offset)
                 reason = f"records {next_offset} to {segment.base_offset - 1} are missing"
                 break
             how = self._how_to_scan(segment, next_offset, previous_epoch)
@@ -177,18 +172,19 @@ class LogRecovery:
             is_cut = scan.stop != "complete"
             scanned.append(_Scanned(segment, how, scan, is_cut, has_producers))
             if following is not None and overlapping_epoch is not None:
-                self._check_overlap(overlapping_epoch, following)
+                self._judge.check_overlap(overlapping_epoch, following)
                 reason = f"the segment before reaches beyond {following.base_offset}"
             if scan.stop != "complete" and not (
-                _continues(following, next_offset) and self._is_zero(segment, scan.valid_bytes)
+                _continues(following, next_offset)
+                and self._judge.is_zero(segment, scan.valid_bytes)
             ):
-                self._check_is_tail(segment, scan, found)
+                self._judge.check_is_tail(segment, scan, found)
                 at = scan.valid_bytes
                 reason = str(scan.why or f"{segment.name}: an incomplete batch at {at}")
             if reason is not None:
                 break
         if found.lacks_records_from(next_offset):
-            raise self._damage(
+            raise self._judge.damage(
                 scanned[-1].segment,
                 f"the log ends at offset {next_offset}: records from there to"
                 f" {found.safe_below - 1} had been synced, and are missing",
@@ -249,38 +245,25 @@ class LogRecovery:
             try:
                 next_offset, ends_clean = segment.read_next_offset()
             except SegstoreError as error:
-                raise self._damage(segment, "cannot be read to its end", error) from error
+                raise self._judge.damage(segment, "cannot be read to its end", error) from error
             is_padded = False
             if not ends_clean and _continues(following, next_offset):
                 _, scan = segment.scan(check_crc=False, table=False)
-                is_padded = self._is_zero(segment, scan.valid_bytes)
+                is_padded = self._judge.is_zero(segment, scan.valid_bytes)
             if not ends_clean and not is_padded:
-                raise self._damage(
+                raise self._judge.damage(
                     segment, f"ends in bytes that are no batch, behind {next_offset - 1}"
                 )
             if next_offset > following.base_offset:
-                raise self._damage(
+                raise self._judge.damage(
                     segment, f"reaches offset {next_offset - 1}, into the next segment"
                 )
             if self._is_behind_gap(following, next_offset):
-                raise self._missing_between(following, next_offset)
+                raise self._judge.missing_between(following, next_offset)
             segment.max_timestamp()
             if segment.index_damaged or is_padded:
                 to_repair.append((segment, is_padded))
         return to_repair
-
-    def _is_zero(self, segment: Segment, position: int) -> bool:
-        """Whether a sealed file has only zeros from there on.
-
-        It was preallocated, and a crash undid the trim of the roll: where no record is missing, the
-        next segment is good [DUR-1].
-        """
-        name = file_name(segment.base_offset, "log")
-        while piece := self._directory.read_range(name, position, _PIECE_BYTES):
-            if piece.strip(b"\0"):
-                return False
-            position += len(piece)
-        return True
 
     def _is_behind_gap(self, segment: Segment, next_offset: int) -> bool:
         """Whether offsets are missing before *segment* in a log that has none missing [DUR-54]."""
@@ -288,89 +271,6 @@ class LogRecovery:
         if state is None:
             return False
         return segment.base_offset > max(next_offset, state.contiguous_from)
-
-    def _check_overlap(self, lower_epoch: int, following: Segment) -> None:
-        """A segment reaches into the next: its batches are newer, or the log is damaged [DUR-54].
-
-        The next one begins above the recovery point: below it no overlap is let through.
-        """
-        their_headers, _ = following.scan(check_crc=False, max_batches=1)
-        higher_epoch = int(their_headers["partition_leader_epoch"][0]) if len(their_headers) else -1
-        if 0 <= lower_epoch < higher_epoch:
-            raise self._damage(following, "overlaps the segment before it, in a newer leader epoch")
-
-    def _check_is_tail(self, segment: Segment, scan: ScanResult, found: FoundState) -> None:
-        """Raise unless what ends the log is at or above the recovery point [DUR-51, DUR-63]."""
-        if is_overflowed(segment, scan):
-            raise OverflowedSegmentError(segment)
-        why = scan.why
-        if why is None:
-            there = f"{segment.size_bytes - scan.valid_bytes} bytes up to the end of the file"
-            why = CorruptRecordError(
-                "an incomplete batch", position=scan.valid_bytes, found=there, expected="all of it"
-            )
-        point = found.recovery_point
-        end = scan.next_offset
-        if point is not None and (before := end_before_jump(segment, scan)) is not None:
-            end = before
-        if point is not None and end < point:
-            what = f"records from {end} to {point - 1} had been synced"
-            raise self._damage(segment, what, why) from scan.why
-        if (
-            point is None
-            and scan.stop == "order"
-            and not self._is_torn(segment, scan)
-            and not self._repeats_earlier_batch(segment, scan.valid_bytes)
-        ):
-            raise self._damage(segment, "there is no recovery point", why) from scan.why
-
-    def _is_torn(self, segment: Segment, scan: ScanResult) -> bool:
-        """Whether a batch would fit, had its first bytes not been lost with the end of a sector.
-
-        They are zero then. Its CRC does not cover the base offset, so a torn one looks whole.
-        """
-        position = scan.valid_bytes
-        lost = -position % _SECTOR_BYTES
-        expected = scan.next_offset.to_bytes(8)
-        there = self._directory.read_range(file_name(segment.base_offset, "log"), position, 8)
-        return lost <= len(expected) and there == bytes(lost) + expected[lost:]
-
-    def _repeats_earlier_batch(self, segment: Segment, position: int) -> bool:
-        """Whether the batch at *position* is byte for byte one that came before [DUR-63]."""
-        rows, _ = segment.scan(start_position=position, max_batches=1)
-        if not len(rows):
-            return False
-        row = rows[0]
-        size = int(row["size_bytes"])
-        name = file_name(segment.base_offset, "log")
-        content = self._directory.read_range(name, position, size)
-        for headers, _ in segment.scan_windows(end_position=position, check_crc=False):
-            same = headers[(headers["crc"] == row["crc"]) & (headers["size_bytes"] == size)]
-            for earlier in same["position"]:
-                if self._directory.read_range(name, int(earlier), size) == content:
-                    return True
-        return False
-
-    def _missing_between(self, segment: Segment, next_offset: int) -> CorruptLogError:
-        base = segment.base_offset
-        error = self._damage(segment, f"records {next_offset} to {base - 1} are missing before it")
-        error.found, error.expected = f"base offset {base}", f"base offset {next_offset}"
-        return error
-
-    def _damage(
-        self, segment: Segment, what: str, why: SegstoreError | None = None
-    ) -> CorruptLogError:
-        """Make the error that refuses the log; the place of *why* is its own, and named once."""
-        is_here = why is None or why.file is None or why.file == segment.path
-        said = "" if why is None else f"{why.message if is_here else why}; "
-        place = why if why is not None and is_here else SegstoreError()
-        return CorruptLogError(
-            f"{said}{what}. No record was changed; {ways_out(self._directory.path)}",
-            file=segment.path,
-            position=place.position,
-            found=place.found,
-            expected=place.expected,
-        )
 
     def _set_aside(self, segments: list[Segment]) -> None:
         """Take segments out, highest first, so that what is left is a prefix at any time."""
