@@ -44,7 +44,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.description = (
         "List the partitions of a log directory: offsets, time span, bytes. OFFSETS "
         "counts offsets, compaction and transactions leave some of them without a record. An END "
-        "with a ! is where damage begins: records that follow are not listed."
+        "with a ! belongs to a log that is damaged, or lacks records; stderr says which."
     )
     parser.add_argument("path", metavar="DIR", help="a log directory, or one partition's")
     parser.add_argument("-t", "--topic", help="only this topic")
@@ -52,7 +52,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """List the partitions; 1 when one of them cannot be opened, or ends at damage."""
+    """List the partitions; 1 when one of them cannot be opened, or is damaged."""
     import segstore
 
     summaries = []

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from segstore._core import BatchHeaders, Directory
     from segstore.log.loader.quarantined_file import QuarantinedFile
+    from segstore.log.loader.recovery_report import RecoveryReport
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
 
@@ -55,15 +56,18 @@ class VerifyReport:
     quarantined: list[QuarantinedFile] = field(default_factory=list)
     """What opens for writing took out of the log: no problem of what is left."""
     seconds: float = 0.0
+    missing: str | None = None
+    """What the open had missed of the log where no file of it shows that: the damage it told of."""
 
     @property
     def problems(self) -> list[str]:
         """Everything that is wrong, with the file's name."""
-        return [
+        problems = [
             f"{check.base_offset:020d}: {problem}"
             for check in self.segments
             for problem in check.problems
         ]
+        return problems if self.missing is None else [*problems, self.missing]
 
     @property
     def ok(self) -> bool:
@@ -108,8 +112,9 @@ def verify_log(
     local_log: LocalLog,
     log_start_offset: int,
     progress: Callable[[str, int, int], None] | None = None,
+    opened: RecoveryReport | None = None,
 ) -> VerifyReport:
-    """Check all segments of *local_log*, as they are now."""
+    """Check all segments of *local_log*, as they are now; *opened* is what its open has found."""
     began = time.monotonic()
     report = VerifyReport()
     segments = local_log.segments.as_tuple
@@ -138,6 +143,9 @@ def verify_log(
         if check.base_offset in damaged:
             name = file_name(check.base_offset, "txnindex")
             check.problems.append(f"{name}: {damaged[check.base_offset]}")
+    is_as_opened = opened is not None and opened.log_end_offset == local_log.log_end.message_offset
+    if opened is not None and is_as_opened and not report.problems:
+        report.missing = opened.damage
     directory = local_log.directory
     report.quarantined = quarantined_files(
         directory,

@@ -276,7 +276,7 @@ class UnifiedLog(LogSettings):
 
         self._require_open()
         callback("progress", progress)
-        return verify_log(self._local_log, self.log_start_offset, progress)
+        return verify_log(self._local_log, self.log_start_offset, progress, self.report)
 
     # ---- the end ---------------------------------------------------------------------------------
 

@@ -169,5 +169,6 @@ def test_a_log_that_was_emptied_to_go_on_above_its_start(tmp_path):
     log_start = (copy / "log-start-offset-checkpoint").read_text()
     assert log_start.endswith("a 0 100\n")
     (copy / "log-start-offset-checkpoint").write_text(log_start.replace("0 100\n", "0 5\n"))
+    (copy / "recovery-point-offset-checkpoint").write_text("0\n1\na 0 0\n")
     with segstore.open(copy) as log:
         assert log.append([(b"k", b"v")]).base_offset == 100

@@ -123,8 +123,8 @@ class ReadOnlyLoader(LogLoader):
         log_end = LogOffsetMetadata(end, segments[-1].base_offset, position)
         self._fill_report(segments, found, end)
         if first_missing is not None:
-            warning = f"{segments[0].name}: {missing_before(segments[0], first_missing)}"
-            self._report.warnings.append(warning)
+            missing = missing_before(segments[0], first_missing)
+            self._note_damage(f"{segments[0].name}: {missing}")
         return LoadedLog(
             Segments(segments),
             self._report.log_start_offset,
@@ -216,7 +216,7 @@ class ReadOnlyLoader(LogLoader):
             missing = max(end, segment.base_offset, state.contiguous_from)
             if missing < following.base_offset:
                 last = following.base_offset - 1
-                self._report.warnings.append(
+                self._note_damage(
                     f"records {missing} to {last} are missing before {following.name}"
                 )
 
@@ -249,7 +249,8 @@ class ReadOnlyLoader(LogLoader):
             )
 
     def _note_damage(self, text: str) -> None:
-        self._report.damage = text
+        told = self._report.damage
+        self._report.damage = text if told is None else f"{told}; {text}"
         self._report.warnings.append(text)
 
 

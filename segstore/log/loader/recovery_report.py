@@ -49,8 +49,9 @@ class RecoveryReport:
     quarantined : list of str
         Files that keep the bytes that were cut [DUR-59].
     damage : str or None
-        Of an open to read: why the log ends at ``log_end_offset`` although records follow in its
-        files, or had been synced. A write that was not finished is none.
+        Of an open to read: which records are missing, before the first segment or between two; why
+        the log ends at ``log_end_offset`` although records follow in its files, or had been synced.
+        A write that was not finished is none.
     warnings : list of str
         What else a person should know; the damage too.
     seconds : float
