@@ -15,13 +15,15 @@ from segstore.spark.session import decisions, session
 if TYPE_CHECKING:
     from segstore.spark.datasource import SegstoreDataSource
     from segstore.spark.mapped_read import read
+    from segstore.spark.package_archive import pack
     from segstore.spark.record_count import count
 
-__all__ = ["SegstoreDataSource", "count", "decisions", "read", "session"]
+__all__ = ["SegstoreDataSource", "count", "decisions", "pack", "read", "session"]
 
 _MODULES: Final = {
     "SegstoreDataSource": "datasource",
     "count": "record_count",
+    "pack": "package_archive",
     "read": "mapped_read",
 }
 

