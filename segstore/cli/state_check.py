@@ -18,6 +18,7 @@ from segstore.log.directory.partition_directory import (
     parse_directory_name,
     segment_files,
 )
+from segstore.log.directory.ways_out import missing_records
 from segstore.log.transaction_index_verifier import find_damaged_transaction_indexes_of
 
 if TYPE_CHECKING:
@@ -173,8 +174,12 @@ def check_state_files(
 def _check_offsets(state: PartitionState, check: PartitionCheck) -> None:
     log_end_offset, findings = check.log_end_offset, check.findings
     if state.recovery_point is not None and state.recovery_point > log_end_offset:
-        damaged = [one.file for one in findings if one.file.endswith(".log")]
-        missing = f"records {log_end_offset} to {state.recovery_point - 1} are missing"
+        damaged = [  # which ends the log there
+            finding.file
+            for finding in findings
+            if finding.file.endswith(".log") and finding.offset == log_end_offset
+        ]
+        missing = missing_records(log_end_offset, state.recovery_point)
         findings.append(
             Finding(
                 file=checkpoints.RECOVERY_POINT_CHECKPOINT,

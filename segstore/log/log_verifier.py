@@ -15,6 +15,7 @@ import numpy as np
 from segstore._core import SegmentContext
 from segstore.errors import SegstoreError
 from segstore.log.directory.partition_directory import INDEX_ENTRY_BYTES, file_name
+from segstore.log.directory.ways_out import missing_records
 from segstore.log.loader.quarantined_file import quarantined_files
 from segstore.log.transaction_index_verifier import find_damaged_transaction_indexes
 from segstore.records.compression import codec_table
@@ -172,7 +173,7 @@ def _check_segment(
     if base < expected_offset:
         check.problems.append(f"the segment before reaches to offset {expected_offset - 1}")
     elif is_behind_gap:
-        check.problems.append(f"records {expected_offset} to {base - 1} are missing before it")
+        check.problems.append(f"{missing_records(expected_offset, base)} before it")
     try:
         headers, scan = segment.scan(check_order=True, expected_offset=max(base, expected_offset))
     except SegstoreError as error:

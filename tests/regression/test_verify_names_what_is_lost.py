@@ -94,6 +94,14 @@ def test_two_runs(stopped, number):
     assert said_lost(path) == lost
 
 
+def test_a_tail_that_is_gone_beside_damage_elsewhere(stopped):
+    """[DUR-51] what the recovery point knows of is named, too."""
+    path, batches = stopped
+    damage(path, batches[1], "flip")
+    damage(path, batches[7], "take out")
+    assert said_lost(path) == {3, 4, 5, 21, 22, 23}
+
+
 def test_a_reader_does_not_call_what_it_has_not_looked_at_missing(stopped):
     """[DUR-71] bytes that are no batch end what it knows of a segment."""
     path, batches = stopped

@@ -1,4 +1,4 @@
-"""What a person can do about a log whose records are damaged, said by who refuses it."""
+"""What a person is told of a log whose records are damaged, and can do about it."""
 
 from __future__ import annotations
 
@@ -29,3 +29,11 @@ def corrupt_log(error: SegstoreError, what: str) -> CorruptLogError:
         found=error.found,
         expected=error.expected,
     )
+
+
+def missing_records(first_offset: int, next_offset: int) -> str:
+    """Say that the records from *first_offset* to below *next_offset* are missing."""
+    last = next_offset - 1
+    if first_offset == last:
+        return f"record {last} is missing"
+    return f"records {first_offset} to {last} are missing"

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from segstore.errors import CorruptLogError, SegstoreError
-from segstore.log.directory.ways_out import ways_out
+from segstore.log.directory.ways_out import missing_records, ways_out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -112,7 +112,7 @@ def require_begin(segments: Sequence[Segment], first_missing: int | None) -> Non
 
 def missing_before(first: Segment, first_missing: int) -> str:
     """Return what is said of a lost beginning."""
-    return f"records {first_missing} to {first.base_offset - 1} are missing before it"
+    return f"{missing_records(first_missing, first.base_offset)} before it"
 
 
 def without_gap_from(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from segstore.errors import CorruptLogError, SegstoreError
 from segstore.log.directory.partition_directory import INDEX_ENTRY_BYTES, file_name
+from segstore.log.directory.ways_out import missing_records
 from segstore.log.loader.epoch_changes import epoch_changes
 from segstore.log.loader.recovered_tail import bring_to_disk
 from segstore.log.loader.tail_or_damage import TailOrDamage
@@ -154,7 +155,7 @@ class LogRecovery:
             if scanned and self._is_behind_gap(segment, next_offset):
                 if found.lacks_records_from(next_offset):
                     raise self._judge.missing_between(segment, next_offset)
-                reason = f"records {next_offset} to {segment.base_offset - 1} are missing"
+                reason = missing_records(next_offset, segment.base_offset)
                 break
             how = self._how_to_scan(segment, next_offset, previous_epoch)
             overlapping_epoch, highest_epoch, has_producers = None, previous_epoch, False

@@ -19,6 +19,7 @@ from segstore.errors import (
     SegstoreError,
 )
 from segstore.log.directory.checkpoints import LOG_STATE
+from segstore.log.directory.ways_out import missing_records
 from segstore.log.loader.deleted_records import count_deleted
 from segstore.log.loader.epoch_changes import epoch_changes, fits, latest_epoch, note_epochs
 from segstore.log.loader.leftovers import Leftovers
@@ -161,7 +162,7 @@ class ReadOnlyLoader(LogLoader):
             segment = segments[index]
             is_behind_gap = index > first and segment.base_offset > end
             if is_behind_gap and state is not None and end >= state.contiguous_from:
-                self._report.reason = f"records {end} to {segment.base_offset - 1} are missing"
+                self._report.reason = missing_records(end, segment.base_offset)
                 self._note_damage(f"{self._report.reason}; what follows is not read")
                 del segments[index:]
                 break
@@ -215,10 +216,8 @@ class ReadOnlyLoader(LogLoader):
                 continue
             missing = max(end, segment.base_offset, state.contiguous_from)
             if missing < following.base_offset:
-                last = following.base_offset - 1
-                self._note_damage(
-                    f"records {missing} to {last} are missing before {following.name}"
-                )
+                what = missing_records(missing, following.base_offset)
+                self._note_damage(f"{what} before {following.name}")
 
     def _hides_records(
         self, segment: Segment, scan: ScanResult, end: int, *, contiguous: bool

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from segstore.errors import CorruptLogError, CorruptRecordError, SegstoreError
 from segstore.log.directory.partition_directory import file_name
-from segstore.log.directory.ways_out import ways_out
+from segstore.log.directory.ways_out import missing_records, ways_out
 from segstore.log.loader.offset_jump import end_before_jump
 from segstore.log.loader.overflow_split import OverflowedSegmentError, is_overflowed
 
@@ -106,7 +106,7 @@ class TailOrDamage:
     def missing_between(self, segment: Segment, next_offset: int) -> CorruptLogError:
         """Make the error of a gap before *segment* [DUR-54]."""
         base = segment.base_offset
-        error = self.damage(segment, f"records {next_offset} to {base - 1} are missing before it")
+        error = self.damage(segment, f"{missing_records(next_offset, base)} before it")
         error.found, error.expected = f"base offset {base}", f"base offset {next_offset}"
         return error
 

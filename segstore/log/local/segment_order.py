@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from segstore.config import MAX_LONG
 from segstore.errors import CorruptLogError
-from segstore.log.directory.ways_out import salvage_hint
+from segstore.log.directory.ways_out import missing_records, salvage_hint
 from segstore.log.local.local_transactions import LocalTransactions
 from segstore.log.local.written_order import WrittenOrder
 
@@ -50,7 +50,7 @@ class SegmentOrder(LocalTransactions):
                     expected=f"a batch from offset {end} on",
                 )
             raise CorruptLogError(
-                f"records {end} to {following.base_offset - 1} are missing before it;"
+                f"{missing_records(end, following.base_offset)} before it;"
                 f" {salvage_hint(self.directory.path)}",
                 file=following.path,
                 found=f"base offset {following.base_offset}",
