@@ -103,14 +103,23 @@ def test_a_tail_that_is_gone_beside_damage_elsewhere(stopped):
 
 
 def test_a_reader_does_not_call_what_it_has_not_looked_at_missing(stopped):
-    """[DUR-71] bytes that are no batch end what it knows of a segment."""
+    """[DUR-71] bytes that are no batch end what it knows of a segment, which is its headers."""
     path, batches = stopped
     damage(path, batches[1], "take out of its middle")
     with segstore.open(path, read_only=True) as log:
         told = " ".join(log.report.warnings)
-    assert "missing" not in told
-    if told:
-        assert f"{SEALED} ends in bytes that are no batch" in told
+        assert told == f"{SEALED} ends in bytes that are no batch, behind offset 5"
+        assert log.report.damage == told
+
+
+def test_room_behind_a_sealed_segment_is_no_damage(stopped):
+    """[DUR-80] a crash undid the trim of the roll; the next segment goes on."""
+    path, _ = stopped
+    with (path / SEALED).open("ab") as file:
+        file.write(bytes(5000))
+    with segstore.open(path, read_only=True) as log:
+        assert log.report.warnings == []
+        assert log.report.damage is None
 
 
 def test_the_words():

@@ -209,15 +209,16 @@ class ReadOnlyLoader(LogLoader):
                 told = error.told_within(segment.path)
                 self._report.warnings.append(f"{segment.name} cannot be read to its end: {told}")
                 continue
-            if not ends_clean:
-                self._report.warnings.append(
-                    f"{segment.name} ends in bytes that are no batch, behind offset {end - 1}"
-                )
-                continue
             missing = max(end, segment.base_offset, state.contiguous_from)
-            if missing < following.base_offset:
+            if missing >= following.base_offset:
+                continue
+            if ends_clean:
                 what = missing_records(missing, following.base_offset)
                 self._note_damage(f"{what} before {following.name}")
+            else:
+                self._note_damage(
+                    f"{segment.name} ends in bytes that are no batch, behind offset {end - 1}"
+                )
 
     def _hides_records(
         self, segment: Segment, scan: ScanResult, end: int, *, contiguous: bool
