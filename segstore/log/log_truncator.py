@@ -5,11 +5,22 @@ Source: [TRU-*, LST-4, DUR-16, DUR-18, DUR-19].
 
 from __future__ import annotations
 
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING
+
 from segstore.arguments import integer, natural
-from segstore.errors import FsyncFailedError, IllegalArgumentError
+from segstore.errors import (
+    DiskFullError,
+    FsyncFailedError,
+    IllegalArgumentError,
+    SegstoreError,
+)
 from segstore.log.directory.profile import Profile
 from segstore.log.local.local_log import out_of_range
 from segstore.log.log_retention import LogRetention
+
+if TYPE_CHECKING:
+    from segstore.log.directory.prepared_file import PreparedFile
 
 
 class LogTruncator(LogRetention):
@@ -55,25 +66,53 @@ class LogTruncator(LogRetention):
         self._begin_change()
         kept_end = local_log.end_of_data_below(offset)
         flusher.sync_before_truncation(offset)
-        with flusher.poisoned_by(FsyncFailedError):  # nothing was changed yet [DUR-30]
-            is_safe = self.profile is Profile.SAFE
+        is_safe = self.profile is Profile.SAFE
+        goes_back = offset < self.log_start_offset
+        contiguous_from = None if kept_end == offset else offset
+        with flusher.poisoned_by(FsyncFailedError), ExitStack() as undo:  # [DUR-30]
             flusher.lower_recovery_point(min(offset, kept_end) if is_safe else offset)
             self._places.lower_recovery_point(offset)
+            self._weaken_state(undo, contiguous_from)
+            epochs = _or_discard(undo, self._epochs.prepare_truncation(offset))
+            log_start = self._places.prepare_log_start(offset) if goes_back else None
+            _or_discard(undo, log_start)
+            local_log.begin_truncation(offset)
+            undo.pop_all()  # nothing was changed yet, and no full disk can refuse the rest
         with flusher.poisoned_by(BaseException):  # memory and disk may be apart [DUR-38]
             flusher.note_hole(kept_end, offset)
             removed = local_log.truncate_to(offset)
             self._delete_snapshots_of(removed)
-            if self._epochs.truncate_from_end(offset):
-                self._epochs.flush()
-            self._save_state(contiguous_from=None if kept_end == offset else offset)
-            if offset < self.log_start_offset:
+            self._epochs.finish_truncation(offset, epochs)
+            with suppress(DiskFullError):  # it says less than it could until the next that is
+                self._save_state(contiguous_from)
+            if goes_back:
                 self._offsets.log_start_offset = offset
-                self._places.write_log_start(offset)
+                self._places.write_log_start(offset, log_start)
             if self._tier is not None and is_safe:
                 self._tier.forget_from(offset)
             self._rebuild_producers()
             self._offsets.cut_to_log_end()
             flusher.note_durable(local_log.log_end)
+
+    def _weaken_state(
+        self, undo: ExitStack, contiguous_from: int | None, *, is_being_emptied: bool = False
+    ) -> None:
+        """Before a cut, let ``.segstore`` say no more than is true before and behind it."""
+        file = self._state_file
+        if file is None:
+            return
+        known = file.state.contiguous_from
+        if is_being_emptied:
+
+            def take_back() -> None:
+                with suppress(SegstoreError):  # else the next that is written does
+                    file.change(is_being_emptied=False)
+
+            undo.callback(take_back)
+        file.change(
+            contiguous_from=known if contiguous_from is None else max(known, contiguous_from),
+            is_being_emptied=is_being_emptied,
+        )
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
         """Remove all records, durably, and go on at *offset* [TRU-4].
@@ -106,23 +145,29 @@ class LogTruncator(LogRetention):
     ) -> None:
         self._begin_change()
         goes_back = log_start_offset < self.log_start_offset
-        with self._flusher.poisoned_by(FsyncFailedError):  # nothing was changed yet [DUR-30]
-            is_safe = self.profile is Profile.SAFE
+        is_safe = self.profile is Profile.SAFE
+        file = self._state_file
+        no_gap = log_start_offset == offset  # else what lies between is one
+        contiguous_from = min(file.state.contiguous_from, offset) if file and no_gap else offset
+        epochs_end = offset if keeps_epochs else 0
+        with self._flusher.poisoned_by(FsyncFailedError), ExitStack() as undo:  # [DUR-30]
             lowest = min(log_start_offset, self.log_start_offset) if is_safe else offset
             self._flusher.lower_recovery_point(lowest)
             self._places.lower_recovery_point(lowest)
+            # a crash leaves no .log, and that is no loss then
+            self._weaken_state(undo, contiguous_from, is_being_emptied=True)
+            epochs = _or_discard(undo, self._epochs.prepare_truncation(epochs_end))
+            log_start = self._places.prepare_log_start(log_start_offset)
+            _or_discard(undo, log_start)
+            self._local_log.begin_truncation(None)
             if not goes_back:
-                self._places.write_log_start(log_start_offset)
-            if self._state_file is not None:  # a crash leaves no .log, and that is no loss then
-                self._state_file.change(is_being_emptied=True)
+                self._places.write_log_start(log_start_offset, log_start)
+            undo.pop_all()  # nothing was changed yet, and no full disk can refuse the rest
         with self._flusher.poisoned_by(BaseException):  # memory and disk may be apart [DUR-38]
             removed = self._local_log.truncate_fully_and_start_at(offset)
             if goes_back:  # not before the files are gone: deleted records would come back [DUR-5]
-                self._places.write_log_start(log_start_offset)
-            if not keeps_epochs:
-                self._epochs.clear_and_flush()
-            elif self._epochs.truncate_from_end(offset):
-                self._epochs.flush()
+                self._places.write_log_start(log_start_offset, log_start)
+            self._epochs.finish_truncation(epochs_end, epochs)
             self._producers.truncate_fully_and_start_at(offset)
             self._delete_snapshots_of(removed)
             self._offsets.log_start_offset = log_start_offset
@@ -132,17 +177,18 @@ class LogTruncator(LogRetention):
                     self._tier.forget_from(offset)
             self._rebuild_producers()
             self._offsets.cut_to_log_end(always=True)
-            file = self._state_file
-            no_gap = log_start_offset == offset  # else what lies between is one
-            contiguous_from = min(file.state.contiguous_from, offset) if file and no_gap else offset
-            self._save_state(contiguous_from)
-            if file:
-                is_remote_below = self._tier is not None and log_start_offset < offset
-                local_start = file.state.local_log_start_offset
-                if is_remote_below or local_start > offset:
-                    local_start = offset
-                file.change(local_log_start_offset=local_start, is_being_emptied=False)
+            with suppress(DiskFullError):  # it says less than it could until the next that is
+                self._save_state(contiguous_from)
+                self._note_local_start(offset, log_start_offset)
             self._flusher.note_durable(self._local_log.log_end)
+
+    def _note_local_start(self, offset: int, log_start_offset: int) -> None:
+        file = self._state_file
+        if file is not None:
+            is_remote_below = self._tier is not None and log_start_offset < offset
+            local_start = file.state.local_log_start_offset
+            if is_remote_below or local_start > offset:
+                file.change(local_log_start_offset=offset)
 
     def delete_records(self, before_offset: int) -> int:
         """Remove the records below *before_offset*; returns the log start offset, durable [LST-4].
@@ -181,3 +227,10 @@ class LogTruncator(LogRetention):
                 with self._flusher.poisoned_by(FsyncFailedError):
                     self._delete_segments(self._segments_below_log_start())
             return self.log_start_offset
+
+
+def _or_discard(undo: ExitStack, prepared: PreparedFile | None) -> PreparedFile | None:
+    """Return what was prepared, to be given up when the operation is refused."""
+    if prepared is not None:
+        undo.callback(prepared.discard)
+    return prepared

@@ -190,6 +190,7 @@ class LogWriter(SliceReader):
                     self.log_end_offset if latest is None else state.epochs_ordered_from
                 ),
                 latest_epoch=latest,
+                is_being_emptied=False,  # a truncation that was refused may have left it
             )
 
     # ---- roll, check, write, publish -------------------------------------------------------------

@@ -13,6 +13,7 @@ from segstore.log.directory.checkpoints import (
     format_leader_epoch_checkpoint,
     parse_leader_epoch_checkpoint,
 )
+from segstore.log.directory.prepared_file import PreparedFile
 from segstore.types import EpochEntry
 
 if TYPE_CHECKING:
@@ -147,6 +148,28 @@ class LeaderEpochFileCache:
         self._entries = self._entries[:keep]
         self._is_dirty = True
         return True
+
+    def prepare_truncation(self, end_offset: int) -> PreparedFile | None:
+        """Write the checkpoint as `truncate_from_end` would leave it, beside the one that counts.
+
+        None when nothing would change. In memory nothing does before `finish_truncation`.
+        """
+        keep = bisect_left(self._entries, end_offset, key=_start_offset)
+        if keep == len(self._entries) or self._directory is None:
+            return None
+        kept = self._entries[:keep]
+        latest = kept[-1] if kept else None
+        if self.before_write is not None and self.written_entry != latest:
+            self.before_write(self.written_entry, latest)
+        data = format_leader_epoch_checkpoint(kept)
+        return PreparedFile(self._directory, LEADER_EPOCH_CHECKPOINT, data)
+
+    def finish_truncation(self, end_offset: int, prepared: PreparedFile | None) -> None:
+        """Do as `truncate_from_end`, with the checkpoint that was prepared for it."""
+        self.truncate_from_end(end_offset)
+        if prepared is not None:
+            prepared.publish()
+            self.written_entry, self._is_dirty = self.latest_entry, False
 
     def truncate_from_start(self, start_offset: int) -> bool:
         """Drop the entries that begin at or below *start_offset*, but keep the last of them.

@@ -36,6 +36,7 @@ from segstore.log.directory.checkpoints import (
 )
 from segstore.log.directory.clean_shutdown_file_handler import CleanShutdownFileHandler
 from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
+from segstore.log.directory.prepared_file import PreparedFile
 from segstore.log.directory.profile import Profile
 
 if TYPE_CHECKING:
@@ -184,11 +185,35 @@ class LogPlaces:
             if left:
                 self.directory.sync()
 
-    def write_log_start(self, offset: int) -> None:
+    def prepare_log_start(self, offset: int) -> PreparedFile | None:
+        """Do all of `write_log_start` that a full disk can refuse; the log start stays [DUR-30].
+
+        None in Kafka's profile, where the write does it all.
+        """
+        name, home, parent = LOG_START_OFFSET_CHECKPOINT, self._home, self.parent
+        if not self._is_safe or home is None:
+            return None
+        above = 0 if parent is None else self._offset(parent, name, []) or 0
+        if parent is not None and above > offset:
+            if self._offset(home, name, []) is None:  # else nobody would know it after a crash
+                write_offset(home, name, self.topic_partition, above)
+            with _merge_lock(parent):
+                self._merge(parent, name, offset)
+        return PreparedFile(home, name, format_offset_checkpoint({self.topic_partition: offset}))
+
+    def write_log_start(self, offset: int, prepared: PreparedFile | None = None) -> None:
         """Bring the log start to stable storage in the partition's own checkpoint [DUR-19].
 
         Of two places the greater counts: a truncation below the log start lowers both.
+
+        Parameters
+        ----------
+        prepared : PreparedFile or None
+            What `prepare_log_start` gave for this offset.
         """
+        if prepared is not None:
+            prepared.publish()
+            return
         name = LOG_START_OFFSET_CHECKPOINT
         parent = self.parent
         if not self._is_safe:

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from array import array
     from collections.abc import Callable, Collection
 
+    from segstore.log.directory.prepared_file import PreparedFile
     from segstore.log.loader.quarantine import Quarantine
 
 _DEFAULT_MAX_BYTES: Final = 67108864
@@ -170,7 +171,7 @@ class _ReadOnlyPlaces(LogPlaces):
     def write_recovery_point(self, offset: int) -> None:
         """Leave it."""
 
-    def write_log_start(self, offset: int) -> None:
+    def write_log_start(self, offset: int, prepared: PreparedFile | None = None) -> None:
         """Leave it."""
 
 

@@ -212,7 +212,7 @@ class LocalLog(SegmentOrder):
         self.cuts_done = len(self._cuts)
         if self.transaction_index_notes is not None:
             self.transaction_index_notes.forget_above(last.base_offset)
-            self.transaction_index_notes.save(self.segments)
+            self.transaction_index_notes.save_if_there_is_room(self.segments)
         truncate_transaction_index(self.directory, last.base_offset, offset)
         self._transaction_index = None
         return removed
@@ -231,7 +231,7 @@ class LocalLog(SegmentOrder):
         self.directory.sync()
         if self.transaction_index_notes is not None:
             self.transaction_index_notes.forget_above(-1)
-            self.transaction_index_notes.save(self.segments)
+            self.transaction_index_notes.save_if_there_is_room(self.segments)
         created = self._create_segment(offset)
         self.directory.sync()
         self._publish(self.segments.without(removed).with_segment(created), created, offset)

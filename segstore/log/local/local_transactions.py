@@ -95,6 +95,18 @@ class LocalTransactions(LogTail):
         if notes is not None:
             notes.begin_change(base_offset, self.segments, end, self._codecs)
 
+    def begin_truncation(self, offset: int | None) -> None:
+        """Write what is to be written before `LocalLog.truncate_to`; None: before a full one.
+
+        A full disk refuses it here, and nothing has changed [DUR-30].
+        """
+        last = None if offset is None else self.segments.floor_segment(offset)
+        if last is not None:
+            self._begin_index_change(last.base_offset)
+        if self.transaction_index_notes is not None:
+            base_offset = -1 if last is None else last.base_offset
+            self.transaction_index_notes.begin_truncation(base_offset, self.segments)
+
     def note_transaction_indexes(self, append_lock: AppendLock | None, *, active_too: bool) -> None:
         """Write down what the indexes of sealed segments are like; they are durable [DUR-8].
 

@@ -14,7 +14,12 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import crc32c
-from segstore.errors import CorruptIndexError, LogNotFoundError, UnsupportedFormatError
+from segstore.errors import (
+    CorruptIndexError,
+    DiskFullError,
+    LogNotFoundError,
+    UnsupportedFormatError,
+)
 from segstore.log.directory.checkpoints import (
     DAMAGED_TRANSACTION_INDEX as DAMAGED,
 )
@@ -161,6 +166,21 @@ class TransactionIndexNotes:
         self._held.discard(base_offset)
         self._changed.add(base_offset)
 
+    def begin_truncation(self, base_offset: int, segments: Segments) -> None:
+        """Before the segments above *base_offset* go: the file says nothing of them any more.
+
+        Where that cannot be written, nothing has changed.
+        """
+        known = self._noted.copy(), self._damaged.copy()
+        bases = self._right.copy(), self._changed.copy(), self._held.copy()
+        self.forget_above(base_offset)
+        try:
+            self.save(segments)
+        except BaseException:
+            self._noted, self._damaged = known
+            self._right, self._changed, self._held = bases
+            raise
+
     def forget_above(self, base_offset: int) -> None:
         """The segments above *base_offset* are gone; others may begin where they did."""
         for known in (self._noted, self._damaged):
@@ -201,6 +221,11 @@ class TransactionIndexNotes:
         """Return what the index of a segment is like; None without one, or for a damaged one."""
         note = self._noted.get(base_offset)
         return None if note == DAMAGED else note
+
+    def save_if_there_is_room(self, segments: Segments) -> None:
+        """As `save`; what a full disk refuses is in the next that is written."""
+        with suppress(DiskFullError):
+            self.save(segments)
 
     def save(self, segments: Segments) -> None:
         """Write the notes of segments that are there, and sealed, into ``.segstore``.

@@ -60,6 +60,14 @@ def steps(monkeypatch) -> list[str]:
             done.append(name)
             self._directory.write_file_atomically(name, data)
 
+        def create_file(self, name, data=b"") -> None:
+            done.append(f"create {name}")
+            self._directory.create_file(name, data)
+
+        def rename(self, old, new) -> None:
+            done.append(f"{old} to {new}")
+            self._directory.rename(old, new)
+
     class Steps(list):
         def watch(self, log) -> None:
             assert log._background.wait_until_idle()
@@ -272,9 +280,12 @@ def test_truncate_fully_in_order(log, steps):
     log.flush()
     steps.watch(log)
     log.truncate_fully_and_start_at(5)
-    assert steps.done[:9] == [
+    log_start = "log-start-offset-checkpoint"
+    assert steps.done[:11] == [
         "recovery-point-offset-checkpoint",
-        "log-start-offset-checkpoint",
+        f"create {log_start}.tmp",
+        f"{log_start}.tmp to {log_start}",
+        "sync",
         *(f"change_suffix {base}" for base in (9, 6, 3)),
         "sync",
         "change_suffix 0",
