@@ -79,8 +79,8 @@ class Flusher(FailureMark):
         self._oldest_in_round_ns: int | None = None
         self._sealed_waiting: set[Segment] = set()
         self._hole = (-1, -1)
-        if durability.seconds is not None:
-            background.repeat(self._flush_by_timer, durability.seconds)
+        self._timers: set[float] = set()
+        self._repeat_each(durability.seconds)
 
     def settle_later(self, log_start: int) -> None:
         """What lies above the recovery point is to be written again: it is not durable [DUR-36]."""
@@ -110,9 +110,14 @@ class Flusher(FailureMark):
 
         A timer of another period stays beside the new one: it syncs more often than was asked for.
         """
-        if durability.seconds is not None and durability.seconds != self._durability.seconds:
-            self._background.repeat(self._flush_by_timer, durability.seconds)
+        self._repeat_each(durability.seconds)
         self._durability = durability
+
+    def _repeat_each(self, seconds: float | None) -> None:
+        """Have one timer a period, however often the settings come back to it."""
+        if seconds is not None and seconds not in self._timers:
+            self._timers.add(seconds)
+            self._background.repeat(self._flush_by_timer, seconds)
 
     def note_log_end(self, offset: int) -> None:
         """The log ends at *offset* now; what is durable is known by syncs alone."""

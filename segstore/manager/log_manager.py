@@ -102,6 +102,7 @@ class LogManager:
         self._mutex = threading.RLock()
         self._process_id = _core.process_id()
         self._logs: dict[str, UnifiedLog] = {}  # by the name of the directory
+        self._paths: dict[str, str] = {}  # as they were when the logs got those names
         self._partitioners: dict[str, StickyPartitioner] = {}
         self._owned: OwnedLogDirectory | None = None
         self._closed = False
@@ -207,13 +208,21 @@ class LogManager:
                 log = self._logs.get(name)
             if log is None:
                 log = self._logs[name] = self._open(topic_partition)
+                self._paths[name] = log.path
         return log
 
     def _note_new_names(self) -> None:
-        """Know the logs by the names that `UnifiedLog.rename_dir` has given them [REN-1]."""
+        """Know the logs by the names that `UnifiedLog.rename_dir` has given them [REN-1].
+
+        The path of a log is another object then: to look at each costs next to nothing.
+        """
+        paths = self._paths
+        if not any(log.closed or log.path is not paths[name] for name, log in self._logs.items()):
+            return
         if self._owned is not None:
             self._owned.touch(log.topic_partition for log in self._logs.values())
         self._logs = {_name_of(log): log for log in self._logs.values() if not log.closed}
+        self._paths = {name: log.path for name, log in self._logs.items()}
 
     def _open(self, topic_partition: TopicPartition) -> UnifiedLog:
         name = directory_name(topic_partition)
@@ -343,6 +352,8 @@ class LogManager:
                     self._owned.mark_clean(broker_epoch)
             finally:
                 self._release()
+        for other in errors[1:]:
+            errors[0].add_note(f"another log could not be closed: {other}")
         if errors:
             raise errors[0]
 

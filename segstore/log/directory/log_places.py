@@ -141,6 +141,8 @@ class LogPlaces:
         places = [place for place in (home, self.parent) if place is not None]
         log_starts = [self._offset(p, LOG_START_OFFSET_CHECKPOINT, warnings) for p in places]
         recovery_points = [self._offset(p, RECOVERY_POINT_CHECKPOINT, warnings) for p in places]
+        if self._home is self.directory:
+            self._read_other_name(log_starts, recovery_points, warnings)
         parent_is_clean = self._parent_was_clean or (
             self.parent is not None and self.parent.exists(CLEAN_SHUTDOWN_MARKER)
         )
@@ -153,6 +155,33 @@ class LogPlaces:
             own_marker=self.read_own_marker(),
             warnings=warnings,
         )
+
+    def _read_other_name(
+        self, log_starts: list[int | None], recovery_points: list[int | None], warnings: list[str]
+    ) -> None:
+        """Take the lines of another name beside the segments for this log's: it was moved [DUR-5].
+
+        They speak of this very directory. `rename_dir` leaves lines of both names; who moves or
+        restores it otherwise leaves the old one, and nothing else says what was deleted.
+        """
+        for name, found, choose in (
+            (LOG_START_OFFSET_CHECKPOINT, log_starts, max),
+            (RECOVERY_POINT_CHECKPOINT, recovery_points, min),
+        ):
+            if found[0] is not None or not self.directory.exists(name):
+                continue
+            try:
+                data = self.directory.read_file(name, MAX_CHECKPOINT_BYTES)
+                offsets = parse_offset_checkpoint(data, name)
+            except SegstoreError:
+                continue  # which was told already
+            if offsets and min(offsets.values()) >= 0:
+                found[0] = choose(offsets.values())
+                names = ", ".join(map(str, offsets))
+                warnings.append(
+                    f"{self.directory.path}/{name} is of {names}: the directory was renamed, and"
+                    f" what it says, {found[0]}, counts for {self.topic_partition}"
+                )
 
     def read_own_marker(self) -> CleanShutdownMarker | None:
         """Return what the partition's marker says, None where there is none that can be read."""

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from segstore._core import base_offset_of
 from segstore.config import MAX_LONG
 from segstore.errors import (
+    CorruptCheckpointError,
     CorruptIndexError,
     IllegalStateError,
     InvalidOffsetError,
@@ -371,7 +372,11 @@ class KafkaLogLoader:
 
 def _epoch_cache(directory: Directory) -> LeaderEpochFileCache:
     """Read the leader-epoch checkpoint; an empty one is made where there is none [EPC-12]."""
-    cache = LeaderEpochFileCache.read(directory, writable=True)
+    try:
+        cache = LeaderEpochFileCache.read(directory, writable=True)
+    except CorruptCheckpointError as error:
+        error.file = f"{directory.path}/{LEADER_EPOCH_CHECKPOINT}"
+        raise
     if cache is not None:
         return cache
     directory.create_file(LEADER_EPOCH_CHECKPOINT)
