@@ -114,8 +114,8 @@ class ChunkReader:
         while read_up_to < self._end_offset:
             try:
                 chunk = next(chunks, None)
-            except SegstoreError:
-                self._local_log.check_not_torn(self._cuts_done, self._end_offset)
+            except SegstoreError as error:
+                self._local_log.check_not_torn(self._cuts_done, self._end_offset, error)
                 raise
             read_up_to = self._end_offset
             if chunk is not None:

@@ -47,7 +47,7 @@ class LogMoment(NamedTuple):
     @classmethod
     def of(cls, local_log: LocalLog) -> LogMoment:
         """Return what *local_log* is like now."""
-        cuts = local_log.generation, local_log.cuts_done
+        cuts = local_log.generation, local_log.cuts.done
         return cls(local_log.log_end, local_log.segments, cuts)
 
 

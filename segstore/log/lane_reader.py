@@ -63,7 +63,7 @@ class LaneReader:
         min_one_message: bool,  # noqa: FBT001 - as the caller gave it
     ) -> FileRecords | None:
         local_log = self._local_log
-        cuts_done, segments = local_log.cuts_done, local_log.segments
+        cuts_done, segments = local_log.cuts.done, local_log.segments
         lane = segments.lane or self._new_read_lane(segments)
         start, end = self._offsets.log_start_offset, local_log.log_end
         return lane.slice(self, offset, max_bytes, min_one_message, start, end, cuts_done)

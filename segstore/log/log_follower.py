@@ -5,36 +5,52 @@ Source: [DUR-71, DUR-75..DUR-78, DUR-81].
 
 from __future__ import annotations
 
-import logging
 import threading
-from typing import TYPE_CHECKING, Final
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
 
+from segstore._core import open_segments
 from segstore.errors import (
     CorruptLogError,
     CorruptRecordError,
     LogNotFoundError,
     LogTruncatedError,
+    SegstoreError,
 )
-from segstore.log.directory.partition_directory import list_beside_a_writer
+from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, list_beside_a_writer
 from segstore.log.directory.partition_lock import removed_while_open
+from segstore.log.local.cuts import SOMEWHERE
 from segstore.log.local.followed_transaction_indexes import FollowedTransactionIndexNotes
-from segstore.log.local.rewritten import LastBatch
+from segstore.log.local.seen_end import Fate, SeenEnd
 from segstore.log.local.segment import Segment
 from segstore.log.local.segments import Segments
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
+    from array import array
     from collections.abc import Sequence
 
     from segstore._core import SegmentContext
-    from segstore.log.directory.log_places import LogPlaces
-    from segstore.log.loader.loaded_log import LoadedLog
+    from segstore.log.directory.log_places import FoundState, LogPlaces
     from segstore.log.local.local_log import LocalLog
-
-_log = logging.getLogger(__name__)
+    from segstore.log.log_offsets import LogOffsets
 
 _NEWEST_COUNT: Final = 16
 """How many sealed segments are looked at again."""
+_LOOKS: Final = 8
+_PAUSE_SECONDS: Final = 0.001
+_DAMAGE: Final = (CorruptRecordError, CorruptLogError)
+_CHANGED_MEANWHILE: Final = (LogNotFoundError, LogTruncatedError, *_DAMAGE)
+"""What a look fails with while files are cut, renamed and made anew."""
+
+
+class _View(NamedTuple):
+    """What a look has found."""
+
+    segments: Segments
+    end: LogOffsetMetadata
+    seen_end: SeenEnd
+    is_cut: bool
 
 
 class LogFollower:
@@ -42,24 +58,26 @@ class LogFollower:
 
     Attributes
     ----------
-    log_start_offset : int
-        As last read.
     recovery_point : int
         The writer's, from its checkpoint.
     """
 
     def __init__(
-        self, local_log: LocalLog, places: LogPlaces, context: SegmentContext, loaded: LoadedLog
+        self,
+        local_log: LocalLog,
+        offsets: LogOffsets,
+        places: LogPlaces,
+        context: SegmentContext,
+        recovery_point: int,
     ) -> None:
-        self.recovery_point = loaded.recovery_point
-        self.log_start_offset = loaded.log_start_offset
+        self.recovery_point = recovery_point
+        self._offsets = offsets
         self._local_log = local_log
-        local_log.is_followed = True
         self._places = places
         self._context = context
         self._lock = threading.Lock()
-        segments = local_log.segments
-        self._last_batch = LastBatch(places.directory, segments.active_segment, local_log.log_end)
+        self._seen_end = self._new_seen_end(local_log.segments, local_log.log_end)
+        local_log.seen_end = self._seen_end
 
     @property
     def durable(self) -> LogOffsetMetadata:
@@ -85,16 +103,47 @@ class LogFollower:
             self._refresh()
 
     def _refresh(self) -> None:
-        local_log = self._local_log
-        seen = local_log.log_end
-        is_replaced = self._last_batch.is_replaced(seen)
-        found = self._places.read()
-        listing, bases = list_beside_a_writer(self._places.directory)
-        if not bases:
-            if not listing.others:  # a writer who begins anew leaves other files where they are
-                raise removed_while_open(self._places.directory.path)
-            return
-        known = local_log.segments
+        directory = self._places.directory
+        why: SegstoreError | None = None
+        for _ in range(_LOOKS):
+            try:
+                found = self._places.read()
+                listing = directory.segment_listing()
+                bases = listing.base_offsets(LOG_FILE_SUFFIX)
+                if bases != self._local_log.segments.base_offsets:
+                    listing, bases = list_beside_a_writer(directory)
+                view = self._look(bases) if bases else None
+            except _CHANGED_MEANWHILE as error:
+                why = error
+            else:
+                if view is not None:
+                    self._publish(found, view)
+                    return
+                if not bases and listing.others:
+                    return  # a writer who begins anew leaves other files where they are
+                if not bases:
+                    raise removed_while_open(directory.path)
+                why = None
+            time.sleep(_PAUSE_SECONDS)
+        if isinstance(why, _DAMAGE) and self._seen_end.fate() is not Fate.CUT:
+            raise why
+        raise LogTruncatedError(
+            "the log is cut, or deleted from, again and again while it is looked at",
+            file=directory.path,
+            found=f"another change in each of {_LOOKS} looks",
+            expected="a moment without one",
+        ) from why
+
+    def _look(self, bases: array[int]) -> _View | None:
+        """Return what is there now, None when it changed meanwhile."""
+        local_log, seen_end = self._local_log, self._seen_end
+        known, seen = local_log.segments, local_log.log_end
+        is_quiet = self._is_quiet(known, seen, bases)
+        fate = seen_end.fate()
+        if fate is Fate.CUT:
+            return self._look_anew(bases)
+        if is_quiet and fate is Fate.THERE:
+            return _View(known, seen, seen_end, is_cut=False)
         intact_below = _intact_below(known.base_offsets, bases, seen.segment_base_offset)
         there = set(bases)
         kept = [
@@ -102,22 +151,69 @@ class LogFollower:
             for segment in known
             if segment.base_offset in there and segment.base_offset < intact_below
         ]
-        go_on = seen
-        if is_replaced:
-            base = seen.segment_base_offset
-            go_on = LogOffsetMetadata(base, base, 0)
-        segments, end = self._look_from(go_on, self._without_rewritten(kept), bases)
-        if not len(segments):
-            return  # all were deleted since their names were read: the next look is another
-        self.log_start_offset = max(found.log_start_offset, segments.base_offsets[0])
+        segments, end = self._look_from(seen, self._without_rewritten(kept), bases)
+        if seen_end.fate() is Fate.CUT:
+            return None  # what was read of the segments may be of two logs
+        if end != seen or fate is Fate.DELETED:
+            seen_end = self._new_seen_end(segments, end)
+        is_cut = end.message_offset < seen.message_offset
+        return _View(segments, end, seen_end, is_cut=is_cut)
+
+    def _is_quiet(self, known: Segments, seen: LogOffsetMetadata, bases: array[int]) -> bool:
+        """Whether names and size are those that were seen."""
+        if bases != known.base_offsets:
+            return False
+        active = known.active_segment
+        size = seen.relative_position_in_segment
+        return (
+            active.base_offset == seen.segment_base_offset
+            and active.size_bytes == size
+            and self._places.directory.info(active.name).size == size
+        )
+
+    def _look_anew(self, bases: array[int]) -> _View | None:
+        """Return what is there behind a cut: no segment that is known may be what its name means.
+
+        Only the end is looked for; segments that have their size still are not read for that.
+        """
+        seen = self._local_log.log_end
+        fresh = open_segments(Segment, self._context, bases)
+        kept = []
+        for segment, before in zip(fresh, self._local_log.segments, strict=False):
+            is_alike = (segment.base_offset, segment.size_bytes) == (
+                before.base_offset,
+                before.size_bytes,
+            )
+            if not is_alike or segment.base_offset >= min(seen.segment_base_offset, bases[-1]):
+                break
+            kept.append(segment)
+        base = seen.segment_base_offset
+        segments, end = self._look_from(LogOffsetMetadata(base, base, 0), kept, bases)
+        seen_end = self._new_seen_end(segments, end)
+        if seen_end.fate() is Fate.CUT:
+            return None
+        return _View(segments, end, seen_end, is_cut=True)
+
+    def _new_seen_end(self, segments: Segments, end: LogOffsetMetadata) -> SeenEnd:
+        return SeenEnd(self._places, self._context, segments, end)
+
+    def _publish(self, found: FoundState, view: _View) -> None:
+        """Show the log as it was found; readers under way learn first that it was cut [DUR-77]."""
+        local_log, (segments, end, seen_end, is_cut) = self._local_log, view
+        seen = local_log.log_end
+        if is_cut:
+            local_log.note_cut(SOMEWHERE)
+        # first, so that whoever misses a segment is told that it lies before the log start
+        self._offsets.log_start_offset = max(found.log_start_offset, segments.base_offsets[0])
         local_log.log_end = min(seen, end)  # a bound that holds for both lists of segments
         local_log.segments = segments
         local_log.log_end = end
-        if end != seen or is_replaced:
-            self._last_batch = LastBatch(self._places.directory, segments.active_segment, end)
+        local_log.seen_end = self._seen_end = seen_end
+        if is_cut:
+            local_log.cuts.finish()
         notes = local_log.transaction_index_notes
         if isinstance(notes, FollowedTransactionIndexNotes):
-            notes.look_again(is_cut=is_replaced or end.message_offset < seen.message_offset)
+            notes.look_again(is_cut=is_cut)
         recovery_point = found.recovery_point
         self.recovery_point = min(
             end.message_offset, self.recovery_point if recovery_point is None else recovery_point
@@ -129,7 +225,7 @@ class LogFollower:
                 found=str(end.message_offset),
                 expected=f"at least {seen.message_offset}",
             )
-        if is_replaced:
+        if is_cut:
             raise LogTruncatedError(
                 f"the log was cut below {seen.message_offset}, to which it was read, and written"
                 f" again: it ends at {end.message_offset} now",
@@ -162,11 +258,7 @@ class LogFollower:
         for base in bases:
             if base <= last_kept:
                 continue
-            try:
-                segment = Segment(self._context, base)
-            except LogNotFoundError:  # deleted since its name was read, and all before it
-                segments.clear()
-                continue
+            segment = Segment(self._context, base)
             expected, position = base, 0
             if base == seen.segment_base_offset:
                 expected, position = self._where_to_go_on(segment, seen)

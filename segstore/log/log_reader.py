@@ -136,7 +136,7 @@ class LogReader(LaneReader):
     def _visible(self, isolation: Isolation | str) -> VisibleRange:
         """Return where the data ends that *isolation* shows, and what it leaves out."""
         wanted, local_log = isolation_of(isolation), self._local_log
-        cuts_done, end = local_log.cuts_done, local_log.log_end
+        cuts_done, end = local_log.cuts.done, local_log.log_end
         try:
             match wanted:
                 case Isolation.DURABLE:
@@ -147,8 +147,8 @@ class LogReader(LaneReader):
                     return VisibleRange(self._high_watermark())
                 case _:
                     return VisibleRange(end)
-        except SegstoreError:
-            local_log.check_not_torn(cuts_done, end.message_offset)
+        except SegstoreError as error:
+            local_log.check_not_torn(cuts_done, end.message_offset, error)
             raise
 
     def _high_watermark(self) -> LogOffsetMetadata:
@@ -248,7 +248,7 @@ class LogReader(LaneReader):
         offset, max_bytes = integer("offset", offset), natural("max_bytes", max_bytes)
         flag("min_one_message", min_one_message)
         local_log = self._local_log
-        cuts_done = local_log.cuts_done
+        cuts_done = local_log.cuts.done
         self._check_log_start_offset(offset)
         visible = self._visible(isolation)
         self._require_in_range(offset, self._first_offset_here)
@@ -258,8 +258,8 @@ class LogReader(LaneReader):
             metadata, fetched = local_log.fetch(
                 offset, max_length, bound, min_one_message=min_one_message
             )
-        except SegstoreError:
-            local_log.check_not_torn(cuts_done, bound.message_offset)
+        except SegstoreError as error:
+            local_log.check_not_torn(cuts_done, bound.message_offset, error)
             raise
         if visible.damage is not None and offset >= bound.message_offset:
             raise visible.damage.error()
@@ -267,7 +267,7 @@ class LogReader(LaneReader):
             local_log, offset, metadata, None if fetched is None else fetched.size_bytes
         )
         if aborted is not None:  # looked up behind the bytes: both of one log
-            local_log.check_not_cut(cuts_done, bound.message_offset)
+            local_log.cuts.check_not_cut(cuts_done, bound.message_offset)
         topic, partition = self.topic_partition
         return FetchDataInfo(
             b"" if fetched is None else fetched,
@@ -327,7 +327,7 @@ class LogReader(LaneReader):
         """
         self._require_open()
         flag("check_crcs", check_crcs)
-        cuts_done = self._local_log.cuts_done
+        cuts_done = self._local_log.cuts.done
         visible = self._visible(isolation)
         first = self._first_offset_here
         start = first if start_offset is None else integer("start_offset", start_offset)
@@ -336,7 +336,7 @@ class LogReader(LaneReader):
         check_range(start_timestamp, end_timestamp, "timestamp")
         end = visible.bound.message_offset
         is_cut_off = end_offset is None or end_offset > end
-        return LogScan(
+        scan = LogScan(
             self._local_log,
             self._codecs,
             self.topic_partition,
@@ -351,6 +351,8 @@ class LogReader(LaneReader):
             end_timestamp=end_timestamp,
             check_crcs=check_crcs,
         )
+        self._require_in_range(start, self._first_offset_here)  # what it has taken may begin later
+        return scan
 
     def select(self, *columns: str, isolation: Isolation | str = Isolation.LOG_END) -> LogScan:
         """Return the whole log with these columns, for Arrow consumers."""

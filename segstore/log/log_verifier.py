@@ -116,7 +116,7 @@ def verify_log(
     opened: RecoveryReport | None = None,
 ) -> VerifyReport:
     """Check all segments of *local_log*, as they are now; *opened* is what its open has found."""
-    began = time.monotonic()
+    began, cuts_done = time.monotonic(), local_log.cuts.done
     report = VerifyReport()
     segments = local_log.segments.as_tuple
     total = sum(segment.size_bytes for segment in segments)
@@ -138,7 +138,7 @@ def verify_log(
         if progress is not None:
             progress("verify", report.size_bytes, total)
     if local_log.is_followed and report.problems:  # a log that its writer cut is not damaged
-        local_log.check_not_torn(local_log.cuts_done, local_log.log_end.message_offset)
+        local_log.check_not_torn(cuts_done, local_log.log_end.message_offset)
     damaged = find_damaged_transaction_indexes(local_log, codec_table(), log_start_offset)
     for check in report.segments:
         if check.base_offset in damaged:

@@ -79,7 +79,7 @@ class SliceReader(TimestampReader):
         flag("min_one_message", min_one_message)
         flag("check_crcs", check_crcs)
         local_log = self._local_log
-        cuts_done = local_log.cuts_done
+        cuts_done = local_log.cuts.done
         self._check_log_start_offset(offset)
         visible = self._visible(isolation)
         self._require_in_range(offset, self._first_offset_here)
@@ -90,8 +90,8 @@ class SliceReader(TimestampReader):
             )
             if found is not None and check_crcs:
                 _check_batches(found)
-        except SegstoreError:
-            local_log.check_not_torn(cuts_done, bound.message_offset)
+        except SegstoreError as error:
+            local_log.check_not_torn(cuts_done, bound.message_offset, error)
             raise
         if visible.damage is not None and offset >= bound.message_offset:
             raise visible.damage.error()
@@ -115,7 +115,7 @@ class SliceReader(TimestampReader):
 
     def _check_slice_not_cut(self, cuts_done: int, base_offset: int, end_position: int) -> None:
         """Raise when bytes of a slice were cut since it was made [DUR-77]; `FileRecords` asks."""
-        self._local_log.check_place_not_cut(cuts_done, base_offset, end_position)
+        self._local_log.cuts.check_place_not_cut(cuts_done, base_offset, end_position)
 
     def _describe_slice(  # noqa: PLR0913 - what a slice knows, each by its name
         self,

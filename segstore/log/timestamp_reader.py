@@ -34,10 +34,10 @@ class TimestampReader(TailReader):
             In ms; negative ones have no special meaning here.
         """
         local_log, tier = self._local_log, self._tier
-        cuts_done = local_log.cuts_done
+        cuts_done = local_log.cuts.done
         found = self._find_offset_by_lane(timestamp) if tier is None else None
         if found is not None:
-            local_log.check_not_cut(cuts_done, found.offset + 1)
+            local_log.cuts.check_not_cut(cuts_done, found.offset + 1)
             return found.offset
         self._require_open()
         segments, log_start = local_log.segments, self.log_start_offset
@@ -81,7 +81,7 @@ class TimestampReader(TailReader):
         timestamp = integer("timestamp", timestamp)
         bound, log_start = self._visible(isolation).bound.message_offset, self.log_start_offset
         local_log, segments, epochs = self._local_log, self._local_log.segments, self._epochs
-        cuts_done = local_log.cuts_done
+        cuts_done = local_log.cuts.done
         try:
             if tier is None:
                 found = fetch_offset(local_log, epochs, log_start, bound, timestamp)
@@ -89,8 +89,8 @@ class TimestampReader(TailReader):
                 found = fetch_tiered_offset(
                     tier, local_log, epochs, self.topic_partition, log_start, bound, timestamp
                 )
-        except SegstoreError:
-            local_log.check_not_torn(cuts_done, bound)
+        except SegstoreError as error:
+            local_log.check_not_torn(cuts_done, bound, error)
             raise
         self._teach_lane(segments)
         return found

@@ -120,7 +120,9 @@ class UnifiedLog(LogSettings):
         self._topic_id = loaded.topic_id
         self._follower = None
         if self.read_only:
-            self._follower = LogFollower(self._local_log, places, context, loaded)
+            self._follower = LogFollower(
+                self._local_log, self._offsets, places, context, loaded.recovery_point
+            )
             self._is_closed = False
             return
         if loaded.producer_state is None:
@@ -256,10 +258,7 @@ class UnifiedLog(LogSettings):
         follower = self._follower
         if follower is not None:
             with self._append_lock:
-                try:
-                    follower.refresh()
-                finally:
-                    self._offsets.log_start_offset = follower.log_start_offset
+                follower.refresh()
         return self.log_end_offset
 
     # ---- checking --------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ changed the index that the note was about.
 from __future__ import annotations
 
 import threading
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from typing import TYPE_CHECKING
 
 import pytest
@@ -113,7 +113,8 @@ def test_the_note_of_an_open_is_not_for_ever(
             abort(writer, producer_id)
         seal(writer)
         write(writer)
-        reader.refresh()
+        with nullcontext() if is_refreshed_between else pytest.raises(segstore.LogTruncatedError):
+            reader.refresh()
         assert reader.verify().ok
         assert committed(reader) == committed(writer) == [3, 10, 11]
 

@@ -19,6 +19,7 @@ from segstore.errors import (
     CorruptCheckpointError,
     LimitExceededError,
     LogLockedError,
+    LogNotFoundError,
     NotALogError,
     SegstoreError,
 )
@@ -188,7 +189,11 @@ class LogPlaces:
         home = self._home
         if home is None or not home.exists(CLEAN_SHUTDOWN_MARKER):
             return None
-        return CleanShutdownMarker.parse(home.read_file(CLEAN_SHUTDOWN_MARKER, MAX_MARKER_BYTES))
+        try:
+            data = home.read_file(CLEAN_SHUTDOWN_MARKER, MAX_MARKER_BYTES)
+        except LogNotFoundError:  # a writer has opened the log this moment
+            return None
+        return CleanShutdownMarker.parse(data)
 
     def _offset(self, directory: Directory, name: str, warnings: list[str]) -> int | None:
         try:

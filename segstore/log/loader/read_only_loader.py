@@ -14,6 +14,7 @@ from segstore.errors import (
     CorruptLogError,
     CorruptRecordError,
     LogNotFoundError,
+    LogTruncatedError,
     NotALogError,
     ResourceError,
     SegstoreError,
@@ -55,7 +56,8 @@ class ReadOnlyLoader(LogLoader):
         """Return the log as it stands; nothing on disk is changed [DUR-71].
 
         A bad tail ends the log for this handle; damage below the recovery point is reported.
-        Beside a writer that deletes what was listed, the next look is another [DUR-78].
+        Beside a writer that deletes what was listed, or cuts what is read, the next look is
+        another [DUR-77, DUR-78].
 
         Raises
         ------
@@ -63,12 +65,15 @@ class ReadOnlyLoader(LogLoader):
             The writer was faster, so many times in a row that it may be so for ever [DUR-103].
         """
         report, gone = self._report, None
-        for _ in range(_ATTEMPTS):
+        for attempt in range(_ATTEMPTS):
             self._report = deepcopy(report)
             try:
                 loaded = self._look()
             except LogNotFoundError as error:
                 gone = error
+            except (CorruptRecordError, LogTruncatedError):  # a file became shorter under the look
+                if attempt >= _LOOKS:
+                    raise
             else:
                 report.take_over(self._report)
                 return loaded

@@ -9,14 +9,9 @@ from segstore.config import MAX_INT
 from segstore.errors import (
     CorruptRecordError,
     IllegalStateError,
-    LogNotFoundError,
-    LogTruncatedError,
     OffsetOutOfRangeError,
-    SegstoreError,
 )
-from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, file_name
 from segstore.log.directory.ways_out import corrupt_log, salvage_hint
-from segstore.log.local.rewritten import is_rewritten
 from segstore.log.local.segment import Segment
 from segstore.log.local.segment_order import SegmentOrder
 from segstore.log.local.transaction_index import (
@@ -28,6 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from segstore._core import Directory, FetchedBytes, SegmentSlice
+    from segstore.errors import SegstoreError
+    from segstore.log.local.seen_end import SeenEnd
 
 NO_BYTES_VISIBLE: Final = -1
 
@@ -46,13 +43,13 @@ class LocalLog(SegmentOrder):
         The next offset, and the segment and byte where it will be; published after the bytes.
     generation : int
         Raised whenever bytes or names that were written may be gone again [DUR-13].
-    cuts_done : int
-        How many truncations have come to their end; for `check_not_cut`.
-    is_followed : bool
-        Another handle, perhaps of another process, writes the files.
+    cuts : Cuts
+        Its truncations.
+    seen_end : SeenEnd or None
+        Where the log ended when it was looked at; None where this handle is the one that writes.
     """
 
-    is_followed = False
+    seen_end: SeenEnd | None = None
 
     # ---- read ------------------------------------------------------------------------------------
 
@@ -198,7 +195,7 @@ class LocalLog(SegmentOrder):
         log_end = LogOffsetMetadata(offset, last.base_offset, position)
         first_cut = offset if cut is None else min(offset, cut.base_offset)
         self._begin_index_change(last.base_offset)
-        self._note_cut(LogOffsetMetadata(first_cut, last.base_offset, position))
+        self.note_cut(LogOffsetMetadata(first_cut, last.base_offset, position))
         self._is_cutting = True
         self._active = last
         self._max_segment_ms = max_segment_ms
@@ -209,7 +206,7 @@ class LocalLog(SegmentOrder):
             self.directory.sync()
         last.truncate_to(offset)
         self._is_cutting = False
-        self.cuts_done = len(self._cuts)
+        self.cuts.finish()
         if self.transaction_index_notes is not None:
             self.transaction_index_notes.forget_above(last.base_offset)
             self.transaction_index_notes.save_if_there_is_room(self.segments)
@@ -221,7 +218,7 @@ class LocalLog(SegmentOrder):
         """Take out everything and begin an empty log at *offset* [LOC-15, DUR-18]."""
         removed = list(self.segments)
         first_offset = removed[0].base_offset
-        self._note_cut(LogOffsetMetadata(first_offset, first_offset, 0))
+        self.note_cut(LogOffsetMetadata(first_offset, first_offset, 0))
         self._is_cutting = True
         first, *higher = removed
         if higher:  # the renames may reach the disk in any order: while the first is there, what
@@ -236,99 +233,52 @@ class LocalLog(SegmentOrder):
         self.directory.sync()
         self._publish(self.segments.without(removed).with_segment(created), created, offset)
         self._is_cutting = False
-        self.cuts_done = len(self._cuts)
+        self.cuts.finish()
         self._transaction_index = None
         return removed
 
-    def _note_cut(self, place: LogOffsetMetadata) -> None:
+    def note_cut(self, place: LogOffsetMetadata) -> None:
         """Tell readers, before anything goes, what may not be the same any more [DUR-77]."""
-        self._cuts.append(place)
+        self.cuts.note(place)
         self.generation += 1
 
+    @property
+    def is_followed(self) -> bool:
+        """Whether another handle, perhaps of another process, writes the files."""
+        return self.seen_end is not None
+
     def check_not_cut(self, cuts_done: int, next_offset: int) -> None:
-        """Raise when records below *next_offset* were cut [DUR-77].
+        """As `Cuts.check_not_cut`; of a log that another handle writes its files are asked too."""
+        if self.seen_end is not None:
+            self.seen_end.check_not_cut()
+        self.cuts.check_not_cut(
+            cuts_done, next_offset
+        )  # at last: then it is known which end it was
 
-        Parameters
-        ----------
-        cuts_done : int
-            What the attribute was before the reader looked at anything else: a cut that had begun
-            by then may have been seen in part.
-        next_offset : int
-            End of what was read.
-
-        Raises
-        ------
-        LogTruncatedError
-            They, or others in their place, are not those that a reader asked for.
-        """
-        cuts = self._cuts[cuts_done:]
-        if cuts and (cut := min(cuts).message_offset) < next_offset:
-            raise _truncated(cut, f"up to {next_offset}")
-
-    def check_not_torn(self, cuts_done: int, next_offset: int) -> None:
-        """Raise when a cut, not damage, is why reading failed [DUR-77].
+    def check_not_torn(
+        self, cuts_done: int, next_offset: int, error: SegstoreError | None = None
+    ) -> None:
+        """Raise when a cut, not damage, is why reading failed with *error* [DUR-77].
 
         Parameters
         ----------
         cuts_done, next_offset : int
-            As in `check_not_cut`: what this handle cut. Another one that cuts takes the newest
-            bytes: the end that was seen is gone then.
+            As in `Cuts.check_not_cut`: what this handle cut, or has seen to be cut.
+        error : SegstoreError or None
+            Tells which file is missing.
 
         Raises
         ------
         LogTruncatedError
-            A read-only handle shows the shorter log after `UnifiedLog.refresh`.
+            A read-only handle shows the log as it is now after `UnifiedLog.refresh`.
         OffsetOutOfRangeError
-            The writer deleted all that this handle knows: it shows what is there after a refresh.
+            The writer deleted what was read: a refresh shows what is there.
         """
-        self.check_not_cut(cuts_done, next_offset)
-        if not self.is_followed:
-            return
-        end = self.log_end
-        name = file_name(end.segment_base_offset, LOG_FILE_SUFFIX)
-        try:
-            size = self.directory.info(name).size
-        except LogNotFoundError:
-            size = 0
-            bases = self.directory.segment_listing().base_offsets(LOG_FILE_SUFFIX)
-            if bases and bases[0] > end.segment_base_offset:
-                raise OffsetOutOfRangeError(
-                    f"what was read of the log was deleted by its writer: it begins at {bases[0]}"
-                    f" now, and ended at {end.message_offset}",
-                    file=self.directory.path,
-                    found=f"first offset {bases[0]}",
-                    expected=f"at most {end.segment_base_offset}",
-                ) from None
-        except SegstoreError:  # the reader has an error already, of the same directory perhaps
-            return
-        if size < end.relative_position_in_segment:
-            raise LogTruncatedError(
-                f"the log was cut by its writer while it was read: it ended at"
-                f" {end.message_offset}, in byte {end.relative_position_in_segment} of {name}",
-                file=self.directory.path,
-                found=f"{size} bytes",
-                expected=f"{end.relative_position_in_segment} bytes",
-            )
-        if is_rewritten(self._context, end):
-            raise LogTruncatedError(
-                f"the log was cut by its writer, and written again: no batch ends at"
-                f" {end.message_offset} in byte {end.relative_position_in_segment} of {name}",
-                file=self.directory.path,
-                found="other batches",
-                expected=f"a batch up to {end.message_offset}",
-            )
-
-    def check_place_not_cut(
-        self, cuts_done: int, segment_base_offset: int, end_position: int
-    ) -> None:
-        """Raise when bytes below *end_position* of that segment were cut [DUR-77].
-
-        As `check_not_cut`, for who knows where his records end and not at which offset.
-        """
-        for cut in self._cuts[cuts_done:]:
-            place = cut.segment_base_offset, cut.relative_position_in_segment
-            if place < (segment_base_offset, end_position):
-                raise _truncated(cut.message_offset, f"in the segment {segment_base_offset}")
+        seen_end = self.seen_end
+        self.cuts.check_not_cut(cuts_done, next_offset)
+        if seen_end is not None:
+            seen_end.check_not_torn(error)
+            self.cuts.check_not_cut(cuts_done, next_offset)  # it was looked at again meanwhile
 
     def delete_segments(self, segments: list[Segment]) -> None:
         """Take out *segments*, the oldest ones; their files go after ``file.delete.delay.ms``.
@@ -365,14 +315,6 @@ class LocalLog(SegmentOrder):
     def close_quietly(self) -> None:
         """Let go of all files and write nothing [SEG-52]."""
         close_segments_quietly(self.segments)
-
-
-def _truncated(cut: int, where: str) -> LogTruncatedError:
-    return LogTruncatedError(
-        f"the log was truncated to {cut} while it was read {where}",
-        found=f"a truncation to {cut}",
-        expected=f"records {where}",
-    )
 
 
 def out_of_range(offset: int, first: int, last: int, directory: Directory) -> OffsetOutOfRangeError:

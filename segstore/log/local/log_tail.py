@@ -28,6 +28,7 @@ from segstore.log.directory.partition_directory import (
     file_name,
 )
 from segstore.log.directory.partition_lock import removed_while_open
+from segstore.log.local.cuts import Cuts
 from segstore.log.local.segment import Segment, roll_jitter_ms
 from segstore.types import LogOffsetMetadata
 
@@ -85,10 +86,9 @@ class LogTail:
         self.log_end = log_end
         self.names_version = 1
         self.generation = 0
-        self.cuts_done = 0
+        self.cuts = Cuts()
         self.may_have_gaps = False
         self.first_missing_offset: int | None = None  # before the first segment
-        self._cuts: list[LogOffsetMetadata] = []
         self._context = context
         self._background = background
         self._codecs = codecs

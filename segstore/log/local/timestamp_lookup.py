@@ -57,13 +57,13 @@ def find_offset_by_timestamp(
     Stricter than a broker, which looks into one segment only [TS-2]: it finds nothing when that one
     is empty, or has such records below the log start alone.
     """
-    cuts_done, log_end_offset = local_log.cuts_done, local_log.log_end.message_offset
+    cuts_done, log_end_offset = local_log.cuts.done, local_log.log_end.message_offset
     try:
         found = next(filter(None, _found_by_segment(local_log, log_start_offset, timestamp)), None)
-    except SegstoreError:
-        local_log.check_not_torn(cuts_done, log_end_offset)
+    except SegstoreError as error:
+        local_log.check_not_torn(cuts_done, log_end_offset, error)
         raise
-    local_log.check_not_cut(cuts_done, log_end_offset if found is None else found.offset + 1)
+    local_log.cuts.check_not_cut(cuts_done, log_end_offset if found is None else found.offset + 1)
     return found
 
 
