@@ -1,4 +1,5 @@
 # make demo      see a durable log written, killed, recovered and queried; needs Python >= 3.11 and a C compiler
+# make pipeline  see the same data go through logs on Spark while its driver is killed
 # make test      every test
 # make install   what both begin with: .venv with segstore, all extras and the development tools
 # Another Python: make PYTHON=python3.13 demo
@@ -10,13 +11,16 @@ JOBS := $(shell nproc 2>/dev/null || echo 2)
 C_TESTS := $(MAKE) --no-print-directory -j$(JOBS) -C tests/c
 SOURCES := $(shell find csrc segstore -name '*.[ch]' -o -name '*.pyx' -o -name '*.px[di]')
 
-.PHONY: install demo test lint format types sanitize fuzz bench clean
+.PHONY: install demo pipeline test lint format types sanitize fuzz bench clean
 .DEFAULT_GOAL := install
 
 install: $(VENV)/built
 
 demo: install
 	$(BIN)/segstore demo
+
+pipeline: install
+	$(BIN)/segstore pipeline
 
 test: install
 	$(C_TESTS) check

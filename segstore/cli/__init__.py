@@ -45,6 +45,7 @@ COMMANDS = {
     "verify": "check every batch, index and checkpoint",
     "recover": "repair what a crash left, tell what was done",
     "salvage": "copy what is left of a damaged log into a new one",
+    "pipeline": "real data through logs on Spark, the driver killed, the totals compared",
     "demo": "write, kill, recover and query a log of real data",
 }
 """Name and summary; the module of the same name has ``register`` for its arguments and ``run``."""

@@ -97,6 +97,8 @@ def test_each_command_has_a_help(command: str):
         ["append", "no-number"],
         ["demo", "--limit", "0"],
         ["demo", "--dir", "full"],
+        ["pipeline", "--limit", "3"],
+        ["pipeline", "--dir", "full"],
     ],
     ids=" ".join,
 )
