@@ -99,6 +99,12 @@ def callback(name: str, value: Any) -> None:
         raise _wrong_type(name, value, "a function or None")
 
 
+def function(name: str, value: object) -> None:
+    """Refuse what cannot be called."""
+    if not callable(value):
+        raise _wrong_type(name, value, "a function")
+
+
 def path_text(name: str, value: object) -> str:
     """Return the path *value* as text."""
     try:

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from segstore.errors import IllegalArgumentError
+from segstore.errors import ArgumentTypeError, IllegalArgumentError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 MAX_SHORT: Final = 2**15 - 1
 MAX_INT: Final = 2**31 - 1
@@ -219,10 +220,12 @@ class LogConfig:
         known = {field.name for field in fields(self)}
         unknown = sorted(set(changes) - known)
         if unknown:
+            meant = [_likeliest(name, known) for name in unknown]
+            expected = ", ".join(name for name in meant if name is not None)
             raise IllegalArgumentError(
                 f"no such setting: {', '.join(unknown)}",
                 found=", ".join(unknown),
-                expected=", ".join(sorted(known)),
+                expected=expected or ", ".join(sorted(known)),
             )
         return replace(self, **changes)
 
@@ -232,6 +235,12 @@ class LogConfig:
 
         Keys that are not ours are left out.
         """
+        if not hasattr(properties, "items"):
+            raise ArgumentTypeError(
+                f"properties must be a mapping, not {properties!r}"[:200],
+                found=type(properties).__name__,
+                expected="a mapping of Kafka's keys to their values",
+            )
         kinds = {field.name: str(field.type) for field in fields(cls)}
         changes: dict[str, Any] = {}
         for key, text in properties.items():
@@ -248,6 +257,14 @@ class LogConfig:
         if changes.get("retention_ms") == -1:
             changes["retention_ms"] = None
         return cls(**changes)
+
+
+def _likeliest(name: str, known: Iterable[str]) -> str | None:
+    """Return the setting that *name*, perhaps Kafka's spelling, was likely to be; None = none."""
+    names = {one.replace("_", ""): one for one in known}
+    asked = "".join(letter for letter in name.lower() if letter not in "_.-")
+    close = difflib.get_close_matches(asked, names, n=1, cutoff=0.8)
+    return names[close[0]] if close else None
 
 
 def _integer(key: str, text: str) -> int:

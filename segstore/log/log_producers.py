@@ -114,7 +114,11 @@ class LogProducers(LogTruncator):
     def collect_aborted_transactions(
         self, start_offset: int, upper_bound_offset: int
     ) -> list[AbortedTransaction]:
-        """Return the aborted transactions that reach into the range [LOC-10]."""
+        """Return the aborted transactions that a fetch of the range has to know [LOC-10].
+
+        Of the segments from that of *start_offset* on: one that ended before *start_offset* in the
+        same segment is among them, as in Kafka. Who reads them compares offsets.
+        """
         self._require_open()
         return self._local_log.collect_aborted_transactions(
             self.log_start_offset,

@@ -221,9 +221,7 @@ class LogWriter(SliceReader):
             self._after_roll(sealed)
         analysis = None
         if request is not None:
-            analysis = analyze_producers(
-                self._producers, data, headers, local_log.log_end, request, self._codecs
-            )
+            analysis = self._analyze_producers(data, headers, request)
         if analysis is not None:
             if analysis.duplicate is not None:
                 return analysis.duplicate
@@ -254,6 +252,15 @@ class LogWriter(SliceReader):
             offsets.update_first_unstable_offset()
         self._arm_lane()
         return None
+
+    def _analyze_producers(
+        self, data: Buffer, headers: BatchHeaders, request: AppendRequest
+    ) -> ProducerAnalysis | None:
+        log_end = self._local_log.log_end
+        try:
+            return analyze_producers(self._producers, data, headers, log_end, request, self._codecs)
+        except SegstoreError as error:
+            raise error.locate(self.path) from None
 
     def _arm_lane(self) -> None:
         """Let the next append go a shorter way, where there is one [D11]."""

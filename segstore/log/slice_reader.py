@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
-from segstore.arguments import flag, integer, natural
+from segstore.arguments import flag, integer, isolation_of, natural
 from segstore.config import MAX_INT
 from segstore.errors import SegstoreError
 from segstore.log.file_records import FileRecords
@@ -166,6 +166,7 @@ class SliceReader(TimestampReader):
         isolation : Isolation or str
             As in `read`.
         """
+        isolation = isolation_of(isolation)
 
         def fetch(offset: int, max_bytes: int) -> FetchDataInfo:
             fetched = self.read(offset, max_bytes, isolation, min_one_message=False)

@@ -5,6 +5,7 @@ Source: [DUR-75..DUR-78].
 
 from __future__ import annotations
 
+import threading
 import time
 from typing import TYPE_CHECKING
 
@@ -57,7 +58,7 @@ class TailReader(LogReader):
         self.refresh()
         self._require_in_range(start, self._first_offset_here)
         patience = None if timeout is None else seconds("timeout", timeout)
-        pause = seconds("poll_interval", poll_interval)
+        pause = min(seconds("poll_interval", poll_interval), threading.TIMEOUT_MAX)
         return self._follow(start, patience, pause, isolation_of(isolation))
 
     def _follow(

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import segstore._core as _core
-from segstore.arguments import callback, integer
+from segstore.arguments import callback, flag, integer
 from segstore.errors import DiskFullError, FsyncFailedError, IllegalStateError
 from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
 from segstore.log.directory.log_dir_failure_channel import IO_ERRORS
@@ -214,6 +214,7 @@ class UnifiedLog(LogSettings):
             The sync failed: the log is read-only from here on [DUR-35].
         """
         self._require_writable()
+        flag("force_active_segment", force_active_segment)
         flusher = self._flusher
         if isinstance(flusher, KafkaFlusher):
             return flusher.flush_up_to(self.log_end_offset, inclusive=force_active_segment)

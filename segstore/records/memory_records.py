@@ -14,7 +14,7 @@ from segstore._core import (
 )
 from segstore.arguments import flag, integer_within
 from segstore.config import MAX_INT, MAX_LONG, MAX_SHORT
-from segstore.errors import ArgumentTypeError, IllegalArgumentError
+from segstore.errors import ArgumentTypeError, IllegalArgumentError, RecordTypeError
 from segstore.records.compression import codec_table
 from segstore.records.record_batch import RecordBatch
 from segstore.records.transferable_channel import TransferableRecords
@@ -103,7 +103,7 @@ class MemoryRecords(TransferableRecords):
         codec : Codec
             What the batch is compressed with.
         base_offset : int
-            Of the first record; a leader assigns another one.
+            Of the first record; a leader assigns another one, and takes a producer's with 0 alone.
         partition_leader_epoch, producer_id, producer_epoch, base_sequence : int
             -1 = none.
         transactional : bool
@@ -117,6 +117,12 @@ class MemoryRecords(TransferableRecords):
         Source: Kafka ``MemoryRecords.withRecords``, ``withIdempotentRecords``,
         ``withTransactionalRecords``.
         """
+        if not hasattr(records, "__iter__"):
+            raise RecordTypeError(
+                f"records must be an iterable of records, not {type(records).__name__}",
+                found=type(records).__name__,
+                expected="an iterable of (key, value), (timestamp, key, value) or Record",
+            )
         options = BatchOptions(
             base_offset=integer_within("base_offset", base_offset, 0, MAX_LONG),
             partition_leader_epoch=integer_within(

@@ -14,7 +14,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final
 
-from segstore.arguments import integer_within
+from segstore.arguments import function, integer_within
 from segstore.config import MAX_INT
 from segstore.errors import CorruptRecordError, LimitExceededError
 from segstore.records.message_set_receive import FETCH_MAX_BYTES
@@ -61,6 +61,7 @@ class MessageSetReader:
         max_chunk_bytes: int = MAX_CHUNK_BYTES,
         max_buffer_bytes: int = FETCH_MAX_BYTES,
     ) -> None:
+        function("fetch", fetch)
         self._fetch = fetch
         self._max_buffer_bytes = integer_within("max_buffer_bytes", max_buffer_bytes, 1, MAX_INT)
         self._max_chunk_bytes = integer_within(

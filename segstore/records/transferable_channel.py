@@ -69,6 +69,11 @@ class TransferableChannel(ABC):
             return _channel_to_socket(destination)
         if isinstance(destination, TransferableChannel):
             return destination
+        reads = isinstance(destination, io.BufferedReader | io.FileIO)
+        if reads and not _not_closed(destination.writable):
+            raise ArgumentTypeError(
+                "the file was not opened for writing", found="a file to read", expected=KINDS
+            )
         if isinstance(destination, io.BufferedWriter | io.BufferedRandom | io.FileIO):
             _not_closed(destination.flush)
         elif hasattr(destination, "write") and not isinstance(destination, io.TextIOBase):

@@ -36,7 +36,8 @@ class RecoveryReport:
     reason : str or None
         Why it was cut, or why the stop counts as unclean.
     set_aside : list of str
-        Files of whole segments that were taken out of the log, under their new names.
+        Files of whole segments that were taken out of the log, under their new names: these end in
+        ``.quarantine-<n>``, as those of `quarantined` do.
     removed : list of str
         Leftovers of interrupted operations that were removed.
     rebuilt : list of str
@@ -47,7 +48,7 @@ class RecoveryReport:
     rewritten : bool
         That is done already: a sync had failed before.
     quarantined : list of str
-        Files that keep the bytes that were cut [DUR-59].
+        Files that keep the bytes that were cut [DUR-59]; whole ones are in `set_aside`.
     damage : str or None
         Of an open to read: which records are missing, before the first segment or between two; why
         the log ends at ``log_end_offset`` although records follow in its files, or had been synced.

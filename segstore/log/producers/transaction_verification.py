@@ -98,7 +98,8 @@ def _check_not_fenced(state: ProducerStateManager, producer_id: int, epoch: int)
     entry = state.last_entry(producer_id)
     if entry is not None and epoch < entry.producer_epoch:
         raise InvalidProducerEpochError(
-            f"epoch {epoch} of producer {producer_id} is too old to begin a transaction",
+            f"epoch {epoch} of producer {producer_id} is older than its last one,"
+            f" {entry.producer_epoch}",
             found=str(epoch),
             expected=f"{entry.producer_epoch} or newer",
         )

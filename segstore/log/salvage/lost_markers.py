@@ -72,11 +72,7 @@ class LostMarkers:
                 return False
             if found is None or found.size_bytes == 0:
                 return note is not None or self._are_all_noted
-            end = self._end_of(base)
-            return all(
-                one.first_offset <= one.last_offset and base <= one.last_offset < end
-                for one in index
-            )
+            return _ascend(index, base, self._end_of(base))
         except SegstoreError:
             return False
 
@@ -138,6 +134,16 @@ class LostMarkers:
             for one in self._all_entries()
             if one.last_offset in markers
         }
+
+
+def _ascend(entries: Iterable[AbortedTransaction], low: int, high: int) -> bool:
+    """Whether the entries are in order, and their markers in ``[low, high)``."""
+    before = low - 1
+    for one in entries:
+        if not (one.first_offset <= one.last_offset and before < one.last_offset < high):
+            return False
+        before = one.last_offset
+    return True
 
 
 class _Doubt(NamedTuple):
