@@ -314,7 +314,9 @@ class Flusher(FailureMark):
         with self._checkpoint_lock:
             offset = min(offset, self.durable.message_offset)
             hole_start, hole_end = self._hole
-            self._write_recovery_point(hole_start if offset == hole_end else offset)
+            point = hole_start if offset == hole_end else offset
+            if point > self.recovery_point:  # else somebody wrote a later one meanwhile
+                self._write_recovery_point(point)
 
     def lower_recovery_point(self, offset: int) -> None:
         """Lower durable offset and checkpoint to *offset*, before a truncation.

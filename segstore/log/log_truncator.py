@@ -168,6 +168,8 @@ class LogTruncator(LogRetention):
             if goes_back:  # not before the files are gone: deleted records would come back [DUR-5]
                 self._places.write_log_start(log_start_offset, log_start)
             self._epochs.finish_truncation(epochs_end, epochs)
+            if epochs is None and not (keeps_epochs or is_safe):
+                self._epochs.clear_and_flush()  # a broker writes that there are none, again
             self._producers.truncate_fully_and_start_at(offset)
             self._delete_snapshots_of(removed)
             self._offsets.log_start_offset = log_start_offset
