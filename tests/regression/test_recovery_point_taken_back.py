@@ -13,12 +13,12 @@ def recovery_point(log: segstore.UnifiedLog) -> int:
 
 
 def test_the_recovery_point_on_disk_only_rises_between_truncations(tmp_path, monkeypatch):
-    """[DUR-16, DUR-21] what had been synced is known as such, or its loss goes unnoticed [DUR-51]."""
+    """[DUR-16, DUR-21] else the loss of what was synced goes unnoticed."""
     with segstore.open(tmp_path / "t-0") as log:
         log.append([(None, b"a")])
         log.roll()
         log.append([(None, b"b")])
-        flusher, local_log = log._flusher, log._local_log  # noqa: SLF001 - two syncs at one time
+        flusher, local_log = log._flusher, log._local_log
         note = local_log.note_transaction_indexes
 
         def note_beside_another(*arguments, **how):
