@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+import pyspark
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -38,6 +39,8 @@ _TYPES: Final[dict[str, DataType]] = {
         StructType([StructField("key", StringType()), StructField("value", BinaryType())])
     ),
 }
+ROWS_WITHOUT_COLUMNS_SINCE: Final = (4, 1)
+"""Spark 4.0 takes an Arrow batch without columns for an empty one."""
 SOURCE_COLUMNS: Final = {name.lower(): name for name in _TYPES}
 """Name by lower-case name."""
 
@@ -59,6 +62,12 @@ class Column:
     name: str
     source: str
     nullable: bool
+
+
+def spark_version() -> tuple[int, int]:
+    """Return major and minor of the PySpark that is in use."""
+    major, minor = pyspark.__version__.split(".")[:2]
+    return int(major), int(minor)
 
 
 def connector_schema(*, include_headers: bool) -> StructType:
@@ -85,8 +94,15 @@ def columns_of(schema: StructType) -> tuple[Column, ...]:
     Raises
     ------
     ConnectorOptionError
-        A column that does not exist, or another type.
+        A column that does not exist, or another type; no column at all where Spark loses such rows.
     """
+    if not schema.fields and spark_version() < ROWS_WITHOUT_COLUMNS_SINCE:
+        raise ConnectorOptionError(
+            "the schema has no column, and this Spark counts no row without one; "
+            "segstore.spark.count() counts by batch headers",
+            found="no column",
+            expected=", ".join(_TYPES),
+        )
     columns = [_column(field) for field in schema.fields]
     names = [column.source for column in columns]
     for name in names:
