@@ -48,7 +48,7 @@ def build_parser() -> argparse.ArgumentParser:
             command.add_argument("target", metavar="EXPORT", help="folder for Parquet files")
         if name in {"export", "import"}:
             command.add_argument("--compression", metavar="NAME", help="of files, or of batches")
-        if name not in {"export", "import"}:
+        if name in {"verify", "stats", "compact"}:
             command.add_argument("--state", metavar="DIR", help="folder that keeps results")
         if name != "import":
             command.add_argument(

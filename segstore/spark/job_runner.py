@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     Progress = Callable[[str, int, int], None]
 
 POLL_SECONDS: Final = 0.5
+_SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 _SCHEMA: Final = StructType(
     [
         StructField("number", LongType()),
@@ -166,9 +167,9 @@ def run_job(  # noqa: PLR0913 - what is done, for whom, who is told
 
 
 def directory_signature(directory: str) -> list[list[Any]]:
-    """Return name, size and time of change of a partition's files, for JSON."""
+    """Return name, size and time of change of a log's files, for JSON."""
     with os.scandir(directory) as entries:
-        stats = [(entry.name, entry.stat()) for entry in entries if entry.name.endswith(".log")]
+        stats = [(entry.name, entry.stat()) for entry in entries if entry.name.endswith(_SUFFIXES)]
     return sorted([name, stat.st_size, stat.st_mtime_ns] for name, stat in stats)
 
 
@@ -183,10 +184,14 @@ def _row_of(
     number, item = numbered
     result = error = None
     try:
-        result = json.dumps(task(item.argument))
-        if folder is not None and item.directory is not None:
-            _keep(folder, name, item, result)
-    except (SegstoreError, OSError) as problem:
+        if folder is None or item.directory is None:
+            result = json.dumps(task(item.argument))
+        else:
+            files = directory_signature(item.directory)
+            result = json.dumps(task(item.argument))
+            if files == directory_signature(item.directory):  # nobody has written meanwhile
+                _keep(folder, name, item, result, files)
+    except (SegstoreError, OSError, MemoryError, pa.ArrowException) as problem:
         error = f"{type(problem).__name__}: {problem}"
     return pa.RecordBatch.from_pydict(
         {
@@ -219,10 +224,9 @@ def _file_of(folder: str, name: str, key: str) -> Path:
     return Path(folder) / f"{name}-{key}.json"
 
 
-def _keep(folder: str, name: str, item: JobItem, result: str) -> None:
+def _keep(folder: str, name: str, item: JobItem, result: str, files: list[list[Any]]) -> None:
     """Write a result down, whole or not at all."""
-    assert item.directory is not None  # noqa: S101 - the caller has looked
-    kept = {"files": directory_signature(item.directory), "result": json.loads(result)}
+    kept = {"files": files, "result": json.loads(result)}
     file = _file_of(folder, name, item.key)
     temporary = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
     temporary.write_text(json.dumps(kept), encoding="utf-8")

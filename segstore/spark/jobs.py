@@ -58,7 +58,7 @@ def verify(
         The log directory.
     state : path or None
         A folder, reachable by all, that keeps results: a partition whose files have not changed
-        since is not checked again.
+        since is not checked again. Of one that somebody writes meanwhile nothing is kept.
     progress : callable or None
         ``progress("verify", done, total)``, in partitions.
     **topics
@@ -83,17 +83,17 @@ def recover(
     spark: SparkSession,
     path: Path,
     *,
-    state: Path | None = None,
     progress: Progress | None = None,
     **topics: str,
 ) -> JobReport:
     """Open every log for writing, which repairs what a crash left, and close it cleanly.
 
-    Parameters as those of `verify`. Results are those of ``log.report``; ``ok`` says that no bytes
+    A second run opens clean logs, which is nothing. Parameters as those of `verify`, but it keeps
+    no results. They are those of ``log.report``; ``ok`` says that no bytes
     of records were cut or set aside. A log that somebody writes is an error of that partition.
     """
     items = _items(path, topics)
-    return run_job(spark, "recover", items, recover_partition, state=state, progress=progress)
+    return run_job(spark, "recover", items, recover_partition, progress=progress)
 
 
 def stats(

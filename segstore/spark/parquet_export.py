@@ -137,12 +137,21 @@ class ExportTask:
                     read = pa.record_batch(batch)
                     writer.write_batch(read.replace_schema_metadata(schema.metadata))
                     records += read.num_rows
-            with temporary.open("rb") as written:
-                os.fsync(written.fileno())
+            _sync(temporary)
             temporary.replace(file)
+            _sync(file.parent)
         finally:
             temporary.unlink(missing_ok=True)
         return {"records": records, "size_bytes": file.stat().st_size}
+
+
+def _sync(path: Path) -> None:
+    """Bring a file, or the names in a folder, to stable storage."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _check_isolation(path: str, options: ConnectorOptions) -> None:

@@ -254,6 +254,12 @@ def size_or_error(path):
     return {"entries": len([*Path(path).iterdir()])}
 
 
+def longer(path):
+    """A task of the tests: a file of the log gets longer under its hands."""
+    with (Path(path) / f"{0:020d}.log").open("ab") as file:
+        return {"written": file.write(b"x")}
+
+
 def test_jobs_run_on_spark_and_are_not_done_twice(spark, golden, copy_of, tmp_path):
     """Errors stay with their partition, progress comes to its end, results are kept."""
     data = copy_of(golden / "plain-many-segments" / "data")
@@ -278,6 +284,9 @@ def test_jobs_run_on_spark_and_are_not_done_twice(spark, golden, copy_of, tmp_pa
     assert "problems" in third.to_dict()["items"][1]["result"]
     assert "orders-1: " in str(third)
 
+    growing = [JobItem("g", str(data / "orders-0"), str(data / "orders-0"))]
+    for _ in range(2):  # what somebody writes meanwhile is not kept
+        assert not run_job(spark, "grow", growing, longer, state=state).items[0].was_done
     items = [JobItem("a", str(data)), JobItem("b", str(data / "nothing"))]
     report = run_job(spark, "list", items, size_or_error)
     assert report.results == {"a": {"entries": len([*data.iterdir()])}}
