@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 import segstore
 from segstore.errors import LimitExceededError
+from segstore.spark.datasource import SegstoreDataSource
 from segstore.spark.offsets import cut_by_bytes, plan_ranges
 from segstore.spark.options import parse_options
 from segstore.spark.ranges import OffsetRange, split, wants_splitting
@@ -79,6 +80,25 @@ def test_ranges_are_cut_by_bytes(tmp_path, options, sizes_of_parts):
 
     assert [part.size for part in parts] == sizes_of_parts
     assert parts[0].from_offset == 0
+
+
+def test_micro_batches_are_cut_by_bytes(tmp_path):
+    """A stream's batch is cut as a batch read is."""
+    with segstore.open(tmp_path / "t-0", durability="none") as log:
+        for _ in range(10):
+            log.append([(b"k", bytes(100))] * 10)
+    source = SegstoreDataSource(
+        {"path": str(tmp_path), "subscribe": "t", "maxBytesPerPartition": "3k"}
+    )
+    reader = source.streamReader(source.schema())
+    parts = reader.partitions({"t": {"0": 5}}, {"t": {"0": 95}})
+    offsets = [
+        n for one in parts for batch in reader.read(one) for n in batch["offset"].to_pylist()
+    ]
+    reader.stop()
+
+    assert [part.value.size for part in parts] == [15, 20, 20, 20, 15]
+    assert offsets == list(range(5, 95))
 
 
 def test_offsets_that_a_log_does_not_hold_are_not_cut_away(tmp_path):
