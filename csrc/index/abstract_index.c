@@ -55,8 +55,8 @@ static sgs_status set_length(sgs_abstract_index *index, const sgs_env *env, cons
     }
     const sgs_status status = sgs_mapped_file_resize(&index->file, env, name, length, err);
     note_readable_entries(index);
-    note_change(index);
     atomic_store_explicit(&index->entries, entries, memory_order_seq_cst);
+    note_change(index);
     return status;
 }
 
@@ -326,7 +326,7 @@ bool sgs_abstract_index_publish(sgs_abstract_index *index)
     index->next_slot += 1;
     if (entries > index->seen_entries)
         index->seen_entries = entries;
-    note_change(index);
     atomic_store_explicit(&index->entries, entries, memory_order_seq_cst);
+    note_change(index);
     return index->next_slot == entries;
 }

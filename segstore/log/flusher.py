@@ -329,6 +329,13 @@ class Flusher(FailureMark):
             if self.durable.message_offset > offset:
                 self.durable = LogOffsetMetadata(offset)
 
+    def take_durable_back(self, durable: LogOffsetMetadata) -> None:
+        """Everything up to *durable* is still there: the truncation was refused, nothing was cut.
+
+        Called under the append lock. The checkpoint stays lower: a recovery reads more.
+        """
+        self.durable = max(self.durable, durable)
+
     def raise_recovery_point(self, offset: int) -> None:
         """Nothing below *offset*, the log start, is to be recovered; in memory only [UNI-3]."""
 

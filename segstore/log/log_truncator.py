@@ -70,6 +70,7 @@ class LogTruncator(LogRetention):
         goes_back = offset < self.log_start_offset
         contiguous_from = None if kept_end == offset else offset
         with flusher.poisoned_by(FsyncFailedError), ExitStack() as undo:  # [DUR-30]
+            undo.callback(flusher.take_durable_back, flusher.durable)
             flusher.lower_recovery_point(min(offset, kept_end) if is_safe else offset)
             self._places.lower_recovery_point(offset)
             self._weaken_state(undo, contiguous_from)
@@ -151,6 +152,7 @@ class LogTruncator(LogRetention):
         contiguous_from = min(file.state.contiguous_from, offset) if file and no_gap else offset
         epochs_end = offset if keeps_epochs else 0
         with self._flusher.poisoned_by(FsyncFailedError), ExitStack() as undo:  # [DUR-30]
+            undo.callback(self._flusher.take_durable_back, self._flusher.durable)
             lowest = min(log_start_offset, self.log_start_offset) if is_safe else offset
             self._flusher.lower_recovery_point(lowest)
             self._places.lower_recovery_point(lowest)
@@ -160,10 +162,12 @@ class LogTruncator(LogRetention):
             log_start = self._places.prepare_log_start(log_start_offset)
             _or_discard(undo, log_start)
             self._local_log.begin_truncation(None)
-            if not goes_back:
-                self._places.write_log_start(log_start_offset, log_start)
+            if log_start is None and not goes_back:
+                self._places.write_log_start(log_start_offset)
             undo.pop_all()  # nothing was changed yet, and no full disk can refuse the rest
         with self._flusher.poisoned_by(BaseException):  # memory and disk may be apart [DUR-38]
+            if log_start is not None and not goes_back:
+                self._places.write_log_start(log_start_offset, log_start)
             removed = self._local_log.truncate_fully_and_start_at(offset)
             if goes_back:  # not before the files are gone: deleted records would come back [DUR-5]
                 self._places.write_log_start(log_start_offset, log_start)
@@ -225,7 +229,8 @@ class LogTruncator(LogRetention):
                 raise out_of_range(
                     offset, self.log_start_offset, self.high_watermark, self._directory
                 )
-            if self._increment_log_start(offset) and self.profile is Profile.SAFE:
+            self._increment_log_start(offset)
+            if self.profile is Profile.SAFE:  # also what an earlier call could not take
                 with self._flusher.poisoned_by(FsyncFailedError):
                     self._delete_segments(self._segments_below_log_start())
             return self.log_start_offset

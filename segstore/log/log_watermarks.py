@@ -145,9 +145,12 @@ class LogWatermarks(LogAppender):
             is_changed = self._epochs.truncate_from_start(offset)
             self._producers.on_log_start_offset_incremented(offset)
             self._offsets.update_first_unstable_offset()
-            if is_changed:
-                self._with_room(self._epochs.flush, offset)
-                self._with_room(self._save_state, offset)
+            with contextlib.suppress(
+                DiskFullError
+            ):  # what they say of deleted records counts no more
+                if is_changed:
+                    self._with_room(self._epochs.flush, offset)
+                    self._with_room(self._save_state, offset)
         return True
 
     def _with_room(self, write: Callable[[], None], offset: int) -> None:

@@ -229,8 +229,9 @@ class LogPlaces:
             return None
         above = 0 if parent is None else self._offset(parent, name, []) or 0
         if parent is not None and above > offset:
-            if self._offset(home, name, []) is None:  # else nobody would know it after a crash
-                write_offset(home, name, self.topic_partition, above)
+            known = self.read().log_start_offset
+            if self._offset(home, name, []) != known:  # nobody else knows it after a crash [DUR-5]
+                write_offset(home, name, self.topic_partition, known)
             with _merge_lock(parent):
                 self._merge(parent, name, offset)
         return PreparedFile(home, name, format_offset_checkpoint({self.topic_partition: offset}))

@@ -87,9 +87,9 @@ class LostMarkers:
 
     @property
     def end_offset(self) -> int:
-        """Behind the last marker that an index names; 0 without one."""
+        """Behind the last marker that an index names; 0 without one whose checksum is noted."""
         base = self._bases[-1] if self._bases else -1
-        if base not in self._telling:
+        if base not in self._telling or base not in self._noted:
             return 0
         return max(
             (one.last_offset + 1 for one in TransactionIndex(self._directory, base)), default=0
