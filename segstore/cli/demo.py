@@ -38,6 +38,11 @@ def register(parser: argparse.ArgumentParser) -> None:
         "partitions, kill the writer in the middle, recover, finish, and ask Spark. Exit code 0 "
         "only if every answer is the one computed from the source file."
     )
+    add_arguments(parser)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add what says where, with which records, and with how many."""
     parser.add_argument(
         "--dir", type=Path, metavar="DIR", help="work in DIR, a new folder, and keep it"
     )
@@ -52,15 +57,20 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the demo in a folder of its own."""
+    return run_in_folder(arguments, Demo, least_records=1)
+
+
+def run_in_folder(arguments: argparse.Namespace, kind: type[Demo], *, least_records: int) -> int:
+    """Run all steps of *kind* in the folder asked for, or in one that goes afterwards."""
     folder: Path | None = arguments.dir
     if folder is not None and folder.exists() and any(folder.iterdir()):
         raise UsageError(f"--dir: {folder} is there and not empty")
-    if arguments.limit is not None and arguments.limit < 1:
-        raise UsageError("--limit: at least one record")
+    if arguments.limit is not None and arguments.limit < least_records:
+        raise UsageError(f"--limit: {least_records} or more records")
     work = Path(tempfile.mkdtemp(prefix="segstore-demo-")) if folder is None else folder
     work.mkdir(parents=True, exist_ok=True)
     try:
-        demo = Demo(work, arguments.source, arguments.limit)
+        demo = kind(work.resolve(), arguments.source, arguments.limit)
         demo.run()
     finally:
         if folder is None:

@@ -5,20 +5,17 @@ from __future__ import annotations
 import json
 import os
 import random
-import shutil
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from contextlib import suppress
-from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from segstore.cli.demo import Demo
-from segstore.cli.output import UsageError, human_time, write_line
+from segstore.cli.demo import Demo, add_arguments, run_in_folder
+from segstore.cli.output import human_time, write_line
 from segstore.cli.pipeline_queries import (
     EVENT_PARTITIONS,
     EVENTS,
@@ -34,6 +31,7 @@ from segstore.errors import IllegalStateError, SegstoreError
 
 if TYPE_CHECKING:
     import argparse
+    from pathlib import Path
 
     from segstore.cli.demo_source import Event
 
@@ -57,34 +55,12 @@ def register(parser: argparse.ArgumentParser) -> None:
         "driver with SIGKILL in the middle and start it again. Exit code 0 only if no event is "
         "lost or doubled and all totals are those computed from the source file."
     )
-    parser.add_argument(
-        "--dir", type=Path, metavar="DIR", help="work in DIR, a new folder, and keep it"
-    )
-    parser.add_argument(
-        "--source",
-        choices=("auto", "flights", "broker"),
-        default="auto",
-        help="flights, or the shipped broker's records (default: flights if to be had)",
-    )
-    parser.add_argument("--limit", type=int, metavar="N", help="only the first N records")
+    add_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the pipeline in a folder of its own."""
-    folder: Path | None = arguments.dir
-    if folder is not None and folder.exists() and any(folder.iterdir()):
-        raise UsageError(f"--dir: {folder} is there and not empty")
-    if arguments.limit is not None and arguments.limit < LEAST_FILES:
-        raise UsageError(f"--limit: at least {LEAST_FILES} records")
-    work = Path(tempfile.mkdtemp(prefix="segstore-pipeline-")) if folder is None else folder
-    work.mkdir(parents=True, exist_ok=True)
-    try:
-        pipeline = Pipeline(work.resolve(), arguments.source, arguments.limit)
-        pipeline.run()
-    finally:
-        if folder is None:
-            shutil.rmtree(work, ignore_errors=True)
-    return 0 if pipeline.checks and all(pipeline.checks.values()) else 1
+    return run_in_folder(arguments, Pipeline, least_records=LEAST_FILES)
 
 
 class Pipeline(Demo):
