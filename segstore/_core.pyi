@@ -910,6 +910,14 @@ def in_order(segments: Iterable[_SegmentT]) -> tuple[tuple[_SegmentT, ...], arra
 def size_of_segments(segments: Iterable[LogSegment]) -> int:
     """Sum of the sizes of the ``.log`` files in bytes. ClosedError."""
 
+def is_any_replaced(segments: Iterable[LogSegment]) -> bool:
+    """Whether one of them has a ``.log`` open that is not the file of its name any more [DUR-77].
+
+    By device and inode; those that have nothing open are not asked, and nothing is opened. Two
+    system calls for each. A name that is gone is none of another file: it was deleted, or is being
+    cut. ReadIOError.
+    """
+
 def close_segments(segments: Iterable[LogSegment]) -> None:
     """Close all of them as `LogSegment.close` does; the first error is raised at the end."""
 

@@ -294,3 +294,25 @@ sgs_status sgs_log_segment_modified_ms(sgs_log_segment *segment, int64_t *modifi
         *modified_ms = info.modified_ms;
     return status;
 }
+
+sgs_status sgs_log_segment_is_replaced(sgs_log_segment *segment, bool *replaced, sgs_error *err)
+{
+    const sgs_segment_context *context = segment->context;
+    char name[SGS_SEGMENT_NAME_BYTES];
+    sgs_file_info opened, named;
+    sgs_status status = SGS_OK;
+    bool differs = false;
+    sgs_segment_lock_guard(segment); /* the name stands still */
+    const int fd = atomic_load_explicit(&segment->fd, memory_order_acquire);
+    if (fd >= 0) {
+        sgs_segment_name(segment, SGS_FILE_LOG, name);
+        status = context->env->file_info(context->env, fd, name, &opened, err);
+        if (status == SGS_OK)
+            status = context->env->file_info_at(context->env, context->directory_fd, name, &named, err);
+        differs = status == SGS_OK && (opened.device != named.device || opened.inode != named.inode);
+    }
+    sgs_segment_unlock_guard(segment);
+    if (status == SGS_OK)
+        *replaced = differs;
+    return status;
+}

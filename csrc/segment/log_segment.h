@@ -216,6 +216,11 @@ sgs_status sgs_log_segment_first_batch_timestamp(sgs_log_segment *segment, int64
 sgs_status sgs_log_segment_max_timestamp(sgs_log_segment *segment, sgs_timestamp_offset *out,
                                          sgs_error *err); /* * SEG-3 */
 sgs_status sgs_log_segment_modified_ms(sgs_log_segment *segment, int64_t *modified_ms, sgs_error *err);
+/** Whether the .log that is open is another file than the one that has its name: for who reads beside a writer. Without an
+ *  open descriptor it is not, since the name decides at the next use. The inode of a file that is open is never given to
+ *  another one.
+ *  @return SGS_NOT_FOUND when nothing has the name, SGS_READ_IO */
+sgs_status sgs_log_segment_is_replaced(sgs_log_segment *segment, bool *replaced, sgs_error *err);
 /** Borrow an index for inspection; loads it. */
 sgs_status sgs_log_segment_offset_index(sgs_log_segment *segment, sgs_offset_index **index, sgs_error *err);
 sgs_status sgs_log_segment_time_index(sgs_log_segment *segment, sgs_time_index **index, sgs_error *err);

@@ -56,6 +56,28 @@ def size_of_segments(segments):
     return size_bytes
 
 
+def is_any_replaced(segments):
+    """Whether one of them has a .log open that is not the file of its name any more [DUR-77]; that is no use of it."""
+    cdef LogSegment segment
+    cdef c_bool replaced = False
+    cdef sgs_error err
+    cdef sgs_status status
+    for segment in segments:
+        if segment.segment == NULL or segment.is_closed:
+            continue  # it has nothing open
+        segment.callers += 1  # nobody takes its descriptor meanwhile
+        try:
+            with nogil:
+                status = sgs_log_segment_is_replaced(segment.segment, &replaced, &err)
+            if status != SGS_NOT_FOUND:
+                segment.check(status, &err)
+        finally:
+            segment.leave()
+        if status == SGS_OK and replaced:
+            return True
+    return False
+
+
 def close_segments(segments):
     """Close them all; the first error is raised at the end."""
     first_error = None

@@ -9,7 +9,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from segstore._core import open_segments
+from segstore._core import is_any_replaced, open_segments
 from segstore.errors import (
     CorruptLogError,
     CorruptRecordError,
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 _NEWEST_COUNT: Final = 16
 """How many sealed segments are looked at again."""
+_FEW: Final = 4
+"""Of how many known segments it is asked whether their files are still those of their names."""
 _LOOKS: Final = 8
 _PAUSE_SECONDS: Final = 0.001
 _DAMAGE: Final = (CorruptRecordError, CorruptLogError)
@@ -112,7 +114,7 @@ class LogFollower:
                 bases = listing.base_offsets(LOG_FILE_SUFFIX)
                 if bases != self._local_log.segments.base_offsets:
                     listing, bases = list_beside_a_writer(directory)
-                view = self._look(bases) if bases else None
+                view = self._look(found, bases) if bases else None
             except _CHANGED_MEANWHILE as error:
                 why = error
             else:
@@ -134,13 +136,19 @@ class LogFollower:
             expected="a moment without one",
         ) from why
 
-    def _look(self, bases: array[int]) -> _View | None:
+    def _look(self, found: FoundState, bases: array[int]) -> _View | None:
         """Return what is there now, None when it changed meanwhile."""
         local_log, seen_end = self._local_log, self._seen_end
         known, seen = local_log.segments, local_log.log_end
         is_quiet = self._is_quiet(known, seen, bases)
         fate = seen_end.fate()
-        if fate is Fate.CUT:
+        # a truncation takes the newest: where the end is in its file, the segments before it are in
+        # theirs, unless the descriptor of the end was given back in between
+        if (
+            fate is Fate.CUT
+            or self._began_anew(found, known, bases)
+            or is_any_replaced(known.as_tuple[-_FEW:])
+        ):
             return self._look_anew(bases)
         if is_quiet and fate is Fate.THERE:
             return _View(known, seen, seen_end, is_cut=False)
@@ -151,13 +159,29 @@ class LogFollower:
             for segment in known
             if segment.base_offset in there and segment.base_offset < intact_below
         ]
-        segments, end = self._look_from(seen, self._without_rewritten(kept), bases)
-        if seen_end.fate() is Fate.CUT:
-            return None  # what was read of the segments may be of two logs
-        if end != seen or fate is Fate.DELETED:
-            seen_end = self._new_seen_end(segments, end)
+        kept = self._without_rewritten(kept)
+        segments, end = self._look_from(seen, kept, bases)
+        new_seen_end = self._new_seen_end(segments, end)
+        # all that was read behind the first check is of one log, or it is looked at again; what is
+        # cut from here on differs from what the new one has seen
+        if (
+            seen_end.fate() is Fate.CUT
+            or new_seen_end.fate() is Fate.CUT
+            or is_any_replaced(segments.as_tuple[max(len(kept) - _FEW, 0) :])
+        ):
+            return None
         is_cut = end.message_offset < seen.message_offset
-        return _View(segments, end, seen_end, is_cut=is_cut)
+        return _View(segments, end, new_seen_end, is_cut=is_cut)
+
+    def _began_anew(self, found: FoundState, known: Segments, bases: array[int]) -> bool:
+        """Whether the log begins before what was seen of it: only a truncation takes it back.
+
+        Both its first segment and its log start do; files that deletion left may lie there, too.
+        """
+        return (
+            bases[0] < known.base_offsets[0]
+            and found.log_start_offset < self._offsets.log_start_offset
+        )
 
     def _is_quiet(self, known: Segments, seen: LogOffsetMetadata, bases: array[int]) -> bool:
         """Whether names and size are those that were seen."""
@@ -190,7 +214,7 @@ class LogFollower:
         base = seen.segment_base_offset
         segments, end = self._look_from(LogOffsetMetadata(base, base, 0), kept, bases)
         seen_end = self._new_seen_end(segments, end)
-        if seen_end.fate() is Fate.CUT:
+        if seen_end.fate() is Fate.CUT or is_any_replaced(segments):
             return None
         return _View(segments, end, seen_end, is_cut=True)
 

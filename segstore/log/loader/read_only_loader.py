@@ -10,6 +10,7 @@ from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
+from segstore._core import is_any_replaced
 from segstore.errors import (
     CorruptLogError,
     CorruptRecordError,
@@ -69,6 +70,7 @@ class ReadOnlyLoader(LogLoader):
             self._report = deepcopy(report)
             try:
                 loaded = self._look()
+                self._check_of_one_log(loaded.segments)
             except LogNotFoundError as error:
                 gone = error
             except (CorruptRecordError, LogTruncatedError):  # a file became shorter under the look
@@ -83,6 +85,16 @@ class ReadOnlyLoader(LogLoader):
             " again may work",
             file=self._directory.path,
         ) from gone
+
+    def _check_of_one_log(self, segments: Segments) -> None:
+        """Raise LogTruncatedError when a file that was read is not the one of its name any more."""
+        if is_any_replaced(segments):
+            raise LogTruncatedError(
+                "the log is cut by its writer, and written again, while it is opened",
+                file=self._directory.path,
+                found="other files of the same names",
+                expected="those that were read",
+            )
 
     def _look(self) -> LoadedLog:
         found = self._places.read()

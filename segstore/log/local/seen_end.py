@@ -1,7 +1,8 @@
 """Whether a writer cut a log below the end that a reader has seen, and wrote it again [DUR-77].
 
-What was cut may have grown to the same size, or beyond, in files of the same names: then only the
-bytes before the end tell. Every truncation takes them, since it takes the newest.
+What was cut may have grown to the same size, or beyond, in files of the same names: then the bytes
+before the end tell, and whether their file is the one that was read. Every truncation takes the
+newest bytes; a repair may write the same ones again, into a new file.
 """
 
 from __future__ import annotations
@@ -11,12 +12,14 @@ import time
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
+from segstore._core import is_any_replaced
 from segstore.errors import (
     CorruptLogError,
     CorruptRecordError,
     LogNotFoundError,
     LogTruncatedError,
     OffsetOutOfRangeError,
+    ResourceError,
     SegstoreError,
 )
 from segstore.log.directory.checkpoints import LOG_STATE
@@ -36,6 +39,7 @@ _HEADER_BYTES: Final = 61
 _WINDOW_BYTES: Final = 4096
 _LOOKS: Final = 4
 _PAUSE_SECONDS: Final = 0.001
+_IS_BEING_CUT: Final = (LogNotFoundError, LogTruncatedError, CorruptLogError, CorruptRecordError)
 
 
 class Fate(enum.Enum):
@@ -52,7 +56,7 @@ class SeenEnd:
     """Where a reader has seen the log end, and bytes of the last batches before it.
 
     They are read from the file that the reader has open, and compared with the one that has its
-    name.
+    name. The file stays open while that can be: so its inode is given to no other.
 
     Parameters
     ----------
@@ -64,17 +68,22 @@ class SeenEnd:
         What the reader knows.
     end : LogOffsetMetadata
         Where it has seen them end.
+
+    Raises
+    ------
+    ResourceError
+        The file cannot be opened for want of descriptors or memory.
     """
 
     __slots__ = (
         "_base_offset",
         "_context",
         "_directory",
-        "_header",
         "_name",
         "_places",
         "_position",
         "_seen",
+        "_segment",
         "_size",
         "end",
     )
@@ -93,9 +102,9 @@ class SeenEnd:
         self._name: str | None = None
         self._base_offset = end.segment_base_offset
         self._position = self._size = 0
-        self._header = slice(0, 0)
         self._seen: bytes | None = None
         segment, position = _last_with_bytes(segments, end)
+        self._segment = segment
         if segment is None:
             return  # no batch was seen: there is none to be cut
         self._name, self._base_offset = segment.name, segment.base_offset
@@ -103,6 +112,8 @@ class SeenEnd:
             self._seen = self._read(segment, position)
         except (LogNotFoundError, LogTruncatedError):
             return  # cut, or deleted, since the reader looked at it: nothing is the same
+        except ResourceError:
+            raise
         except SegstoreError:
             self._name = None  # who reads there is told of it
 
@@ -114,30 +125,35 @@ class SeenEnd:
             found = segment.translate_offset(self.end.message_offset - 1, end_position)
         except (CorruptLogError, CorruptRecordError):
             found = None
-        if found is not None and found.position < end_position:
-            if found.position < start:
-                start, size = found.position, _HEADER_BYTES
-            self._header = slice(found.position - start, found.position - start + _HEADER_BYTES)
+        if found is not None and found.position < start:
+            start, size = found.position, _HEADER_BYTES
         self._position, self._size = start, size
         data = bytearray(size)
         segment.read_into(data, start)
         return bytes(data)
 
     def fate(self) -> Fate:
-        """Look what became of the bytes: one read of the file that has the name now."""
+        """Look what became of the bytes: one read of the file that has the name now.
+
+        Raises
+        ------
+        ResourceError, ReadIOError
+            Nothing is known then: nobody may go on as if they were there.
+        """
+        if self._segment is None:
+            return Fate.THERE
+        if is_any_replaced([self._segment]):
+            return Fate.CUT  # what was seen of the others may be gone, whatever bytes these are
         if self._name is None:
             return Fate.THERE
         try:
             found = self._directory.read_range(self._name, self._position, self._size)
         except LogNotFoundError:
             return self._fate_of_missing()
-        except SegstoreError:
-            return Fate.THERE
-        if found == self._seen:
-            return Fate.THERE
-        if self._seen is None or found[self._header] != self._seen[self._header]:
-            return Fate.CUT
-        return Fate.THERE if len(found) == self._size and self._is_damaged() else Fate.CUT
+        is_there = found == self._seen or (
+            self._seen is not None and len(found) == self._size and self._is_damaged()
+        )
+        return Fate.THERE if is_there else Fate.CUT
 
     def _fate_of_missing(self) -> Fate:
         """Deletion takes whole segments: what is left begins at the end that was seen, or behind.
@@ -158,20 +174,22 @@ class SeenEnd:
     def _is_damaged(self) -> bool:
         """Whether it is no batch that stands there now [DUR-79].
 
-        One that is being written is whole a moment later [DUR-76].
+        One that is being written is whole a moment later [DUR-76]; zeros await it.
         """
-        scan = None
         for _ in range(_LOOKS):
             segment = None
             try:
                 segment = Segment(self._context, self._base_offset)
                 _, scan = segment.scan(check_order=True, table=False)
-            except SegstoreError:  # it is being cut
+                found = self._directory.read_range(segment.name, scan.valid_bytes, _HEADER_BYTES)
+            except _IS_BEING_CUT:
                 return False
             finally:
                 if segment is not None:
                     segment.close_quietly()
             if scan.stop == "complete" or scan.valid_bytes >= self._position + self._size:
+                return False
+            if not any(found):
                 return False
             time.sleep(_PAUSE_SECONDS)
         return True
