@@ -220,8 +220,7 @@ class LogConfig:
         known = {field.name for field in fields(self)}
         unknown = sorted(set(changes) - known)
         if unknown:
-            meant = [_likeliest(name, known) for name in unknown]
-            expected = ", ".join(name for name in meant if name is not None)
+            expected = ", ".join(meant for name in unknown for meant in _likeliest(name, known))
             raise IllegalArgumentError(
                 f"no such setting: {', '.join(unknown)}",
                 found=", ".join(unknown),
@@ -259,12 +258,14 @@ class LogConfig:
         return cls(**changes)
 
 
-def _likeliest(name: str, known: Iterable[str]) -> str | None:
-    """Return the setting that *name*, perhaps Kafka's spelling, was likely to be; None = none."""
+def _likeliest(name: str, known: Iterable[str]) -> list[str]:
+    """Return the settings that *name*, perhaps Kafka's spelling, was likely to be: up to three."""
     names = {one.replace("_", ""): one for one in known}
     asked = "".join(letter for letter in name.lower() if letter not in "_.-")
-    close = difflib.get_close_matches(asked, names, n=1, cutoff=0.8)
-    return names[close[0]] if close else None
+    if asked in names:
+        return [names[asked]]
+    close = difflib.get_close_matches(asked, names, n=3, cutoff=0.65)
+    return [names[one] for one in close]
 
 
 def _integer(key: str, text: str) -> int:

@@ -16,29 +16,23 @@ enum {
     HEADER_READ_BYTES = 512, /* behind a large one */
 };
 
-static sgs_status read_at_least(sgs_log_segment *segment, void *data, size_t size, size_t least, int64_t position,
-                                size_t *got, sgs_error *err)
+sgs_status sgs_segment_read_exactly(sgs_log_segment *segment, void *data, size_t size, int64_t position, sgs_error *err)
 {
     const sgs_env *env = segment->context->env;
     char name[SGS_SEGMENT_NAME_BYTES];
     int fd;
+    size_t got;
     sgs_status status = sgs_segment_descriptor(segment, &fd, err);
     if (status != SGS_OK)
         return status;
     sgs_segment_name(segment, SGS_FILE_LOG, name);
-    status = env->read_at(env, fd, name, data, size, position, got, err);
-    if (status != SGS_OK || *got >= least)
+    status = env->read_at(env, fd, name, data, size, position, &got, err);
+    if (status != SGS_OK || got == size)
         return status;
     /* Kafka: "unexpected EOF" is a CorruptRecordException [SEG-17] */
-    sgs_fail_at(err, SGS_CORRUPT_RECORD, position + (int64_t)*got, "bytes up to the segment's size",
+    sgs_fail_at(err, SGS_CORRUPT_RECORD, position + (int64_t)got, "bytes up to the segment's size",
                 "the end of the file");
     return sgs_fail_in_file(err, name);
-}
-
-sgs_status sgs_segment_read_exactly(sgs_log_segment *segment, void *data, size_t size, int64_t position, sgs_error *err)
-{
-    size_t got;
-    return read_at_least(segment, data, size, size, position, &got, err);
 }
 
 /* Which headers may be taken from memory. Under another name a segment may stand beside one of the same base offset; who
@@ -71,18 +65,16 @@ void sgs_segment_walk_start(sgs_segment_walk *walk, sgs_log_segment *segment, sg
 
 static size_t window_bytes(const sgs_segment_walk *walk) { return walk->window->size - walk->window_start; }
 
-/* Put [position, position + size) at the window's start, or as much of it as the file still has, `least` bytes or more. */
-static sgs_status fill(sgs_segment_walk *walk, int64_t position, size_t size, size_t least, sgs_error *err)
+/* Put [position, position + size) at the window's start. */
+static sgs_status fill(sgs_segment_walk *walk, int64_t position, size_t size, sgs_error *err)
 {
-    size_t got = 0;
     walk->window->size = walk->window_start;
     sgs_status status = sgs_buffer_reserve(walk->window, size, err);
     if (status == SGS_OK)
-        status =
-            read_at_least(walk->segment, walk->window->data + walk->window_start, size, least, position, &got, err);
+        status = sgs_segment_read_exactly(walk->segment, walk->window->data + walk->window_start, size, position, err);
     if (status != SGS_OK)
         return status;
-    walk->window->size += got;
+    walk->window->size += size;
     walk->window_position = position;
     return SGS_OK;
 }
@@ -100,7 +92,7 @@ static sgs_status header_bytes(sgs_segment_walk *walk, const uint8_t **bytes, si
     const int64_t window_end = walk->window_position + (int64_t)window_bytes(walk);
     if (walk->position < walk->window_position || walk->position + (int64_t)wanted > window_end) {
         const size_t read_bytes = walk->read_bytes > SGS_BATCH_HEADER_BYTES ? walk->read_bytes : SGS_BATCH_HEADER_BYTES;
-        const sgs_status status = fill(walk, walk->position, smaller(read_bytes, left), wanted, err);
+        const sgs_status status = fill(walk, walk->position, smaller(read_bytes, left), err);
         if (status != SGS_OK)
             return status;
     }
@@ -211,12 +203,12 @@ sgs_status sgs_segment_walk_take(sgs_segment_walk *walk, int64_t position, size_
     SGS_ASSERT(position >= 0 && position + (int64_t)size <= walk->end, err);
     const int64_t window_end = walk->window_position + (int64_t)window_bytes(walk);
     if (position < walk->window_position || position > window_end)
-        return fill(walk, position, size, size, err);
+        return fill(walk, position, size, err);
 
     const size_t skipped = (size_t)(position - walk->window_position);
     const size_t have = smaller(size, (int64_t)(window_bytes(walk) - skipped));
     if (have < size && have <= HEADER_READ_BYTES) /* cheaper to read again than to go on at an odd address */
-        return fill(walk, position, size, size, err);
+        return fill(walk, position, size, err);
     sgs_status status = SGS_OK;
     if (walk->window_start + size > walk->window->size) /* may move the bytes */
         status = sgs_buffer_reserve(walk->window, walk->window_start + size - walk->window->size, err);
