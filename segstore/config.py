@@ -262,9 +262,8 @@ def _likeliest(name: str, known: Iterable[str]) -> list[str]:
     """Return the settings that *name*, perhaps Kafka's spelling, was likely to be: up to three."""
     names = {one.replace("_", ""): one for one in known}
     asked = "".join(letter for letter in name.lower() if letter not in "_.-")
-    if asked in names:
-        return [names[asked]]
-    close = difflib.get_close_matches(asked, names, n=3, cutoff=0.65)
+    close = difflib.get_close_matches(asked, names, n=1, cutoff=0.95)  # a slip of the pen
+    close = close or difflib.get_close_matches(asked, names, n=3, cutoff=0.75)
     return [names[one] for one in close]
 
 

@@ -43,8 +43,8 @@ class SegmentOrder(LocalTransactions):
         if end < following.base_offset and self.is_contiguous_from(end):
             if not ends_clean:
                 raise CorruptLogError(
-                    f"its batches end before offset {following.base_offset}: what follows is no batch,"
-                    f" or missing; {salvage_hint(self.directory.path)}",
+                    f"its batches end before offset {following.base_offset}: what follows is no"
+                    f" batch, or missing; {salvage_hint(self.directory.path)}",
                     file=segment.path,
                     found="bytes that are no batch",
                     expected=f"a batch from offset {end} on",
