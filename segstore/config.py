@@ -259,12 +259,16 @@ class LogConfig:
 
 
 def _likeliest(name: str, known: Iterable[str]) -> list[str]:
-    """Return the settings that *name*, perhaps Kafka's spelling, was likely to be: up to three."""
+    """Return the setting that *name*, perhaps Kafka's spelling, is but for a letter; else others.
+
+    Those begin with the same word.
+    """
     names = {one.replace("_", ""): one for one in known}
-    asked = "".join(letter for letter in name.lower() if letter not in "_.-")
-    close = difflib.get_close_matches(asked, names, n=1, cutoff=0.95)  # a slip of the pen
-    close = close or difflib.get_close_matches(asked, names, n=3, cutoff=0.75)
-    return [names[one] for one in close]
+    words = name.lower().replace(".", "_").replace("-", "_")
+    close = difflib.get_close_matches(words.replace("_", ""), names, n=1, cutoff=0.95)
+    if close:
+        return [names[close[0]]]
+    return sorted(one for one in known if one.split("_")[0] == words.split("_")[0])
 
 
 def _integer(key: str, text: str) -> int:
