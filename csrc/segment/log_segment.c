@@ -299,7 +299,8 @@ sgs_status sgs_log_segment_is_replaced(sgs_log_segment *segment, bool *replaced,
 {
     const sgs_segment_context *context = segment->context;
     char name[SGS_SEGMENT_NAME_BYTES];
-    sgs_file_info opened, named;
+    sgs_file_info opened;
+    sgs_file_info named = { 0 };
     sgs_status status = SGS_OK;
     bool differs = false;
     sgs_segment_lock_guard(segment); /* the name stands still */
