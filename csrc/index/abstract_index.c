@@ -289,7 +289,6 @@ sgs_status sgs_abstract_index_make_room(sgs_abstract_index *index, const sgs_env
 {
     const sgs_status status = grow_by_step(index, env, name, err);
     index->is_stale = index->is_stale || status != SGS_OK;
-    note_change(index);
     if (status == SGS_OK || status == SGS_INTERNAL)
         return status;
     return sgs_fail(err, SGS_DISK_FULL, "the index cannot grow beyond %" PRIu32 " entries",

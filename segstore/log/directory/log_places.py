@@ -224,16 +224,10 @@ class LogPlaces:
 
         None in Kafka's profile, where the write does it all.
         """
-        name, home, parent = LOG_START_OFFSET_CHECKPOINT, self._home, self.parent
+        name, home = LOG_START_OFFSET_CHECKPOINT, self._home
         if not self._is_safe or home is None:
             return None
-        above = 0 if parent is None else self._offset(parent, name, []) or 0
-        if parent is not None and above > offset:
-            known = self.read().log_start_offset
-            if self._offset(home, name, []) != known:  # nobody else knows it after a crash [DUR-5]
-                write_offset(home, name, self.topic_partition, known)
-            with _merge_lock(parent):
-                self._merge(parent, name, offset)
+        self._lower_log_start_above(home, offset)
         return PreparedFile(home, name, format_offset_checkpoint({self.topic_partition: offset}))
 
     def write_log_start(self, offset: int, prepared: PreparedFile | None = None) -> None:
@@ -250,15 +244,24 @@ class LogPlaces:
             prepared.publish()
             return
         name = LOG_START_OFFSET_CHECKPOINT
-        parent = self.parent
         if not self._is_safe:
             self._lower(name, offset)
         if self._home is None:
             return
-        if self._is_safe and parent is not None and (self._offset(parent, name, []) or 0) > offset:
-            with _merge_lock(parent):
-                self._merge(parent, name, offset)
+        if self._is_safe:
+            self._lower_log_start_above(self._home, offset)
         write_offset(self._home, name, self.topic_partition, offset)
+
+    def _lower_log_start_above(self, home: Directory, offset: int) -> None:
+        """Lower the checkpoint above to *offset*; until the own one follows the log start stays."""
+        name, parent = LOG_START_OFFSET_CHECKPOINT, self.parent
+        if parent is None or (self._offset(parent, name, []) or 0) <= offset:
+            return
+        known = self.read().log_start_offset
+        if self._offset(home, name, []) != known:  # nobody else knows it after a crash [DUR-5]
+            write_offset(home, name, self.topic_partition, known)
+        with _merge_lock(parent):
+            self._merge(parent, name, offset)
 
     def write_recovery_point(self, offset: int) -> None:
         """Bring the recovery point to stable storage in the partition's own checkpoint."""
