@@ -1,4 +1,4 @@
-"""A streaming query in a process of its own, to be killed: ``copying_query.py SOURCE SINK ...``.
+"""A streaming query in a process of its own, to be killed: ``copying_query.py MASTER SOURCE …``.
 
 It copies one topic to another and prints a line for each micro-batch that is done.
 """
@@ -10,11 +10,12 @@ import time
 
 
 def main() -> None:
-    source, sink, checkpoint, codec, most = sys.argv[1:]
+    master, source, sink, checkpoint, codec, most = sys.argv[1:]
     import segstore.spark
 
     conf = {"spark.sql.streaming.pollingDelay": "5ms", "spark.driver.memory": "600m"}
-    spark = segstore.spark.session("copy", master="local[2,8]", **conf)
+    conf |= {"spark.executor.memory": "600m", "spark.task.maxFailures": "20"}
+    spark = segstore.spark.session("copy", master=master, **conf)
     spark.sparkContext.setLogLevel("OFF")
     frame = (
         spark.readStream.format("segstore")

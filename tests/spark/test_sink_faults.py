@@ -1,4 +1,4 @@
-"""A streaming write whose driver and workers are killed at random moments: each record once."""
+"""A streaming write whose driver, executors and workers are killed: each record once."""
 
 from __future__ import annotations
 
@@ -18,23 +18,31 @@ import pytest
 
 pytest.importorskip("pyspark.sql.streaming.datasource")
 
+import pyspark
+
 import segstore
 from tests.spark.sink_kit import hidden_files, records_of
 
 RECORDS = 24_000
 ROOT = Path(__file__).resolve().parents[2]
 START_SECONDS = 300
+MASTERS = ["local[2,8]", "local-cluster[2,1,700]"]
+"""By turns: workers below the driver, and executors that are processes of their own."""
+VICTIMS = {
+    b"pyspark.": "workers",  # Python processes that run tasks, or plan and commit
+    b"CoarseGrainedExecutorBackend": "executors",
+}
 
 
 class Driver:
     """The query's process and all below it, in a session of their own."""
 
-    def __init__(self, folder: Path, codec: str, most: int) -> None:
+    def __init__(self, folder: Path, master: str, codec: str, most: int) -> None:
         paths = [str(folder / name) for name in ("source", "sink", "checkpoint")]
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.spark.copying_query", *paths, codec, str(most)],
+            [sys.executable, "-m", "tests.spark.copying_query", master, *paths, codec, str(most)],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            env={**os.environ, "PYTHONPATH": str(ROOT), "SPARK_HOME": str(folder / "spark")},
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
@@ -68,20 +76,19 @@ class Driver:
                     found[pid] = (folder / "cmdline").read_bytes()
         return found
 
-    def workers(self) -> list[int]:
-        """Python processes that run tasks, or plan and commit."""
-        return [pid for pid, command in self.session().items() if b"pyspark." in command]
+    def victims(self, sort: bytes) -> list[int]:
+        """Processes of a sort, by their command lines."""
+        return [pid for pid, command in self.session().items() if sort in command]
 
-    def kill_a_worker(self, chance: random.Random) -> bool:
-        """Kill one of them, if there is one."""
-        workers = self.workers()
-        if not workers:
-            return False
-        try:
-            os.kill(chance.choice(workers), signal.SIGKILL)
-        except ProcessLookupError:
-            return False
-        return True
+    def kill_one(self, chance: random.Random) -> list[str]:
+        """Kill a worker or an executor, if there is one; returns which it was, in a list."""
+        for sort in chance.sample([*VICTIMS], len(VICTIMS)):
+            victims = self.victims(sort)
+            if victims:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(chance.choice(victims), signal.SIGKILL)
+                    return [VICTIMS[sort]]
+        return []
 
     def kill(self) -> None:
         """Kill everything: driver, Java, workers, which have groups of their own."""
@@ -104,6 +111,10 @@ def folder(tmp_path):
                 for n in range(RECORDS)
             ],
         )
+    home = tmp_path / "spark"  # executors of a local-cluster work in a folder of that
+    home.mkdir()
+    for entry in Path(pyspark.__file__).parent.iterdir():
+        (home / entry.name).symlink_to(entry)
     return tmp_path
 
 
@@ -124,21 +135,23 @@ def assert_prefix_once_and_in_order(path: Path) -> int:
 
 
 @pytest.mark.slow
-def test_drivers_and_workers_that_are_killed_lose_and_repeat_nothing(folder, pytestconfig):
+def test_drivers_executors_and_workers_that_are_killed_lose_and_repeat_nothing(
+    folder, pytestconfig
+):
     """One query, killed again and again at random moments; twice in CI, 50 times with --slow."""
     kills = 50 if pytestconfig.getoption("--slow") else 2
     chance = random.Random(kills)
     codecs = ["none", "gzip", "snappy", "lz4", "zstd"]
-    killed_workers, counts = 0, []
+    killed, counts = Counter(), []
     for number in range(kills):
         most = max(20, RECORDS // (kills * 12))
-        driver = Driver(folder, codecs[number % 5], most)
+        driver = Driver(folder, MASTERS[number % 2], codecs[number % 5], most)
         try:
             line = driver.next_line(START_SECONDS)
             assert line.startswith("batch"), line
             for _ in range(chance.randrange(3)):
                 time.sleep(chance.uniform(0.1, 1.5))
-                killed_workers += driver.kill_a_worker(chance)
+                killed.update(driver.kill_one(chance))
             time.sleep(chance.uniform(0, 2.5))
         finally:
             driver.kill()
@@ -146,7 +159,7 @@ def test_drivers_and_workers_that_are_killed_lose_and_repeat_nothing(folder, pyt
     assert counts == sorted(counts)
     assert counts[-1] < RECORDS
 
-    driver = Driver(folder, "none", RECORDS)
+    driver = Driver(folder, MASTERS[0], "none", RECORDS)
     try:
         while (line := driver.next_line(START_SECONDS)).startswith("batch"):
             pass
@@ -155,4 +168,4 @@ def test_drivers_and_workers_that_are_killed_lose_and_repeat_nothing(folder, pyt
         driver.kill()
     assert assert_prefix_once_and_in_order(folder / "sink") == RECORDS
     assert hidden_files(folder / "sink", "staged") == []
-    print(f"{kills} drivers and {killed_workers} workers killed; records after each: {counts}")
+    print(f"{kills} drivers and {dict(killed)} killed; records after each: {counts}")
