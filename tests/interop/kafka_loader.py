@@ -33,7 +33,7 @@ class KafkaLoader:
     ) -> None:
         self._process.communicate(timeout=30)
 
-    def load(
+    def load(  # noqa: PLR0913 - what a broker gives a log
         self,
         directory: Path,
         *,
@@ -41,8 +41,13 @@ class KafkaLoader:
         log_start_offset: int,
         recovery_point: int,
         config: dict[str, str],
+        reads: list[int] | None = None,
     ) -> dict[str, Any]:
-        """Have Kafka open and close a partition; a broker gives it what the checkpoints say."""
+        """Have Kafka open and close a partition; a broker gives it what the checkpoints say.
+
+        With *reads*, it tells the base offset of the first batch that a read at each returns, -1
+        for none, and makes no digest of all records.
+        """
         request = {
             "directory": str(directory),
             "clean": clean,
@@ -50,6 +55,8 @@ class KafkaLoader:
             "recovery_point": recovery_point,
             "config": config,
         }
+        if reads is not None:
+            request["reads"] = reads
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(request).encode() + b"\n")

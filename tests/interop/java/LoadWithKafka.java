@@ -48,8 +48,8 @@ import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 
 /**
  * Opens partition directories with Kafka's own UnifiedLog, tells what it made of each, and closes it cleanly. A request
- * is a line of JSON (directory, clean, log_start_offset, recovery_point, config), its answer another; the process lives
- * as long as its input.
+ * is a line of JSON (directory, clean, log_start_offset, recovery_point, config, offsets to read at), its answer another;
+ * the process lives as long as its input.
  */
 public class LoadWithKafka {
     private static final ObjectMapper JSON = new ObjectMapper();
@@ -93,7 +93,13 @@ public class LoadWithKafka {
         for (EpochEntry entry : epochs.epochEntries())
             entries.addArray().add(entry.epoch()).add(entry.startOffset());
         tellProducers(log, answer.putArray("producers"));
-        answer.put("records_sha256", digestOfRecords(log));
+        if (request.has("reads")) {
+            ArrayNode reads = answer.putArray("reads");
+            for (JsonNode offset : request.get("reads"))
+                reads.add(firstOffsetRead(log, offset.asLong()));
+        } else {
+            answer.put("records_sha256", digestOfRecords(log));
+        }
         log.close();
         scheduler.runWhatIsDue();
     }
@@ -111,6 +117,13 @@ public class LoadWithKafka {
                 batches.addArray().add(batch.firstSeq()).add(batch.lastSeq()).add(batch.firstOffset()).add(batch.lastOffset())
                         .add(batch.timestamp());
         }
+    }
+
+    /** Base offset of the first batch that a read there returns, -1 for none. */
+    private static long firstOffsetRead(UnifiedLog log, long offset) throws IOException {
+        for (RecordBatch batch : log.read(offset, MAX_FETCH_BYTES, FetchIsolation.LOG_END, true).records.batches())
+            return batch.baseOffset();
+        return -1;
     }
 
     /** Of everything that a consumer of the whole log sees, batch by batch and record by record. */
