@@ -6,9 +6,14 @@ import atexit
 import subprocess
 import sys
 from functools import cache
+from importlib import import_module
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from .common import Cost
+
+if TYPE_CHECKING:
+    from types import ModuleType
 
 ROOT = Path(__file__).parents[2]
 JAVA_SOURCES = ROOT / "asv_benchmarks" / "java"
@@ -16,15 +21,24 @@ JAVA_SOURCES = ROOT / "asv_benchmarks" / "java"
 
 def kafka_class_path() -> str:
     """Where Kafka's jars are; asv skips the benchmark where there is no Java."""
+    return maven_class_path(ROOT / "tests" / "interop" / "java" / "pom.xml", "kafka")
+
+
+def from_tests(name: str) -> ModuleType:
+    """A module of the tests, which are no part of the path."""
     if str(ROOT) not in sys.path:
         sys.path.append(str(ROOT))
+    return import_module(f"tests.{name}")
+
+
+def maven_class_path(pom: Path, name: str, **properties: str) -> str:
+    """Where the jars of *pom* are; asv skips the benchmark where they cannot be had."""
     import pytest
 
-    from tests.interop.kafka_classes import kafka_libraries
-
+    kafka_classes = from_tests("interop.kafka_classes")
     try:
-        return f"{kafka_libraries()}/*"
-    except pytest.skip.Exception as reason:
+        return f"{kafka_classes.maven_libraries(pom, name, **properties)}/*"
+    except (pytest.skip.Exception, subprocess.CalledProcessError) as reason:
         raise NotImplementedError(str(reason)) from None
 
 

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any, Self
 from tests.interop.kafka_classes import JAVA_SOURCES, java_command
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
     from types import TracebackType
 
 CLUSTER_ID = "c2Vnc3RvcmUtdGVzdHMhIQ"
 SECONDS = 90
-MEMORY = ("-Xmx400m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+SMALL = ("-Xmx400m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
 
 
 def free_ports(count: int) -> list[int]:
@@ -36,13 +37,16 @@ class KafkaBroker:
     ----------
     folder : path
         Its own: ``logs`` is the log directory, made at the first start; the rest is beside it.
+    java : sequence of str
+        Java's options for the broker; by default it is small, starts fast, and is slow.
     **config
         More lines of its configuration, ``_`` for a dot.
     """
 
-    def __init__(self, folder: Path, **config: object) -> None:
+    def __init__(self, folder: Path, java: Sequence[str] = SMALL, **config: object) -> None:
         self.folder = folder
         self.log_directory = folder / "logs"
+        self._java = tuple(java)
         self._config = {name.replace("_", "."): value for name, value in config.items()}
 
     def __enter__(self) -> Self:
@@ -68,12 +72,12 @@ class KafkaBroker:
         if is_new:
             tool = ("kafka.tools.StorageTool", "format", "-c", str(properties), "-t", CLUSTER_ID)
             subprocess.run(
-                java_command(*MEMORY, *tool), check=True, capture_output=True, timeout=SECONDS
+                java_command(*SMALL, *tool), check=True, capture_output=True, timeout=SECONDS
             )
         self.output = self.folder / "broker.out"
         with self.output.open("wb") as output:
             self._process = subprocess.Popen(
-                java_command(*MEMORY, "kafka.Kafka", str(properties)),
+                java_command(*self._java, "kafka.Kafka", str(properties)),
                 stdout=output,
                 stderr=output,
             )
@@ -83,7 +87,7 @@ class KafkaBroker:
             self.kill()
             raise
         self._client = subprocess.Popen(
-            java_command(*MEMORY, str(JAVA_SOURCES / "AskBroker.java"), self.address),
+            java_command(*SMALL, str(JAVA_SOURCES / "AskBroker.java"), self.address),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -21,12 +21,19 @@ def kafka_libraries() -> Path:
 
     Skips the test where there is no Java or Maven.
     """
+    return maven_libraries(JAVA_SOURCES / "pom.xml", "kafka")
+
+
+def maven_libraries(pom: Path, name: str, **properties: str) -> Path:
+    """Folder of the jars that *pom* names, fetched once into the user's cache.
+
+    Skips the test where there is no Java or Maven; *properties* are those of the pom.
+    """
     for program in ("java", "javac", "mvn"):
         if shutil.which(program) is None:
             pytest.skip(f"Kafka's classes need {program}: install a JDK 17 or newer and Maven")
-    pom = JAVA_SOURCES / "pom.xml"
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "segstore"
-    folder = cache / f"kafka-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
+    folder = cache / f"{name}-{hashlib.sha256(pom.read_bytes()).hexdigest()[:12]}"
     if not (folder / "complete").exists():
         folder.mkdir(parents=True, exist_ok=True)
         subprocess.run(
@@ -38,6 +45,7 @@ def kafka_libraries() -> Path:
                 str(pom),
                 "dependency:copy-dependencies",
                 f"-DoutputDirectory={folder}",
+                *(f"-D{key}={value}" for key, value in properties.items()),
             ],
             check=True,
             capture_output=True,
