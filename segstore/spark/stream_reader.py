@@ -91,6 +91,34 @@ class StreamReader(DataSourceStreamReader):
         OPEN_LOGS.close()
 
 
+class UntoldStreamReader(StreamReader):
+    """A streaming read with Spark 4.0 and 4.1, which do not tell where a batch begins.
+
+    It goes by the end of the last batch that was planned. Spark asks for the first end before
+    anything else, of a new query as after a restart, so the first batch takes all there is.
+    """
+
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        super().__init__(options, schema)
+        self._last_end: dict[TopicPartition, int] | None = None
+        if self._options.limits.max_offsets is not None:
+            warn(
+                "option maxOffsetsPerTrigger: before Spark 4.2 the first batch of each run has no "
+                "limit, and a run with the trigger availableNow is one batch"
+            )
+
+    def latestOffset(self) -> TopicOffsets:  # type: ignore[override]  # noqa: N802
+        """Return where the next micro-batch ends."""
+        start = self._last_end
+        return to_topic_offsets(self._plan.latest_offsets(start or {}, takes_all=start is None))
+
+    def partitions(self, start: TopicOffsets, end: TopicOffsets) -> list[InputPartition]:
+        """Return the Spark partitions of a micro-batch; the next one begins at its *end*."""
+        partitions = super().partitions(start, end)
+        self._last_end = from_topic_offsets(end)
+        return partitions
+
+
 if HAS_READ_LIMITS:
 
     class SegstoreStreamReader(StreamReader, SupportsTriggerAvailableNow):
@@ -124,30 +152,5 @@ if HAS_READ_LIMITS:
 
 else:
 
-    class SegstoreStreamReader(StreamReader):  # type: ignore[no-redef]
-        """A streaming read with Spark 4.0 and 4.1, which do not tell where a batch begins.
-
-        It goes by the end it gave last. After a restart the first batch knows no start, so it takes
-        all there is.
-        """
-
-        def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-            super().__init__(options, schema)
-            self._last_end: dict[TopicPartition, int] | None = None
-            if self._options.limits.max_offsets is not None:
-                warn(
-                    "option maxOffsetsPerTrigger: before Spark 4.2 a run with the trigger "
-                    "availableNow ends after one batch of that size, and the first batch after a "
-                    "restart has no limit"
-                )
-
-        def initialOffset(self) -> TopicOffsets:  # noqa: N802
-            """Return where a new query starts."""
-            self._last_end = self._plan.initial_offsets()
-            return to_topic_offsets(self._last_end)
-
-        def latestOffset(self) -> TopicOffsets:  # type: ignore[override]  # noqa: N802
-            """Return where the next micro-batch ends."""
-            start = self._last_end
-            self._last_end = self._plan.latest_offsets(start or {}, takes_all=start is None)
-            return to_topic_offsets(self._last_end)
+    class SegstoreStreamReader(UntoldStreamReader):  # type: ignore[no-redef]
+        """A streaming read with Spark 4.0 and 4.1."""

@@ -36,6 +36,14 @@ class Stream:
         """Why the answer is not compared; None = it is."""
         return OTHERWISE.get(self.id.removeprefix(f"{self.case}/"))
 
+    @property
+    def is_about_first_batch(self) -> bool:
+        """Whether a limit of a run's first batch is what matters: none is read, or one again."""
+        limits = [run["options"].get("maxOffsetsPerTrigger", "1") for run in self.runs]
+        return any(limit == "0" or limit.startswith("-") for limit in limits) or any(
+            "removed_before" in run for run in self.runs
+        )
+
     def options_for(self, golden: Path, run: dict[str, Any]) -> dict[str, str]:
         """The options of *run*, with the case's directory in the place of the broker."""
         options = {k: v for k, v in run["options"].items() if k != "kafka.bootstrap.servers"}

@@ -11,7 +11,10 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from pyspark.sql.streaming.datasource import ReadAllAvailable
+from segstore.spark.stream_reader import HAS_READ_LIMITS
+
+if HAS_READ_LIMITS:
+    from pyspark.sql.streaming.datasource import ReadAllAvailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -59,9 +62,14 @@ class Batch:
     record_batches: list[pa.RecordBatch]
 
 
+def is_told(reader: Any) -> bool:
+    """Whether *reader* is one of Spark 4.2 and later, which tells it where a batch begins."""
+    return hasattr(reader, "prepareForTriggerAvailableNow")
+
+
 def run(reader: Any, trigger: str, checkpoint: Checkpoint) -> Iterator[Batch]:
     """Run *reader* until *trigger* ends or, for ``processingTime``, until nothing is new."""
-    if trigger == "availableNow":
+    if trigger == "availableNow" and is_told(reader):
         reader.prepareForTriggerAvailableNow()
     planned = max(checkpoint.offsets, default=-1)
     if planned >= 0 and planned not in checkpoint.commits:
@@ -73,11 +81,13 @@ def run(reader: Any, trigger: str, checkpoint: Checkpoint) -> Iterator[Batch]:
     while True:
         planned = max(checkpoint.offsets, default=-1)
         committed = checkpoint.offsets.get(planned)
-        start = _through_json(reader.initialOffset()) if committed is None else committed
-        limit = ReadAllAvailable() if trigger == "once" else reader.getDefaultReadLimit()
-        end = _through_json(reader.latestOffset(start, limit))
+        start, end = _next_batch(reader, trigger, committed)
         if end == committed:
-            held_back = trigger == "processingTime" and reader.reportLatestOffset() != end
+            held_back = (
+                trigger == "processingTime"
+                and is_told(reader)
+                and reader.reportLatestOffset() != end
+            )
             if not held_back or time.monotonic() > give_up:
                 return
             time.sleep(0.1)
@@ -86,6 +96,16 @@ def run(reader: Any, trigger: str, checkpoint: Checkpoint) -> Iterator[Batch]:
         yield _batch(reader, planned + 1, start, checkpoint)
         if trigger == "once":
             return
+
+
+def _next_batch(reader: Any, trigger: str, committed: Any) -> tuple[Any, Any]:
+    """Ask *reader* in the order of Spark 4.2, or of Spark 4.0, which begins with the end."""
+    if is_told(reader):
+        start = _through_json(reader.initialOffset()) if committed is None else committed
+        limit = ReadAllAvailable() if trigger == "once" else reader.getDefaultReadLimit()
+        return start, _through_json(reader.latestOffset(start, limit))
+    end = _through_json(reader.latestOffset())
+    return _through_json(reader.initialOffset()) if committed is None else committed, end
 
 
 def _batch(reader: Any, batch_id: int, start: Any, checkpoint: Checkpoint) -> Batch:

