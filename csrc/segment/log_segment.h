@@ -149,6 +149,10 @@ sgs_status sgs_log_segment_find_max_timestamp(sgs_log_segment *segment, sgs_foun
 sgs_status sgs_log_segment_scan(sgs_log_segment *segment, const sgs_scan_options *options, int64_t start_position,
                                 int64_t end_position, sgs_batch_table *table, sgs_scan_result *result, sgs_error *err);
 
+/** [DUR-60] Ask the system to forget what it has read of the .log, so that the next scan reads the disk. Advice: what is
+ *  mapped, or not written back, stays. */
+sgs_status sgs_log_segment_drop_cache(sgs_log_segment *segment, sgs_error *err);
+
 typedef struct sgs_recovery {
     sgs_scan_result scan;    /* where and why it ended */
     int32_t truncated_bytes; /* cut behind the last good batch */

@@ -123,3 +123,13 @@ sgs_status sgs_log_segment_scan(sgs_log_segment *segment, const sgs_scan_options
 {
     return sgs_segment_scan_rows(segment, options, start_position, end_position, table, NULL, NULL, result, err);
 }
+
+sgs_status sgs_log_segment_drop_cache(sgs_log_segment *segment, sgs_error *err)
+{
+    const sgs_env *env = segment->context->env;
+    int fd;
+    const sgs_status status = sgs_segment_descriptor(segment, &fd, err);
+    if (status == SGS_OK)
+        env->drop_cache(env, fd, 0, 0); /* all of it */
+    return status;
+}

@@ -107,6 +107,7 @@ cdef extern from "segment/log_segment.h" nogil:
                                                sgs_error *err)
     sgs_status sgs_log_segment_end_recovery(sgs_log_segment *segment, int32_t valid_bytes, int32_t *truncated_bytes,
                                             sgs_error *err)
+    sgs_status sgs_log_segment_drop_cache(sgs_log_segment *segment, sgs_error *err)
     sgs_status sgs_log_segment_rewrite(sgs_log_segment *segment, int64_t position, sgs_error *err)
     sgs_status sgs_log_segment_truncate_to(sgs_log_segment *segment, int64_t offset, int32_t *bytes_cut,
                                            sgs_error *err)

@@ -59,6 +59,18 @@ cdef class _SegmentRecovery(_SegmentAnswers):
             sgs_batch_table_deinit(&rows)
         return headers, scan_result_of(&result, self.context.directory.path)
 
+    def drop_cache(self):
+        """Ask the system to forget what it has read of the .log: the next scan reads the disk [DUR-60]."""
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_drop_cache(self.segment, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+
     def recover(self, *, bint cut=True, bint check_crc=True, bint check_order=True, bint contiguous=False,
                 bint check_epochs=False, int64_t expected_offset=0, int64_t next_segment_base_offset=INT64_MAX,
                 int32_t previous_epoch=-1, bint table=True):

@@ -43,6 +43,7 @@ COMMANDS = {
     "ls": "list topics and partitions",
     "inspect": "show segments, indexes, codecs, checkpoints",
     "verify": "check every batch, index and checkpoint",
+    "scrub": "check the sealed segments as they are on the disk, slowly",
     "recover": "repair what a crash left, tell what was done",
     "salvage": "copy what is left of a damaged log into a new one",
     "pipeline": "real data through logs on Spark, the driver killed, the totals compared",

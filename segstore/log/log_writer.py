@@ -20,9 +20,9 @@ from segstore.errors import (
     SegstoreError,
 )
 from segstore.log.directory.profile import Profile
+from segstore.log.log_checker import LogChecker
 from segstore.log.producers.producer_analysis import analyze_producers
 from segstore.log.producers.producer_state_rebuild import rebuild_producer_state
-from segstore.log.slice_reader import SliceReader
 from segstore.types import CURRENT_MAGIC, LogAppendInfo
 
 _LEGACY: Final = -(2**31)
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from segstore.log.producers.producer_state_manager import ProducerStateManager
 
 
-class LogWriter(SliceReader):
+class LogWriter(LogChecker):
     """The part of a log that writes; what decides about it is above."""
 
     path: str

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import segstore._core as _core
-from segstore.arguments import callback, flag, integer
+from segstore.arguments import flag, integer
 from segstore.errors import DiskFullError, FsyncFailedError, IllegalStateError
 from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
 from segstore.log.directory.log_dir_failure_channel import IO_ERRORS
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from segstore.log.directory.log_places import LogPlaces
     from segstore.log.loader.loaded_log import LoadedLog
     from segstore.log.loader.recovery_report import RecoveryReport
-    from segstore.log.log_verifier import VerifyReport
     from segstore.log.open_options import OpenOptions
     from segstore.log.surroundings import Surroundings
     from segstore.types import LogOffsetMetadata
@@ -261,22 +260,6 @@ class UnifiedLog(LogSettings):
             with self._append_lock:
                 follower.refresh()
         return self.log_end_offset
-
-    # ---- checking --------------------------------------------------------------------------------
-
-    def verify(self, progress: Callable[[str, int, int], None] | None = None) -> VerifyReport:
-        """Check every batch and every index entry; changes nothing.
-
-        Parameters
-        ----------
-        progress : callable or None
-            Called with ``"verify"``, bytes checked, bytes to check.
-        """
-        from segstore.log.log_verifier import verify_log
-
-        self._require_open()
-        callback("progress", progress)
-        return verify_log(self._local_log, self.log_start_offset, progress, self.report)
 
     # ---- the end ---------------------------------------------------------------------------------
 

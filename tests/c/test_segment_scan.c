@@ -1,4 +1,6 @@
 /* A scan without checksums reads headers alone where batches are large, and sees what a scan with them sees [DUR-61]. */
+#include <errno.h>
+
 #include "segment_kit.h"
 #include "test.h"
 
@@ -86,6 +88,23 @@ TEST(a_batch_whose_end_is_missing_is_incomplete)
     EXPECT_OK(sgs_log_segment_scan(kit.segment, &options, 0, 199999, NULL, &result, &kit.err), &kit.err);
     EXPECT_EQ_I64(result.stop, SGS_SCAN_INCOMPLETE);
     EXPECT_EQ_I64(result.valid_bytes, 180000);
+    segment_kit_close(&kit);
+}
+
+/* [DUR-60] advice to the system, of an open file */
+TEST(the_cache_is_dropped_of_the_whole_file)
+{
+    static const size_t sizes[] = { 200 };
+    segment_kit kit;
+    fill(&kit, sizes, 1, 3);
+    EXPECT_OK(sgs_log_segment_drop_cache(kit.segment, &kit.err), &kit.err);
+    EXPECT_EQ_I64(memory_env_calls(&kit.memory, "drop_cache"), 1);
+    EXPECT_EQ_I64(segment_kit_read_offset(&kit, 2), 2);
+    sgs_log_segment_close_quietly(kit.segment);
+    REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
+    memory_env_fail(&kit.memory, "open_file", 1, EMFILE); /* the first use opens it */
+    EXPECT_STATUS(sgs_log_segment_drop_cache(kit.segment, &kit.err), SGS_RESOURCE);
+    EXPECT_EQ_I64(memory_env_calls(&kit.memory, "drop_cache"), 1);
     segment_kit_close(&kit);
 }
 

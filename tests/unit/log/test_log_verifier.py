@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from segstore import _core
-from segstore.log import log_verifier
+from segstore.log import segment_check
 from tests.log_kit import TIME
 
 RECORD = b"x" * 20
@@ -176,7 +176,7 @@ def test_a_batch_that_cannot_be_opened_is_said_to_be_uncounted(new_log, golden, 
     log = new_log(path, read_only=True)
     whole = log.verify()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(log_verifier, "codec_table", lambda: _core.CodecTable({}))
+        patch.setattr(segment_check, "codec_table", lambda: _core.CodecTable({}))
         report = log.verify()
 
     assert report.ok
