@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
-from segstore.manager.partition_directories import partitions_with_logs
 from segstore.spark.conditions import ConnectorOptionError
+from segstore.spark.log_source import source_of
 from segstore.spark.metadata_reader import MetadataReader
 from segstore.spark.metadata_schema import RECORDS, kind_of, metadata_schema
 from segstore.spark.reader import SegstoreReader
@@ -29,7 +29,8 @@ class SegstoreDataSource(DataSource):
     """Kafka partition directories as a table; options and schema are those of Spark's Kafka source.
 
     ``path`` is the log directory: the one that holds ``<topic>-<partition>`` directories, as a
-    broker's ``log.dirs``. It must be reachable under that path from every executor.
+    broker's ``log.dirs``. It must be reachable under that path from every executor. A URL is read
+    through the spool of each machine, see `segstore.remote`.
     """
 
     @classmethod
@@ -41,7 +42,7 @@ class SegstoreDataSource(DataSource):
         """Check options and path; ``load()`` calls this unless the user gave a schema."""
         kind = kind_of(self.options)
         options = parse_options_of_either(self.options)
-        partitions_with_logs(options.absolute_path)
+        source_of(options).check()
         if kind != RECORDS:
             return metadata_schema(kind)
         return connector_schema(include_headers=options.include_headers)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from segstore.log.directory.partition_directory import directory_name
 from segstore.manager.partition_directories import partitions_with_logs
 from segstore.spark.compaction_plan import plan_compaction_of
+from segstore.spark.directory_option import local_directory_path
 from segstore.spark.job_runner import ItemResult, JobItem, JobReport, run_job
 from segstore.spark.mapped_ranges import options_of_call
 from segstore.spark.offsets import choose_partitions
@@ -131,8 +132,8 @@ def compact(
 
 
 def _items(path: Path, topics: dict[str, str]) -> list[JobItem]:
-    options = options_of_call(os.fspath(path), topics)
-    root = options.absolute_path
+    root = local_directory_path({"path": os.fspath(path)}, "this job needs")
+    options = options_of_call(root, topics)
     chosen = choose_partitions(options, partitions_with_logs(root), warn)
     directories = [directory_name(partition) for partition in chosen]
     return [JobItem(name, f"{root}/{name}", f"{root}/{name}") for name in directories]

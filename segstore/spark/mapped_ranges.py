@@ -8,12 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from segstore.manager.partition_directories import partitions_with_logs
+from segstore.spark.log_source import source_of
 from segstore.spark.offsets import plan_ranges
-from segstore.spark.open_logs import OPEN_LOGS
 from segstore.spark.options import parse_options
 from segstore.spark.reader import warn
-from segstore.spark.visible_log import VisibleLog
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,7 +22,7 @@ if TYPE_CHECKING:
 
     from segstore.spark.options import ConnectorOptions
     from segstore.spark.ranges import OffsetRange
-    from segstore.types import TopicPartition
+    from segstore.spark.visible_log import PlannedLog
 
 _CHOICES: Final = frozenset({"subscribe", "subscribepattern", "assign"})
 
@@ -46,20 +44,13 @@ def options_of_call(path: str, options: Mapping[str, Any]) -> ConnectorOptions:
     return parsed
 
 
-def open_visible(options: ConnectorOptions, partition: TopicPartition) -> VisibleLog:
-    """Return the log of *partition*, as it is now; it stays open in this process."""
-    return VisibleLog(OPEN_LOGS.get(options.absolute_path, partition), options.isolation)
-
-
 def ranges_of(
     options: ConnectorOptions,
-    narrow: Callable[[OffsetRange, VisibleLog], OffsetRange | None] | None = None,
+    narrow: Callable[[OffsetRange, PlannedLog], OffsetRange | None] | None = None,
 ) -> list[OffsetRange]:
     """Fix the offsets to read; *narrow* leaves out what is not wanted, before ranges are cut."""
-    existing = partitions_with_logs(options.absolute_path)
-    return plan_ranges(
-        options, existing, lambda partition: open_visible(options, partition), warn, narrow
-    )
+    source = source_of(options)
+    return plan_ranges(options, source.partitions(), source.open, warn, narrow)
 
 
 def map_ranges(

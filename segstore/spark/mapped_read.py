@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
     from segstore.spark.ranges import OffsetRange
-    from segstore.spark.visible_log import VisibleLog
+    from segstore.spark.visible_log import PlannedLog
 
 
 _COUNTED = StructType([StructField("partition", IntegerType())])
@@ -122,7 +122,7 @@ def _field(schema: StructType, name: str) -> Any:
     return by_name[name.lower()]
 
 
-def _narrowed(offsets: OffsetRange, log: VisibleLog, narrowing: Narrowing) -> OffsetRange | None:
+def _narrowed(offsets: OffsetRange, log: PlannedLog, narrowing: Narrowing) -> OffsetRange | None:
     """Return the part of *offsets* that may meet the condition, None = nothing."""
     if narrowing.partitions is not None and offsets.partition not in narrowing.partitions:
         return None
@@ -131,7 +131,7 @@ def _narrowed(offsets: OffsetRange, log: VisibleLog, narrowing: Narrowing) -> Of
     start = max(offsets.from_offset, narrowing.first_offset)
     end = min(offsets.until_offset, narrowing.end_offset)
     if start < end and narrowing.first_timestamp >= 0:
-        found = log.log.offset_for_timestamp(narrowing.first_timestamp)
+        found = log.first_offset_at(narrowing.first_timestamp)
         start = end if found is None else max(start, found)
     if start >= end or narrowing.first_timestamp >= narrowing.end_timestamp:
         return None

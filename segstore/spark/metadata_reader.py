@@ -6,18 +6,14 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from segstore.log.directory.partition_directory import directory_name
-from segstore.log.open_log import open as open_log
-from segstore.manager.partition_directories import partitions_with_logs
 from segstore.spark.conditions import ConnectorOptionError
+from segstore.spark.log_source import source_of
 from segstore.spark.metadata_rows import ROWS_OF_LOGS, batch_rows, metadata_batch
 from segstore.spark.metadata_schema import kind_of, metadata_arrow_schema, metadata_columns
-from segstore.spark.offsets import check_no_data_loss, choose_partitions, plan_ranges
-from segstore.spark.open_logs import OPEN_LOGS
+from segstore.spark.offsets import choose_partitions, plan_ranges
 from segstore.spark.options import parse_options
 from segstore.spark.ranges import OffsetRange
 from segstore.spark.reader import warn
-from segstore.spark.visible_log import VisibleLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -85,10 +81,10 @@ class MetadataReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Return one Spark partition for each partition, or range of its batches."""
-        path = self._options.absolute_path
-        existing = partitions_with_logs(path)
+        source = source_of(self._options)
+        existing = source.partitions()
         if self._kind == BATCHES:
-            ranges = plan_ranges(self._options, existing, self._open, warn)
+            ranges = plan_ranges(self._options, existing, source.open, warn)
         else:
             chosen = choose_partitions(self._options, existing, warn)
             ranges = [OffsetRange(*partition, 0, 0) for partition in chosen]
@@ -117,22 +113,16 @@ class MetadataReader(DataSourceReader):
             for columns in self._batches(wanted):
                 yield metadata_batch(columns, topic, number, schema)
             return
-        path = f"{self._options.absolute_path}/{directory_name(wanted.offsets.topic_partition)}"
-        with open_log(path, read_only=True) as log:  # anew: an open log's epochs are as old as it
-            yield metadata_batch(ROWS_OF_LOGS[self._kind](log), topic, number, schema)
-
-    def _open(self, partition: TopicPartition) -> VisibleLog:
-        return VisibleLog(
-            OPEN_LOGS.get(self._options.absolute_path, partition), self._options.isolation
-        )
+        source = source_of(self._options)
+        with source.open_whole(wanted.offsets.topic_partition) as (log, path):
+            rows = ROWS_OF_LOGS[self._kind](log)
+            if "file" in rows:  # of a log at a URL, not where it was brought
+                rows["file"] = [name.replace(log.path, path, 1) for name in rows["file"]]
+            yield metadata_batch(rows, topic, number, schema)
 
     def _batches(self, wanted: MetadataPartition) -> Iterator[dict[str, object]]:
-        offsets = wanted.offsets
-        log = self._open(offsets.topic_partition)
-        if self._options.fail_on_data_loss:
-            check_no_data_loss(offsets, log)
-        start = max(offsets.from_offset, log.start_offset)
-        end = min(offsets.until_offset, log.end_offset)
-        if start < end:
+        is_first = wanted.is_first
+        for log, start, end in source_of(self._options).parts(wanted.offsets):
             scan = log.scan(start, end, ("offset",))
-            yield from batch_rows(scan, from_base_offset=0 if wanted.is_first else start)
+            yield from batch_rows(scan, from_base_offset=0 if is_first else start)
+            is_first = False

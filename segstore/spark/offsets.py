@@ -6,6 +6,7 @@ directory however long it runs and however often its tasks are repeated.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from segstore.spark.options import ConnectorOptions, OffsetLimit
-    from segstore.spark.visible_log import VisibleLog
+    from segstore.spark.visible_log import LogBounds, PlannedLog
     from segstore.types import TopicPartition
 
 EARLIEST_PENDING_UPLOAD: Final = -6
@@ -35,9 +36,9 @@ EARLIEST_PENDING_UPLOAD: Final = -6
 def plan_ranges(
     options: ConnectorOptions,
     existing: Iterable[TopicPartition],
-    open_log: Callable[[TopicPartition], VisibleLog],
+    open_log: Callable[[TopicPartition], PlannedLog],
     warn: Callable[[str], None],
-    narrow: Callable[[OffsetRange, VisibleLog], OffsetRange | None] | None = None,
+    narrow: Callable[[OffsetRange, PlannedLog], OffsetRange | None] | None = None,
 ) -> list[OffsetRange]:
     """Return the ranges to read, one for each Spark partition, sorted.
 
@@ -85,7 +86,19 @@ def plan_ranges(
     if options.fail_on_data_loss:
         for offsets in ranges:
             check_no_data_loss(offsets, logs[offsets.topic_partition])
+    elif options.is_remote:  # a task knows the segments of its range, and not how the log ends
+        ranges = [_within(offsets, logs[offsets.topic_partition]) for offsets in ranges]
     return ranges
+
+
+def _within(offsets: OffsetRange, log: PlannedLog) -> OffsetRange:
+    """Return the part of *offsets* that the log holds; it may be empty."""
+    start = min(max(offsets.from_offset, log.start_offset), log.end_offset)
+    return replace(
+        offsets,
+        from_offset=start,
+        until_offset=max(start, min(offsets.until_offset, log.end_offset)),
+    )
 
 
 def choose_partitions(
@@ -96,7 +109,7 @@ def choose_partitions(
     What is named must exist. Internal topics are read where they are named, a pattern does not find
     them. A connector reads none of them, and of what ``assign`` names what exists.
     """
-    choice, path = options.choice, options.absolute_path
+    choice, path = options.choice, options.shown_path
     is_compatible = options.connector_compatible
     by_topic: dict[str, list[TopicPartition]] = {}
     for partition in sorted(existing):
@@ -148,7 +161,7 @@ def _check_exists(topic: str, by_topic: Mapping[str, object], path: str) -> None
 def resolve_limit(
     limit: OffsetLimit,
     position: str,
-    logs: Mapping[TopicPartition, VisibleLog],
+    logs: Mapping[TopicPartition, PlannedLog],
     keyword: int,
     *,
     latest_when_no_match: bool,
@@ -198,7 +211,7 @@ def as_set(partitions: Iterable[TopicPartition]) -> str:
 
 
 def _offset_for_timestamp(
-    log: VisibleLog, partition: TopicPartition, timestamp: int, *, latest_when_no_match: bool
+    log: PlannedLog, partition: TopicPartition, timestamp: int, *, latest_when_no_match: bool
 ) -> int:
     """Offset of the first record at or after *timestamp*; -1 to -5 as in ListOffsets [TS-1]."""
     if timestamp == EARLIEST_PENDING_UPLOAD:
@@ -220,7 +233,7 @@ def _offset_for_timestamp(
 
 
 def cut_by_bytes(
-    ranges: Iterable[OffsetRange], logs: Mapping[TopicPartition, VisibleLog], max_bytes: int
+    ranges: Iterable[OffsetRange], logs: Mapping[TopicPartition, PlannedLog], max_bytes: int
 ) -> list[OffsetRange]:
     """Cut *ranges* between batches, so that none has more than *max_bytes* bytes of them.
 
@@ -232,7 +245,7 @@ def cut_by_bytes(
         log = logs[offsets.topic_partition]
         start = max(offsets.from_offset, log.start_offset)
         end = min(offsets.until_offset, log.end_offset)
-        cuts = log.scan(start, end, ("offset",)).cuts(max_bytes) if start < end else []
+        cuts = log.cuts(start, end, max_bytes) if start < end else []
         bounds = [offsets.from_offset, *cuts, offsets.until_offset]
         parts += [
             OffsetRange(offsets.topic, offsets.partition, low, high)
@@ -244,7 +257,7 @@ def cut_by_bytes(
 # ---- ranges --------------------------------------------------------------------------------------
 
 
-def _resolve(offsets: OffsetRange, log: VisibleLog) -> OffsetRange:
+def _resolve(offsets: OffsetRange, log: PlannedLog) -> OffsetRange:
     """Replace -2 and -1 by the log's own bounds."""
     for option, name, value, word in (
         ("startingOffsets", "earliest", offsets.from_offset, EARLIEST),
@@ -274,7 +287,7 @@ def _resolve(offsets: OffsetRange, log: VisibleLog) -> OffsetRange:
     return resolved
 
 
-def check_no_data_loss(offsets: OffsetRange, log: VisibleLog) -> None:
+def check_no_data_loss(offsets: OffsetRange, log: LogBounds) -> None:
     """Raise the connector's data-loss condition when the log does not hold all *offsets*.
 
     Gaps inside the log (compaction, transaction markers) are no loss.

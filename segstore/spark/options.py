@@ -9,14 +9,16 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
-from urllib.parse import unquote, urlsplit
 
+from segstore.remote.remote_logs import RemoteSettings
+from segstore.remote.urls import is_url, normal_url, shown_url
 from segstore.spark.conditions import (
     ConnectorOptionError,
     UnresolvedConditionError,
     condition_error,
     option_error,
 )
+from segstore.spark.directory_option import log_directory_path, remote_settings
 from segstore.spark.java_pattern import compile_java_pattern
 from segstore.spark.json_options import (
     OFFSETS_EXAMPLE,
@@ -108,12 +110,25 @@ class ConnectorOptions:
     include_headers: bool = False
     isolation: Isolation = Isolation.READ_UNCOMMITTED
     connector_compatible: bool = False
+    remote: RemoteSettings = field(default_factory=RemoteSettings)
     warnings: tuple[str, ...] = field(default=(), compare=False)
+
+    @property
+    def is_remote(self) -> bool:
+        """Whether the path is a URL of something that is not on a local disk."""
+        return is_url(self.path)
 
     @property
     def absolute_path(self) -> str:
         """The path as every process finds it: an executor's working directory is another."""
+        if self.is_remote:
+            return normal_url(self.path)
         return os.path.abspath(self.path)  # noqa: PTH100 - links stay as they are
+
+    @property
+    def shown_path(self) -> str:
+        """The path for messages: a URL without secrets."""
+        return shown_url(self.absolute_path) if self.is_remote else self.absolute_path
 
 
 def parse_options(given: Mapping[str, str]) -> ConnectorOptions:
@@ -173,6 +188,7 @@ def read_options(
         include_headers=boolean(options, "includeHeaders", default=False),
         isolation=_isolation(options),
         connector_compatible=is_connector_compatible(options),
+        remote=remote_settings(options),
         warnings=(*_warnings(options), *warnings),
     )
 
@@ -344,21 +360,6 @@ def _isolation(options: Mapping[str, str]) -> Isolation:
             "String must be one of: read_committed, read_uncommitted",
         )
     return Isolation(text)
-
-
-def log_directory_path(options: Mapping[str, str]) -> str:
-    """Return the option ``path``, a URL ``file:`` as a path; *options* by lower-case name."""
-    path = options.get("path", "")
-    if path.startswith("file:"):
-        path = unquote(urlsplit(path).path)
-    if not path:
-        raise ConnectorOptionError(
-            "Option 'path' must be specified: the log directory that holds the directories "
-            "<topic>-<partition>",
-            found="no path",
-            expected="a directory",
-        )
-    return path
 
 
 def _warnings(options: Mapping[str, str]) -> list[str]:

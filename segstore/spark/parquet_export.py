@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from segstore.errors import IllegalArgumentError
+from segstore.spark.directory_option import local_directory_path
 from segstore.spark.job_runner import JobItem, JobReport, run_job
-from segstore.spark.mapped_ranges import open_visible, options_of_call, ranges_of
+from segstore.spark.log_source import LocalSource
+from segstore.spark.mapped_ranges import options_of_call, ranges_of
 from segstore.spark.offsets import check_no_data_loss, cut_by_bytes
 from segstore.spark.parquet_files import (
     COLUMNS,
@@ -74,7 +76,8 @@ def export_parquet(
     ConnectorOptionError, UnknownTopicOrPartitionError, LogNotFoundError
         As a read.
     """
-    checked = options_of_call(os.fspath(path), options)
+    root = local_directory_path({"path": os.fspath(path)}, "an export needs")
+    checked = options_of_call(root, options)
     folder = os.path.abspath(target)  # noqa: PTH100 - links stay as they are
     Path(folder).mkdir(parents=True, exist_ok=True)
     plain = replace(
@@ -84,7 +87,8 @@ def export_parquet(
     there = exported_files(folder)
     for one in there[:1]:
         _check_isolation(one.path, checked)
-    logs = {one.topic_partition: open_visible(checked, one.topic_partition) for one in wanted}
+    source = LocalSource(checked)
+    logs = {one.topic_partition: source.open(one.topic_partition) for one in wanted}
     missing: list[OffsetRange] = []
     for offsets in wanted:
         own = [one.offsets for one in there if one.partition == offsets.topic_partition]
@@ -117,7 +121,7 @@ class ExportTask:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        log = open_visible(self._options, offsets.topic_partition)
+        log = LocalSource(self._options).open(offsets.topic_partition)
         if self._options.fail_on_data_loss:
             check_no_data_loss(offsets, log)
         start = max(offsets.from_offset, log.start_offset)

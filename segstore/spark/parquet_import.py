@@ -14,6 +14,7 @@ from segstore.errors import (
 )
 from segstore.log.directory.partition_directory import directory_name
 from segstore.log.open_log import open as open_log
+from segstore.spark.directory_option import local_directory_path
 from segstore.spark.job_runner import JobItem, JobReport, run_job
 from segstore.spark.parquet_files import COLUMNS, exported_files, origin_of
 from segstore.spark.rebuilt_batches import batches_with_offsets
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 
     from segstore.log.unified_log import UnifiedLog
     from segstore.spark.job_runner import Progress
-    from segstore.spark.parquet_files import ExportedFile
+from segstore.spark.parquet_files import ExportedFile
 
 ROWS_AT_ONCE: Final = 20_000
 EVERY_EPOCH: Final = 2**31 - 1
@@ -80,7 +81,7 @@ def import_parquet(
         There is no export; two of its files hold the same offsets; no such compression.
     """
     folder = os.path.abspath(source)  # noqa: PTH100 - links stay as they are
-    root = os.path.abspath(path)  # noqa: PTH100
+    root = local_directory_path({"path": os.fspath(path)}, "an import needs")
     if compression.upper() not in Codec.__members__:
         raise IllegalArgumentError(
             f"there is no compression {compression!r}",

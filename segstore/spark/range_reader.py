@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final, cast
 
 from pyspark.sql.datasource import InputPartition
 
 from segstore.config import MAX_LONG, MIN_LONG
 from segstore.spark.conditions import ConnectorOptionError
-from segstore.spark.offsets import check_no_data_loss
-from segstore.spark.open_logs import OPEN_LOGS
+from segstore.spark.log_source import source_of
 from segstore.spark.schema import Column, arrow_schema
-from segstore.spark.visible_log import VisibleLog
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -20,6 +19,7 @@ if TYPE_CHECKING:
 
     from segstore.spark.options import ConnectorOptions
     from segstore.spark.ranges import OffsetRange
+    from segstore.spark.visible_log import PlannedLog, VisibleLog
     from segstore.types import TopicPartition
 
 ROWS_IN_A_BATCH: Final = 20_000
@@ -68,13 +68,12 @@ class RangeReader:
         end_timestamp: int = MAX_LONG,
     ) -> None:
         self._timestamps = {"start_timestamp": start_timestamp, "end_timestamp": end_timestamp}
-        self._options = options
+        self._options = replace(options, path=options.absolute_path)  # that of who plans
         self._columns = tuple(columns)
-        self._path = options.absolute_path
 
-    def open(self, partition: TopicPartition) -> VisibleLog:
-        """Return the log of *partition*, as it is now; it stays open in this process."""
-        return VisibleLog(OPEN_LOGS.get(self._path, partition), self._options.isolation)
+    def open(self, partition: TopicPartition) -> PlannedLog:
+        """Return what planning asks of the log of *partition*, as it is now."""
+        return source_of(self._options).open(partition)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of one range as Arrow record batches.
@@ -89,18 +88,12 @@ class RangeReader:
 
     def read_range(self, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
         """Yield the records of *offsets*; errors as those of `read`."""
-        log = self.open(offsets.topic_partition)
-        if self._options.fail_on_data_loss:
-            check_no_data_loss(offsets, log)
-        start = max(offsets.from_offset, log.start_offset)
-        end = min(offsets.until_offset, log.end_offset)
-        if start >= end:
-            return
-        if self._columns:
-            yield from self._batches(log, start, end)
-        else:
-            scan = log.scan(start, end, ("offset",), **self._timestamps)
-            yield from _rows_without_columns(scan.count(by_headers=True))
+        for log, start, end in source_of(self._options).parts(offsets):
+            if self._columns:
+                yield from self._batches(log, start, end)
+            else:
+                scan = log.scan(start, end, ("offset",), **self._timestamps)
+                yield from _rows_without_columns(scan.count(by_headers=True))
 
     def _batches(self, log: VisibleLog, start: int, end: int) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa

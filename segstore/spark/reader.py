@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from segstore.manager.partition_directories import partitions_with_logs
+from segstore.spark.log_source import source_of
 from segstore.spark.offsets import plan_ranges
 from segstore.spark.options import ConnectorOptions, parse_options
 from segstore.spark.range_reader import OffsetRangePartition, RangeReader
@@ -50,7 +50,7 @@ class SegstoreReader(DataSourceReader):
 
     def partitions(self) -> list[InputPartition]:
         """Fix the offsets to read, once for the whole query; one Spark partition for each range."""
-        existing = partitions_with_logs(self._options.absolute_path)
+        existing = source_of(self._options).partitions()
         ranges = plan_ranges(self._options, existing, self._reader.open, warn)
         return [OffsetRangePartition(offsets) for offsets in ranges]
 

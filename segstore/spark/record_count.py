@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import LongType, StructField, StructType
 
-from segstore.spark.mapped_ranges import map_ranges, open_visible, options_of_call, ranges_of
-from segstore.spark.offsets import check_no_data_loss
+from segstore.spark.log_source import source_of
+from segstore.spark.mapped_ranges import map_ranges, options_of_call, ranges_of
 
 if TYPE_CHECKING:
     import os
@@ -65,9 +65,7 @@ class CountTask:
 
 def count_range(options: ConnectorOptions, offsets: OffsetRange) -> int:
     """Return the number of visible records in *offsets*, by the headers of their batches."""
-    log = open_visible(options, offsets.topic_partition)
-    if options.fail_on_data_loss:
-        check_no_data_loss(offsets, log)
-    start = max(offsets.from_offset, log.start_offset)
-    end = min(offsets.until_offset, log.end_offset)
-    return log.scan(start, end, ("offset",)).count(by_headers=True) if start < end else 0
+    return sum(
+        log.scan(start, end, ("offset",)).count(by_headers=True)
+        for log, start, end in source_of(options).parts(offsets)
+    )

@@ -6,15 +6,14 @@ and without. Names are case-insensitive.
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from segstore.config import LogConfig
 from segstore.log.directory.partition_directory import check_topic
 from segstore.spark.conditions import ConnectorOptionError, option_error
+from segstore.spark.directory_option import local_directory_path
 from segstore.spark.option_values import boolean, integer, positive
-from segstore.spark.options import log_directory_path
 from segstore.types import Codec
 
 if TYPE_CHECKING:
@@ -131,7 +130,7 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
     for name, message in _REFUSED.items():
         if f"kafka.{name}" in options:
             raise ConnectorOptionError(message, found=f"kafka.{name}")
-    path = os.path.abspath(log_directory_path(options))  # noqa: PTH100 - links stay as they are
+    path = local_directory_path(options, "writing needs")
     topic = options["topic"].strip() if "topic" in options else None
     producer = _producer_options(options)
     codec, config = _codec_and_config(options, producer)

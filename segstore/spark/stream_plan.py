@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segstore.manager.partition_directories import partitions_with_logs
 from segstore.spark.conditions import ConnectorConditionError, condition_error, option_error
+from segstore.spark.log_source import source_of
 from segstore.spark.offsets import as_set, choose_partitions, cut_by_bytes, resolve_limit
 from segstore.spark.ranges import EARLIEST, LATEST, OffsetRange, split
 from segstore.spark.rate_limit import TriggerDelay, share_out
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from segstore.spark.stream_options import StreamOptions
-    from segstore.spark.visible_log import VisibleLog
+    from segstore.spark.visible_log import PlannedLog
     from segstore.types import TopicPartition
 
 
@@ -38,7 +38,7 @@ class StreamPlan:
     def __init__(
         self,
         options: StreamOptions,
-        open_log: Callable[[TopicPartition], VisibleLog],
+        open_log: Callable[[TopicPartition], PlannedLog],
         warn: Callable[[str], None],
     ) -> None:
         self._read = options.read
@@ -139,7 +139,7 @@ class StreamPlan:
             A partition is gone, is new but does not begin at 0, or went backwards, and
             ``failOnDataLoss`` is true.
         """
-        existing = frozenset(partitions_with_logs(self._read.absolute_path))
+        existing = frozenset(source_of(self._read).partitions())
         begin = dict(start)
         for partition in sorted(end.keys() - start.keys()):
             if partition in existing:
@@ -176,7 +176,7 @@ class StreamPlan:
         return split(ranges, self._read.min_partitions, self._read.max_records_per_partition)
 
     def _choose(self) -> list[TopicPartition]:
-        existing = partitions_with_logs(self._read.absolute_path)
+        existing = source_of(self._read).partitions()
         return choose_partitions(self._read, existing, self._warn)
 
     def _ends(self) -> dict[TopicPartition, int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from segstore.types import Isolation, SpecialTimestamp
 
@@ -12,6 +12,41 @@ if TYPE_CHECKING:
     from segstore.log.log_scan import LogScan
     from segstore.log.unified_log import UnifiedLog
     from segstore.types import FileTimestampAndOffset, TopicPartition
+
+
+class LogBounds(Protocol):
+    """Where the records that may be seen begin and end."""
+
+    @property
+    def start_offset(self) -> int:
+        """Offset of the first record that was not deleted."""
+        ...
+
+    @property
+    def end_offset(self) -> int:
+        """Offset behind the last record that may be seen."""
+        ...
+
+
+class PlannedLog(LogBounds, Protocol):
+    """What planning asks of a log."""
+
+    @property
+    def topic_partition(self) -> TopicPartition:
+        """Whose log it is."""
+        ...
+
+    def fetch_offset_by_timestamp(self, timestamp: int) -> FileTimestampAndOffset:
+        """Find the first record at or after *timestamp*, in ms; offset -1 = there is none."""
+        ...
+
+    def first_offset_at(self, timestamp: int) -> int | None:
+        """Return an offset below which nothing is at or after *timestamp*; None = nothing is."""
+        ...
+
+    def cuts(self, start_offset: int, end_offset: int, max_bytes: int) -> list[int]:
+        """Return offsets that cut a range into parts of at most about *max_bytes* bytes."""
+        ...
 
 
 class VisibleLog(NamedTuple):
@@ -47,6 +82,14 @@ class VisibleLog(NamedTuple):
     def fetch_offset_by_timestamp(self, timestamp: int) -> FileTimestampAndOffset:
         """Find the first record at or after *timestamp*, in ms; offset -1 = there is none."""
         return self.log.fetch_offset_by_timestamp(timestamp, self.isolation)
+
+    def first_offset_at(self, timestamp: int) -> int | None:
+        """Return the offset of the first record at or after *timestamp*, in ms."""
+        return self.log.offset_for_timestamp(timestamp)
+
+    def cuts(self, start_offset: int, end_offset: int, max_bytes: int) -> list[int]:
+        """Return where batches begin that cut a range into parts of at most *max_bytes* bytes."""
+        return self.scan(start_offset, end_offset, ("offset",)).cuts(max_bytes)
 
     def scan(
         self,

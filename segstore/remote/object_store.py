@@ -1,0 +1,189 @@
+"""Directories in S3, Google Cloud Storage and Azure, by ``obstore``."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final
+
+from segstore.errors import (
+    IllegalArgumentError,
+    LogNotFoundError,
+    LogPermissionError,
+    ReadIOError,
+    SegstoreError,
+)
+from segstore.remote.remote_file import (
+    Folder,
+    RemoteFile,
+    changed_error,
+    folder_of,
+    vanished_error,
+)
+from segstore.remote.urls import secrets_in, shown_url, without_secrets
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+PART_BYTES: Final = 16 * 1024 * 1024
+"""Of one request: each has the library's time-out, 30 s unless it is set."""
+
+_CLIENT: Final = frozenset(
+    {
+        "allow_http",
+        "allow_invalid_certificates",
+        "connect_timeout",
+        "http1_only",
+        "http2_only",
+        "pool_idle_timeout",
+        "pool_max_idle_per_host",
+        "proxy_ca_certificate",
+        "proxy_excludes",
+        "proxy_url",
+        "root_certificate",
+        "timeout",
+        "user_agent",
+    }
+)
+"""Settings of the HTTP client; all others but those of retries are the store's."""
+_MAX_RETRIES, _RETRY_TIMEOUT = "max_retries", "retry_timeout"
+_REFUSED = re.compile(r"status code: 40[13]\b")
+_NOT_THERE = re.compile(r"status code: 404\b")
+"""A listing's errors are all of one class."""
+_FIRST_LINE: Final = "\n\nDebug source"
+
+
+class ObjectStore:
+    """A directory in an object store; what fails for a moment is tried again by the library.
+
+    Parameters
+    ----------
+    url : str
+        ``s3://bucket/logs``; ``gs``, ``az``, ``abfss`` and so on.
+    settings : mapping of str to str
+        ``obstore``'s names: ``access_key_id``, ``endpoint``; of its client, such as ``timeout``;
+        ``max_retries`` and ``retry_timeout`` (seconds). What is not here comes from the
+        environment.
+
+    Raises
+    ------
+    IllegalArgumentError
+        A setting that the store does not know.
+    """
+
+    requests_at_once = 8
+
+    def __init__(self, url: str, settings: Mapping[str, str]) -> None:
+        from obstore import store
+
+        self.url = self.key = shown_url(url)
+        self._secrets = secrets_in(settings)
+        self.key += f" {settings.get('endpoint', '')}"
+        client = {name: value for name, value in settings.items() if name in _CLIENT}
+        retries = {_MAX_RETRIES, _RETRY_TIMEOUT}
+        config = {
+            name: value
+            for name, value in settings.items()
+            if name not in client and name not in retries
+        }
+        self._store: Any
+        try:
+            open_url: Any = store.from_url
+            self._store = open_url(
+                url,
+                config=config,
+                client_options=client,
+                retry_config=_retry_config(settings),
+            )
+        except SegstoreError:
+            raise
+        except Exception as error:  # noqa: BLE001 - the library's own, and they show settings
+            raise IllegalArgumentError(
+                f"the store cannot be opened: {self._told(error)}",
+                file=self.url,
+                found=", ".join(sorted(settings)) or "no settings",
+                expected="a URL and settings that obstore takes",
+            ) from None
+
+    def list_folder(self, folder: str) -> Folder:
+        """Return what is in *folder*; one that is not there is empty."""
+        try:
+            found = self._store.list_with_delimiter(folder or None)
+        except Exception as error:  # noqa: BLE001 - see _error
+            raise self._error(error, folder) from None
+        files = [
+            RemoteFile(
+                str(one["path"]),
+                int(one["size"]),
+                one["e_tag"] or str(one["last_modified"]),
+                int(one["last_modified"].timestamp() * 1_000_000_000),
+            )
+            for one in found["objects"]
+        ]
+        folders = [str(name).rstrip("/").rpartition("/")[2] for name in found["common_prefixes"]]
+        return folder_of(self.url, files, folders)
+
+    def read(self, file: RemoteFile, write: Callable[[bytes], object]) -> None:
+        """Hand all bytes of *file*, as it was listed, to *write*, a request for each 16 MiB."""
+        for start in range(0, file.size_bytes, PART_BYTES):
+            end = min(start + PART_BYTES, file.size_bytes)
+            write(self._read_part(file, start, end))
+
+    def _read_part(self, file: RemoteFile, start: int, end: int) -> bytes:
+        is_tag = file.identity is not None and file.identity.endswith('"')
+        options = {"range": (start, end), **({"if_match": file.identity} if is_tag else {})}
+        try:
+            answer = self._store.get(file.path, options=options)
+            meta, data = answer.meta, bytes(answer.bytes())
+        except FileNotFoundError:
+            raise vanished_error(self.url, file) from None
+        except Exception as error:  # noqa: BLE001 - see _error
+            if type(error).__name__ == "PreconditionError" or "416 Range" in str(error):
+                raise changed_error(self.url, file, "another file") from None
+            raise self._error(error, file.path) from None
+        identity = meta["e_tag"] or str(meta["last_modified"])
+        if meta["size"] != file.size_bytes or identity != file.identity:
+            raise changed_error(self.url, file, f"{meta['size']} bytes, identity {identity}")
+        if len(data) != end - start:
+            raise ReadIOError(
+                "the store's answer ended early",
+                file=f"{self.url}/{file.path}",
+                position=start + len(data),
+                found=f"{len(data)} bytes",
+                expected=f"{end - start} bytes from {start} on",
+            )
+        return data
+
+    def _error(self, error: Exception, path: str) -> SegstoreError:
+        """Return one of ours that says the same, without secrets."""
+        where = f"{self.url}/{path}".rstrip("/")
+        name, told = type(error).__name__, self._told(error)
+        if name in {"PermissionDeniedError", "UnauthenticatedError"} or _REFUSED.search(told):
+            return LogPermissionError(f"the store refuses it: {told}", file=where)
+        if isinstance(error, FileNotFoundError) or _NOT_THERE.search(told):
+            return LogNotFoundError(f"the store has no such place: {told}", file=where)
+        return ReadIOError(f"the store cannot be read: {told}", file=where)
+
+    def _told(self, error: Exception) -> str:
+        text = str(error).partition(_FIRST_LINE)[0]
+        return without_secrets(" ".join(text.split()), self._secrets)
+
+
+def _retry_config(settings: Mapping[str, str]) -> Any:
+    config: dict[str, Any] = {}
+    for name, make in ((_MAX_RETRIES, int), (_RETRY_TIMEOUT, _seconds)):
+        if name not in settings:
+            continue
+        try:
+            config[name] = make(settings[name])
+        except ValueError:
+            raise IllegalArgumentError(
+                f"{name} of remote storage is not a number",
+                found=settings[name],
+                expected="retries" if name == _MAX_RETRIES else "seconds",
+            ) from None
+    return config or None
+
+
+def _seconds(text: str) -> timedelta:
+    return timedelta(seconds=float(text.removesuffix("s")))

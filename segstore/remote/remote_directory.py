@@ -1,0 +1,102 @@
+"""A log directory at a URL: which partitions it holds, and what is in each, by listings alone."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from segstore.errors import LogNotFoundError, NotALogError
+from segstore.log.directory.partition_directory import (
+    LOG_FILE_SUFFIX,
+    directory_name,
+    is_partition_directory_name,
+    parse_directory_name,
+    segment_files,
+)
+from segstore.remote.remote_partition import RemotePartition
+
+if TYPE_CHECKING:
+    from segstore.remote.remote_file import Folder, RemoteStore
+    from segstore.remote.spool import Spool
+    from segstore.types import TopicPartition
+
+
+class RemoteDirectory:
+    """What `store` holds; looked at anew by every call.
+
+    Parameters
+    ----------
+    store : RemoteStore
+        Of the log directory.
+    spool : Spool
+        Takes what is read.
+    """
+
+    def __init__(self, store: RemoteStore, spool: Spool) -> None:
+        self._store = store
+        self._spool = spool
+
+    def url_of(self, topic_partition: TopicPartition) -> str:
+        """Return the URL of a partition, for people."""
+        return f"{self._store.url}/{directory_name(topic_partition)}"
+
+    def check(self) -> Folder:
+        """Return what is in the directory itself.
+
+        Raises
+        ------
+        LogNotFoundError, NotALogError
+            There is nothing, or it is one partition's.
+        """
+        found = self._store.list_folder("")
+        if not found.files and not found.folders:
+            raise LogNotFoundError(
+                "there is nothing at this URL", file=self._store.url, expected="a log directory"
+            )
+        if any(file.kind == LOG_FILE_SUFFIX for file in segment_files(found.files)):
+            raise NotALogError(
+                "this is the directory of one partition; the log directory is the one above it",
+                file=self._store.url,
+                found="segment files (.log)",
+                expected="directories <topic>-<partition>",
+            )
+        return found
+
+    def partitions(self) -> dict[TopicPartition, RemotePartition]:
+        """Return the partitions that hold a log, as they are now, sorted.
+
+        Raises
+        ------
+        LogNotFoundError, NotALogError
+            As `check`.
+        """
+        above = self.check()
+        names = [name for name in above.folders if is_partition_directory_name(name)]
+        with ThreadPoolExecutor(self._store.requests_at_once) as pool:
+            folders = list(pool.map(self._store.list_folder, names))
+        found = [
+            RemotePartition(self._store, self._spool, parse_directory_name(name), above, folder)
+            for name, folder in zip(names, folders, strict=True)
+        ]
+        held = [one for one in found if one.base_offsets]
+        return {one.topic_partition: one for one in sorted(held, key=lambda x: x.topic_partition)}
+
+    def partition(self, topic_partition: TopicPartition) -> RemotePartition:
+        """Return one partition as it is now.
+
+        Raises
+        ------
+        LogNotFoundError
+            There is none, or it holds no log.
+        """
+        name = directory_name(topic_partition)
+        above, folder = self._store.list_folder(""), self._store.list_folder(name)
+        found = RemotePartition(self._store, self._spool, topic_partition, above, folder)
+        if not found.base_offsets:
+            raise LogNotFoundError(
+                "there is no log at this URL",
+                file=self.url_of(topic_partition),
+                found=f"{len(folder.files)} files",
+                expected="one .log file at least",
+            )
+        return found

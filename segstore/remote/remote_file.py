@@ -1,0 +1,126 @@
+"""A file of a remote directory as a listing shows it, and what a store can do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from segstore.errors import CorruptLogError, LogNotFoundError, LogTruncatedError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+class RemoteFile(NamedTuple):
+    """One file, as it was when it was listed.
+
+    Attributes
+    ----------
+    path : str
+        Below the URL of the store: ``orders-0/00000000000000000000.log``.
+    size_bytes : int
+        Of the whole file.
+    identity : str or None
+        Entity tag, or time of the last change: another one is another file. None: the store tells
+        neither.
+    modified_ns : int or None
+        When it was changed, in ns since 1970.
+    """
+
+    path: str
+    size_bytes: int
+    identity: str | None
+    modified_ns: int | None
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.path.rpartition("/")[2]
+
+
+class Folder(NamedTuple):
+    """What is in one remote directory: files and directories by name."""
+
+    files: dict[str, RemoteFile]
+    folders: list[str]
+
+
+class RemoteStore(Protocol):
+    """A directory at a URL.
+
+    Attributes
+    ----------
+    url : str
+        For messages: without secrets.
+    key : str
+        The same, for the spool: two stores with one key hold the same files.
+    requests_at_once : int
+        How many threads may ask it.
+    """
+
+    url: str
+    key: str
+    requests_at_once: int
+
+    def list_folder(self, folder: str) -> Folder:
+        """Return what is in *folder*, ``""`` for the directory itself; empty when it is not there.
+
+        Raises
+        ------
+        LogPermissionError, LogNotFoundError, ReadIOError
+            The store refuses it, is not there, or cannot be reached.
+        """
+        ...
+
+    def read(self, file: RemoteFile, write: Callable[[bytes], object]) -> None:
+        """Hand all bytes of *file*, as it was listed, to *write*.
+
+        Raises
+        ------
+        LogTruncatedError, LogNotFoundError
+            The file is another one by now, or gone.
+        LogPermissionError, ReadIOError
+            As `list_folder`.
+        """
+        ...
+
+
+def changed_error(url: str, file: RemoteFile, found: str) -> LogTruncatedError:
+    """Return what is raised when *file* is not what was listed any more."""
+    return LogTruncatedError(
+        "the file was changed while it was read",
+        file=f"{url}/{file.path}",
+        found=found,
+        expected=f"{file.size_bytes} bytes"
+        + ("" if file.identity is None else f", identity {file.identity}"),
+    )
+
+
+def vanished_error(url: str, file: RemoteFile) -> LogNotFoundError:
+    """Return what is raised when *file* was listed, and is gone."""
+    return LogNotFoundError(
+        "the file was listed, and was gone when it was to be read",
+        file=f"{url}/{file.path}",
+        found="no file",
+        expected=f"{file.size_bytes} bytes",
+    )
+
+
+def folder_of(url: str, files: list[RemoteFile], folders: list[str]) -> Folder:
+    """Put a listing together.
+
+    Raises
+    ------
+    CorruptLogError
+        It names a file twice, or with a size that cannot be.
+    """
+    by_name: dict[str, RemoteFile] = {}
+    for file in files:
+        other = by_name.setdefault(file.name, file)
+        if other != file or file.size_bytes < 0:
+            raise CorruptLogError(
+                "the store's listing contradicts itself",
+                file=f"{url}/{file.path}",
+                found=f"sizes {other.size_bytes} and {file.size_bytes}",
+                expected="each file once, with its size",
+            )
+    return Folder(by_name, sorted(set(folders)))

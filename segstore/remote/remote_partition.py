@@ -1,0 +1,297 @@
+"""One partition at a URL: which of its files a reader needs, and the log opened on just those.
+
+A part of a log is opened as the log was once: some segments and, where more follow, an empty one
+behind them, as right after a roll. So the engine judges bytes, gaps and ends as it always does. Its
+recovery point is where the part ends: what lies below is never taken for a torn tail, and damage is
+an error. A log that a listing shows to be no plain one is fetched whole.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from segstore.errors import LimitExceededError
+from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE
+from segstore.log.directory.log_places import FoundState
+from segstore.log.directory.partition_directory import (
+    LOG_FILE_SUFFIX,
+    SWAP_FILE_SUFFIX,
+    directory_name,
+    file_name,
+    segment_files,
+)
+from segstore.log.log_opener import open_partition
+from segstore.log.open_options import open_options
+from segstore.log.producers.producer_snapshot import open_transactions
+from segstore.log.surroundings import ALONE, Surroundings
+from segstore.remote.remote_facts import ABOVE, BESIDE, RemoteFacts, read_facts
+from segstore.types import Isolation
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from segstore.log.unified_log import UnifiedLog
+    from segstore.remote.remote_file import Folder, RemoteFile, RemoteStore
+    from segstore.remote.spool import Spool
+    from segstore.remote.spool_view import SpoolView
+    from segstore.types import TopicPartition
+
+_OF_SEGMENT: Final = (LOG_FILE_SUFFIX, "index", "timeindex")
+_SNAPSHOT: Final = "snapshot"
+
+
+class RemotePart(NamedTuple):
+    """A log that holds some of the whole one's segments.
+
+    Attributes
+    ----------
+    log : UnifiedLog
+        Open, for reading only.
+    end_offset : int
+        Up to there it answers as the whole log does.
+    isolation : Isolation
+        To read it with.
+    """
+
+    log: UnifiedLog
+    end_offset: int
+    isolation: Isolation
+
+
+class RemotePartition:
+    """A partition as it was listed; what is read is just that, or an error.
+
+    Parameters
+    ----------
+    store : RemoteStore
+        Of the log directory.
+    spool : Spool
+        Takes what is read.
+    topic_partition : TopicPartition
+        Which.
+    above, folder : Folder
+        Listings of the log directory and of the partition's.
+    """
+
+    def __init__(
+        self,
+        store: RemoteStore,
+        spool: Spool,
+        topic_partition: TopicPartition,
+        above: Folder,
+        folder: Folder,
+    ) -> None:
+        self.topic_partition = topic_partition
+        self._store = store
+        self._spool = spool
+        self._above: dict[str, RemoteFile] = {
+            name: above.files[name] for name in ABOVE if name in above.files
+        }
+        self._files = folder.files
+        parsed = segment_files(folder.files)
+        self._segments = {
+            file.offset: folder.files[file.name]
+            for file in sorted(parsed)
+            if file.kind == LOG_FILE_SUFFIX and not file.suffix
+        }
+        self.base_offsets = list(self._segments)
+        self._transactions: dict[int, dict[int, int] | None] = {}
+        self._has_swaps = any(file.suffix == SWAP_FILE_SUFFIX for file in parsed)
+
+    @property
+    def identity(self) -> tuple[object, ...]:
+        """Two listings with the same are of the same files."""
+        return self._above, self._files
+
+    @cached_property
+    def facts(self) -> RemoteFacts:
+        """What its small files say; those are fetched."""
+        small = [name for name in BESIDE if name in self._files]
+        with self._view(small, self._above) as view:
+            folder = view.path / directory_name(self.topic_partition)
+            return read_facts(folder, self.topic_partition, self._segments)
+
+    def size_of(self, base_offset: int) -> int:
+        """Return the bytes of the ``.log`` file of a segment."""
+        return self._segments[base_offset].size_bytes
+
+    def index_of(self, offset: int) -> int:
+        """Return the place in ``base_offsets`` of the segment that *offset* is in."""
+        return max(0, bisect_right(self.base_offsets, offset) - 1)
+
+    @contextmanager
+    def open_whole(self) -> Iterator[UnifiedLog]:
+        """Fetch all of it and open that: everything is as it would be on a local disk."""
+        with self._view(self._files, self._above) as view:
+            log = self._open(view, ALONE)
+            try:
+                yield log
+            finally:
+                log.close()
+
+    @contextmanager
+    def open_end(self, isolation: Isolation) -> Iterator[UnifiedLog]:
+        """Fetch what decides where the log ends, and open that.
+
+        Its log end, recovery point and, for ``read_committed``, last stable offset are those of the
+        whole log; its log start may lie above.
+        """
+        first, snapshot = self._begin_of_end(isolation)
+        if first == 0:
+            with self.open_whole() as log:
+                yield log
+            return
+        found = self._found_to_end(first, self.facts.recovery_point)
+        with self._part(self.base_offsets[first:], snapshot, None, found) as log:
+            report = log.report
+            if (  # else it takes the whole log to tell
+                log.log_start_offset == found.log_start_offset
+                and report.damage is None
+                and (report.clean or not self.facts.is_clean)
+            ):
+                yield log
+                return
+        with self.open_whole() as log:
+            yield log
+
+    @contextmanager
+    def open_part(
+        self, offset: int, until_offset: int, isolation: Isolation
+    ) -> Iterator[RemotePart]:
+        """Fetch what the records from *offset* on need, and open that.
+
+        Offsets below *until_offset* are known to be visible.
+        """
+        if not self.facts.is_plain or self._has_swaps:
+            with self.open_whole() as log:
+                yield RemotePart(log, until_offset, isolation)
+            return
+        index = self.index_of(offset)
+        behind = index + 1
+        end = until_offset
+        if behind < len(self.base_offsets):
+            end = min(until_offset, self.base_offsets[behind])
+            if isolation is Isolation.READ_COMMITTED:
+                behind = self._first_settled(behind, end)
+        following = self.base_offsets[behind] if behind < len(self.base_offsets) else None
+        if following is None:
+            known_clean = self.facts.is_clean
+            found = self._found_to_end(index, self.facts.recovery_point if known_clean else end)
+        else:
+            log_start = max(self.base_offsets[index], self.facts.found.log_start_offset)
+            found = FoundState(log_start, following, parent_is_clean=False, own_marker=None)
+        with self._part(self.base_offsets[index:behind], None, following, found) as log:
+            # what is durable was told by the end: a part knows of no batch that reaches over it
+            known = isolation is Isolation.DURABLE
+            yield RemotePart(log, end, Isolation.READ_UNCOMMITTED if known else isolation)
+
+    # ---- which segments --------------------------------------------------------------------------
+
+    def _begin_of_end(self, isolation: Isolation) -> tuple[int, RemoteFile | None]:
+        """Return the index of the first segment that decides the end, and a snapshot beside it."""
+        facts = self.facts
+        if not facts.is_plain or self._has_swaps:
+            return 0, None
+        first = self.index_of(facts.synced_below)
+        if isolation is not Isolation.READ_COMMITTED:
+            return first, None
+        for base_offset in reversed(self.base_offsets[1 : first + 1]):
+            transactions = self._open_transactions(base_offset)
+            if transactions is not None:  # those that end above may be the first unstable ones
+                begin = min(transactions.values(), default=base_offset)
+                return self.index_of(begin), self._snapshot(base_offset)
+        return 0, None
+
+    def _first_settled(self, behind: int, end: int) -> int:
+        """Return from which segment on nothing decides about transactions with records below *end*.
+
+        There no transaction is open that began below; the first that a snapshot tells.
+        """
+        for index in range(behind, len(self.base_offsets)):
+            base_offset = self.base_offsets[index]
+            if base_offset > self.facts.synced_below:
+                break  # as for a local reader, snapshots count below the recovery point only
+            transactions = self._open_transactions(base_offset)
+            if transactions is not None and min(transactions.values(), default=end) >= end:
+                return index
+        return len(self.base_offsets)
+
+    def _snapshot(self, offset: int) -> RemoteFile | None:
+        return self._files.get(file_name(offset, _SNAPSHOT))
+
+    def _open_transactions(self, offset: int) -> dict[int, int] | None:
+        """Return the transactions open at *offset*, None where no good snapshot tells."""
+        if offset not in self._transactions:
+            self._transactions[offset] = self._read_snapshot(offset)
+        return self._transactions[offset]
+
+    def _read_snapshot(self, offset: int) -> dict[int, int] | None:
+        file = self._snapshot(offset)
+        if file is None:
+            return None
+        with self._spool.new_view() as view:
+            place = view.path / file.name
+            self._spool.link(self._store, file, place)
+            try:
+                return open_transactions(place.read_bytes())
+            except LimitExceededError:
+                return None
+
+    # ---- opening ---------------------------------------------------------------------------------
+
+    def _found_to_end(self, first: int, recovery_point: int | None) -> FoundState:
+        """Return what was found, for a log that begins with the segment number *first*."""
+        marker = self.facts.marker
+        if marker is not None:
+            sizes = [self.size_of(base) for base in self.base_offsets[first:]]
+            marker = replace(marker, segments=len(sizes), size_bytes=sum(sizes))
+        return FoundState(
+            max(self.base_offsets[first], self.facts.found.log_start_offset),
+            recovery_point,
+            parent_is_clean=self.facts.found.parent_is_clean,
+            own_marker=marker,
+        )
+
+    @contextmanager
+    def _part(
+        self,
+        bases: Iterable[int],
+        snapshot: RemoteFile | None,
+        following: int | None,
+        found: FoundState,
+    ) -> Iterator[UnifiedLog]:
+        names = [file_name(base, kind) for base in bases for kind in _OF_SEGMENT]
+        names += [LEADER_EPOCH_CHECKPOINT, *([] if snapshot is None else [snapshot.name])]
+        with self._view([name for name in names if name in self._files]) as view:
+            name = directory_name(self.topic_partition)
+            if self.facts.state is not None:
+                view.write(f"{name}/{LOG_STATE}", self.facts.state.format())
+            if following is not None:
+                view.write(f"{name}/{file_name(following, LOG_FILE_SUFFIX)}", b"")
+            log = self._open(view, Surroundings(found=found))
+            try:
+                yield log
+            finally:
+                log.close()
+
+    def _open(self, view: SpoolView, surroundings: Surroundings) -> UnifiedLog:
+        path = view.path / directory_name(self.topic_partition)
+        return open_partition(path, open_options(read_only=True), surroundings)
+
+    @contextmanager
+    def _view(self, names: Iterable[str], above: Iterable[str] = ()) -> Iterator[SpoolView]:
+        """Make a folder with these files of the partition, and of the log directory."""
+        with self._spool.new_view() as view:
+            folder = view.path / directory_name(self.topic_partition)
+            folder.mkdir()
+            links = [(self._above[name], view.path / name) for name in above]
+            links += [(self._files[name], folder / name) for name in names]
+            with ThreadPoolExecutor(self._store.requests_at_once) as pool:
+                for _ in pool.map(lambda one: self._spool.link(self._store, *one), links):
+                    continue  # the first error ends it
+            yield view

@@ -1,0 +1,233 @@
+"""Files of remote directories on the local disk, shared by the processes of a machine.
+
+A file lies under the hash of its URL, size and identity: one that was changed is another one. It is
+written under another name, of its full length from the start, and renamed when it is whole. Logs
+are opened on hard links (`SpoolView`), so a file is in use as long as it has more than one name:
+who makes room removes those that were not used for longest, and none in use.
+
+FILES  ``objects/<hash>``, ``objects/<hash>.<random>.part``, locked by its writer; ``views/…``, see
+there; ``locks/…``: one process at a time fetches a file, or makes room.
+"""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import hashlib
+import os
+import tempfile
+import time
+import uuid
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from segstore.errors import (
+    DiskFullError,
+    LimitExceededError,
+    LogPermissionError,
+    ReadIOError,
+    WriteError,
+)
+from segstore.remote.spool_view import SpoolView, remove_left_views
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from segstore.remote.remote_file import RemoteFile, RemoteStore
+
+DEFAULT_MAX_BYTES: Final = 10 * 1024**3
+_KEY_LOCKS: Final = 64
+_PART: Final = ".part"
+
+
+def default_directory() -> str:
+    """Return the spool of this user on this machine."""
+    return os.path.join(tempfile.gettempdir(), f"segstore-spool-{os.geteuid()}")  # noqa: PTH118
+
+
+class Spool:
+    """A folder for files of remote directories; any number of processes use it at once.
+
+    Parameters
+    ----------
+    directory : str or None
+        Made when it is not there, for this user alone; None: ``segstore-spool-<user id>`` in the
+        folder for temporary files.
+    max_bytes : int or None
+        How many bytes of files it holds at most; None: 10 GiB.
+
+    Raises
+    ------
+    LogPermissionError
+        The folder cannot be used, or another user could change what is in it.
+    """
+
+    def __init__(self, directory: str | None = None, max_bytes: int | None = None) -> None:
+        self.directory = Path(directory or default_directory())
+        self.max_bytes = max_bytes or DEFAULT_MAX_BYTES
+        self._objects = self.directory / "objects"
+        self._locks = self.directory / "locks"
+        try:
+            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for folder in (self._objects, self._locks, self.directory / "views"):
+                folder.mkdir(mode=0o700, exist_ok=True)
+            status = self.directory.stat()
+        except OSError as error:
+            raise LogPermissionError(
+                "the spool of remote storage cannot be used: name another one by the option"
+                f" spoolDirectory ({error.strerror})",
+                file=str(self.directory),
+                os_error=error.errno,
+            ) from error
+        if directory is None and (status.st_uid != os.geteuid() or status.st_mode & 0o022):
+            raise LogPermissionError(
+                "somebody else could change the files in the spool of remote storage: name another"
+                " one by the option spoolDirectory",
+                file=str(self.directory),
+                found=f"user {status.st_uid}, mode {status.st_mode & 0o777:o}",
+                expected=f"user {os.geteuid()}, mode 700",
+            )
+
+    def new_view(self) -> SpoolView:
+        """Return an empty folder of links; to be closed."""
+        with self._locked("room"):
+            return SpoolView(self.directory / "views")
+
+    def link(self, store: RemoteStore, file: RemoteFile, target: Path) -> None:
+        """Make *target* a name of *file*, as it was listed; it is fetched when it is not here.
+
+        Raises
+        ------
+        LimitExceededError
+            There is no room for it beside what is in use.
+        LogTruncatedError, LogNotFoundError, LogPermissionError, ReadIOError
+            As `RemoteStore.read`; nothing is left of it.
+        """
+        key = _key(store, file)
+        place = self._objects / key
+        with self._locked(f"{int(key[:8], 16) % _KEY_LOCKS:02d}"):
+            try:
+                os.link(place, target)
+            except FileNotFoundError:
+                self._fetch(store, file, place, target)
+        used = time.time_ns()
+        modified = used if file.modified_ns is None else file.modified_ns
+        os.utime(target, ns=(used, modified))
+
+    def _fetch(self, store: RemoteStore, file: RemoteFile, place: Path, target: Path) -> None:
+        part = place.with_name(f"{place.name}.{uuid.uuid4().hex}{_PART}")
+        with self._locked("room"):
+            self._make_room(store, file)
+            descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                os.ftruncate(descriptor, file.size_bytes)
+            except BaseException:
+                os.close(descriptor)
+                part.unlink()
+                raise
+        try:
+            with os.fdopen(descriptor, "r+b", buffering=0) as stream:
+                store.read(file, lambda data: _write_all(stream.fileno(), data, part))
+                _check_whole(stream.tell(), store, file)
+                os.fchmod(stream.fileno(), 0o400)  # of many names: nobody writes to it
+                os.link(part, target)
+                if file.identity is not None:  # else nobody can tell whether it is still the same
+                    part.rename(place)
+        finally:
+            with suppress(FileNotFoundError):
+                part.unlink()
+
+    def _make_room(self, store: RemoteStore, file: RemoteFile) -> None:
+        if self._room_for(file.size_bytes) < 0:
+            return
+        remove_left_views(self.directory / "views")
+        lacking = self._room_for(file.size_bytes)
+        by_use = sorted(
+            (status.st_atime_ns, entry, status.st_size)
+            for entry, status in self._held()
+            if status.st_nlink == 1 and not _is_being_written(entry)
+        )
+        for _, entry, size in by_use:
+            if lacking <= 0:
+                return
+            with suppress(FileNotFoundError):
+                Path(entry).unlink()
+            lacking -= size
+        if lacking > 0:
+            raise LimitExceededError(
+                "the spool of remote storage has no room for the file beside what is being read:"
+                " raise the option spoolMaxBytes",
+                file=f"{store.url}/{file.path}",
+                found=f"{self.max_bytes - file.size_bytes + lacking} bytes in use in"
+                f" {self.directory}, {file.size_bytes} more",
+                expected=f"at most {self.max_bytes} bytes",
+            )
+
+    def _room_for(self, size_bytes: int) -> int:
+        """Return how many bytes too many it would be; 0 or less = it fits."""
+        return sum(status.st_size for _, status in self._held()) + size_bytes - self.max_bytes
+
+    def _held(self) -> list[tuple[str, os.stat_result]]:
+        held = []
+        with os.scandir(self._objects) as entries:
+            for entry in entries:
+                with suppress(FileNotFoundError):
+                    held.append((entry.path, entry.stat()))
+        return held
+
+    @contextmanager
+    def _locked(self, name: str) -> Iterator[None]:
+        descriptor = os.open(self._locks / name, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            yield
+        finally:
+            os.close(descriptor)
+
+
+def _key(store: RemoteStore, file: RemoteFile) -> str:
+    parts = (store.key, file.path, str(file.size_bytes), file.identity or uuid.uuid4().hex)
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _write_all(descriptor: int, data: bytes, part: Path) -> None:
+    left = memoryview(data)
+    try:
+        while left:
+            left = left[os.write(descriptor, left) :]
+    except OSError as error:
+        kind = DiskFullError if error.errno in {errno.ENOSPC, errno.EDQUOT} else WriteError
+        raise kind(
+            f"the spool of remote storage cannot be written: {error.strerror}",
+            file=str(part),
+            os_error=error.errno,
+        ) from error
+
+
+def _check_whole(written: int, store: RemoteStore, file: RemoteFile) -> None:
+    if written != file.size_bytes:
+        raise ReadIOError(
+            "the file did not come as it was listed",
+            file=f"{store.url}/{file.path}",
+            found=f"{written} bytes",
+            expected=f"{file.size_bytes} bytes",
+        )
+
+
+def _is_being_written(path: str) -> bool:
+    """Whether a file that is not whole yet has a writer; else its writer died."""
+    if not path.endswith(_PART):
+        return False
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False

@@ -1,0 +1,86 @@
+"""A folder of hard links into the spool, on which a log is opened.
+
+It is there as long as the process that made it holds its lock, and does not close it: what a
+killed process leaves is removed by the next who makes room.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import uuid
+import weakref
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, Self
+
+if TYPE_CHECKING:
+    from pathlib import Path
+    from types import TracebackType
+
+_LOCK: Final = ".lock"
+
+
+class SpoolView:
+    """A folder of one process.
+
+    Parameters
+    ----------
+    folder : Path
+        Of all views; who makes one keeps others from removing those that were left.
+
+    Attributes
+    ----------
+    path : Path
+        Of the folder itself.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / uuid.uuid4().hex
+        lock = self.path.with_suffix(_LOCK)
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        self.path.mkdir(mode=0o700)
+        self._remove = weakref.finalize(self, _remove, self.path, lock, descriptor, os.getpid())
+
+    def write(self, name: str, data: bytes) -> None:
+        """Make the file *name*, a path below the folder, which nobody else has."""
+        (self.path / name).write_bytes(data)
+
+    def close(self) -> None:
+        """Remove the folder; twice is harmless. What an open log has mapped stays readable."""
+        self._remove()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+def _remove(path: Path, lock: Path, descriptor: int, process_id: int) -> None:
+    if process_id == os.getpid():  # a fork has no part in it
+        shutil.rmtree(path, ignore_errors=True)
+        with suppress(FileNotFoundError):
+            lock.unlink()
+    os.close(descriptor)
+
+
+def remove_left_views(folder: Path) -> None:
+    """Remove the views whose processes are gone."""
+    for lock in folder.glob(f"*{_LOCK}"):
+        try:
+            descriptor = os.open(lock, os.O_RDWR)
+        except FileNotFoundError:
+            continue
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            continue
+        _remove(lock.with_suffix(""), lock, descriptor, os.getpid())

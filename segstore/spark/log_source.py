@@ -1,0 +1,167 @@
+"""Where the logs of a read are: on a local disk, or at a URL; the same is asked of both."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol
+
+from segstore.log.directory.partition_directory import directory_name
+from segstore.log.open_log import open as open_log
+from segstore.manager.partition_directories import partitions_with_logs
+from segstore.remote.remote_logs import RemoteLogs
+from segstore.spark.offsets import check_no_data_loss
+from segstore.spark.open_logs import OPEN_LOGS
+from segstore.spark.remote_planned_log import RemotePlannedLog
+from segstore.spark.visible_log import VisibleLog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+
+    from segstore.log.unified_log import UnifiedLog
+    from segstore.remote.remote_logs import RemoteBounds
+    from segstore.spark.options import ConnectorOptions
+    from segstore.spark.ranges import OffsetRange
+    from segstore.spark.visible_log import PlannedLog
+    from segstore.types import TopicPartition
+
+
+class LogSource(Protocol):
+    """The log directory of one read, as its options choose and show it."""
+
+    def check(self) -> None:
+        """Raise LogNotFoundError or NotALogError when it is no log directory."""
+        ...
+
+    def partitions(self) -> list[TopicPartition]:
+        """Return the partitions that hold a log now, sorted."""
+        ...
+
+    def open(self, partition: TopicPartition) -> PlannedLog:
+        """Return what planning asks of the log of *partition*, as it is now."""
+        ...
+
+    def open_whole(
+        self, partition: TopicPartition
+    ) -> AbstractContextManager[tuple[UnifiedLog, str]]:
+        """Open a whole log anew, and say where it lies."""
+        ...
+
+    def parts(self, offsets: OffsetRange) -> Iterator[tuple[VisibleLog, int, int]]:
+        """Yield logs and ranges in them that together are the records of *offsets*.
+
+        Raises
+        ------
+        ConnectorConditionError
+            The log no longer holds all of them, and ``failOnDataLoss`` is true.
+        """
+        ...
+
+
+class LocalSource:
+    """A log directory on a local disk; its logs stay open in this process."""
+
+    def __init__(self, options: ConnectorOptions) -> None:
+        self._options = options
+        self._path = options.absolute_path
+
+    def check(self) -> None:
+        """See `LogSource`."""
+        self.partitions()
+
+    def partitions(self) -> list[TopicPartition]:
+        """See `LogSource`."""
+        return partitions_with_logs(self._path)
+
+    def open(self, partition: TopicPartition) -> VisibleLog:
+        """See `LogSource`."""
+        return VisibleLog(OPEN_LOGS.get(self._path, partition), self._options.isolation)
+
+    @contextmanager
+    def open_whole(self, partition: TopicPartition) -> Iterator[tuple[UnifiedLog, str]]:
+        """See `LogSource`; anew, because an open log's epochs are as old as it."""
+        path = f"{self._path}/{directory_name(partition)}"
+        with open_log(path, read_only=True) as log:
+            yield log, path
+
+    def parts(self, offsets: OffsetRange) -> Iterator[tuple[VisibleLog, int, int]]:
+        """See `LogSource`: one."""
+        log = self.open(offsets.topic_partition)
+        if self._options.fail_on_data_loss:
+            check_no_data_loss(offsets, log)
+        start = max(offsets.from_offset, log.start_offset)
+        end = min(offsets.until_offset, log.end_offset)
+        if start < end:
+            yield log, start, end
+
+
+class RemoteSource:
+    """A log directory at a URL."""
+
+    def __init__(self, options: ConnectorOptions, logs: RemoteLogs) -> None:
+        self._options = options
+        self._logs = logs
+
+    def check(self) -> None:
+        """See `LogSource`."""
+        self._logs.check()
+
+    def partitions(self) -> list[TopicPartition]:
+        """See `LogSource`."""
+        return self._logs.partitions()
+
+    def open(self, partition: TopicPartition) -> RemotePlannedLog:
+        """See `LogSource`; only its ends were looked at."""
+        bounds = self._logs.bounds(partition, self._options.isolation)
+        return RemotePlannedLog(self._logs, partition, self._options.isolation, bounds)
+
+    @contextmanager
+    def open_whole(self, partition: TopicPartition) -> Iterator[tuple[UnifiedLog, str]]:
+        """See `LogSource`."""
+        with self._logs.open_whole(partition) as log:
+            yield log, self._logs.url_of(partition)
+
+    def parts(self, offsets: OffsetRange) -> Iterator[tuple[VisibleLog, int, int]]:
+        """See `LogSource`: one for each segment."""
+
+        def check(bounds: RemoteBounds) -> None:
+            if self._options.fail_on_data_loss:
+                check_no_data_loss(offsets, bounds)
+
+        for part, start in self._logs.parts(
+            offsets.topic_partition,
+            offsets.from_offset,
+            offsets.until_offset,
+            self._options.isolation,
+            check,
+        ):
+            yield VisibleLog(part.log, part.isolation), start, part.end_offset
+
+
+def source_of(options: ConnectorOptions) -> LogSource:
+    """Return the source of a read; connections to stores are kept in this process.
+
+    Raises
+    ------
+    ImportError, IllegalArgumentError, LogPermissionError
+        A URL that cannot be read here, see `RemoteLogs`.
+    """
+    if not options.is_remote:
+        return LocalSource(options)
+    settings = options.remote
+    key = (
+        os.getpid(),  # a fork makes its own
+        options.absolute_path,
+        tuple(sorted(settings.store.items())),
+        settings.spool_directory,
+        settings.spool_max_bytes,
+    )
+    logs = _REMOTE.get(key)
+    if logs is None:
+        logs = _REMOTE[key] = RemoteLogs(options.absolute_path, settings)
+    return RemoteSource(options, logs)
+
+
+_REMOTE: dict[tuple[object, ...], RemoteLogs] = {}
+"""Of this process; and of its parent, which nobody asks."""

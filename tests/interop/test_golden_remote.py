@@ -1,0 +1,45 @@
+"""Every golden directory at a URL: rows and bounds are those of the local read."""
+
+from __future__ import annotations
+
+import pytest
+
+from segstore.errors import SegstoreError
+from segstore.manager.partition_directories import partitions_with_logs
+from tests.unit.remote.remote_directories import differences, forget, remote_logs, upload
+
+
+def test_golden_directories_read_alike_at_a_url(golden, tmp_path):
+    """All three isolation levels; whole logs, ranges that begin in every third of the segments."""
+    directories = sorted({log.parent.parent for log in golden.rglob("*.log")})
+    compared, found, unreadable = 0, [], []
+    for directory in directories:
+        partitions = partitions_with_logs(str(directory))
+        url = upload(directory)
+        logs = remote_logs(url, tmp_path)
+        assert logs.partitions() == partitions
+        for partition in partitions:
+            try:
+                found += [
+                    f"{directory}: {one}" for one in differences(directory, logs, partition, cuts=1)
+                ]
+                compared += 1
+            except SegstoreError as error:
+                unreadable.append((directory, partition, type(error)))
+        forget(url)
+
+    assert found == []
+    assert unreadable == []
+    assert compared >= 100
+
+
+def test_a_topic_with_aborted_transactions_reads_alike_in_parts(golden, tmp_path):
+    """Segments of transactions one by one: what was aborted behind a range is left out of it."""
+    directory = golden / "transactions-tv2" / "data"
+    logs = remote_logs(upload(directory), tmp_path)
+    partitions = [one for one in logs.partitions() if one.topic == "payments"]
+    if not partitions:
+        pytest.fail("the packed choice has lost its transactions")
+
+    found = [line for one in partitions for line in differences(directory, logs, one, cuts=100)]
+    assert found == []
