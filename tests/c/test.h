@@ -25,7 +25,8 @@ typedef struct test_case {
 } test_case;
 
 static test_case *test_first, **test_last = &test_first;
-static int test_failures; /* in the test that runs now */
+/* In the test that runs now: one number of the program, so that what a kit expects counts as well. */
+__attribute__((weak)) int test_failures;
 
 static inline void test_register(test_case *entry)
 {
