@@ -294,15 +294,27 @@ sgs_status sgs_segment_find_largest_timestamp(sgs_log_segment *segment, sgs_time
     return SGS_OK;
 }
 
+/* Kafka believes the last entry. But an index that is not there, and cannot be made on a full disk, says nothing about the
+ * segment: then its headers are read [DUR-30]. */
+static sgs_status load_max_timestamp(sgs_log_segment *segment, sgs_timestamp_offset *loaded, sgs_error *err)
+{
+    sgs_time_index *index;
+    if (!sgs_segment_believes_indexes(segment))
+        return sgs_segment_find_largest_timestamp(segment, loaded, err);
+    const sgs_status status = sgs_log_segment_time_index(segment, &index, err);
+    if (status == SGS_OK)
+        return time_floor(segment, INT64_MAX, loaded, err);
+    return sgs_segment_goes_without_index(segment, status) ? sgs_segment_find_largest_timestamp(segment, loaded, err)
+                                                           : status;
+}
+
 sgs_status sgs_log_segment_max_timestamp(sgs_log_segment *segment, sgs_timestamp_offset *out, sgs_error *err)
 {
     if (!atomic_load_explicit(&segment->has_max_timestamp, memory_order_acquire)) {
         sgs_timestamp_offset loaded;
-        /* Kafka believes the last entry. It may have been lost, or be behind the log that somebody else writes: entries
-         * that are missing cost no answer [DUR-8], so that the headers behind the last one are read. */
-        const sgs_status status = sgs_segment_believes_indexes(segment)
-                                      ? time_floor(segment, INT64_MAX, &loaded, err)
-                                      : sgs_segment_find_largest_timestamp(segment, &loaded, err);
+        /* An entry may have been lost, or be behind the log that somebody else writes: entries that are missing cost no
+         * answer [DUR-8], so that the headers behind the last one are read. */
+        const sgs_status status = load_max_timestamp(segment, &loaded, err);
         if (status != SGS_OK)
             return status;
         sgs_segment_lock_guard(segment);

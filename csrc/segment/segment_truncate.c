@@ -6,7 +6,6 @@ static sgs_status cut_log(sgs_log_segment *segment, int32_t position, sgs_error 
 {
     const sgs_env *env = segment->context->env;
     const int32_t before = sgs_log_segment_size(segment);
-    segment->next_offset = position == 0 ? segment->base_offset : -1;
     char name[SGS_SEGMENT_NAME_BYTES];
     int fd;
     sgs_status status = sgs_segment_descriptor(segment, &fd, err);
@@ -19,6 +18,7 @@ static sgs_status cut_log(sgs_log_segment *segment, int32_t position, sgs_error 
         atomic_store_explicit(&segment->size, before, memory_order_release);
         return status;
     }
+    segment->next_offset = position == 0 ? segment->base_offset : -1;
     sgs_segment_forget_headers(segment);
     return sgs_segment_sync(segment, fd, name, SGS_SYNC_SHRINK, err);
 }

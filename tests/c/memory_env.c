@@ -15,35 +15,39 @@ static const char *const call_names[] = { MEMORY_ENV_CALLS(CALL_NAME) };
 static memory_env *of(const sgs_env *env) { return env->context; }
 
 /* Count; say whether this one fails. */
-static bool fails(memory_env *memory, memory_env_call call)
+static bool fails_at(memory_env *memory, memory_env_call call, const void *site)
 {
     const int64_t count = ++memory->calls[call];
+    if (memory->on_call != NULL)
+        memory->on_call(memory->on_call_context, call, site);
+    if (memory->until_all_fail > 0 && call != MEMORY_ENV_allocate && --memory->until_all_fail == 0)
+        for (int i = 0; i < MEMORY_ENV_CALL_COUNT; ++i) {
+            memory->fail_at[i] = i != MEMORY_ENV_allocate;
+            memory->for_ever[i] = true;
+        }
     const int64_t fail_at = memory->fail_at[call];
     return fail_at > 0 && (memory->for_ever[call] ? count >= fail_at : count == fail_at);
 }
 
-static sgs_status fail(const memory_env *memory, memory_env_call call, const char *name, sgs_error *err)
+/* The site is where the member of the environment that this stands in was called. */
+#define FAILS(memory, call) fails_at((memory), MEMORY_ENV_##call, __builtin_return_address(0))
+
+sgs_status memory_env_status(memory_env_call call, int os_error)
 {
-    const int os_error = memory->os_error[call];
-    if (os_error == MEMORY_ENV_BROKEN_INVARIANT)
-        return sgs_fail_assertion(err, "the test wants it", call_names[call]);
-    sgs_status status;
     switch (call) {
     case MEMORY_ENV_sync_data:
     case MEMORY_ENV_sync_file:
     case MEMORY_ENV_sync_directory:
     case MEMORY_ENV_sync_mapping:
-        status = SGS_FSYNC_FAILED;
-        break;
+        return SGS_FSYNC_FAILED;
+    case MEMORY_ENV_allocate:
+        return SGS_RESOURCE;
     case MEMORY_ENV_close:
-        status = SGS_CLOSE_FAILED;
-        break;
+        return SGS_CLOSE_FAILED;
     case MEMORY_ENV_send_file:
-        status = SGS_SEND_FAILED;
-        break;
+        return SGS_SEND_FAILED;
     case MEMORY_ENV_lock:
-        status = os_error == EAGAIN ? SGS_LOCKED : sgs_os_error_status(os_error, SGS_WRITE_IO);
-        break;
+        return os_error == EAGAIN ? SGS_LOCKED : sgs_os_error_status(os_error, SGS_WRITE_IO);
     case MEMORY_ENV_open_directory:
     case MEMORY_ENV_list_directory:
     case MEMORY_ENV_file_info_at:
@@ -51,18 +55,23 @@ static sgs_status fail(const memory_env *memory, memory_env_call call, const cha
     case MEMORY_ENV_read_at:
     case MEMORY_ENV_map:
     case MEMORY_ENV_is_network_file_system:
-        status = sgs_os_error_status(os_error, SGS_READ_IO);
-        break;
+        return sgs_os_error_status(os_error, SGS_READ_IO);
     default:
-        status = sgs_os_error_status(os_error, SGS_WRITE_IO);
-        break;
+        return sgs_os_error_status(os_error, SGS_WRITE_IO);
     }
-    return sgs_fail_os(err, status, os_error, call_names[call], name);
+}
+
+static sgs_status fail(const memory_env *memory, memory_env_call call, const char *name, sgs_error *err)
+{
+    const int os_error = memory->os_error[call];
+    if (os_error == MEMORY_ENV_BROKEN_INVARIANT)
+        return sgs_fail_assertion(err, "the test wants it", call_names[call]);
+    return sgs_fail_os(err, memory_env_status(call, os_error), os_error, call_names[call], name);
 }
 
 #define FAIL_HERE(call, name)                                     \
     do {                                                          \
-        if (fails(of(env), MEMORY_ENV_##call))                    \
+        if (FAILS(of(env), call))                                 \
             return fail(of(env), MEMORY_ENV_##call, (name), err); \
     } while (0)
 
@@ -71,7 +80,7 @@ static sgs_status fail(const memory_env *memory, memory_env_call call, const cha
 static void *memory_allocate(const sgs_env *env, size_t size)
 {
     memory_env *memory = of(env);
-    if (fails(memory, MEMORY_ENV_allocate))
+    if (FAILS(memory, allocate))
         return NULL;
     void *allocated = memory->base->allocate(memory->base, size);
     memory->live_allocations += allocated != NULL;
@@ -81,7 +90,7 @@ static void *memory_allocate(const sgs_env *env, size_t size)
 static void *memory_reallocate(const sgs_env *env, void *old, size_t size)
 {
     memory_env *memory = of(env);
-    if (fails(memory, MEMORY_ENV_allocate))
+    if (FAILS(memory, allocate))
         return NULL;
     const bool is_new = old == NULL;
     void *moved = memory->base->reallocate(memory->base, old, size);
@@ -175,7 +184,7 @@ static sgs_status memory_close(const sgs_env *env, int fd, const char *name, sgs
     memory_env *memory = of(env);
     --memory->live_descriptors;
     const sgs_status status = memory->base->close(memory->base, fd, name, err);
-    if (fails(memory, MEMORY_ENV_close))
+    if (FAILS(memory, close))
         return fail(memory, MEMORY_ENV_close, name, err);
     return status;
 }
@@ -199,7 +208,12 @@ static sgs_status memory_write_at(const sgs_env *env, int fd, const char *name, 
 {
     memory_env *memory = of(env);
     *written = 0;
-    FAIL_HERE(write_at, name);
+    if (FAILS(memory, write_at)) { /* in the middle, as a disk that becomes full does it */
+        const sgs_slice half = { count > 0 ? slices[0].data : NULL, count > 0 ? slices[0].size / 2 : 0 };
+        if (memory->writes_half && half.size > 0)
+            (void)memory->base->write_at(memory->base, fd, name, &half, 1, position, written, err);
+        return fail(memory, MEMORY_ENV_write_at, name, err);
+    }
     if (memory->space_left < 0)
         return memory->base->write_at(memory->base, fd, name, slices, count, position, written, err);
     for (size_t i = 0; i < count; ++i) {
@@ -361,9 +375,17 @@ void memory_env_fail_always(memory_env *memory, const char *name, int64_t nth, i
     memory->for_ever[call_of(name)] = true;
 }
 
+void memory_env_fail_all(memory_env *memory, int64_t nth, int os_error)
+{
+    memory->until_all_fail = nth;
+    for (int i = 0; i < MEMORY_ENV_CALL_COUNT; ++i)
+        memory->os_error[i] = os_error;
+}
+
 void memory_env_heal(memory_env *memory)
 {
     memset(memory->fail_at, 0, sizeof memory->fail_at);
+    memory->until_all_fail = 0;
     memory->space_left = -1;
 }
 

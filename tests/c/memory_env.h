@@ -37,9 +37,14 @@ typedef struct memory_env {
     int64_t fail_at[MEMORY_ENV_CALL_COUNT]; /* fails when calls reaches it; 0 = never */
     int os_error[MEMORY_ENV_CALL_COUNT];
     bool for_ever[MEMORY_ENV_CALL_COUNT];
-    int64_t space_left; /* bytes that write_at may still write, -1 = no limit; then ENOSPC after a short write */
+    int64_t until_all_fail; /* calls but for memory; 0 = they do not */
+    bool writes_half;       /* a write that fails has written half of the first slice */
+    int64_t space_left;     /* bytes that write_at may still write, -1 = no limit; then ENOSPC after a short write */
     int64_t live_allocations, live_descriptors, live_mappings;
     int64_t wall_clock_ms, monotonic_ns; /* -1 = the base's */
+    /* told of every call before it is made, with the address behind it in the code under test; NULL = nobody */
+    void (*on_call)(void *context, memory_env_call call, const void *site);
+    void *on_call_context;
 } memory_env;
 
 void memory_env_init(memory_env *memory, const sgs_env *base);
@@ -47,12 +52,16 @@ void memory_env_init(memory_env *memory, const sgs_env *base);
 void memory_env_fail(memory_env *memory, const char *name, int64_t nth, int os_error);
 /** As memory_env_fail, and so do all that follow. */
 void memory_env_fail_always(memory_env *memory, const char *name, int64_t nth, int os_error);
+/** From the n-th call on, of whatever name, all fail but those for memory: the device is gone. */
+void memory_env_fail_all(memory_env *memory, int64_t nth, int os_error);
 /** Let everything work again. The counts stay. */
 void memory_env_heal(memory_env *memory);
 /** Calls of `name` so far, failed ones included. */
 int64_t memory_env_calls(const memory_env *memory, const char *name);
 /** Whether all memory, descriptors and mappings that came from here were given back. */
 bool memory_env_is_balanced(const memory_env *memory);
+/** What errno `os_error` means where `call` is made. */
+sgs_status memory_env_status(memory_env_call call, int os_error);
 /** Names in the order of the enum, for tests that fail each call in turn. */
 const char *memory_env_name(memory_env_call call);
 

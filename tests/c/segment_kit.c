@@ -10,16 +10,22 @@
 
 void segment_kit_open(segment_kit *kit)
 {
+    const temporary directory = temporary_open();
+    segment_kit_open_on(kit, sgs_env_posix(), directory.fd);
+    kit->directory = directory;
+}
+
+void segment_kit_open_on(segment_kit *kit, const sgs_env *base, int directory_fd)
+{
     memset(kit, 0, sizeof *kit);
-    kit->directory = temporary_open();
-    memory_env_init(&kit->memory, sgs_env_posix());
+    memory_env_init(&kit->memory, base);
     kit->codecs.max_decompressed_batch_bytes = 1 << 20;
     kit->codecs.max_record_bytes = 1 << 20;
     sgs_header_cache_init(&kit->cache, sgs_env_memory(&kit->memory.env));
     sgs_header_view_init(&kit->headers, &kit->cache);
     kit->context = (sgs_segment_context){
         .env = &kit->memory.env,
-        .directory_fd = kit->directory.fd,
+        .directory_fd = directory_fd,
         .writable = true,
         .index_interval_bytes = 4096,
         .max_index_bytes = 10485760,
@@ -37,7 +43,8 @@ void segment_kit_close(segment_kit *kit)
     kit->segment = NULL;
     sgs_header_cache_deinit(&kit->cache);
     EXPECT_TRUE(memory_env_is_balanced(&kit->memory));
-    temporary_close(&kit->directory);
+    if (kit->directory.path[0] != '\0')
+        temporary_close(&kit->directory);
 }
 
 sgs_status segment_kit_segment(segment_kit *kit, int64_t base_offset, bool create)

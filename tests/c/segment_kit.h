@@ -22,6 +22,8 @@ typedef struct segment_kit {
 
 /** Defaults: writable, index interval 4096, indexes of 10 MiB at most, nothing preallocated, no codec. */
 void segment_kit_open(segment_kit *kit);
+/** The same in a directory of another environment, which has no segment_kit_file_size. */
+void segment_kit_open_on(segment_kit *kit, const sgs_env *base, int directory_fd);
 /** Close the segment if there is one, check that everything was given back, remove the directory. */
 void segment_kit_close(segment_kit *kit);
 /** Open or create kit->segment, which must not be there. */

@@ -1,0 +1,293 @@
+/* failing_memory.c - what takes memory and no disk: builders, validators, filters, columns, iterators, tables. Each gives back
+ * all that it took, whichever allocation has failed. */
+#include <string.h>
+
+#include "append_kit.h"
+#include "columns_kit.h"
+#include "failing_scenarios.h"
+#include "record/append_analysis.h"
+#include "record/legacy_builder.h"
+#include "record/log_validator.h"
+#include "record/record_filter.h"
+#include "record/record_iterator.h"
+#include "record_kit.h"
+#include "segment/offset_map.h"
+#include "test.h"
+
+enum { RECORDS = 60 };
+
+/* ---- builders ---- */
+
+static sgs_status build_batch(sgs_memory memory, int codec, bool grows, sgs_error *err)
+{
+    static const uint8_t bytes[3000];
+    const sgs_record_header header = { kit_text("h"), kit_text("v") };
+    sgs_batch_builder builder;
+    sgs_batch_options options;
+    sgs_buffer out;
+    sgs_batch_header row;
+    sgs_batch_options_default(&options);
+    options.codec = codec;
+    sgs_batch_builder_init(&builder, memory, kit_codecs());
+    sgs_buffer_init(&out, memory);
+    sgs_status status = sgs_batch_builder_start(&builder, &options, err);
+    for (int i = 0; i < RECORDS && status == SGS_OK; ++i) {
+        const sgs_bytes value = { bytes, grows ? 50 * i : 5 };
+        status = sgs_batch_builder_append(&builder, i, EXAMPLE_T + i, kit_text("k"), value, &header, 1, err);
+    }
+    if (status == SGS_OK)
+        status = sgs_batch_builder_finish(&builder, &out, &row, err);
+    if (status == SGS_OK)
+        status = sgs_batch_build_end_transaction_marker(RECORDS, EXAMPLE_T, 3, 1, 0, true, 0, &out, err);
+    if (status == SGS_OK)
+        status = sgs_batch_build_empty(&row, &out, err);
+    sgs_buffer_deinit(&out);
+    sgs_batch_builder_deinit(&builder);
+    return status;
+}
+
+sgs_status failing_build(sgs_memory memory, sgs_error *err) { return build_batch(memory, SGS_CODEC_NONE, true, err); }
+
+sgs_status failing_build_snappy(sgs_memory memory, sgs_error *err)
+{
+    return build_batch(memory, SGS_CODEC_SNAPPY, true, err);
+}
+
+sgs_status failing_build_legacy(sgs_memory memory, sgs_error *err)
+{
+    sgs_status status = SGS_OK;
+    for (int codec = SGS_CODEC_NONE; codec <= SGS_CODEC_LZ4 && status == SGS_OK; ++codec) {
+        const sgs_legacy_options options = { .codec = codec, .level = INT32_MIN, .magic = (int8_t)(codec % 2) };
+        sgs_legacy_builder builder;
+        sgs_buffer out;
+        sgs_legacy_builder_init(&builder, memory, kit_codecs());
+        sgs_buffer_init(&out, memory);
+        status = sgs_legacy_builder_start(&builder, &options, err);
+        for (int i = 0; i < RECORDS && status == SGS_OK; ++i)
+            status = sgs_legacy_builder_append(&builder, i, EXAMPLE_T + i, kit_text("key"), kit_text("v"), err);
+        if (status == SGS_OK)
+            status = sgs_legacy_builder_finish(&builder, &out, err);
+        sgs_buffer_deinit(&out);
+        sgs_legacy_builder_deinit(&builder);
+    }
+    return status;
+}
+
+/* ---- what judges and rewrites ---- */
+
+/* Every way through the validator: as it is, stamped, of another magic, of another codec. */
+sgs_status failing_validate(sgs_memory memory, sgs_error *err)
+{
+    sgs_status status = SGS_OK;
+    for (int way = 0; way < 36 && status == SGS_OK; ++way) {
+        const int source = way % 3; /* of magic 2, 1, 0 */
+        const int codec = way / 3 % 3 == 0 ? SGS_CODEC_NONE : way / 3 % 3 == 1 ? SGS_CODEC_LZ4 : SGS_CODEC_SNAPPY;
+        append_kit kit;
+        sgs_log_validator validator;
+        append_kit_init(&kit);
+        if (source == 0) {
+            sgs_batch_options options;
+            sgs_batch_options_default(&options);
+            options.codec = codec;
+            append_kit_add(&kit, &options, 5, NULL, true);
+            options.base_offset = 5;
+            append_kit_add(&kit, &options, 5, NULL, false);
+        } else {
+            append_kit_add_legacy(&kit, (int8_t)(2 - source), codec, 5);
+        }
+        const size_t count = append_kit_scan(&kit);
+        sgs_log_validator_init(&validator, memory, kit_codecs());
+        validator.options.now_ms = EXAMPLE_T + 1000;
+        validator.options.log_append_time = way >= 18 && way % 2 == 0;
+        validator.options.target_codec = way / 9 % 2 == 0 ? SGS_CODEC_OF_SOURCE : SGS_CODEC_GZIP;
+        validator.options.target_magic = way >= 27 ? 1 : 2;
+        validator.options.kafka_limits = way >= 27;
+        status = sgs_validate_and_assign_offsets(&validator, 1000, kit.data.data, kit.data.size, append_kit_rows(&kit),
+                                                 count, err);
+        if (status != SGS_OK && status != SGS_RESOURCE) /* what no broker does either */
+            status = SGS_OK;
+        sgs_log_validator_deinit(&validator);
+        append_kit_deinit(&kit);
+    }
+    return status;
+}
+
+/* Records of another time than the topic takes: each is noted. */
+sgs_status failing_note(sgs_memory memory, sgs_error *err)
+{
+    append_kit kit;
+    sgs_log_validator validator;
+    append_kit_init(&kit);
+    append_kit_add(&kit, NULL, RECORDS, NULL, false);
+    const size_t count = append_kit_scan(&kit);
+    sgs_log_validator_init(&validator, memory, kit_codecs());
+    validator.options.now_ms = 2 * EXAMPLE_T;
+    validator.options.timestamp_before_max_ms = 1;
+    const sgs_status status =
+        sgs_validate_and_assign_offsets(&validator, 0, kit.data.data, kit.data.size, append_kit_rows(&kit), count, err);
+    sgs_log_validator_deinit(&validator);
+    append_kit_deinit(&kit);
+    return status == SGS_INVALID_RECORD ? SGS_OK : status;
+}
+
+static bool retain_odd(void *context, const sgs_batch_header *batch, const sgs_record *record)
+{
+    (void)context;
+    (void)batch;
+    return record->offset % 2 != 0;
+}
+
+sgs_status failing_filter(sgs_memory memory, sgs_error *err)
+{
+    static const uint8_t decisions[] = { SGS_BATCH_DELETE_EMPTY, SGS_BATCH_RETAIN_EMPTY, SGS_BATCH_DELETE,
+                                         SGS_BATCH_DELETE_EMPTY, SGS_BATCH_RETAIN_EMPTY };
+    append_kit kit;
+    sgs_record_filter filter;
+    append_kit_init(&kit);
+    for (int i = 0; i < 5; ++i) {
+        sgs_batch_options options;
+        sgs_batch_options_default(&options);
+        options.base_offset = 10 * i;
+        options.codec = i == 3 ? SGS_CODEC_SNAPPY : SGS_CODEC_NONE;
+        append_kit_add(&kit, &options, i == 4 || i == 1 ? 1 : 6, NULL, true);
+    }
+    const size_t count = append_kit_scan(&kit);
+    sgs_record_filter_init(&filter, memory, kit_codecs());
+    filter.options.check_crc = true;
+    filter.options.destination_capacity = 1 << 20;
+    filter.options.should_retain = retain_odd;
+    const sgs_status status =
+        sgs_record_filter_run(&filter, kit.data.data, kit.data.size, append_kit_rows(&kit), decisions, count, err);
+    sgs_record_filter_deinit(&filter);
+    append_kit_deinit(&kit);
+    return status;
+}
+
+/* ---- what reads ---- */
+
+sgs_status failing_iterate(sgs_memory memory, sgs_error *err)
+{
+    sgs_status status = SGS_OK;
+    for (int way = 0; way < 9 && status == SGS_OK; ++way) {
+        append_kit kit;
+        sgs_buffer scratch;
+        sgs_record_iterator iterator;
+        sgs_iterated_record record;
+        sgs_batch_options options;
+        bool found = true;
+        append_kit_init(&kit);
+        sgs_buffer_init(&scratch, memory);
+        sgs_batch_options_default(&options);
+        options.codec = SGS_CODEC_LZ4;
+        if (way % 3 == 0)
+            append_kit_add(&kit, &options, 5, NULL, true);
+        else
+            append_kit_add_legacy(&kit, (int8_t)(way % 3 - 1), SGS_CODEC_GZIP, 5);
+        status = sgs_record_iterator_open(kit.data.data, kit.data.size, (sgs_iteration)(way / 3), kit_codecs(),
+                                          &scratch, &iterator, err);
+        while (status == SGS_OK && found)
+            status = sgs_record_iterator_next(&iterator, &record, &found, err);
+        sgs_buffer_deinit(&scratch);
+        append_kit_deinit(&kit);
+    }
+    return status;
+}
+
+sgs_status failing_scan(sgs_memory memory, sgs_error *err)
+{
+    sgs_scan_options options;
+    sgs_scan_result result;
+    sgs_append_analysis analysis;
+    sgs_batch_table table;
+    append_kit kit;
+    append_kit_init(&kit);
+    for (int i = 0; i < 40; ++i)
+        append_kit_add(&kit, NULL, 1, NULL, false);
+    sgs_scan_options_default(&options, SGS_SCAN_MEMORY);
+    sgs_batch_table_init(&table, memory);
+    sgs_status status = sgs_batch_scan_buffer(kit.data.data, kit.data.size, &options, &table, &result, err);
+    sgs_batch_table_deinit(&table);
+    sgs_batch_table_init(&table, memory);
+    const sgs_append_rules rules = { .max_message_bytes = 1 << 20 };
+    if (status == SGS_OK)
+        status = sgs_analyze_append(kit.data.data, kit.data.size, &rules, &table, &analysis, err);
+    sgs_batch_table_deinit(&table);
+    append_kit_deinit(&kit);
+    return status == SGS_RESOURCE ? status : SGS_OK; /* to an append, offsets that go back are an error */
+}
+
+/* ---- columns ---- */
+
+static sgs_status decode(sgs_memory memory, bool null_headers, sgs_error *err)
+{
+    sgs_columns_options options;
+    sgs_columns *columns = NULL;
+    struct ArrowSchema schema = { .release = NULL };
+    struct ArrowArray array = { .release = NULL };
+    sgs_columns_options_default(&options);
+    options.null_headers_when_empty = null_headers;
+    strcpy(options.topic, "orders");
+    sgs_status status = sgs_columns_open(memory, &options, kit_codecs(), &columns, err);
+    if (status == SGS_OK)
+        status = sgs_columns_export_schema(memory, &options, &schema, err);
+    for (int i = 0; i < 3 && status == SGS_OK; ++i) {
+        sgs_buffer batch = columns_kit_batch(1000 * i, 300, i == 1 ? SGS_CODEC_SNAPPY : SGS_CODEC_NONE);
+        if (i == 0)
+            sgs_columns_expect(columns, 2 * batch.size);
+        status = sgs_columns_append_batch(columns, batch.data, batch.size, err);
+        sgs_buffer_deinit(&batch);
+    }
+    if (status == SGS_OK)
+        status = sgs_columns_finish(columns, &array, err);
+    EXPECT_TRUE(status != SGS_OK || array.length == 900);
+    if (array.release != NULL)
+        array.release(&array);
+    if (schema.release != NULL)
+        schema.release(&schema);
+    sgs_columns_close(columns);
+    return status;
+}
+
+sgs_status failing_decode(sgs_memory memory, sgs_error *err) { return decode(memory, false, err); }
+sgs_status failing_decode_for_spark(sgs_memory memory, sgs_error *err) { return decode(memory, true, err); }
+
+sgs_status failing_encode(sgs_memory memory, sgs_error *err)
+{
+    columns_kit f = columns_kit_of(
+        (const uint8_t[]){ SGS_COLUMN_KEY, SGS_COLUMN_VALUE, SGS_COLUMN_TIMESTAMP, SGS_COLUMN_HEADERS }, 4);
+    sgs_buffer batch = columns_kit_batch(0, 300, SGS_CODEC_NONE);
+    sgs_columns_source source;
+    sgs_batch_builder builder;
+    sgs_batch_options options;
+    sgs_buffer out, rows;
+    columns_kit_open(&f);
+    EXPECT_OK(sgs_columns_append_batch(f.columns, batch.data, batch.size, err), err);
+    EXPECT_OK(sgs_columns_finish(f.columns, &f.array, err), err);
+    sgs_batch_options_default(&options);
+    sgs_batch_builder_init(&builder, memory, kit_codecs());
+    sgs_buffer_init(&out, memory);
+    sgs_buffer_init(&rows, memory);
+    sgs_status status = sgs_columns_source_init(&source, &f.schema, &f.array, err);
+    for (int codec = SGS_CODEC_NONE; codec <= SGS_CODEC_SNAPPY && status == SGS_OK; ++codec) {
+        options.codec = codec;
+        status = sgs_columns_encode(&source, 0, 300, &options, 5000, 0, &builder, &out, &rows, err);
+    }
+    sgs_buffer_deinit(&rows);
+    sgs_buffer_deinit(&out);
+    sgs_batch_builder_deinit(&builder);
+    sgs_buffer_deinit(&batch);
+    columns_kit_close(&f);
+    return status;
+}
+
+/* ---- tables ---- */
+
+sgs_status failing_offset_map(sgs_memory memory, sgs_error *err)
+{
+    sgs_offset_map map;
+    sgs_status status = sgs_offset_map_init(&map, memory, 24 * 100, err);
+    for (int i = 0; i < 50 && status == SGS_OK; ++i)
+        status = sgs_offset_map_put(&map, (const uint8_t *)&i, sizeof i, i, err);
+    sgs_offset_map_deinit(&map);
+    return status;
+}
