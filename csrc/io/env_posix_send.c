@@ -21,7 +21,7 @@ enum { PIECE_BYTES = 8192 }; /* of the stack [DUR-104] */
 /* Nothing went out: what errno says of the destination. */
 static sgs_status nothing_sent(sgs_transfer *transfer, const char *name, int64_t position, sgs_error *err)
 {
-    if (errno == EAGAIN || errno == EWOULDBLOCK)
+    if (errno == EAGAIN) /* which is EWOULDBLOCK here */
         transfer->would_block = true;
     else if (errno == EINTR)
         transfer->interrupted = true;
