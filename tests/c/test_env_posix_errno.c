@@ -162,11 +162,10 @@ static const errno_row rows[] = {
 static const struct {
     int os_error;
     sgs_status status; /* OK: the row says it */
-} errnos[] = {
-    { EIO, SGS_OK },           { ENOSPC, SGS_DISK_FULL }, { EDQUOT, SGS_DISK_FULL }, { EFBIG, SGS_DISK_FULL },
-    { EMFILE, SGS_RESOURCE },  { ENFILE, SGS_RESOURCE },  { ENOMEM, SGS_RESOURCE },  { EROFS, SGS_PERMISSION },
-    { ENOENT, SGS_NOT_FOUND }, { ELOOP, SGS_NOT_A_LOG },  { EISDIR, SGS_NOT_A_LOG },
-};
+} errnos[] = { { EIO, SGS_OK },          { ENOSPC, SGS_DISK_FULL }, { EDQUOT, SGS_DISK_FULL },
+               { EFBIG, SGS_DISK_FULL }, { EMFILE, SGS_RESOURCE },  { ENFILE, SGS_RESOURCE },
+               { ENOMEM, SGS_RESOURCE }, { EROFS, SGS_PERMISSION }, { ENOENT, SGS_NOT_FOUND },
+               { ELOOP, SGS_NOT_A_LOG }, { EISDIR, SGS_NOT_A_LOG } };
 
 TEST(every_errno_has_its_status)
 {
