@@ -52,11 +52,7 @@ static sgs_status create_one(fixture *f)
     return f->env->close(f->env, fd, "new", &f->err);
 }
 
-static sgs_status close_one(fixture *f)
-{
-    const int fd = dup(f->fd);
-    return f->env->close(f->env, fd, "file", &f->err);
-}
+static sgs_status close_one(fixture *f) { return f->env->close(f->env, dup(f->fd), "file", &f->err); }
 
 static sgs_status look(fixture *f)
 {
@@ -254,6 +250,18 @@ TEST(space_without_fallocate_is_zeros)
     end(&f);
 }
 
+/* [DUR-72] */
+TEST(network_file_systems_are_known)
+{
+    fixture f;
+    bool is_network = false;
+    begin(&f);
+    plan.file_system = 0x6969;
+    EXPECT_OK(f.env->is_network_file_system(f.env, f.fd, &is_network, &f.err), &f.err);
+    EXPECT_TRUE(is_network);
+    end(&f);
+}
+
 TEST(a_lock_of_somebody_else_is_told_by_either_errno)
 {
     fixture f;
@@ -287,18 +295,6 @@ TEST(a_directory_has_a_million_names_at_most)
     plan.names = 1000002;
     EXPECT_STATUS(f.env->list_directory(f.env, f.directory.fd, no_name, &names, &f.err), SGS_LIMIT_EXCEEDED);
     EXPECT_EQ_I64(names, 1000002);
-    end(&f);
-}
-
-/* [DUR-72] */
-TEST(network_file_systems_are_known)
-{
-    fixture f;
-    bool is_network = false;
-    begin(&f);
-    plan.file_system = 0x6969;
-    EXPECT_OK(f.env->is_network_file_system(f.env, f.fd, &is_network, &f.err), &f.err);
-    EXPECT_TRUE(is_network);
     end(&f);
 }
 
