@@ -1,6 +1,7 @@
 # make demo      see a durable log written, killed, recovered and queried; needs Python >= 3.11 and a C compiler
 # make pipeline  see the same data go through logs on Spark while its driver is killed
 # make test      every test
+# make test-oldest-spark   on PySpark 4.0, the tests of Spark that a version can change
 # make install   what both begin with: .venv with segstore, all extras and the development tools
 # Another Python: make PYTHON=python3.13 demo
 
@@ -9,9 +10,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 JOBS := $(shell nproc 2>/dev/null || echo 2)
 C_TESTS := $(MAKE) --no-print-directory -j$(JOBS) -C tests/c
+OLDEST := build/oldest-spark
+# Left out is what no version of Spark changes, and real clusters.
+OLDEST_LEAVES_OUT := cluster commit_log named_commit options ranges sink_commit sink_faults where_clause
 SOURCES := $(shell find csrc segstore -name '*.[ch]' -o -name '*.pyx' -o -name '*.px[di]')
 
-.PHONY: install demo pipeline test lint format types sanitize fuzz bench clean
+.PHONY: install demo pipeline test test-oldest-spark lint format types sanitize fuzz bench clean
 .DEFAULT_GOAL := install
 
 install: $(VENV)/built
@@ -25,6 +29,9 @@ pipeline: install
 test: install
 	$(C_TESTS) check
 	$(BIN)/pytest -n $(JOBS) tests
+
+test-oldest-spark: install $(OLDEST)/installed
+	$(OLDEST)/bin/pytest -n $(JOBS) tests/spark $(OLDEST_LEAVES_OUT:%=--ignore=tests/spark/test_%.py)
 
 lint: install
 	$(BIN)/ruff check .
@@ -66,6 +73,13 @@ $(VENV)/built: $(VENV)/installed $(SOURCES)
 $(VENV)/installed: $(BIN)/pip pyproject.toml setup.py
 	$(BIN)/pip install --group build
 	$(BIN)/pip install --no-build-isolation --editable '.[all]' --group dev
+	@touch $@
+
+# Of the same Python, at most 3.13: tests and Spark's workers take segstore from the checkout.
+$(OLDEST)/installed: pyproject.toml | $(BIN)/pip
+	$(BIN)/python -m venv $(OLDEST)
+	$(OLDEST)/bin/python -m pip install --upgrade 'pip>=25.1'
+	$(OLDEST)/bin/pip install --group oldest-spark
 	@touch $@
 
 $(BIN)/pip:
