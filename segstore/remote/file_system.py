@@ -19,7 +19,7 @@ from segstore.remote.remote_file import (
     folder_of,
     vanished_error,
 )
-from segstore.remote.urls import scheme_of, secrets_in, shown_url, without_secrets
+from segstore.remote.urls import place_key, scheme_of, secrets_in, shown_url, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -54,7 +54,7 @@ class FileSystem:
     def __init__(self, url: str, settings: Mapping[str, str]) -> None:
         import fsspec
 
-        self.url = self.key = shown_url(url)
+        self.url, self.key = shown_url(url), place_key(url, settings)
         self._secrets = secrets_in(settings)
         self._system: Any
         self._root: str

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from segstore.errors import (
+    ForkedHandleError,
     IllegalArgumentError,
     LogNotFoundError,
     LogPermissionError,
@@ -20,7 +22,7 @@ from segstore.remote.remote_file import (
     folder_of,
     vanished_error,
 )
-from segstore.remote.urls import secrets_in, shown_url, without_secrets
+from segstore.remote.urls import place_key, secrets_in, shown_url, without_secrets
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -76,9 +78,9 @@ class ObjectStore:
     def __init__(self, url: str, settings: Mapping[str, str]) -> None:
         from obstore import store
 
-        self.url = self.key = shown_url(url)
+        self.url, self.key = shown_url(url), place_key(url, settings)
+        _refuse_in_fork(self.url)
         self._secrets = secrets_in(settings)
-        self.key += f" {settings.get('endpoint', '')}"
         client = {name: value for name, value in settings.items() if name in _CLIENT}
         retries = {_MAX_RETRIES, _RETRY_TIMEOUT}
         config = {
@@ -107,6 +109,7 @@ class ObjectStore:
 
     def list_folder(self, folder: str) -> Folder:
         """Return what is in *folder*; one that is not there is empty."""
+        _refuse_in_fork(self.url)
         try:
             found = self._store.list_with_delimiter(folder or None)
         except Exception as error:  # noqa: BLE001 - see _error
@@ -130,6 +133,7 @@ class ObjectStore:
             write(self._read_part(file, start, end))
 
     def _read_part(self, file: RemoteFile, start: int, end: int) -> bytes:
+        _refuse_in_fork(self.url)
         is_tag = file.identity is not None and file.identity.endswith('"')
         options = {"range": (start, end), **({"if_match": file.identity} if is_tag else {})}
         try:
@@ -167,6 +171,22 @@ class ObjectStore:
     def _told(self, error: Exception) -> str:
         text = str(error).partition(_FIRST_LINE)[0]
         return without_secrets(" ".join(text.split()), self._secrets)
+
+
+_users: Final[set[int]] = set()
+"""Ids of processes, this one or its parents, in which the library has started its threads."""
+
+
+def _refuse_in_fork(url: str) -> None:
+    """Note that this process uses the library; a fork of one that did would wait for ever."""
+    own = os.getpid()
+    if own not in _users and _users:
+        raise ForkedHandleError(
+            "obstore was used before this process was forked, and its threads are not here: start"
+            " processes by spawn or forkserver",
+            file=url,
+        )
+    _users.add(own)
 
 
 def _retry_config(settings: Mapping[str, str]) -> Any:

@@ -52,7 +52,7 @@ class RemoteStore(Protocol):
     url : str
         For messages: without secrets.
     key : str
-        The same, for the spool: two stores with one key hold the same files.
+        For the spool: two stores with one key hold the same files.
     requests_at_once : int
         How many threads may ask it.
     """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
 OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "az", "adl", "azure", "abfs", "abfss"})
 """Schemes of ``obstore``; every other one is for ``fsspec``."""
 
-_SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):/+", re.ASCII | re.IGNORECASE)
+_SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):/", re.ASCII | re.IGNORECASE)
 _USER = re.compile(r"(//[^/?#@:]*):[^/?#@]*@")
 _QUERY = re.compile(r"[?#].*", re.DOTALL)
 _SECRET = re.compile(r"secret|password|token|sas|key|credential|auth|account", re.IGNORECASE)
@@ -35,8 +36,8 @@ def normal_url(url: str) -> str:
     match = _SCHEME.match(url)
     if match is None:
         return url
-    slashes = "//" if "://" in match[0] else "///"
-    return f"{match[1].lower()}:{slashes}{url[match.end() :].rstrip('/')}"
+    rest = url[match.end(1) + 1 :].rstrip("/")
+    return f"{match[1].lower()}:{rest if rest.startswith('//') else f'//{rest}'}"
 
 
 def shown_url(url: str) -> str:
@@ -48,6 +49,16 @@ def secrets_in(settings: Mapping[str, str]) -> tuple[str, ...]:
     """Return the values of *settings* that no message may show, by their names."""
     found = {value for name, value in settings.items() if _SECRET.search(name)}
     return tuple(sorted((one for one in found if len(one) >= _SHORTEST_SECRET), key=len)[::-1])
+
+
+def place_key(url: str, settings: Mapping[str, str]) -> str:
+    """Return what tells two places apart, as a hash: credentials do not, an account's name does."""
+    place = {
+        name: value
+        for name, value in settings.items()
+        if not _SECRET.search(name) or "account_name" in name
+    }
+    return hashlib.sha256(repr((url, sorted(place.items()))).encode()).hexdigest()
 
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:

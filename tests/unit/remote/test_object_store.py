@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
+import os
 import pickle
+import signal
 import socket
 import time
 
@@ -12,6 +14,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from segstore.errors import (
+    ForkedHandleError,
     IllegalArgumentError,
     LogNotFoundError,
     LogPermissionError,
@@ -305,3 +308,34 @@ def assert_no_secret(error: SegstoreError) -> None:
     assert error.__suppress_context__ or error.__context__ is None
     assert SECRET not in told
     assert SETTINGS["access_key_id"] not in told
+
+
+def test_a_forked_process_is_told_and_does_not_wait(s3):
+    """[DUR-68] The library's threads stay in the parent: a request here would never end."""
+    store = ObjectStore(URL, s3.settings)
+    store.list_folder("")
+    child = os.fork()
+    if not child:
+        signal.alarm(20)
+        for use in (lambda: store.list_folder(""), lambda: ObjectStore(URL, s3.settings)):
+            try:
+                use()
+            except ForkedHandleError:
+                continue
+            os._exit(1)
+        os._exit(0)
+
+    assert os.waitpid(child, 0)[1] == 0
+
+
+@pytest.mark.parametrize(
+    ("url", "settings"),
+    [
+        ("gs://bucket/logs", {"skip_signature": "true"}),
+        ("az://container/logs", {"account_name": "account", "skip_signature": "true"}),
+        ("abfss://container@account.dfs.core.windows.net/logs", {"sas_key": "sv=1&sig=2"}),
+        ("s3a://bucket/logs", {"region": "eu-central-1", "timeout": "5s"}),
+    ],
+)
+def test_other_stores_are_opened_by_their_urls(url, settings):
+    assert ObjectStore(url, settings).url == url
