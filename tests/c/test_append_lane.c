@@ -1,4 +1,5 @@
 /* test_append_lane.c - what the short way of an append takes, and what it leaves to the layers [D11]. */
+#include <errno.h>
 #include <string.h>
 
 #include "base/bytes.h"
@@ -184,6 +185,122 @@ TEST(a_header_is_not_enough_where_a_rule_asks_for_more)
     EXPECT_TRUE(row.base_offset == 0 && sgs_load_be_i64(kit.batch) == 0);
     EXPECT_TRUE(sgs_assign_offsets_by_header(&kit.validator, 5, kit.batch, &row));
     EXPECT_TRUE(row.base_offset == 5 && row.last_offset == 6 && sgs_load_be_i64(kit.batch) == 5);
+    close_kit(&kit);
+}
+
+/* ---- everything that is left to the layers, for each way in ---- */
+
+static void change_header(lane_kit *kit, void (*change)(sgs_batch_header *row))
+{
+    sgs_batch_header row;
+    EXPECT_OK(sgs_batch_header_load(kit->batch, kit->size, 0, &row, &kit->log.err), &kit->log.err);
+    change(&row);
+    sgs_batch_header_store(&row, kit->batch);
+    (void)sgs_batch_seal(kit->batch, kit->size);
+}
+
+static void by_a_producer(sgs_batch_header *row) { row->producer_id = 7; }
+static void with_attributes(sgs_batch_header *row) { row->attributes = SGS_ATTRIBUTE_LOG_APPEND_TIME; }
+static void in_a_transaction(sgs_batch_header *row) { row->attributes = SGS_ATTRIBUTE_TRANSACTIONAL; }
+
+TEST(sizes_that_the_layers_judge_are_left_to_them)
+{
+    for (int way = 0; way < 3; ++way) {
+        lane_kit kit;
+        sgs_batch_header row;
+        open_kit(&kit);
+        build(&kit, 0, 1, TIME);
+        REQUIRE_OK(sgs_batch_header_load(kit.batch, kit.size, 0, &row, &kit.log.err), &kit.log.err);
+        const size_t size = kit.size;
+        const int32_t segment_bytes = kit.lane.max_segment_bytes;
+        for (int limit = 0; limit < 4; ++limit) {
+            const size_t given = limit == 0 ? 0 : size;
+            kit.lane.max_batch_bytes = limit == 1 ? (int32_t)size - 1 : 500;
+            kit.lane.max_segment_bytes = limit == 2 ? (int32_t)size - 1 : segment_bytes;
+            kit.lane.leader_epoch = limit == 3 ? -1 : 3;
+            if (way == 2 && limit == 1) /* followers take any */
+                continue;
+            sgs_status status;
+            if (way == 0)
+                status = sgs_append_lane_leader(&kit.lane, kit.log.segment, &kit.validator, kit.batch, given, TIME,
+                                                &kit.answer, &kit.log.err);
+            else if (way == 1)
+                status = sgs_append_lane_own(&kit.lane, kit.log.segment, &kit.validator, kit.batch, given, &row, TIME,
+                                             &kit.answer, &kit.log.err);
+            else
+                status = sgs_append_lane_follower(&kit.lane, kit.log.segment, kit.batch, given, 3, TIME, &kit.answer,
+                                                  &kit.log.err);
+            EXPECT_OK(status, &kit.log.err);
+            EXPECT_TRUE(!kit.answer.taken);
+        }
+        close_kit(&kit);
+    }
+}
+
+TEST(batches_of_another_kind_are_left_to_the_layers)
+{
+    static void (*const changes[])(sgs_batch_header *row) = { by_a_producer, with_attributes, in_a_transaction };
+    for (int i = 0; i < 3; ++i) {
+        lane_kit kit;
+        open_kit(&kit);
+        build(&kit, 0, 1, TIME);
+        change_header(&kit, changes[i]);
+        EXPECT_TRUE(!leads(&kit));
+        EXPECT_TRUE(!follows(&kit, 3) || i == 1); /* the leader has stamped its time */
+        close_kit(&kit);
+    }
+    lane_kit kit;
+    open_kit(&kit);
+    build(&kit, 0, 1, TIME);
+    const size_t first = kit.size;
+    kit.size += segment_kit_batch(kit.batch + first, ROOM - first, 1, 1, TIME, 0); /* two, and each cut */
+    EXPECT_TRUE(!leads(&kit));
+    --kit.size;
+    EXPECT_TRUE(!follows(&kit, 3));
+    kit.size = first - 1;
+    EXPECT_TRUE(!follows(&kit, 3));
+    kit.lane.next_offset = (int64_t)INT32_MAX + 1; /* too far for this segment */
+    build(&kit, kit.lane.next_offset, 1, TIME);
+    EXPECT_TRUE(!leads(&kit) && !follows(&kit, 3));
+    close_kit(&kit);
+}
+
+/* Without a time of its own a segment is as old as its file. */
+TEST(a_segment_without_times_is_as_old_as_it_was_made)
+{
+    lane_kit kit;
+    open_kit(&kit);
+    kit.log.memory.wall_clock_ms = TIME;
+    build(&kit, 0, 1, -1);
+    EXPECT_TRUE(leads(&kit));
+    EXPECT_OK(segment_kit_crash(&kit.log), &kit.log.err); /* made at TIME */
+    EXPECT_OK(sgs_log_segment_prepare_for_appends(kit.log.segment, &kit.log.err), &kit.log.err);
+    build(&kit, 0, 1, -1);
+    EXPECT_TRUE(leads(&kit));
+    kit.lane.max_segment_ms = -1;
+    EXPECT_TRUE(!leads(&kit));
+    kit.lane.max_segment_ms = 50;
+    EXPECT_OK(segment_kit_crash(&kit.log), &kit.log.err);
+    EXPECT_OK(sgs_log_segment_prepare_for_appends(kit.log.segment, &kit.log.err), &kit.log.err);
+    memory_env_fail_always(&kit.log.memory, "read_at", 1, EIO);
+    EXPECT_TRUE(!leads(&kit)); /* the layers meet the error, and tell it */
+    memory_env_heal(&kit.log.memory);
+    EXPECT_TRUE(leads(&kit));
+    close_kit(&kit);
+}
+
+/* A copy of a large batch is given back. */
+TEST(a_large_batch_is_taken_too)
+{
+    static uint8_t batch[6 << 20];
+    lane_kit kit;
+    open_kit(&kit);
+    kit.lane.max_batch_bytes = kit.lane.max_segment_bytes = 8 << 20;
+    const size_t size = segment_kit_batch(batch, sizeof batch, 0, 1, TIME, 5 << 20);
+    EXPECT_OK(sgs_append_lane_leader(&kit.lane, kit.log.segment, &kit.validator, batch, size, TIME, &kit.answer,
+                                     &kit.log.err),
+              &kit.log.err);
+    EXPECT_TRUE(kit.answer.taken && kit.lane.copy.data == NULL);
     close_kit(&kit);
 }
 
