@@ -15,7 +15,7 @@ OLDEST := build/oldest-spark
 OLDEST_LEAVES_OUT := cluster commit_log named_commit options ranges sink_commit sink_faults where_clause
 SOURCES := $(shell find csrc segstore -name '*.[ch]' -o -name '*.pyx' -o -name '*.px[di]')
 
-.PHONY: install demo pipeline test test-oldest-spark lint format types sanitize fuzz bench clean
+.PHONY: install demo pipeline test test-oldest-spark lint format types sanitize coverage fuzz bench clean
 .DEFAULT_GOAL := install
 
 install: $(VENV)/built
@@ -54,6 +54,9 @@ types: install
 sanitize:
 	$(C_TESTS) check SANITIZE=address,undefined
 	$(C_TESTS) fuzz-replay
+
+coverage: install
+	$(C_TESTS) coverage GCOVR=$(abspath $(BIN))/gcovr
 
 fuzz:
 	$(C_TESTS) fuzz-explore

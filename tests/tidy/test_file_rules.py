@@ -27,7 +27,6 @@ TESTED_BY = {
     "csrc/io/env_sim_log.c": "tests/c/test_env_sim.c",
     "csrc/record/append_writer.c": "tests/c/test_log_validator_rebuild.c",
     "csrc/record/binary_column.c": "tests/c/test_columns.c",
-    "csrc/record/codec.c": "tests/c/test_xerial_stream.c",
     "csrc/record/columns_fill.c": "tests/c/test_columns.c",
     "csrc/record/columns_schema.c": "tests/c/test_columns.c",
     "csrc/record/record_parse.c": "tests/c/test_record.c",
