@@ -17,7 +17,7 @@ class SparkCount(SparkComparison):
     param_names = ("value_bytes", "ours")
 
     def setup(self, value_bytes: int, ours: str) -> None:
-        self.start(value_bytes)
+        self.start(value_bytes, copies=False)
         self.by_headers = ours == "segstore.spark.count"
 
     def ours(self) -> Cost:

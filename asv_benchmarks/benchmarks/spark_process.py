@@ -26,6 +26,7 @@ JAVA = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1") if IS_SMOKE else ()
 """What is not measured starts fast."""
 BROKER_MEMORY = ("-Xmx400m",) if IS_SMOKE else ("-Xms1g", "-Xmx1g")
 ROWS_IN_A_PARTITION = {100: 1_000_000, 1000: 300_000}
+SMOKE_ROWS = 2_000
 NEWEST_CONNECTOR = "4.2.0"
 """Where there is none of PySpark's own version yet."""
 
@@ -65,7 +66,8 @@ class SparkProcess:
             "jars": ",".join(map(str, sorted(Path(jars).glob("*.jar")))),
         }
         folders = [str(ROOT / "asv_benchmarks"), str(ROOT), os.environ.get("PYTHONPATH", "")]
-        self._topics: dict[int, Topic] = {}
+        self._filled: set[str] = set()
+        self._copied: set[str] = set()
         output = self._open.enter_context((self.path / "spark.out").open("wb"))
         self._process = subprocess.Popen(
             [sys.executable, "-m", "benchmarks.spark_rounds", json.dumps(settings)],
@@ -102,14 +104,17 @@ class SparkProcess:
         """Make an empty topic of the broker's."""
         self._broker.create_topic(name, PARTITIONS)
 
-    def topic(self, value_bytes: int) -> Topic:
-        """A filled topic with values of so many bytes."""
-        topic = self._topics.get(value_bytes)
-        if topic is None:
-            rows = 2_000 if IS_SMOKE else ROWS_IN_A_PARTITION[value_bytes]
-            topic = self._topics[value_bytes] = Topic(value_bytes, rows)
+    def topic(self, value_bytes: int, rows: int | None = None, *, copies: bool = True) -> Topic:
+        """A filled topic with values of so many bytes, and so many rows in a partition."""
+        wanted = SMOKE_ROWS if IS_SMOKE else rows or ROWS_IN_A_PARTITION[value_bytes]
+        topic = Topic(value_bytes, wanted)
+        if topic.name not in self._filled:
+            self._filled.add(topic.name)
             self.make_topic(topic.name)
             assert self.rows("fill", **topic.arguments) == topic.all_rows
+        if copies and topic.name not in self._copied:
+            self._copied.add(topic.name)
+            assert self.rows("copy", topic=topic.name) == topic.all_rows
         return topic
 
     def close(self) -> None:
@@ -122,7 +127,7 @@ class Topic:
     """What a topic is called and how much is in each of its partitions."""
 
     def __init__(self, value_bytes: int, rows: int) -> None:
-        self.name = f"values-of-{value_bytes}"
+        self.name = f"values-of-{value_bytes}-{rows}"
         self.rows = rows
         self.all_rows = rows * PARTITIONS
         self.arguments = {"topic": self.name, "value_bytes": value_bytes, "rows": rows}
@@ -142,8 +147,8 @@ class SparkComparison(Comparison):
     warm_up_rounds = 3
     timeout = 3600
 
-    def start(self, value_bytes: int) -> None:
-        """Have Spark, the broker and a topic."""
+    def start(self, value_bytes: int, rows: int | None = None, *, copies: bool = True) -> None:
+        """Have Spark, the broker and a topic, with its copies in Parquet and Arrow."""
         self.make_scratch()
         self.spark = spark_process()
-        self.topic = self.spark.topic(value_bytes)
+        self.topic = self.spark.topic(value_bytes, rows, copies=copies)

@@ -16,10 +16,15 @@ if TYPE_CHECKING:
 class SparkRead(SparkComparison):
     """A whole topic of four partitions, by ``format("segstore")``.
 
-    ``sum`` is that of the lengths of all values, ``noop`` a write of all columns to nowhere.
+    ``sum`` is that of the lengths of all values, ``noop`` a write of all columns to nowhere. The
+    ready-made source reads the same rows from Arrow files, or gives one batch again and again.
     """
 
-    params = ([100, 1000], ["sum", "noop"], ["ready-made", "kafka", "parquet"])
+    params = (
+        [100, 1000],
+        ["sum", "noop"],
+        ["ready-made", "ready-made, one batch", "kafka", "parquet"],
+    )
     param_names = ("value_bytes", "action", "peer")
     source = "segstore"
 

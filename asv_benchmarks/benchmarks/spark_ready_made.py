@@ -1,7 +1,7 @@
 """What a data source written in Python could reach: one that has nothing to do.
 
-Its rows are ready-made Arrow batches, mapped from files, the same batch of a partition again and
-again. They have the columns and sizes of the log's rows.
+Its rows are ready-made Arrow batches, mapped from files: all rows of the log, or the first batch of
+each partition again and again, which stays in the processor's cache.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import pyarrow as pa
-    from pyspark.sql import DataFrame
 
 ROWS_IN_A_BATCH = 10_000
 """As many as Spark itself puts into one."""
@@ -26,7 +25,10 @@ SCHEMA = (
 
 
 class ReadyMadeSource(DataSource):
-    """Options: ``path``, the folder of the batches, and ``rows``, of each of them."""
+    """Options: ``path``, the folder of the files, and ``rows``.
+
+    So many rows of each partition are the first batch again and again; 0: every batch once.
+    """
 
     @classmethod
     def name(cls) -> str:
@@ -53,20 +55,28 @@ class ReadyMadeReader(DataSourceReader):
         import pyarrow as pa
 
         with pa.memory_map(partition.value) as file, pa.ipc.open_file(file) as batches:
+            if not self._rows:
+                for number in range(batches.num_record_batches):
+                    yield batches.get_batch(number)
+                return
             batch = batches.get_batch(0)
             for _ in range(self._rows // batch.num_rows):
                 yield batch
             yield batch.slice(0, self._rows % batch.num_rows)
 
 
-def make_ready(frame: DataFrame, path: Path, partitions: int) -> None:
-    """Write the first rows of each partition of *frame* as an Arrow file into *path*."""
+def make_ready(parquet: Path, path: Path) -> None:
+    """Write the rows of each Parquet file, one for each partition, as an Arrow file into *path*."""
     import pyarrow as pa
-    import pyarrow.compute as pc
+    from pyarrow.parquet import ParquetFile
 
     path.mkdir()
-    table = frame.where(f"offset < {ROWS_IN_A_BATCH}").toArrow()
-    for number in range(partitions):
-        rows = table.filter(pc.equal(table["partition"], number)).combine_chunks()
-        with pa.ipc.new_file(path / f"{number}.arrow", table.schema) as file:
-            file.write_table(rows)
+    for file in sorted(parquet.glob("*.parquet")):
+        rows = ParquetFile(file)
+        names = rows.schema_arrow.names
+        types = [rows.schema_arrow.field(name).type for name in names]
+        types[names.index("timestamp")] = pa.timestamp("us", "UTC")
+        schema = pa.schema(list(zip(names, types, strict=True)))
+        with pa.ipc.new_file(path / f"{file.stem}.arrow", schema) as ready:
+            for batch in rows.iter_batches(ROWS_IN_A_BATCH):
+                ready.write_batch(batch.cast(schema))

@@ -51,7 +51,7 @@ class Rounds:
         self._partitions = partitions
 
     def fill(self, topic: str, value_bytes: int, rows: int) -> int:
-        """Make a topic of so many rows a partition, by the connector; and the same in Parquet.
+        """Write so many rows into each partition of a topic, by the connector.
 
         8-byte keys out of 100,000, values cut out of text; batches as large as a producer's are.
         """
@@ -64,9 +64,14 @@ class Rounds:
         )
         producer = {"topic": topic, "kafka.linger.ms": "50"}
         frame.write.format("kafka").options(**self._kafka, **producer).save()
-        self._read("kafka", topic).write.parquet(str(self._work / f"{topic}.parquet"))
-        make_ready(self._read("parquet", topic), self._work / f"{topic}-ready", self._partitions)
         return rows * self._partitions
+
+    def copy(self, topic: str) -> int:
+        """Copy a topic into Parquet, and into Arrow files, one for each partition."""
+        parquet = self._work / f"{topic}.parquet"
+        self._read("kafka", topic).write.parquet(str(parquet))
+        make_ready(parquet, self._work / f"{topic}-ready")
+        return self._read("parquet", topic).count()
 
     def read(self, source: str, topic: str, rows: int, value_bytes: int, action: str) -> int:
         """Go over a topic: ``sum`` of the lengths of values, ``noop`` write of all, ``count``."""
@@ -122,11 +127,14 @@ class Rounds:
             return self._spark.read.parquet(str(self._work / f"{topic}.parquet"))
         if source == "segstore.spark.read":
             return segstore.spark.read(self._spark, self._segstore["path"], subscribe=topic)
+        ready = str(self._work / f"{topic}-ready")
         options = {
             "kafka": self._kafka | {"subscribe": topic},
             "segstore": self._segstore | {"subscribe": topic},
-            "ready-made": {"path": str(self._work / f"{topic}-ready"), "rows": str(rows)},
+            "ready-made": {"path": ready, "rows": "0"},
+            "ready-made, one batch": {"path": ready, "rows": str(rows)},
         }[source]
+        source = source.partition(",")[0]
         return self._spark.read.format(source).options(**options).load()
 
 
