@@ -12,6 +12,7 @@ import pytest
 from tests.spark.connector_batch import cases
 from tests.spark.connector_sink import sink_entries
 from tests.spark.connector_streaming import streams
+from tests.spark.short_java import CONF
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,7 +37,7 @@ def spark() -> Iterator[SparkSession]:
     import segstore.spark
 
     before = dict(os.environ)
-    settings = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": 1}
+    settings = {"spark.sql.session.timeZone": "UTC", "spark.sql.shuffle.partitions": 1, **CONF}
     session = segstore.spark.session("tests", **settings)
     yield session
     session.stop()

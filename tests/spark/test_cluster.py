@@ -23,6 +23,7 @@ import segstore
 import segstore.spark
 from segstore.errors import LogNotFoundError
 from segstore.spark.java_home import find_java_home
+from tests.spark.short_java import ENVIRONMENT
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(__file__).with_name("cluster_program.py")
@@ -45,7 +46,7 @@ def bare_python(tmp_path_factory) -> Path:
 @contextmanager
 def daemon(class_name, *arguments, log, java):
     """Run a Spark daemon until the block ends; its environment has no Python path."""
-    environment = {"PATH": os.environ["PATH"], "JAVA_HOME": str(java)}
+    environment = {"PATH": os.environ["PATH"], "JAVA_HOME": str(java), **ENVIRONMENT}
     environment |= {
         "SPARK_HOME": str(SPARK_HOME),
         "SPARK_LOCAL_IP": "127.0.0.1",
@@ -82,7 +83,8 @@ def wait_for(pattern, log, process) -> str:
 def run_program(master, python, folder, java, **more):
     """Run the driver; returns its answer."""
     site_packages = str(SPARK_HOME.parent)
-    environment = dict(os.environ, JAVA_HOME=str(java), SPARK_LOCAL_IP="127.0.0.1")
+    environment = {**os.environ, "JAVA_HOME": str(java), "SPARK_LOCAL_IP": "127.0.0.1"}
+    environment |= ENVIRONMENT
     # the driver's own: what Spark plans with runs the executors' Python, too
     environment["PYTHONPATH"] = os.pathsep.join([str(ROOT), site_packages])
     environment.pop("PYSPARK_PYTHON", None)

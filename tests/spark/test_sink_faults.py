@@ -22,6 +22,7 @@ import pyspark
 
 import segstore
 from segstore.spark.stream_reader import HAS_READ_LIMITS
+from tests.spark.short_java import ENVIRONMENT
 from tests.spark.sink_kit import hidden_files, records_of
 
 RECORDS = 24_000
@@ -43,7 +44,12 @@ class Driver:
         self._process = subprocess.Popen(
             [sys.executable, "-m", "tests.spark.copying_query", master, *paths, codec, str(most)],
             cwd=ROOT,
-            env={**os.environ, "PYTHONPATH": str(ROOT), "SPARK_HOME": str(folder / "spark")},
+            env={
+                **os.environ,
+                **ENVIRONMENT,
+                "PYTHONPATH": str(ROOT),
+                "SPARK_HOME": str(folder / "spark"),
+            },
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
             text=True,
