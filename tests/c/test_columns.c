@@ -291,4 +291,46 @@ TEST(messages_of_magic_0_and_1_become_rows)
     columns_kit_close(&f);
 }
 
+/* A table that cannot be is refused; one whose rows nobody wants is empty. */
+TEST(options_that_cannot_be_are_refused)
+{
+    sgs_columns_options options;
+    sgs_columns *columns = NULL;
+    struct ArrowSchema schema;
+    sgs_columns_options_default(&options);
+    options.columns_count = SGS_COLUMN_COUNT + 1;
+    EXPECT_STATUS(sgs_columns_open(kit_memory(), &options, kit_codecs(), &columns, &err), SGS_ILLEGAL_ARGUMENT);
+    EXPECT_STATUS(sgs_columns_export_schema(kit_memory(), &options, &schema, &err), SGS_ILLEGAL_ARGUMENT);
+}
+
+TEST(a_bound_of_time_on_either_side_leaves_rows_out)
+{
+    for (int i = 0; i < 6; ++i) {
+        columns_kit f = columns_kit_of(NULL, 0);
+        sgs_buffer batch = columns_kit_batch(0, 10, SGS_CODEC_NONE); /* timestamps 1000 to 1009 */
+        f.options.start_timestamp = i == 0 ? 1005 : i == 1 ? 2000 : INT64_MIN;
+        f.options.end_timestamp = i == 2 ? 1005 : i == 3 ? 500 : INT64_MAX;
+        f.options.end_offset = i == 4 ? 0 : INT64_MAX;
+        f.options.check_crc = i % 2 == 0;
+        columns_kit_open(&f);
+        EXPECT_OK(sgs_columns_append_batch(f.columns, batch.data, batch.size, &err), &err);
+        EXPECT_EQ_I64(sgs_columns_rows_count(f.columns), i == 0 || i == 2 ? 5 : i == 5 ? 10 : 0);
+        EXPECT_OK(sgs_columns_finish(f.columns, &f.array, &err), &err);
+        columns_kit_close(&f);
+        sgs_buffer_deinit(&batch);
+    }
+}
+
+TEST(bytes_without_a_topic_are_those_of_the_cells)
+{
+    columns_kit f = columns_kit_of((const uint8_t[]){ SGS_COLUMN_KEY }, 1);
+    sgs_buffer batch = columns_kit_batch(0, 3, SGS_CODEC_NONE);
+    columns_kit_open(&f);
+    EXPECT_OK(sgs_columns_append_batch(f.columns, batch.data, batch.size, &err), &err);
+    EXPECT_EQ_I64(sgs_columns_bytes_count(f.columns), 6); /* k0 k1 k2 */
+    EXPECT_OK(sgs_columns_finish(f.columns, &f.array, &err), &err);
+    columns_kit_close(&f);
+    sgs_buffer_deinit(&batch);
+}
+
 TEST_MAIN()

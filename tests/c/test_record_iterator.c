@@ -209,4 +209,45 @@ TEST(messages_of_magic_1_are_records_with_a_crc)
     EXPECT_EQ_U64(last.message.crc, 958827571);
 }
 
+TEST(the_base_offset_is_that_of_the_first_record)
+{
+    for (int magic = 1; magic <= 2; ++magic) {
+        const kit_bytes message = kit_hex(EXAMPLE_V1);
+        sgs_buffer batch = build(SGS_CODEC_NONE);
+        sgs_buffer scratch;
+        sgs_record_iterator iterator;
+        int64_t offset = -1;
+        sgs_buffer_init(&scratch, kit_memory());
+        EXPECT_OK(sgs_record_iterator_open(magic == 1 ? message.data : batch.data,
+                                           magic == 1 ? message.size : batch.size, SGS_ITERATE_WHOLE, kit_codecs(),
+                                           &scratch, &iterator, &err),
+                  &err);
+        EXPECT_OK(sgs_record_iterator_base_offset(&iterator, &offset, &err), &err);
+        EXPECT_EQ_I64(offset, magic == 1 ? 42 : 50);
+        sgs_buffer_deinit(&scratch);
+        sgs_buffer_deinit(&batch);
+    }
+}
+
+/* No iterator gives more records than there are, whichever byte is wrong; what it says then is one of few things. */
+TEST(any_byte_of_a_section_may_be_wrong)
+{
+    static const uint8_t masks[] = { 0x01, 0x02, 0x80, 0xFF, 0x7E };
+    for (int codec = SGS_CODEC_NONE; codec <= SGS_CODEC_GZIP; ++codec)
+        for (size_t kind = 0; kind < 3; ++kind)
+            for (size_t at = SGS_BATCH_HEADER_BYTES; at < 120; ++at)
+                for (size_t i = 0; i < sizeof masks; ++i)
+                    for (size_t run = 1; run <= 11; run += 5) { /* a number that does not end */
+                        sgs_buffer batch = build(codec);
+                        sgs_iterated_record last;
+                        for (size_t byte = at; byte < at + run && byte < batch.size; ++byte)
+                            batch.data[byte] = run == 1 ? batch.data[byte] ^ masks[i] : (uint8_t)(0x7F | masks[i]);
+                        const outcome seen = iterate(&batch, all_kinds[kind], &last);
+                        EXPECT_TRUE(seen.count <= RECORDS);
+                        EXPECT_TRUE(seen.status == SGS_OK || seen.status == SGS_INVALID_RECORD ||
+                                    seen.status == SGS_CODEC || seen.status == SGS_CORRUPT_RECORD);
+                        sgs_buffer_deinit(&batch);
+                    }
+}
+
 TEST_MAIN()
