@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from segstore.errors import LimitExceededError
+from segstore.errors import LimitExceededError, SegstoreError
 from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE
 from segstore.log.directory.log_places import FoundState
 from segstore.log.directory.partition_directory import (
@@ -63,6 +63,18 @@ class RemotePart(NamedTuple):
     isolation: Isolation
 
 
+def _is_settled(log: UnifiedLog, end_offset: int) -> bool:
+    """Whether *log* holds the end of each transaction of records below, or damage that hides it."""
+    stable = log.last_stable_offset
+    if stable >= end_offset:
+        return True
+    try:
+        log.read(stable, 1, Isolation.READ_COMMITTED)
+    except SegstoreError:
+        return True
+    return False
+
+
 class RemotePartition:
     """A partition as it was listed; what is read is just that, or an error.
 
@@ -100,7 +112,8 @@ class RemotePartition:
             if file.kind == LOG_FILE_SUFFIX and not file.suffix
         }
         self.base_offsets = list(self._segments)
-        self._transactions: dict[int, dict[int, int] | None] = {}
+        offsets = (one.offset for one in parsed if one.kind == _SNAPSHOT and not one.suffix)
+        self._snapshots = sorted(offsets, reverse=True)
         self._has_swaps = any(file.suffix == SWAP_FILE_SUFFIX for file in parsed)
 
     @property
@@ -153,6 +166,7 @@ class RemotePartition:
                 log.log_start_offset == found.log_start_offset
                 and report.damage is None
                 and (report.clean or not self.facts.is_clean)
+                and (snapshot is None or snapshot <= min(log.durable_offset, log.log_end_offset))
             ):
                 yield log
                 return
@@ -172,68 +186,59 @@ class RemotePartition:
                 yield RemotePart(log, until_offset, isolation)
             return
         index = self.index_of(offset)
-        behind = index + 1
-        end = until_offset
+        behind, step = index + 1, 1
+        while True:
+            is_last = behind >= len(self.base_offsets)
+            end = until_offset
+            if index + 1 < len(self.base_offsets):
+                end = min(until_offset, self.base_offsets[index + 1])
+            with self._open_segments(index, behind, end) as log:
+                is_committed = isolation is Isolation.READ_COMMITTED
+                if is_last or not is_committed or _is_settled(log, end):
+                    # what is durable the end has told: no part knows a batch that reaches over it
+                    known = isolation is Isolation.DURABLE
+                    yield RemotePart(log, end, Isolation.READ_UNCOMMITTED if known else isolation)
+                    return
+            behind, step = min(behind + step, len(self.base_offsets)), step * 2
+
+    @contextmanager
+    def _open_segments(self, index: int, behind: int, end: int) -> Iterator[UnifiedLog]:
+        """Open segments by their numbers; the records below *end* are known to be whole."""
+        bases = self.base_offsets[index:behind]
         if behind < len(self.base_offsets):
-            end = min(until_offset, self.base_offsets[behind])
-            if isolation is Isolation.READ_COMMITTED:
-                behind = self._first_settled(behind, end)
-        following = self.base_offsets[behind] if behind < len(self.base_offsets) else None
-        if following is None:
-            known_clean = self.facts.is_clean
-            found = self._found_to_end(index, self.facts.recovery_point if known_clean else end)
-        else:
+            following = self.base_offsets[behind]
             log_start = max(self.base_offsets[index], self.facts.found.log_start_offset)
             found = FoundState(log_start, following, parent_is_clean=False, own_marker=None)
-        with self._part(self.base_offsets[index:behind], None, following, found) as log:
-            # what is durable was told by the end: a part knows of no batch that reaches over it
-            known = isolation is Isolation.DURABLE
-            yield RemotePart(log, end, Isolation.READ_UNCOMMITTED if known else isolation)
+            with self._part(bases, None, following, found) as log:
+                yield log
+            return
+        known_clean = self.facts.is_clean
+        found = self._found_to_end(index, self.facts.recovery_point if known_clean else end)
+        with self._part(bases, None, None, found) as log:
+            yield log
 
     # ---- which segments --------------------------------------------------------------------------
 
-    def _begin_of_end(self, isolation: Isolation) -> tuple[int, RemoteFile | None]:
-        """Return the index of the first segment that decides the end, and a snapshot beside it."""
+    def _begin_of_end(self, isolation: Isolation) -> tuple[int, int | None]:
+        """Return the number of the first segment that decides the end, and the snapshot for it."""
         facts = self.facts
         if not facts.is_plain or self._has_swaps:
             return 0, None
         first = self.index_of(facts.synced_below)
         if isolation is not Isolation.READ_COMMITTED:
             return first, None
-        for base_offset in reversed(self.base_offsets[1 : first + 1]):
-            transactions = self._open_transactions(base_offset)
-            if transactions is not None:  # those that end above may be the first unstable ones
-                begin = min(transactions.values(), default=base_offset)
-                return self.index_of(begin), self._snapshot(base_offset)
+        for offset in self._snapshots:  # that which a local reader takes
+            if not self.base_offsets[0] <= offset <= facts.synced_below:
+                continue
+            transactions = self._read_snapshot(offset)
+            if transactions is not None:  # one of those that end above may be the first open one
+                begin = min(transactions.values(), default=offset)
+                return min(first, self.index_of(min(begin, offset))), offset
         return 0, None
 
-    def _first_settled(self, behind: int, end: int) -> int:
-        """Return from which segment on nothing decides about transactions with records below *end*.
-
-        There no transaction is open that began below; the first that a snapshot tells.
-        """
-        for index in range(behind, len(self.base_offsets)):
-            base_offset = self.base_offsets[index]
-            if base_offset > self.facts.synced_below:
-                break  # as for a local reader, snapshots count below the recovery point only
-            transactions = self._open_transactions(base_offset)
-            if transactions is not None and min(transactions.values(), default=end) >= end:
-                return index
-        return len(self.base_offsets)
-
-    def _snapshot(self, offset: int) -> RemoteFile | None:
-        return self._files.get(file_name(offset, _SNAPSHOT))
-
-    def _open_transactions(self, offset: int) -> dict[int, int] | None:
-        """Return the transactions open at *offset*, None where no good snapshot tells."""
-        if offset not in self._transactions:
-            self._transactions[offset] = self._read_snapshot(offset)
-        return self._transactions[offset]
-
     def _read_snapshot(self, offset: int) -> dict[int, int] | None:
-        file = self._snapshot(offset)
-        if file is None:
-            return None
+        """Return the transactions open at *offset*, None where the snapshot does not tell."""
+        file = self._files[file_name(offset, _SNAPSHOT)]
         with self._spool.new_view() as view:
             place = view.path / file.name
             self._spool.link(self._store, file, place)
@@ -261,12 +266,14 @@ class RemotePartition:
     def _part(
         self,
         bases: Iterable[int],
-        snapshot: RemoteFile | None,
+        snapshot: int | None,
         following: int | None,
         found: FoundState,
     ) -> Iterator[UnifiedLog]:
         names = [file_name(base, kind) for base in bases for kind in _OF_SEGMENT]
-        names += [LEADER_EPOCH_CHECKPOINT, *([] if snapshot is None else [snapshot.name])]
+        names.append(LEADER_EPOCH_CHECKPOINT)
+        if snapshot is not None:
+            names.append(file_name(snapshot, _SNAPSHOT))
         with self._view([name for name in names if name in self._files]) as view:
             name = directory_name(self.topic_partition)
             if self.facts.state is not None:

@@ -108,7 +108,7 @@ class Spool:
         place = self._objects / key
         with self._locked(f"{int(key[:8], 16) % _KEY_LOCKS:02d}"):
             try:
-                os.link(place, target)
+                _link(place, target)
             except FileNotFoundError:
                 self._fetch(store, file, place, target)
         used = time.time_ns()
@@ -132,7 +132,7 @@ class Spool:
                 store.read(file, lambda data: _write_all(stream.fileno(), data, part))
                 _check_whole(stream.tell(), store, file)
                 os.fchmod(stream.fileno(), 0o400)  # of many names: nobody writes to it
-                os.link(part, target)
+                _link(part, target)
                 if file.identity is not None:  # else nobody can tell whether it is still the same
                     part.rename(place)
         finally:
@@ -190,6 +190,20 @@ class Spool:
 def _key(store: RemoteStore, file: RemoteFile) -> str:
     parts = (store.key, file.path, str(file.size_bytes), file.identity or uuid.uuid4().hex)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _link(file: Path, target: Path) -> None:
+    try:
+        os.link(file, target)
+    except FileNotFoundError:
+        raise
+    except OSError as error:
+        raise WriteError(
+            "the spool of remote storage needs a file system with hard links: name another place by"
+            f" the option spoolDirectory ({error.strerror})",
+            file=str(target),
+            os_error=error.errno,
+        ) from error
 
 
 def _write_all(descriptor: int, data: bytes, part: Path) -> None:

@@ -22,7 +22,7 @@ _HIDDEN: Final = "***"
 
 def is_url(path: str) -> bool:
     """Whether *path* names something that is not on a local disk; ``file:`` is a path."""
-    return scheme_of(path) not in {"", "file", "local"}
+    return scheme_of(path) not in {"", "file"}
 
 
 def scheme_of(path: str) -> str:
@@ -37,6 +37,8 @@ def normal_url(url: str) -> str:
     if match is None:
         return url
     rest = url[match.end(1) + 1 :].rstrip("/")
+    if scheme_of(url) in OBJECT_STORES:  # pathlib makes one slash of two
+        rest = f"//{rest.lstrip('/')}"
     return f"{match[1].lower()}:{rest if rest.startswith('//') else f'//{rest}'}"
 
 

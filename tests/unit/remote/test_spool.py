@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import multiprocessing
 import os
 import signal
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from segstore.errors import LimitExceededError, LogPermissionError, ReadIOError
+from segstore.errors import LimitExceededError, LogPermissionError, ReadIOError, WriteError
 from segstore.remote.remote_file import RemoteFile, changed_error
 from segstore.remote.spool import Spool
 from segstore.types import Isolation, TopicPartition
@@ -138,6 +139,19 @@ def test_a_place_that_cannot_be_a_folder_is_named(tmp_path):
     (tmp_path / "file").write_bytes(b"")
     with pytest.raises(LogPermissionError, match=r"file: .*spoolDirectory"):
         Spool(str(tmp_path / "file"))
+
+
+def test_a_file_system_without_hard_links_is_named(tmp_path, store, monkeypatch):
+    def refuse(*_):
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    spool = Spool(str(tmp_path), 3000)
+    link(spool, store, file_of("a")).close()
+    monkeypatch.setattr(os, "link", refuse)
+    for name in "ab":
+        with pytest.raises(WriteError, match=r"hard links.*spoolDirectory"):
+            link(spool, store, file_of(name))
+    assert held(spool) == 1000
 
 
 def hold_and_wait(folder: str, ready) -> None:

@@ -40,6 +40,7 @@ def test_what_is_a_url(path, is_remote):
         ("dbfs:/logs/", "dbfs:///logs"),
         ("hdfs:///logs", "hdfs:///logs"),
         ("memory://logs/", "memory://logs"),
+        ("s3:/bucket/logs", "s3://bucket/logs"),
         ("S3://Bucket/Logs//", "s3://Bucket/Logs"),
     ],
 )
