@@ -8,7 +8,9 @@
 enum {
     FIRST_STEP_BYTES = 4096, /* a step is as long as the file already is, between these two [DUR-25] */
     LAST_STEP_BYTES = 65536,
-    ALONE_ATTEMPTS = 100000, /* a look-up takes microseconds; each attempt gives the processor away */
+    /* A look-up takes microseconds, and each attempt gives the processor away; but on a machine with more to do than it has
+     * processors one may be off its own for a tenth of a second, and a segment without its indexes costs more than that. */
+    ALONE_ATTEMPTS = 1000000,
 };
 
 /* Wait until no look-up is inside; those that begin meanwhile see no entry. */
