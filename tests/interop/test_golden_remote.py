@@ -9,9 +9,10 @@ from segstore.manager.partition_directories import partitions_with_logs
 from tests.unit.remote.remote_directories import differences, forget, remote_logs, upload
 
 
-def test_golden_directories_read_alike_at_a_url(golden, tmp_path):
-    """All three isolation levels; whole logs, ranges that begin in every third of the segments."""
-    directories = sorted({log.parent.parent for log in golden.rglob("*.log")})
+@pytest.mark.parametrize("quarter", range(4))
+def test_golden_directories_read_alike_at_a_url(golden, tmp_path, quarter):
+    """All three isolation levels; whole logs, and a range that begins inside each."""
+    directories = sorted({log.parent.parent for log in golden.rglob("*.log")})[quarter::4]
     compared, found, unreadable = 0, [], []
     for directory in directories:
         partitions = partitions_with_logs(str(directory))
@@ -30,7 +31,7 @@ def test_golden_directories_read_alike_at_a_url(golden, tmp_path):
 
     assert found == []
     assert unreadable == []
-    assert compared >= 100
+    assert compared >= 20
 
 
 def test_a_topic_with_aborted_transactions_reads_alike_in_parts(golden, tmp_path):
