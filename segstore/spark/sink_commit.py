@@ -13,16 +13,17 @@ from typing import TYPE_CHECKING, Final
 
 from segstore._core import Directory, wall_clock_ms
 from segstore.config import MAX_LONG
-from segstore.errors import LogLockedError, LogNotFoundError
+from segstore.errors import LogLockedError, LogNotFoundError, SegstoreError
 from segstore.manager.log_manager import open_dir
 from segstore.spark.commit_log import COMMITTING, CommitLog, unfinished_commits
 from segstore.spark.named_commit import NamedCommit
+from segstore.spark.reader import warn
 from segstore.spark.sink_topics import make_missing_topics
 from segstore.spark.staged_append import append_parts, check_staged_files, close_logs
 from segstore.spark.staged_file import owner_of, staged_file_names
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from segstore.manager.log_manager import LogManager
     from segstore.spark.sink_options import SinkOptions, Transaction
@@ -85,10 +86,7 @@ class SinkCommit:
         if not staged.files:
             return
         with closing(Directory(self._options.path)) as directory:
-            needed = files_of_unfinished_commits(directory)
-            for name in staged.files:
-                if name not in needed:
-                    directory.unlink(name, missing_ok=True)
+            self._remove(directory, lambda: staged.files)
 
     def _is_unfinished(self, transaction: Transaction | None) -> bool:
         """Whether an earlier commit of the writer waits to be finished."""
@@ -122,14 +120,32 @@ class SinkCommit:
 
     def _sweep(self, directory: Directory, staged: StagedWrite) -> None:
         """Remove the staged files of this write, those of lost attempts, and old orphans."""
-        needed = files_of_unfinished_commits(directory)
         owners = self._owners | {owner_of(name) for name in staged.files}
         oldest_ms = wall_clock_ms() - ORPHAN_AGE_MS
-        for name in staged_file_names(directory):
-            if name in needed:
-                continue
-            if owner_of(name) in owners or _is_older(directory, name, oldest_ms):
-                directory.unlink(name, missing_ok=True)
+
+        def nobodys() -> list[str]:
+            return [
+                name
+                for name in staged_file_names(directory)
+                if owner_of(name) in owners or _is_older(directory, name, oldest_ms)
+            ]
+
+        self._remove(directory, nobodys)
+
+    def _remove(self, directory: Directory, chosen: Callable[[], Iterable[str]]) -> None:
+        """Remove staged files, but for those that an unfinished commit needs.
+
+        What is in the way is a warning and no error: all is written or given up by now, and an
+        error would have a write repeated that is done. While a redo log cannot be read, nobody
+        knows what it needs, and everything stays.
+        """
+        try:
+            needed = files_of_unfinished_commits(directory)
+            for name in chosen():
+                if name not in needed:
+                    directory.unlink(name, missing_ok=True)
+        except (SegstoreError, OSError) as error:
+            warn(f"staged files stay in {directory.path}: {error}")
 
 
 def files_of_unfinished_commits(directory: Directory) -> set[str]:
