@@ -10,8 +10,8 @@ from segstore.log.directory.partition_directory import directory_name
 from segstore.log.open_log import open as open_log
 from segstore.manager.partition_directories import partitions_with_logs
 from segstore.remote.remote_logs import RemoteLogs
+from segstore.spark.local_planned_log import leased_log, planned_log
 from segstore.spark.offsets import check_no_data_loss
-from segstore.spark.open_logs import OPEN_LOGS
 from segstore.spark.remote_planned_log import RemotePlannedLog
 from segstore.spark.visible_log import VisibleLog
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from segstore.log.unified_log import UnifiedLog
     from segstore.remote.remote_logs import RemoteBounds
+    from segstore.spark.local_planned_log import LocalPlannedLog
     from segstore.spark.options import ConnectorOptions
     from segstore.spark.ranges import OffsetRange
     from segstore.spark.visible_log import PlannedLog
@@ -60,7 +61,7 @@ class LogSource(Protocol):
 
 
 class LocalSource:
-    """A log directory on a local disk; its logs stay open in this process."""
+    """A log directory on a local disk; logs stay open in this process for who asks next."""
 
     def __init__(self, options: ConnectorOptions) -> None:
         self._options = options
@@ -74,9 +75,9 @@ class LocalSource:
         """See `LogSource`."""
         return partitions_with_logs(self._path)
 
-    def open(self, partition: TopicPartition) -> VisibleLog:
-        """See `LogSource`."""
-        return VisibleLog(OPEN_LOGS.get(self._path, partition), self._options.isolation)
+    def open(self, partition: TopicPartition) -> LocalPlannedLog:
+        """See `LogSource`; nothing stays open for it."""
+        return planned_log(self._path, partition, self._options.isolation)
 
     @contextmanager
     def open_whole(self, partition: TopicPartition) -> Iterator[tuple[UnifiedLog, str]]:
@@ -87,13 +88,18 @@ class LocalSource:
 
     def parts(self, offsets: OffsetRange) -> Iterator[tuple[VisibleLog, int, int]]:
         """See `LogSource`: one."""
-        log = self.open(offsets.topic_partition)
-        if self._options.fail_on_data_loss:
-            check_no_data_loss(offsets, log)
-        start = max(offsets.from_offset, log.start_offset)
-        end = min(offsets.until_offset, log.end_offset)
-        if start < end:
-            yield log, start, end
+        with self.part(offsets) as (log, start, end):
+            if start < end:
+                yield log, start, end
+
+    @contextmanager
+    def part(self, offsets: OffsetRange) -> Iterator[tuple[VisibleLog, int, int]]:
+        """Lend the log of *offsets*, and say which of them it has; errors as those of `parts`."""
+        with leased_log(self._path, offsets.topic_partition, self._options.isolation) as log:
+            if self._options.fail_on_data_loss:
+                check_no_data_loss(offsets, log)
+            start = max(offsets.from_offset, log.start_offset)
+            yield log, start, max(start, min(offsets.until_offset, log.end_offset))
 
 
 class RemoteSource:

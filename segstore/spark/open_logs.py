@@ -8,13 +8,18 @@ child begins with an empty cache.
 from __future__ import annotations
 
 import os
+import threading
 from collections import OrderedDict
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from segstore.errors import LogTruncatedError
 from segstore.log.directory.partition_directory import directory_name
 from segstore.log.open_log import open as open_log
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from segstore.log.unified_log import UnifiedLog
     from segstore.types import TopicPartition
 
@@ -29,42 +34,69 @@ class _Signature(NamedTuple):
 
 
 class OpenLogs:
-    """Read-only logs by path, compared with the directory each time one is asked for."""
+    """Read-only logs by path, compared with the directory each time one is asked for.
+
+    A log belongs to one user from `lease` on, so nobody closes or refreshes it meanwhile; a second
+    user gets another handle. Only those that nobody uses count, and are closed beyond *limit*.
+    """
 
     def __init__(self, limit: int = MAX_OPEN_LOGS) -> None:
         self._limit = limit
-        self._logs: OrderedDict[str, tuple[_Signature, UnifiedLog]] = OrderedDict()
-        self._process_id = os.getpid()
+        self._forget()
 
-    def get(self, path: str, partition: TopicPartition) -> UnifiedLog:
-        """Return the log of *partition* in the log directory *path*, as it is now."""
-        if self._process_id != os.getpid():  # forked: the handles are the parent's
-            self._logs = OrderedDict()
-            self._process_id = os.getpid()
+    @contextmanager
+    def lease(self, path: str, partition: TopicPartition) -> Iterator[UnifiedLog]:
+        """Lend the log of *partition* in the log directory *path*, as it is now."""
+        if self._process_id != os.getpid():  # forked: handles and lock are the parent's
+            self._forget()
         directory = os.path.join(path, directory_name(partition))  # noqa: PTH118 - a string is what open and the cache want
+        idle = self._idle
         now = _signature(path, directory)
-        cached = self._logs.pop(directory, None)
-        if cached is None:
+        with self._lock:
+            cached = idle.pop(directory, None)
+        log = None if cached is None else _refreshed(*cached, now)
+        if log is None:
             log = open_log(directory, read_only=True)
-        else:
-            then, log = cached
-            if now != then:
-                if _has_only_grown(then, now):
-                    log.refresh()
-                else:
-                    log.close()
-                    log = open_log(directory, read_only=True)
-        self._logs[directory] = (now, log)
-        while len(self._logs) > self._limit:
-            _, (_, oldest) = self._logs.popitem(last=False)
-            oldest.close()
-        return log
+        try:
+            yield log
+        finally:
+            with self._lock:
+                others = [idle.pop(directory)] if directory in idle else []
+                idle[directory] = (now, log)
+                while len(idle) > self._limit:
+                    others.append(idle.popitem(last=False)[1])
+            for _, other in others:
+                other.close()
 
     def close(self) -> None:
-        """Close all."""
-        while self._logs:
-            _, (_, log) = self._logs.popitem()
+        """Close all that nobody uses."""
+        with self._lock:
+            logs = [log for _, log in self._idle.values()]
+            self._idle.clear()
+        for log in logs:
             log.close()
+
+    def _forget(self) -> None:
+        self._lock = threading.Lock()
+        self._idle: OrderedDict[str, tuple[_Signature, UnifiedLog]] = OrderedDict()
+        self._process_id = os.getpid()
+
+
+def _refreshed(then: _Signature, log: UnifiedLog, now: _Signature) -> UnifiedLog | None:
+    """Return *log* as the directory is now, or close it and return None."""
+    if now == then:
+        return log
+    try:
+        if _has_only_grown(then, now) and log.report.damage is None:  # an open alone judges that
+            log.refresh()
+            return log
+    except LogTruncatedError:  # cut, and longer again: another log as far as a query can tell
+        pass
+    except BaseException:
+        log.close()
+        raise
+    log.close()
+    return None
 
 
 def _signature(log_directory: str, directory: str) -> _Signature:
@@ -97,4 +129,4 @@ def _has_only_grown(then: _Signature, now: _Signature) -> bool:
 
 
 OPEN_LOGS: Final = OpenLogs()
-"""The logs of this process."""
+"""The logs of this process that nobody uses."""

@@ -13,7 +13,7 @@ from segstore.spark.directory_option import local_directory_path
 from segstore.spark.job_runner import JobItem, JobReport, run_job
 from segstore.spark.log_source import LocalSource
 from segstore.spark.mapped_ranges import options_of_call, ranges_of
-from segstore.spark.offsets import check_no_data_loss, cut_by_bytes
+from segstore.spark.offsets import cut_by_bytes
 from segstore.spark.parquet_files import (
     COLUMNS,
     exported_files,
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from segstore.spark.job_runner import Progress
     from segstore.spark.options import ConnectorOptions
     from segstore.spark.ranges import OffsetRange
+    from segstore.spark.visible_log import VisibleLog
 
 DEFAULT_BYTES_OF_A_FILE: Final = 256 * 1024 * 1024
 
@@ -92,13 +93,13 @@ def export_parquet(
     missing: list[OffsetRange] = []
     for offsets in wanted:
         own = [one.offsets for one in there if one.partition == offsets.topic_partition]
-        if own and own[-1].until_offset > logs[offsets.topic_partition].log.log_end_offset:
+        if own and own[-1].until_offset > logs[offsets.topic_partition].log_end_offset:
             raise IllegalArgumentError(
                 f"{folder} holds records of {offsets.topic_partition} up to offset "
                 f"{own[-1].until_offset}: it is an export of another log",
                 file=folder,
                 found=str(own[-1].until_offset),
-                expected=f"up to {logs[offsets.topic_partition].log.log_end_offset}",
+                expected=f"up to {logs[offsets.topic_partition].log_end_offset}",
             )
         missing += what_is_missing(offsets, own)
     size = checked.max_bytes_per_partition or DEFAULT_BYTES_OF_A_FILE
@@ -118,14 +119,13 @@ class ExportTask:
 
     def __call__(self, offsets: OffsetRange) -> dict[str, Any]:
         """Write the file of *offsets*; it appears when it is whole and on stable storage."""
+        with LocalSource(self._options).part(offsets) as (log, start, end):
+            return self._write(offsets, log, start, end)
+
+    def _write(self, offsets: OffsetRange, log: VisibleLog, start: int, end: int) -> dict[str, Any]:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
-        log = LocalSource(self._options).open(offsets.topic_partition)
-        if self._options.fail_on_data_loss:
-            check_no_data_loss(offsets, log)
-        start = max(offsets.from_offset, log.start_offset)
-        end = max(start, min(offsets.until_offset, log.end_offset))
         scan = log.scan(start, end, COLUMNS)
         records = 0
         file = Path(self._folder) / file_name_of(offsets)

@@ -22,10 +22,11 @@ pytest.importorskip("pyspark")
 
 from segstore.errors import InvalidTopicError, SegstoreError, UnknownTopicOrPartitionError
 from segstore.spark.datasource import SegstoreDataSource
+from segstore.spark.local_planned_log import planned_log
 from segstore.spark.open_logs import OPEN_LOGS
 from segstore.spark.options import parse_options
 from segstore.spark.reader import SegstoreReader
-from segstore.spark.visible_log import VisibleLog
+from segstore.types import TopicPartition
 
 EXCEPTION_CLASSES = {
     "UnknownTopicOrPartitionException": UnknownTopicOrPartitionError,
@@ -105,12 +106,12 @@ def resolved(planned_ranges, options):
     """The connector's plan with -2 and -1 replaced by the bounds of the logs."""
     isolation = parse_options(options).isolation
     for topic, partition, from_offset, until_offset in planned_ranges:
-        log = OPEN_LOGS.get(options["path"], (topic, partition))
+        log = planned_log(options["path"], TopicPartition(topic, partition), isolation)
         yield (
             topic,
             partition,
-            log.log_start_offset if from_offset == -2 else from_offset,
-            VisibleLog(log, isolation).end_offset if until_offset == -1 else until_offset,
+            log.start_offset if from_offset == -2 else from_offset,
+            log.end_offset if until_offset == -1 else until_offset,
         )
 
 

@@ -214,14 +214,20 @@ def test_max_records_per_partition_cuts_also_between_earliest_and_latest(tmp_pat
 # ---- logs that stay open -------------------------------------------------------------------------
 
 
+def leased(logs, path, partition=ORDERS):
+    """The log that is lent next, given back at once."""
+    with logs.lease(str(path), partition) as log:
+        return log
+
+
 def test_a_log_stays_open_and_follows_its_writer(writer, tmp_path):
     logs = OpenLogs()
-    first = logs.get(str(tmp_path), ORDERS)
-    again = logs.get(str(tmp_path), ORDERS)
+    first = leased(logs, tmp_path)
+    again = leased(logs, tmp_path)
     writer.append([(b"k", b"v")] * 10)
     writer.roll()
     writer.append([(b"k", b"v")] * 10)
-    grown = logs.get(str(tmp_path), ORDERS)
+    grown = leased(logs, tmp_path)
 
     assert again is first
     assert grown is first
@@ -236,8 +242,23 @@ def test_another_log_under_the_same_path_is_opened_anew(tmp_path):
     for count in (100, 30):
         with segstore.open(tmp_path / "orders-0", durability="none") as log:
             log.append([(b"k", b"v")] * count)
-        assert logs.get(str(tmp_path), ORDERS).log_end_offset == count
+        assert leased(logs, tmp_path).log_end_offset == count
         shutil.rmtree(tmp_path / "orders-0")
+    logs.close()
+
+
+def test_a_log_that_was_cut_and_grew_again_is_opened_anew(writer, tmp_path):
+    """To refresh the old handle is an error, which is no query's business; it is closed."""
+    logs = OpenLogs()
+    writer.append([(b"k", b"v")])
+    first = leased(logs, tmp_path)
+    writer.truncate_to(50)
+    for _ in range(80):
+        writer.append([(b"k", b"a longer value")])
+    anew = leased(logs, tmp_path)
+
+    assert first.closed
+    assert anew.log_end_offset == writer.log_end_offset
     logs.close()
 
 
@@ -247,23 +268,35 @@ def test_only_so_many_logs_stay_open(tmp_path):
     for number in range(4):
         with segstore.open(tmp_path / f"orders-{number}", durability="none") as log:
             log.append([(b"k", b"v")])
-        opened.append(logs.get(str(tmp_path), TopicPartition("orders", number)))
+        opened.append(leased(logs, tmp_path, TopicPartition("orders", number)))
 
     assert [log.closed for log in opened] == [True, True, False, False]
     logs.close()
 
 
 @pytest.mark.usefixtures("writer")
+def test_a_log_in_use_is_nobody_elses(tmp_path):
+    logs = OpenLogs(limit=0)
+    with logs.lease(str(tmp_path), ORDERS) as first:
+        with logs.lease(str(tmp_path), ORDERS) as second:
+            assert second is not first
+        assert second.closed
+        logs.close()
+        assert not first.closed
+    assert first.closed
+
+
+@pytest.mark.usefixtures("writer")
 def test_a_forked_worker_begins_with_no_open_log(tmp_path):
     """Spark forks its workers; a handle of the parent must not be used there [DUR-68]."""
-    parents = OPEN_LOGS.get(str(tmp_path), ORDERS)
+    parents = leased(OPEN_LOGS, tmp_path)
     child = os.fork()
     if child == 0:
         try:
-            own = OPEN_LOGS.get(str(tmp_path), ORDERS)
+            own = leased(OPEN_LOGS, tmp_path)
             os._exit(7 if own is not parents and own.log_end_offset == 100 else 1)
         finally:
             os._exit(2)
 
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
-    assert OPEN_LOGS.get(str(tmp_path), ORDERS) is parents
+    assert leased(OPEN_LOGS, tmp_path) is parents
