@@ -22,13 +22,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from segstore.errors import (
-    DiskFullError,
-    LimitExceededError,
-    LogPermissionError,
-    ReadIOError,
-    WriteError,
-)
+from segstore.errors import DiskFullError, LimitExceededError, ReadIOError, WriteError
+from segstore.remote.private_folder import make_private_folder
 from segstore.remote.spool_view import SpoolView, remove_left_views
 
 if TYPE_CHECKING:
@@ -37,7 +32,6 @@ if TYPE_CHECKING:
     from segstore.remote.remote_file import RemoteFile, RemoteStore
 
 DEFAULT_MAX_BYTES: Final = 10 * 1024**3
-_KEY_LOCKS: Final = 64
 _PART: Final = ".part"
 
 
@@ -52,8 +46,8 @@ class Spool:
     Parameters
     ----------
     directory : str or None
-        Made when it is not there, for this user alone; None: ``segstore-spool-<user id>`` in the
-        folder for temporary files.
+        Made when it is not there; this user's alone, and no symbolic link. None:
+        ``segstore-spool-<user id>`` in the folder for temporary files.
     max_bytes : int or None
         How many bytes of files it holds at most; None: 10 GiB.
 
@@ -68,26 +62,8 @@ class Spool:
         self.max_bytes = max_bytes or DEFAULT_MAX_BYTES
         self._objects = self.directory / "objects"
         self._locks = self.directory / "locks"
-        try:
-            self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-            for folder in (self._objects, self._locks, self.directory / "views"):
-                folder.mkdir(mode=0o700, exist_ok=True)
-            status = self.directory.stat()
-        except OSError as error:
-            raise LogPermissionError(
-                "the spool of remote storage cannot be used: name another one by the option"
-                f" spoolDirectory ({error.strerror})",
-                file=str(self.directory),
-                os_error=error.errno,
-            ) from error
-        if directory is None and (status.st_uid != os.geteuid() or status.st_mode & 0o022):
-            raise LogPermissionError(
-                "somebody else could change the files in the spool of remote storage: name another"
-                " one by the option spoolDirectory",
-                file=str(self.directory),
-                found=f"user {status.st_uid}, mode {status.st_mode & 0o777:o}",
-                expected=f"user {os.geteuid()}, mode 700",
-            )
+        for folder in (self.directory, self._objects, self._locks, self.directory / "views"):
+            make_private_folder(folder)
 
     def new_view(self) -> SpoolView:
         """Return an empty folder of links; to be closed."""
@@ -106,14 +82,28 @@ class Spool:
         """
         key = _key(store, file)
         place = self._objects / key
-        with self._locked(f"{int(key[:8], 16) % _KEY_LOCKS:02d}"):
-            try:
-                _link(place, target)
-            except FileNotFoundError:
-                self._fetch(store, file, place, target)
+        try:
+            _link(place, target)
+        except FileNotFoundError:
+            self._fetch_once(store, file, place, target)
         used = time.time_ns()
         modified = used if file.modified_ns is None else file.modified_ns
         os.utime(target, ns=(used, modified))
+
+    def _fetch_once(self, store: RemoteStore, file: RemoteFile, place: Path, target: Path) -> None:
+        """Fetch it, or wait for who does; the lock goes with the last who needs it."""
+        lock = self._locks / place.name
+        while True:
+            with self._locked(lock.name) as descriptor:
+                if not _is_named(descriptor, lock):
+                    continue  # who had it has removed it
+                try:
+                    _link(place, target)
+                except FileNotFoundError:
+                    self._fetch(store, file, place, target)
+                finally:
+                    lock.unlink()
+                return
 
     def _fetch(self, store: RemoteStore, file: RemoteFile, place: Path, target: Path) -> None:
         part = place.with_name(f"{place.name}.{uuid.uuid4().hex}{_PART}")
@@ -129,8 +119,16 @@ class Spool:
                 raise
         try:
             with os.fdopen(descriptor, "r+b", buffering=0) as stream:
-                store.read(file, lambda data: _write_all(stream.fileno(), data, part))
+
+                def write(data: bytes) -> None:
+                    with _writing(part):
+                        _write_all(stream.fileno(), data)
+
+                store.read(file, write)
                 _check_whole(stream.tell(), store, file)
+                if file.identity is not None:
+                    with _writing(part):
+                        os.fsync(stream.fileno())  # its name says it is whole, after a crash too
                 os.fchmod(stream.fileno(), 0o400)  # of many names: nobody writes to it
                 _link(part, target)
                 if file.identity is not None:  # else nobody can tell whether it is still the same
@@ -178,11 +176,11 @@ class Spool:
         return held
 
     @contextmanager
-    def _locked(self, name: str) -> Iterator[None]:
+    def _locked(self, name: str) -> Iterator[int]:
         descriptor = os.open(self._locks / name, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield
+            yield descriptor
         finally:
             os.close(descriptor)
 
@@ -190,6 +188,13 @@ class Spool:
 def _key(store: RemoteStore, file: RemoteFile) -> str:
     parts = (store.key, file.path, str(file.size_bytes), file.identity or uuid.uuid4().hex)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
+
+
+def _is_named(descriptor: int, path: Path) -> bool:
+    try:
+        return os.path.samestat(os.fstat(descriptor), path.stat())
+    except FileNotFoundError:
+        return False
 
 
 def _link(file: Path, target: Path) -> None:
@@ -206,11 +211,16 @@ def _link(file: Path, target: Path) -> None:
         ) from error
 
 
-def _write_all(descriptor: int, data: bytes, part: Path) -> None:
+def _write_all(descriptor: int, data: bytes) -> None:
     left = memoryview(data)
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+@contextmanager
+def _writing(part: Path) -> Iterator[None]:
     try:
-        while left:
-            left = left[os.write(descriptor, left) :]
+        yield
     except OSError as error:
         kind = DiskFullError if error.errno in {errno.ENOSPC, errno.EDQUOT} else WriteError
         raise kind(

@@ -6,14 +6,21 @@ import errno
 import multiprocessing
 import os
 import signal
-from concurrent.futures import ProcessPoolExecutor
+import threading
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from segstore.errors import LimitExceededError, LogPermissionError, ReadIOError, WriteError
+from segstore.errors import (
+    DiskFullError,
+    LimitExceededError,
+    LogPermissionError,
+    ReadIOError,
+    WriteError,
+)
 from segstore.remote.remote_file import RemoteFile, changed_error
-from segstore.remote.spool import Spool
+from segstore.remote.spool import Spool, default_directory
 from segstore.types import Isolation, TopicPartition
 from tests.unit.remote.remote_directories import remote_logs, remote_rows
 
@@ -125,14 +132,90 @@ def test_an_error_of_the_store_leaves_nothing(tmp_path, store):
     assert held(spool) == 0
 
 
-def test_the_spool_is_its_users_alone(tmp_path, monkeypatch):
+@pytest.mark.parametrize("failure", [errno.EIO, errno.ENOSPC])
+def test_a_file_has_its_name_when_its_bytes_are_on_stable_storage(
+    tmp_path, store, monkeypatch, failure
+):
+    """Else one of full length and zeros could be found after a power loss, and be believed."""
+    spool = Spool(str(tmp_path), 3000)
+    synced = []
+
+    def sync(descriptor):
+        synced.append(os.pread(descriptor, 2000, 0))
+        assert [one.suffix for one in (tmp_path / "objects").iterdir()] == [".part"]
+        if len(synced) == 1:
+            raise OSError(failure, os.strerror(failure))
+
+    monkeypatch.setattr(os, "fsync", sync)
+    with pytest.raises((WriteError, DiskFullError), match=os.strerror(failure)):
+        link(spool, store, file_of("a"))
+    assert held(spool) == 0
+    link(spool, store, file_of("a")).close()
+    assert synced == [b"a" * 1000] * 2
+    assert held(spool) == 1000
+
+
+def test_a_request_that_hangs_stops_no_other_file(tmp_path, store):
+    """Who wants the same file waits for it, and need not fetch it again."""
+    is_read, is_free = threading.Event(), threading.Event()
+
+    class Hanging(Files):
+        def read(self, file, write):
+            is_read.set()
+            assert is_free.wait(60)
+            super().read(file, write)
+
+    hanging = Hanging()
+    spool = Spool(str(tmp_path), 1_000_000)
+    with ThreadPoolExecutor(3) as pool:
+        same = [pool.submit(link, spool, hanging, file_of("a")) for _ in range(2)]
+        try:
+            assert is_read.wait(60)
+            others = [pool.submit(link, spool, store, file_of(f"b{n:03d}")) for n in range(200)]
+            for other in others:
+                other.result(timeout=60).close()
+        finally:
+            is_free.set()
+        for one in same:
+            one.result(timeout=60).close()
+
+    assert hanging.reads == ["a"]
+    assert [one.name for one in (tmp_path / "locks").iterdir()] == ["room"]
+
+
+@pytest.mark.parametrize("is_named", [False, True])
+def test_the_spool_is_its_users_alone(tmp_path, monkeypatch, is_named):
     """Others could put records of their own into a folder below /tmp."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    spool = Spool()
+    directory = default_directory() if is_named else None
+    spool = Spool(directory)
     assert spool.directory.stat().st_mode & 0o777 == 0o700
+    (spool.directory / "views").chmod(0o770)
+    with pytest.raises(LogPermissionError, match=r"views: .*770"):
+        Spool(directory)
     spool.directory.chmod(0o777)
     with pytest.raises(LogPermissionError, match=r"spoolDirectory.*777"):
-        Spool()
+        Spool(directory)
+
+
+def test_the_spool_of_another_user_is_refused(tmp_path, monkeypatch):
+    Spool(str(tmp_path / "theirs"))
+    user = os.geteuid()
+    monkeypatch.setattr(os, "geteuid", lambda: user + 1)
+    with pytest.raises(LogPermissionError, match=rf"found user {user}, .*user {user + 1}"):
+        Spool(str(tmp_path / "theirs"))
+
+
+@pytest.mark.parametrize("target", ["elsewhere", "nowhere"])
+@pytest.mark.parametrize("is_named", [False, True])
+def test_a_link_is_no_spool(tmp_path, monkeypatch, is_named, target):
+    """Who made it chooses where files go, and changes that when he likes."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    (tmp_path / "elsewhere").mkdir(mode=0o700)
+    Path(default_directory()).symlink_to(tmp_path / target)
+    with pytest.raises(LogPermissionError, match="spoolDirectory"):
+        Spool(default_directory() if is_named else None)
+    assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
 def test_a_place_that_cannot_be_a_folder_is_named(tmp_path):
