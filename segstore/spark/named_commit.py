@@ -10,11 +10,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segstore._core import increment_sequence
-from segstore.errors import IllegalStateError
+from segstore.errors import (
+    CorruptRecordError,
+    IllegalStateError,
+    LogNotFoundError,
+    UnknownTopicOrPartitionError,
+)
+from segstore.log.directory.partition_directory import directory_name
 from segstore.spark.commit_log import COMMITTING, CommitLog, CommitRecord, PartitionPlan
 from segstore.spark.reader import warn
 from segstore.spark.sink_topics import make_missing_topics
-from segstore.spark.staged_append import append_parts, check_staged_files, close_logs
+from segstore.spark.staged_append import (
+    append_parts,
+    check_parts,
+    check_staged_files,
+    close_logs,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -47,12 +58,28 @@ class NamedCommit:
         self._commit_log = CommitLog(directory, transaction.application_id)
         self._producer_id = self._commit_log.producer_id
 
-    def run(self, staged: StagedWrite) -> None:
-        """Finish the writer's last commit; then do this one, unless it is done already."""
-        record = self._commit_log.read()
+    def run(self, staged: StagedWrite) -> set[str]:
+        """Finish the writer's last commit; then do this one, unless it is done already.
+
+        Returns
+        -------
+        set of str
+            The staged files of the last commit, which nobody needs any more.
+
+        Raises
+        ------
+        IllegalStateError
+            The last commit cannot be finished: what it has to append is gone or damaged.
+        """
+        record, version = self._commit_log.read(), self._transaction.version
+        files: set[str] = set()
         if record is not None and record.state == COMMITTING:
-            self._resume(record)
-        version = self._transaction.version
+            there = {key: self._batches_there(key, plan) for key, plan in record.partitions.items()}
+            files = record.files
+            if record.version == version and staged.files and not any(there.values()):
+                self._begin(staged)  # the same anew: it does not depend on what an abort left
+                return files
+            self._resume(record, there)
         if record is None or record.version < version:
             self._begin(staged)
         elif version < record.version and staged.files:  # else it is just repeated
@@ -60,6 +87,7 @@ class NamedCommit:
                 f"nothing was written: {record.application_id!r} has committed version "
                 f"{record.version}, this is {version}; choose another txnAppId to begin anew"
             )
+        return files
 
     def _begin(self, staged: StagedWrite) -> None:
         """Write down what is to be done, then do it."""
@@ -73,9 +101,9 @@ class NamedCommit:
         self._commit_log.write(record)
         self._append(record, {})
 
-    def _resume(self, record: CommitRecord) -> None:
+    def _resume(self, record: CommitRecord, there: Mapping[TopicPartition, int]) -> None:
         """Go on with a commit that was interrupted."""
-        there = {key: self._batches_there(key, plan) for key, plan in record.partitions.items()}
+        self._check_rest(record, there)
         # of a partition that has none yet, the log may have become shorter or longer since
         plans = {
             key: plan if there[key] else self._plan(key, plan.parts)
@@ -85,6 +113,23 @@ class NamedCommit:
             record = record.with_plans(plans)
             self._commit_log.write(record)
         self._append(record, there)
+
+    def _check_rest(self, record: CommitRecord, there: Mapping[TopicPartition, int]) -> None:
+        """Raise before anything is appended when what is left to do cannot be done."""
+        try:
+            for key, plan in record.partitions.items():
+                self._manager.log(*key)
+                check_parts(self._directory, plan.parts, there[key])
+        except (CorruptRecordError, LogNotFoundError, UnknownTopicOrPartitionError) as error:
+            count = sum(len(part.batches) for p in record.partitions.values() for part in p.parts)
+            raise IllegalStateError(
+                f"the commit of version {record.version} by {record.application_id!r} was "
+                f"interrupted and cannot be finished: {error}; to give up the rest of it remove "
+                "the redo log",
+                file=f"{self._directory.path}/{self._commit_log.name}",
+                found=f"{sum(there.values())} of its {count} batches in the logs",
+                expected="the staged files that it names, and its partitions",
+            ) from error
 
     def _append(self, record: CommitRecord, there: Mapping[TopicPartition, int]) -> None:
         for key, plan in record.partitions.items():
@@ -108,6 +153,8 @@ class NamedCommit:
         The log is asked and not its producer state, which forgets a producer by the timestamps of
         its records.
         """
+        if not self._directory.exists(directory_name(key)):
+            return 0
         log = self._manager.log(*key)
         start = max(log.log_start_offset, min(plan.log_end_offset, log.log_end_offset))
         found = [

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import time
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from segstore._core import Directory, wall_clock_ms
 from segstore.config import MAX_LONG
 from segstore.errors import LogLockedError, LogNotFoundError, SegstoreError
+from segstore.log.directory.checkpoints import LOCK
 from segstore.manager.log_manager import open_dir
 from segstore.spark.commit_log import COMMITTING, CommitLog, unfinished_commits
 from segstore.spark.named_commit import NamedCommit
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 ORPHAN_AGE_MS: Final = 7 * 24 * 3600 * 1000
 """Staged files of others that are older belong to nobody: no task runs for so long."""
 LOCK_POLL_SECONDS: Final = 0.1
+
+_T = TypeVar("_T")
 
 
 class SinkCommit:
@@ -70,6 +73,7 @@ class SinkCommit:
         """
         if not staged.files and not self._is_unfinished(transaction):
             return
+        files = set(staged.files)
         with self._open() as manager, closing(Directory(self._options.path)) as directory:
             if transaction is None:
                 check_staged_files(directory, staged)
@@ -78,15 +82,27 @@ class SinkCommit:
                     append_parts(manager.log(*partition), directory, parts)
                 close_logs(manager, staged.partitions)
             else:
-                NamedCommit(manager, directory, transaction).run(staged)
-            self._sweep(directory, staged)
+                files |= NamedCommit(manager, directory, transaction).run(staged)
+            self._sweep(directory, files)
 
     def abort(self, staged: StagedWrite) -> None:
-        """Remove what was staged, unless a commit that is under way needs it."""
+        """Remove what was staged, unless an unfinished commit needs it.
+
+        A commit that is under way has the lock until it has said what it needs, or is done. What
+        stays because the lock is not to be had is removed by a later commit.
+        """
         if not staged.files:
             return
         with closing(Directory(self._options.path)) as directory:
-            self._remove(directory, lambda: staged.files)
+            try:
+                lock = self._when_free(lambda: directory.lock(LOCK, exclusive=True))
+            except LogLockedError as error:
+                warn(f"staged files stay in {directory.path}: {error}")
+                return
+            try:
+                self._remove(directory, lambda: staged.files)
+            finally:
+                lock.release()
 
     def _is_unfinished(self, transaction: Transaction | None) -> bool:
         """Whether an earlier commit of the writer waits to be finished."""
@@ -101,26 +117,32 @@ class SinkCommit:
 
     def _open(self) -> LogManager:
         """Open the directory for writing as soon as it is free."""
-        deadline = time.monotonic() + self._options.lock_timeout_ms / 1000
         # tasks have checked the timestamps: what was in time then is not late now
         options = self._options
         config = options.config.with_changes(message_timestamp_after_max_ms=MAX_LONG)
+        return self._when_free(
+            lambda: open_dir(
+                options.path,
+                durability="none",
+                config=config,
+                allow_network_fs=options.allow_network_fs,
+            )
+        )
+
+    def _when_free(self, take: Callable[[], _T]) -> _T:
+        """Take the lock of the directory as soon as it is free, or raise what the last try did."""
+        deadline = time.monotonic() + self._options.lock_timeout_ms / 1000
         while True:
             try:
-                return open_dir(
-                    options.path,
-                    durability="none",
-                    config=config,
-                    allow_network_fs=options.allow_network_fs,
-                )
+                return take()
             except LogLockedError:
                 if time.monotonic() >= deadline:
                     raise
                 time.sleep(LOCK_POLL_SECONDS)
 
-    def _sweep(self, directory: Directory, staged: StagedWrite) -> None:
-        """Remove the staged files of this write, those of lost attempts, and old orphans."""
-        owners = self._owners | {owner_of(name) for name in staged.files}
+    def _sweep(self, directory: Directory, files: set[str]) -> None:
+        """Remove the staged *files*, those of lost attempts, and old orphans."""
+        owners = self._owners | {owner_of(name) for name in files}
         oldest_ms = wall_clock_ms() - ORPHAN_AGE_MS
 
         def nobodys() -> list[str]:

@@ -85,8 +85,16 @@ def read_batch(directory: Directory, name: str, batch: StagedBatch) -> bytearray
     return data
 
 
+def check_parts(directory: Directory, parts: list[StagedPart], skip: int = 0) -> None:
+    """Read staged batches, all but the first *skip*, and raise when one is gone or damaged."""
+    for part in parts:
+        for batch in part.batches[skip:]:
+            read_batch(directory, part.file, batch)
+        skip = max(0, skip - len(part.batches))
+
+
 def check_staged_files(directory: Directory, staged: StagedWrite) -> None:
-    """Raise while there is a way back when something of *staged* is not here."""
+    """Raise while there is a way back when something of *staged* is not here, or damaged."""
     ends: dict[str, int] = dict.fromkeys(staged.files, 0)
     for parts in staged.partitions.values():
         for part in parts:
@@ -114,6 +122,8 @@ def check_staged_files(directory: Directory, staged: StagedWrite) -> None:
                 file=directory.path,
                 found="no such directory",
             )
+    for parts in staged.partitions.values():
+        check_parts(directory, parts)
 
 
 def close_logs(manager: LogManager, partitions: Iterable[TopicPartition]) -> None:
