@@ -43,6 +43,9 @@ def build_parser() -> argparse.ArgumentParser:
         command = commands.add_parser(name, help=summary, description=summary)
         if name == "import":
             command.add_argument("source", metavar="EXPORT", help="folder of Parquet files")
+            command.add_argument(
+                "--allow-gaps", action="store_true", help="files may be missing between others"
+            )
         command.add_argument("path", metavar="PATH", help="the log directory")
         if name == "export":
             command.add_argument("target", metavar="EXPORT", help="folder for Parquet files")
@@ -108,6 +111,8 @@ def _report_of(arguments: argparse.Namespace, options: dict[str, str]) -> Any:
     for name in ("state", "compression"):
         if getattr(arguments, name, None) is not None:
             given[name] = getattr(arguments, name)
+    if getattr(arguments, "allow_gaps", False):
+        given["allow_gaps"] = True
     paths = [getattr(arguments, name, None) for name in ("source", "path", "target")]
     return jobs.COMMANDS[arguments.command](spark, *(one for one in paths if one), **given)
 

@@ -84,6 +84,28 @@ def exported_files(folder: str) -> list[ExportedFile]:
     return found
 
 
+def check_no_gaps(files: Iterable[ExportedFile]) -> None:
+    """Refuse files of one partition, ascending, between which offsets are in none.
+
+    Compaction leaves gaps inside of files only: a name says which offsets the file stands for.
+
+    Raises
+    ------
+    CorruptLogError
+        Behind one file the next does not go on: the export is not finished, or a file is lost.
+    """
+    for before, one in pairwise(files):
+        end, start = before.offsets.until_offset, one.offsets.from_offset
+        if end != start:
+            raise CorruptLogError(
+                f"offsets {end} to {start - 1} are in no file behind {Path(before.path).name}: "
+                "finish the export, or allow gaps",
+                file=one.path,
+                found=f"a file from offset {start} on",
+                expected=f"one from {end} on",
+            )
+
+
 def what_is_missing(wanted: OffsetRange, there: Iterable[OffsetRange]) -> list[OffsetRange]:
     """Return the parts of *wanted* that none of *there*, ascending, holds."""
     missing, start = [], wanted.from_offset

@@ -16,7 +16,7 @@ from segstore.log.directory.partition_directory import directory_name
 from segstore.log.open_log import open as open_log
 from segstore.spark.directory_option import local_directory_path
 from segstore.spark.job_runner import JobItem, JobReport, run_job
-from segstore.spark.parquet_files import COLUMNS, exported_files, origin_of
+from segstore.spark.parquet_files import COLUMNS, check_no_gaps, exported_files, origin_of
 from segstore.spark.rebuilt_batches import batches_with_offsets
 from segstore.types import Codec
 
@@ -40,14 +40,16 @@ class PartitionImport(NamedTuple):
     files: tuple[ExportedFile, ...]
     directory: str
     codec: Codec
+    allow_gaps: bool = False
 
 
-def import_parquet(
+def import_parquet(  # noqa: PLR0913 - from where, to where, how
     spark: SparkSession,
     source: str | os.PathLike[str],
     path: str | os.PathLike[str],
     *,
     compression: str = "none",
+    allow_gaps: bool = False,
     progress: Progress | None = None,
 ) -> JobReport:
     """Make logs of the files that `export_parquet` wrote; a Spark task writes one partition.
@@ -66,6 +68,9 @@ def import_parquet(
         The log directory, one for driver and executors; made if it is not there.
     compression : str
         Of the batches: ``none``, ``gzip``, ``snappy``, ``lz4``, ``zstd``.
+    allow_gaps : bool
+        Whether offsets may be missing between one file's name and the next one's. If not, such a
+        partition is not imported: what comes later could not be put in between.
     progress : callable or None
         ``progress("import", done, total)``, in partitions.
 
@@ -73,7 +78,7 @@ def import_parquet(
     -------
     JobReport
         By partition: ``records`` that were written by this run, ``log_end_offset``. A log that
-        holds something else already is that partition's error.
+        holds something else already is that partition's error, and so is an unfinished export.
 
     Raises
     ------
@@ -102,7 +107,7 @@ def import_parquet(
         by_name.setdefault(directory_name(file.partition), []).append(file)
     codec = Codec[compression.upper()]
     items = [
-        JobItem(name, PartitionImport(tuple(own), f"{root}/{name}", codec))
+        JobItem(name, PartitionImport(tuple(own), f"{root}/{name}", codec, allow_gaps))
         for name, own in by_name.items()
     ]
     return run_job(spark, "import", items, import_partition, progress=progress)
@@ -110,8 +115,9 @@ def import_parquet(
 
 def import_partition(work: PartitionImport) -> dict[str, Any]:
     """Append what the log does not hold yet, and close it durably."""
-    for file in work.files:
-        _check_origin(file)
+    if not work.allow_gaps:
+        check_no_gaps(work.files)
+    _check_origins(work.files)
     first_offset = work.files[0].offsets.from_offset
     records = 0
     with open_log(work.directory, durability="none") as log:
@@ -173,16 +179,28 @@ def _without_known(log: UnifiedLog, rows: pa.RecordBatch, end_offset: int) -> pa
     return rows.slice(known)
 
 
-def _check_origin(file: ExportedFile) -> None:
-    """Refuse a file that was renamed: its name is what it is looked for by."""
-    origin = origin_of(file.path)
-    offsets = file.offsets
-    found = tuple(origin.get(name) for name in ("topic", "partition", "fromOffset", "untilOffset"))
-    expected = (offsets.topic, offsets.partition, offsets.from_offset, offsets.until_offset)
-    if found != expected:
-        raise CorruptLogError(
-            "the file has another name than it was written under",
-            file=file.path,
-            found=str(found),
-            expected=str(expected),
-        )
+def _check_origins(files: Sequence[ExportedFile]) -> None:
+    """Refuse a renamed file, which is looked for by its name, and files of two exports."""
+    first: dict[str, Any] | None = None
+    for file in files:
+        origin = origin_of(file.path)
+        offsets = file.offsets
+        names = ("topic", "partition", "fromOffset", "untilOffset")
+        found = tuple(origin.get(name) for name in names)
+        expected = (offsets.topic, offsets.partition, offsets.from_offset, offsets.until_offset)
+        if found != expected:
+            raise CorruptLogError(
+                "the file has another name than it was written under",
+                file=file.path,
+                found=str(found),
+                expected=str(expected),
+            )
+        first = first or origin
+        if origin.get("isolation") != first.get("isolation"):
+            raise CorruptLogError(
+                f"the file was read with isolation.level {origin.get('isolation')}, the first of "
+                f"its partition with {first.get('isolation')}",
+                file=file.path,
+                found=str(origin.get("isolation")),
+                expected=str(first.get("isolation")),
+            )

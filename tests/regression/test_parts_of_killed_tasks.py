@@ -1,0 +1,81 @@
+"""What a killed task had written of a file stayed for ever, and a job's state was not synced.
+
+After a power loss a result could be an empty file, which refused the next run.
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("pyspark")
+
+from segstore.spark import whole_file as module
+from segstore.spark.job_runner import JobItem, run_job
+from segstore.spark.whole_file import ORPHAN_AGE_SECONDS, new_run, remove_parts, whole_file
+
+
+def names_in(folder):
+    return sorted(path.name for path in folder.iterdir())
+
+
+def left_behind(folder, run):
+    """Do as a task that is killed: a part that nobody removes."""
+    part = folder / f".segstore-part-{run}-{new_run()}"
+    part.write_bytes(b"half")
+    return part.name
+
+
+def test_a_file_is_synced_before_it_has_its_name(tmp_path, monkeypatch):
+    synced = []
+
+    def fsync(descriptor):
+        synced.append((Path(os.readlink(f"/proc/self/fd/{descriptor}")), names_in(tmp_path)))
+
+    monkeypatch.setattr(module.os, "fsync", fsync)
+    with whole_file(tmp_path / "a.json", new_run()) as part:
+        part.write_bytes(b"whole")
+
+    assert synced == [(part, [part.name]), (tmp_path, ["a.json"])]
+    assert (tmp_path / "a.json").read_bytes() == b"whole"
+
+
+def test_a_file_that_fails_leaves_the_one_before(tmp_path):
+    (tmp_path / "a.json").write_bytes(b"before")
+    with pytest.raises(KeyError), whole_file(tmp_path / "a.json", new_run()) as part:
+        part.write_bytes(b"half")
+        raise KeyError
+
+    assert names_in(tmp_path) == ["a.json"]
+    assert (tmp_path / "a.json").read_bytes() == b"before"
+
+
+def test_parts_of_this_run_and_old_ones_go(tmp_path):
+    run, other = new_run(), new_run()
+    left_behind(tmp_path, run)
+    old = left_behind(tmp_path, other)
+    before = time.time() - ORPHAN_AGE_SECONDS - 60
+    os.utime(tmp_path / old, (before, before))
+    stays = left_behind(tmp_path, other)
+    (tmp_path / ".segstore-part-of-somebody").write_bytes(b"")
+    os.utime(tmp_path / ".segstore-part-of-somebody", (before, before))
+    remove_parts(str(tmp_path), run)
+
+    assert names_in(tmp_path) == sorted([stays, ".segstore-part-of-somebody"])
+    remove_parts(str(tmp_path / "nothing"), run)  # is no error of a job that is done
+
+
+class SparkOfATest:
+    """Runs what a job gives to Spark here; its task is killed in the middle."""
+
+    def range(self, *_):
+        return self
+
+    def mapInArrow(self, run, _):  # noqa: N802 - Spark's name
+        (self.folder,) = [
+            cell.cell_contents for cell in run.__closure__ if isinstance(cell.cell_contents, str)
+        ][:1]
+        return self
