@@ -1,26 +1,26 @@
 """Work on many partitions, a Spark task each: results, errors, progress, and what is done already.
 
 A partition that fails is a line of the report and stops no other. With a folder for the state of a
-job, results are kept there as they come, each with what the partition's files looked like: a job
-that was killed goes on with the partitions that have none, or that have changed since.
+job, results are kept there as they come (`job_state`): a job that was killed goes on with the
+partitions that have none, or that have changed since.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import threading
 import uuid
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
-from segstore.errors import IllegalArgumentError, SegstoreError
+from segstore.errors import SegstoreError
+from segstore.spark.job_state import JobState, what_it_looks_like
 
 if TYPE_CHECKING:
+    import os
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     import pyarrow as pa
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     Progress = Callable[[str, int, int], None]
 
 POLL_SECONDS: Final = 0.5
-_SUFFIXES: Final = (".log", ".index", ".timeindex", ".txnindex", ".snapshot")
 _SCHEMA: Final = StructType(
     [
         StructField("number", LongType()),
@@ -136,23 +135,25 @@ def run_job(  # noqa: PLR0913 - what is done, for whom, who is told
     progress : callable or None
         ``progress(name, done, total)``, in items, from another thread.
     """
-    folder = None if state is None else os.path.abspath(state)  # noqa: PTH100 - links stay
-    if folder is not None:
-        Path(folder).mkdir(parents=True, exist_ok=True)
-    done = {} if folder is None else _done_before(folder, name, items)
+    kept = None if state is None else JobState(state, name)
+    done = {} if kept is None else _done_before(kept, items)
     wanted = [(number, one) for number, one in enumerate(items) if number not in done]
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
             for index in batch.column(0).to_pylist():
-                yield _row_of(wanted[index], task, name, folder)
+                yield _row_of(wanted[index], task, kept)
 
     found: dict[int, tuple[str | None, str | None]] = {}
-    if wanted:
-        numbers = spark.range(0, len(wanted), 1, len(wanted))
-        with _telling(spark, name, len(done), len(items), progress):
-            rows = numbers.mapInArrow(run, _SCHEMA).collect()
-        found = {row["number"]: (row["result"], row["error"]) for row in rows}
+    try:
+        if wanted:
+            numbers = spark.range(0, len(wanted), 1, len(wanted))
+            with _telling(spark, name, len(done), len(items), progress):
+                rows = numbers.mapInArrow(run, _SCHEMA).collect()
+            found = {row["number"]: (row["result"], row["error"]) for row in rows}
+    finally:
+        if kept is not None:
+            kept.remove_parts()
     if progress is not None:
         progress(name, len(items), len(items))
     return JobReport(
@@ -166,31 +167,34 @@ def run_job(  # noqa: PLR0913 - what is done, for whom, who is told
     )
 
 
-def directory_signature(directory: str) -> list[list[Any]]:
-    """Return name, size and time of change of a log's files, for JSON."""
-    with os.scandir(directory) as entries:
-        stats = [(entry.name, entry.stat()) for entry in entries if entry.name.endswith(_SUFFIXES)]
-    return sorted([name, stat.st_size, stat.st_mtime_ns] for name, stat in stats)
+def _done_before(state: JobState, items: Sequence[JobItem]) -> dict[int, dict[str, Any]]:
+    """Return the results that are there and still hold, by the item's number."""
+    done = {}
+    for number, item in enumerate(items):
+        result = None if item.directory is None else state.read(item.key, item.directory)
+        if result is not None:
+            done[number] = result
+    return done
 
 
 def _row_of(
     numbered: tuple[int, JobItem],
     task: Callable[[Any], dict[str, Any]],
-    name: str,
-    folder: str | None,
+    state: JobState | None,
 ) -> pa.RecordBatch:
     import pyarrow as pa
 
     number, item = numbered
     result = error = None
     try:
-        if folder is None or item.directory is None:
+        if state is None or item.directory is None:
             result = json.dumps(task(item.argument))
         else:
-            files = directory_signature(item.directory)
-            result = json.dumps(task(item.argument))
-            if files == directory_signature(item.directory):  # nobody has written meanwhile
-                _keep(folder, name, item, result, files)
+            before = what_it_looks_like(item.directory)
+            found = task(item.argument)
+            result = json.dumps(found)
+            if before == what_it_looks_like(item.directory):  # nobody has written meanwhile
+                state.keep(item.key, item.directory, before, found)
     except (SegstoreError, OSError, MemoryError, pa.ArrowException) as problem:
         error = f"{type(problem).__name__}: {problem}"
     return pa.RecordBatch.from_pydict(
@@ -215,44 +219,6 @@ def _words(values: dict[str, Any]) -> str:
     )
     more = [str(entry) for value in values.values() if isinstance(value, list) for entry in value]
     return "\n  ".join([line, *more])
-
-
-# ---- state ---------------------------------------------------------------------------------------
-
-
-def _file_of(folder: str, name: str, key: str) -> Path:
-    return Path(folder) / f"{name}-{key}.json"
-
-
-def _keep(folder: str, name: str, item: JobItem, result: str, files: list[list[Any]]) -> None:
-    """Write a result down, whole or not at all."""
-    kept = {"files": files, "result": json.loads(result)}
-    file = _file_of(folder, name, item.key)
-    temporary = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
-    temporary.write_text(json.dumps(kept), encoding="utf-8")
-    temporary.replace(file)
-
-
-def _done_before(folder: str, name: str, items: Sequence[JobItem]) -> dict[int, dict[str, Any]]:
-    """Return the results that are there and still hold, by the item's number."""
-    done = {}
-    for number, item in enumerate(items):
-        file = _file_of(folder, name, item.key)
-        if item.directory is None or not file.is_file():
-            continue
-        try:
-            kept = json.loads(file.read_text(encoding="utf-8"))
-            files, result = kept["files"], kept["result"]
-        except (ValueError, KeyError, TypeError):
-            raise IllegalArgumentError(
-                "this is no result of a job: take it away, or name another folder",
-                file=str(file),
-                found="other text",
-                expected="what a job wrote",
-            ) from None
-        if files == directory_signature(item.directory):
-            done[number] = result
-    return done
 
 
 # ---- progress ------------------------------------------------------------------------------------

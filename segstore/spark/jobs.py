@@ -59,7 +59,8 @@ def verify(
         The log directory.
     state : path or None
         A folder, reachable by all, that keeps results: a partition whose files have not changed
-        since is not checked again. Of one that somebody writes meanwhile nothing is kept.
+        since is not checked again. Of one that somebody writes meanwhile nothing is kept. A folder
+        with results of another log directory is an `IllegalArgumentError`.
     progress : callable or None
         ``progress("verify", done, total)``, in partitions.
     **topics

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import uuid
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -22,6 +21,7 @@ from segstore.spark.parquet_files import (
     what_is_missing,
     with_origin,
 )
+from segstore.spark.whole_file import new_run, remove_parts, whole_file
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -106,7 +106,10 @@ def export_parquet(
     parts = cut_by_bytes(missing, logs, size)
     task = ExportTask(checked, folder, compression)
     items = [JobItem(file_name_of(offsets), offsets) for offsets in parts]
-    return run_job(spark, "export", items, task, progress=progress)
+    try:
+        return run_job(spark, "export", items, task, progress=progress)
+    finally:
+        remove_parts(folder, task.run)
 
 
 class ExportTask:
@@ -116,6 +119,7 @@ class ExportTask:
         self._options = options
         self._folder = folder
         self._compression = compression
+        self.run = new_run()
 
     def __call__(self, offsets: OffsetRange) -> dict[str, Any]:
         """Write the file of *offsets*; it appears when it is whole and on stable storage."""
@@ -129,33 +133,18 @@ class ExportTask:
         scan = log.scan(start, end, COLUMNS)
         records = 0
         file = Path(self._folder) / file_name_of(offsets)
-        temporary = file.with_name(f".{file.name}.{uuid.uuid4().hex}")
         empty = log.scan(start, start, COLUMNS).to_arrow().schema
         schema = with_origin(empty, offsets, self._options.isolation)
-        try:
-            with (
-                temporary.open("wb") as opened,
-                pq.ParquetWriter(opened, schema, compression=self._compression) as writer,
-            ):
-                for batch in scan.arrow_batches():
-                    read = pa.record_batch(batch)
-                    writer.write_batch(read.replace_schema_metadata(schema.metadata))
-                    records += read.num_rows
-            _sync(temporary)
-            temporary.replace(file)
-            _sync(file.parent)
-        finally:
-            temporary.unlink(missing_ok=True)
+        with (
+            whole_file(file, self.run) as part,
+            part.open("wb") as opened,
+            pq.ParquetWriter(opened, schema, compression=self._compression) as writer,
+        ):
+            for batch in scan.arrow_batches():
+                read = pa.record_batch(batch)
+                writer.write_batch(read.replace_schema_metadata(schema.metadata))
+                records += read.num_rows
         return {"records": records, "size_bytes": file.stat().st_size}
-
-
-def _sync(path: Path) -> None:
-    """Bring a file, or the names in a folder, to stable storage."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _check_isolation(path: str, options: ConnectorOptions) -> None:
