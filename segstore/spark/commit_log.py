@@ -70,12 +70,15 @@ class CommitRecord:
         ``committing`` or ``done``.
     partitions : dict of TopicPartition to PartitionPlan
         Empty when it is done.
+    query_id : str or None
+        The streaming query that wrote last; None = none did, or an older redo log.
     """
 
     application_id: str
     version: int
     state: str
     partitions: dict[TopicPartition, PartitionPlan] = field(default_factory=dict)
+    query_id: str | None = None
 
     @property
     def files(self) -> set[str]:
@@ -84,7 +87,7 @@ class CommitRecord:
 
     def done(self) -> CommitRecord:
         """Return what is left to say when all is appended."""
-        return CommitRecord(self.application_id, self.version, DONE)
+        return replace(self, state=DONE, partitions={})
 
     def with_plans(self, partitions: dict[TopicPartition, PartitionPlan]) -> CommitRecord:
         """Return the record with other plans."""
@@ -135,6 +138,7 @@ class CommitLog:
         content = {
             "format": FORMAT,
             "id": record.application_id,
+            "query": record.query_id,
             "version": record.version,
             "state": record.state,
             "partitions": {
@@ -180,11 +184,14 @@ def _parsed(content: Any) -> CommitRecord:
     _require(isinstance(content["id"], str), "the id is no text")
     _require(content["state"] in {COMMITTING, DONE}, "the state is unknown")
     _require(type(content["version"]) is int, "the version is no integer")
+    query_id = content.get("query")  # an older redo log has none
+    _require(query_id is None or isinstance(query_id, str), "the query is no text")
     return CommitRecord(
         content["id"],
         content["version"],
         content["state"],
         {parse_directory_name(k): _plan(plan) for k, plan in content["partitions"].items()},
+        query_id,
     )
 
 

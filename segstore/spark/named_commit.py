@@ -69,9 +69,13 @@ class NamedCommit:
         Raises
         ------
         IllegalStateError
-            The last commit cannot be finished: what it has to append is gone or damaged.
+            The last commit cannot be finished: what it has to append is gone or damaged. Or it was
+            of another streaming query with the same ``txnAppId``.
         """
         record, version = self._commit_log.read(), self._transaction.version
+        if record is not None:
+            self._check_query(record, staged)
+            staged = staged._replace(query_id=staged.query_id or record.query_id)
         files: set[str] = set()
         if record is not None and record.state == COMMITTING:
             there = {key: self._batches_there(key, plan) for key, plan in record.partitions.items()}
@@ -80,14 +84,29 @@ class NamedCommit:
                 self._begin(staged)  # the same anew: it does not depend on what an abort left
                 return files
             self._resume(record, there)
+            if record.version == version:
+                return files
         if record is None or record.version < version:
             self._begin(staged)
-        elif version < record.version and staged.files:  # else it is just repeated
+        elif staged.files:
             warn(
                 f"nothing was written: {record.application_id!r} has committed version "
-                f"{record.version}, this is {version}; choose another txnAppId to begin anew"
+                f"{record.version}, this is {version}; unless it is a repetition, choose another "
+                "txnAppId"
             )
         return files
+
+    def _check_query(self, record: CommitRecord, staged: StagedWrite) -> None:
+        """Raise when two queries have one name: they would take each other's batches for theirs."""
+        known, here = record.query_id, staged.query_id
+        if known is not None and here is not None and known != here:
+            raise IllegalStateError(
+                f"the redo log of {record.application_id!r} is of another streaming query, or of "
+                "this one with another checkpoint: choose another txnAppId",
+                file=f"{self._directory.path}/{self._commit_log.name}",
+                found=f"the query {known}",
+                expected=f"the query {here}",
+            )
 
     def _begin(self, staged: StagedWrite) -> None:
         """Write down what is to be done, then do it."""
@@ -97,7 +116,7 @@ class NamedCommit:
         application_id, version = self._transaction.application_id, self._transaction.version
         make_missing_topics(self._manager, self._directory, staged.missing)
         plans = {key: self._plan(key, parts) for key, parts in staged.partitions.items()}
-        record = CommitRecord(application_id, version, COMMITTING, plans)
+        record = CommitRecord(application_id, version, COMMITTING, plans, staged.query_id)
         self._commit_log.write(record)
         self._append(record, {})
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 pytest.importorskip("pyspark")
@@ -54,6 +56,7 @@ def plan(staged, base_sequence=0):
         '{"format":1,"id":1,"version":0,"state":"done","partitions":{}}',
         '{"format":1,"id":"a","version":"0","state":"done","partitions":{}}',
         '{"format":1,"id":"a","version":0,"state":"lost","partitions":{}}',
+        '{"format":1,"id":"a","query":1,"version":0,"state":"done","partitions":{}}',
         committing("../x", "{}"),
         committing("t-0", plan('[["../../etc/passwd",[[0,1,1]]]]')),
         committing("t-0", plan('[[".segstore-staged-/../x",[[0,1,1]]]]')),
@@ -79,3 +82,15 @@ def test_the_redo_log_of_another_name_is_an_error(directory, stream):
 
     with pytest.raises(IllegalStateError, match="another writer"):
         stream.run(1, numbered(10, 10))
+
+
+def test_an_older_redo_log_without_a_query_is_read(directory, stream):
+    stream.run(0, numbered(0, 10))
+    file = directory / hidden_files(directory, "commit")[0]
+    content = json.loads(file.read_text())
+    assert content.pop("query") == QUERY
+    file.write_text(json.dumps(content))
+
+    stream.run(1, numbered(10, 10))
+    assert all_values(directory) == list(range(20))
+    assert json.loads(file.read_text())["query"] == QUERY

@@ -54,6 +54,7 @@ def with_timestamps(batch, moment):
     return batch.append_column("timestamp", times)
 
 
+@pytest.mark.filterwarnings("ignore:nothing was written:UserWarning")  # he died when all was done
 @pytest.mark.parametrize("moment", [None, LONG_AGO], ids=["now", "long-ago"])
 @pytest.mark.parametrize("deaths", [1, 2])
 def test_a_commit_that_dies_anywhere_is_finished_once(tmp_path, pytestconfig, moment, deaths):
