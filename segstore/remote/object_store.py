@@ -199,7 +199,7 @@ def _retry_config(settings: Mapping[str, str]) -> Any:
         except ValueError:
             raise IllegalArgumentError(
                 f"{name} of remote storage is not a number",
-                found=settings[name],
+                found=f"{len(settings[name])} characters, which are not shown",
                 expected="retries" if name == _MAX_RETRIES else "seconds",
             ) from None
     return config or None

@@ -91,8 +91,12 @@ class RemoteLogs:
 
     def partitions(self) -> list[TopicPartition]:
         """Return the partitions that hold a log, sorted."""
-        self._listed = self._directory.partitions()
-        return list(self._listed)
+        listed = self._directory.partitions()
+        self._listed = listed.copy()
+        known, bounds = self._partitions.copy(), self._bounds.copy()  # other threads add to them
+        self._partitions = {key: one for key, one in known.items() if key in listed}
+        self._bounds = {key: one for key, one in bounds.items() if key[0] in listed}
+        return list(listed)
 
     def url_of(self, topic_partition: TopicPartition) -> str:
         """Return the URL of a partition, for people."""

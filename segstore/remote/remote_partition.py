@@ -19,12 +19,15 @@ from segstore.errors import LimitExceededError, SegstoreError
 from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE
 from segstore.log.directory.log_places import FoundState
 from segstore.log.directory.partition_directory import (
+    DELETED_FILE_SUFFIX,
     LOG_FILE_SUFFIX,
     SWAP_FILE_SUFFIX,
     directory_name,
     file_name,
+    parse_file_name,
     segment_files,
 )
+from segstore.log.directory.partition_path import OWN_FILES
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.log.producers.producer_snapshot import open_transactions
@@ -61,6 +64,12 @@ class RemotePart(NamedTuple):
     log: UnifiedLog
     end_offset: int
     isolation: Isolation
+
+
+def _is_of_a_log(name: str) -> bool:
+    """Whether a file says something of the log: what is being deleted does not."""
+    parsed = parse_file_name(name)
+    return name in OWN_FILES if parsed is None else parsed.suffix != DELETED_FILE_SUFFIX
 
 
 def _is_settled(log: UnifiedLog, end_offset: int) -> bool:
@@ -104,10 +113,10 @@ class RemotePartition:
         self._above: dict[str, RemoteFile] = {
             name: above.files[name] for name in ABOVE if name in above.files
         }
-        self._files = folder.files
-        parsed = segment_files(folder.files)
+        self._files = {name: file for name, file in folder.files.items() if _is_of_a_log(name)}
+        parsed = segment_files(self._files)
         self._segments = {
-            file.offset: folder.files[file.name]
+            file.offset: self._files[file.name]
             for file in sorted(parsed)
             if file.kind == LOG_FILE_SUFFIX and not file.suffix
         }
@@ -139,7 +148,7 @@ class RemotePartition:
 
     @contextmanager
     def open_whole(self) -> Iterator[UnifiedLog]:
-        """Fetch all of it and open that: everything is as it would be on a local disk."""
+        """Fetch all of the log and open that: everything is as it would be on a local disk."""
         with self._view(self._files, self._above) as view:
             log = self._open(view, ALONE)
             try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 from typing import TYPE_CHECKING, Final
 
@@ -14,8 +15,16 @@ OBJECT_STORES: Final = frozenset({"s3", "s3a", "gs", "az", "adl", "azure", "abfs
 
 _SCHEME = re.compile(r"([a-z][a-z0-9+.-]+):/", re.ASCII | re.IGNORECASE)
 _USER = re.compile(r"(//[^/?#@:]*):[^/?#@]*@")
+_ONLY_USER = re.compile(r"^((?:https?|webdavs?)://)[^/?#@:]+@", re.IGNORECASE)
+"""Where a token may stand; elsewhere it is a user's or a container's name."""
 _QUERY = re.compile(r"[?#].*", re.DOTALL)
-_SECRET = re.compile(r"secret|password|token|sas|key|credential|auth|account", re.IGNORECASE)
+_SECRET = re.compile(r"secret|pass|pwd|token|sas|key|credential|auth|account", re.IGNORECASE)
+_NAMES_A_PLACE = re.compile(
+    r"(?:AWS|AZURE|AZURITE|GOOGLE|FSSPEC)_.*(?:ENDPOINT|URL|REGION|ACCOUNT_NAME|EMULATOR)"
+    r"|HADOOP_CONF_DIR",
+    re.IGNORECASE,
+)
+"""Variables from which stores take what is not among the settings."""
 _SHORTEST_SECRET: Final = 4
 _HIDDEN: Final = "***"
 
@@ -43,8 +52,9 @@ def normal_url(url: str) -> str:
 
 
 def shown_url(url: str) -> str:
-    """Return *url* for messages: without a password, and without what stands behind ``?``."""
-    return _QUERY.sub(f"?{_HIDDEN}", _USER.sub(rf"\1:{_HIDDEN}@", url))
+    """Return *url* for messages: without password or token, nor what stands behind ``?``."""
+    shown = _ONLY_USER.sub(rf"\1{_HIDDEN}@", _USER.sub(rf"\1:{_HIDDEN}@", url))
+    return _QUERY.sub(f"?{_HIDDEN}", shown)
 
 
 def secrets_in(settings: Mapping[str, str]) -> tuple[str, ...]:
@@ -54,13 +64,18 @@ def secrets_in(settings: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def place_key(url: str, settings: Mapping[str, str]) -> str:
-    """Return what tells two places apart, as a hash: credentials do not, an account's name does."""
+    """Return what tells two places apart, as a hash: credentials do not, an account's name does.
+
+    One variable of the environment more or less makes two of one place, never one of two.
+    """
     place = {
         name: value
         for name, value in settings.items()
         if not _SECRET.search(name) or "account_name" in name
     }
-    return hashlib.sha256(repr((url, sorted(place.items()))).encode()).hexdigest()
+    around = {name: value for name, value in os.environ.items() if _NAMES_A_PLACE.fullmatch(name)}
+    told = url, sorted(place.items()), sorted(around.items())
+    return hashlib.sha256(repr(told).encode(errors="surrogateescape")).hexdigest()
 
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Protocol
+from functools import lru_cache
+from typing import TYPE_CHECKING, Final, Protocol
 
 from segstore.log.directory.partition_directory import directory_name
 from segstore.log.open_log import open as open_log
 from segstore.manager.partition_directories import partitions_with_logs
-from segstore.remote.remote_logs import RemoteLogs
+from segstore.remote.remote_logs import RemoteLogs, RemoteSettings
 from segstore.spark.local_planned_log import leased_log, planned_log
 from segstore.spark.offsets import check_no_data_loss
 from segstore.spark.remote_planned_log import RemotePlannedLog
@@ -26,6 +27,9 @@ if TYPE_CHECKING:
     from segstore.spark.ranges import OffsetRange
     from segstore.spark.visible_log import PlannedLog
     from segstore.types import TopicPartition
+
+_MOST_STORES: Final = 16
+"""A worker lives for long, and each new session token is another store."""
 
 
 class LogSource(Protocol):
@@ -156,18 +160,22 @@ def source_of(options: ConnectorOptions) -> LogSource:
     if not options.is_remote:
         return LocalSource(options)
     settings = options.remote
-    key = (
+    logs = _remote_logs(
         os.getpid(),  # a fork makes its own
         options.absolute_path,
         tuple(sorted(settings.store.items())),
         settings.spool_directory,
         settings.spool_max_bytes,
     )
-    logs = _REMOTE.get(key)
-    if logs is None:
-        logs = _REMOTE[key] = RemoteLogs(options.absolute_path, settings)
     return RemoteSource(options, logs)
 
 
-_REMOTE: dict[tuple[object, ...], RemoteLogs] = {}
-"""Of this process; and of its parent, which nobody asks."""
+@lru_cache(_MOST_STORES)
+def _remote_logs(
+    process_id: int,  # noqa: ARG001 - tells them apart
+    url: str,
+    store: tuple[tuple[str, str], ...],
+    spool_directory: str | None,
+    spool_max_bytes: int | None,
+) -> RemoteLogs:
+    return RemoteLogs(url, RemoteSettings(dict(store), spool_directory, spool_max_bytes))

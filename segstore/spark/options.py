@@ -98,7 +98,7 @@ class TopicChoice:
 class ConnectorOptions:
     """The options of one read, checked."""
 
-    path: str
+    path: str = field(repr=False)  # a URL may hold secrets
     choice: TopicChoice
     start: OffsetLimit
     end: OffsetLimit

@@ -79,6 +79,36 @@ def test_a_spool_smaller_than_the_log_is_enough_to_read_all_of_it(directory, tmp
     assert [row["offset"] for row in rows] == list(range(2000))
 
 
+def test_what_is_no_part_of_the_log_is_not_fetched(s3, directory, tmp_path):
+    """Somebody's notes, and a segment that a broker is deleting."""
+    log = directory / "orders-0"
+    shutil.copy(log / f"{0:020d}.log", log / f"{5000:020d}.log.deleted")
+    (log / "notes.txt").write_bytes(b"of somebody")
+    s3.put(directory)
+    logs = remote_logs("s3://bucket/logs", tmp_path / "spool", **s3.settings)
+    with logs.open_whole(ORDERS) as whole:
+        assert whole.log_end_offset == 2000
+
+    fetched = {key.rpartition(".")[2] for key in s3.gets}
+    assert {"log", "timeindex"} <= fetched
+    assert not {"deleted", "txt"} & fetched
+    assert differences(directory, logs, ORDERS, cuts=1) == []
+
+
+def test_a_partition_that_is_gone_is_forgotten(directory, tmp_path):
+    shutil.copytree(directory / "orders-0", directory / "orders-1")
+    url = upload(directory)
+    logs = remote_logs(url, tmp_path / "spool")
+    for partition in logs.partitions():
+        logs.bounds(partition, ANY)
+    shutil.rmtree(directory / "orders-1")
+    upload(directory, url)
+
+    assert logs.partitions() == [ORDERS]
+    assert list(logs._partitions) == [ORDERS]
+    assert list(logs._bounds) == [(ORDERS, ANY)]
+
+
 def test_a_long_transaction_is_read_from_its_begin_and_to_its_end(tmp_path):
     """Open over many segments: what is read of it depends on a marker far behind the range."""
     (tmp_path / "data").mkdir()

@@ -53,6 +53,9 @@ def test_one_spelling_for_each(url, normal):
     [
         ("s3://id:secret@bucket/logs", "s3://id:***@bucket/logs"),
         ("https://host/logs?sig=secret", "https://host/logs?***"),
+        ("https://token@host/logs", "https://***@host/logs"),
+        ("sftp://user@host/logs", None),
+        ("https://host/logs@2", None),
         ("abfss://container@account.dfs.core.windows.net/l", None),
     ],
 )
@@ -67,6 +70,29 @@ def test_secrets_are_known_by_their_names():
     assert without_secrets("with s3cr3t in us-east-1", secrets_in(settings)) == (
         "with *** in us-east-1"
     )
+
+
+@pytest.mark.parametrize(
+    "name", ["password", "passwd", "key_passphrase", "pwd", "client_credentials"]
+)
+def test_settings_of_these_names_are_secret(name):
+    assert secrets_in({name: "s3cr3t"}) == ("s3cr3t",)
+
+
+@pytest.mark.parametrize(
+    "name", ["AWS_ENDPOINT_URL", "AWS_REGION", "AZURE_STORAGE_ACCOUNT_NAME", "HADOOP_CONF_DIR"]
+)
+def test_places_that_the_environment_names_are_told_apart(monkeypatch, name):
+    """The store takes from there what is not among its settings."""
+    url = "s3://bucket/logs"
+    monkeypatch.setenv(name, "one")
+    one = place_key(url, {})
+    monkeypatch.setenv(name, "two")
+    two = place_key(url, {})
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "another")
+
+    assert one != two
+    assert place_key(url, {}) == two
 
 
 def test_places_are_told_apart_and_credentials_are_not():
