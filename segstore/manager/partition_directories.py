@@ -8,9 +8,11 @@ from segstore._core import Directory
 from segstore.errors import LogNotFoundError, NotALogError
 from segstore.log.directory.checkpoints import CLEAN_SHUTDOWN_MARKER
 from segstore.log.directory.partition_directory import (
+    INDEX_ENTRY_BYTES,
     directory_name,
     is_partition_directory_name,
     parse_directory_name,
+    segment_files,
 )
 
 if TYPE_CHECKING:
@@ -46,6 +48,16 @@ def holds_a_log(directory: Directory, topic_partition: TopicPartition) -> bool:
         partition.close()
 
 
+def held_a_log(directory: Directory, topic_partition: TopicPartition) -> bool:
+    """Whether there is an index of a segment: with no ``.log``, the files of a log were lost."""
+    partition = Directory(f"{directory.path}/{directory_name(topic_partition)}")
+    try:
+        names = segment_files(partition.names())
+        return any(not file.suffix and file.kind in INDEX_ENTRY_BYTES for file in names)
+    finally:
+        partition.close()
+
+
 def was_closed_cleanly(directory: Directory, topic_partition: TopicPartition) -> bool:
     """Whether the last writer of a partition's log left its own marker [DUR-24]."""
     partition = Directory(f"{directory.path}/{directory_name(topic_partition)}")
@@ -69,6 +81,9 @@ def refuse_partition_directory(directory: Directory) -> None:
 def partitions_with_logs(path: str) -> list[TopicPartition]:
     """Return the partitions in the log directory *path* that hold a log, sorted.
 
+    Those that have lost all of it but its indexes, too: they are not passed over in silence, their
+    open says what is missing.
+
     Raises
     ------
     LogNotFoundError, NotALogError
@@ -77,6 +92,10 @@ def partitions_with_logs(path: str) -> list[TopicPartition]:
     directory = Directory(path)
     try:
         refuse_partition_directory(directory)
-        return [key for key in list_topic_partitions(directory) if holds_a_log(directory, key)]
+        return [
+            key
+            for key in list_topic_partitions(directory)
+            if holds_a_log(directory, key) or held_a_log(directory, key)
+        ]
     finally:
         directory.close()

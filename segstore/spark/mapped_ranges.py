@@ -8,8 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from segstore.spark.conditions import ConnectorOptionError
 from segstore.spark.log_source import source_of
+from segstore.spark.metadata_schema import RECORDS
 from segstore.spark.offsets import plan_ranges
+from segstore.spark.option_names import READ_OPTIONS, refuse_unknown_options
 from segstore.spark.options import parse_options
 from segstore.spark.reader import warn
 
@@ -31,7 +34,20 @@ def options_of_call(path: str, options: Mapping[str, Any]) -> ConnectorOptions:
     """Check what a function was given: options by keyword, numbers and booleans as they are.
 
     Without ``subscribe``, ``subscribePattern`` and ``assign`` it is every topic but internal ones.
+
+    Raises
+    ------
+    ConnectorOptionError
+        Also for a name that is no option: a choice of topics that is misspelt would be none.
     """
+    refuse_unknown_options(options, READ_OPTIONS)
+    kind = next((value for name, value in options.items() if name.lower() == "kind"), RECORDS)
+    if str(kind).lower() != RECORDS:
+        raise ConnectorOptionError(
+            f"kind={kind} is for spark.read.format('segstore'): this function is for records",
+            found=str(kind),
+            expected=RECORDS,
+        )
     given = {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in options.items()

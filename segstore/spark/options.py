@@ -26,6 +26,7 @@ from segstore.spark.json_options import (
     parse_assignment,
     parse_partition_values,
 )
+from segstore.spark.option_names import READ_OPTIONS, misspelt_options
 from segstore.spark.option_values import boolean, byte_size, integer, java_integer, positive
 from segstore.spark.ranges import EARLIEST, LATEST
 from segstore.types import Isolation
@@ -377,4 +378,5 @@ def _warnings(options: Mapping[str, str]) -> list[str]:
     ]
     if ignored:
         found.append(f"options of Kafka's consumer are ignored: {', '.join(ignored)}")
+    found += misspelt_options(options, READ_OPTIONS)
     return found

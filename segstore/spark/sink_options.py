@@ -13,6 +13,7 @@ from segstore.config import LogConfig
 from segstore.log.directory.partition_directory import check_topic
 from segstore.spark.conditions import ConnectorOptionError, option_error
 from segstore.spark.directory_option import local_directory_path
+from segstore.spark.option_names import misspelt_options
 from segstore.spark.option_values import boolean, integer, positive
 from segstore.types import Codec
 
@@ -46,6 +47,19 @@ _PRODUCER: Final = frozenset(
 )
 _OF_THE_LOG: Final = ("segment.bytes", "segment.ms", "max.message.bytes", "index.interval.bytes")
 """Settings of a topic that decide how it is written; a directory does not keep them."""
+
+_KNOWN: Final = (
+    "path",
+    "topic",
+    "numPartitions",
+    "txnAppId",
+    "txnVersion",
+    "lockTimeoutMs",
+    "allowNetworkFs",
+    "checkpointLocation",
+    *sorted(_PRODUCER),
+    *_OF_THE_LOG,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,4 +234,5 @@ def _warnings(options: Mapping[str, str]) -> tuple[str, ...]:
     ]
     if ignored:
         found.append(f"options of Kafka's producer are ignored: {', '.join(ignored)}")
+    found += misspelt_options(options, _KNOWN)
     return tuple(found)

@@ -1,0 +1,79 @@
+"""Which options there are, and what was meant by a name that is none."""
+
+from __future__ import annotations
+
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Final
+
+from segstore.spark.conditions import ConnectorOptionError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+READ_OPTIONS: Final = (
+    "path",
+    "subscribe",
+    "subscribePattern",
+    "assign",
+    "startingOffsets",
+    "endingOffsets",
+    "startingTimestamp",
+    "endingTimestamp",
+    "startingOffsetsByTimestamp",
+    "endingOffsetsByTimestamp",
+    "startingOffsetsByTimestampStrategy",
+    "minPartitions",
+    "maxRecordsPerPartition",
+    "maxBytesPerPartition",
+    "maxOffsetsPerTrigger",
+    "minOffsetsPerTrigger",
+    "maxTriggerDelay",
+    "failOnDataLoss",
+    "includeHeaders",
+    "isolation.level",
+    "connectorCompatible",
+    "kind",
+    "spoolDirectory",
+    "spoolMaxBytes",
+)
+CONSUMER_OPTIONS: Final = (
+    "groupIdPrefix",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "kafkaConsumer.pollTimeoutMs",
+)
+"""The connector's, of its consumer: they mean nothing here."""
+PREFIXES: Final = ("kafka.", "remote.")
+_ALIKE: Final = 0.85
+
+
+def misspelt_options(given: Iterable[str], known: Iterable[str]) -> list[str]:
+    """Return a warning for each name that is none, but nearly one of *known*; in any case."""
+    by_name = {name.lower(): name for name in (*known, *CONSUMER_OPTIONS)}
+    found = []
+    for name in given:
+        if name.lower() not in by_name and not name.lower().startswith(PREFIXES):
+            alike = get_close_matches(name.lower(), by_name, n=1, cutoff=_ALIKE)
+            if alike:
+                found.append(f"option {name} is not known: {by_name[alike[0]]} is")
+    return found
+
+
+def refuse_unknown_options(given: Iterable[str], known: Iterable[str]) -> None:
+    """Raise for a name that a function does not know: it would do more than it was asked to.
+
+    Raises
+    ------
+    ConnectorOptionError
+        Naming what is alike.
+    """
+    by_name = {name.lower(): name for name in (*known, *CONSUMER_OPTIONS)}
+    for name in given:
+        if name.lower() not in by_name and not name.lower().startswith(PREFIXES):
+            alike = get_close_matches(name.lower(), by_name, n=1)
+            meant = f": was {by_name[alike[0]]} meant?" if alike else ""
+            raise ConnectorOptionError(
+                f"there is no option {name!r}{meant}",
+                found=name,
+                expected=", ".join(name for name in known if name not in {"path", "kind"}),
+            )
