@@ -1,8 +1,9 @@
 """The commit of a write: the staged batches go into the logs, once, in the order of the tasks.
 
 A writer with a name (`Transaction`) has a redo log, and what it repeats is not appended again: see
-`named_commit`. A writer without a name appends: what its driver had appended when it died stays,
-and comes again when the write is repeated, as with Spark's own sink.
+`named_commit`. A writer without a name appends, and takes it back when that fails; what its driver
+had appended when it was killed stays, and comes again when the write is repeated, as with Spark's
+own sink.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from segstore.spark.commit_log import COMMITTING, CommitLog, unfinished_commits
 from segstore.spark.named_commit import NamedCommit
 from segstore.spark.reader import warn
 from segstore.spark.sink_topics import make_missing_topics
-from segstore.spark.staged_append import append_parts, check_staged_files, close_logs
+from segstore.spark.staged_append import append_or_take_back, check_staged_files
 from segstore.spark.staged_file import owner_of, staged_file_names
 
 if TYPE_CHECKING:
@@ -78,9 +79,7 @@ class SinkCommit:
             if transaction is None:
                 check_staged_files(directory, staged)
                 make_missing_topics(manager, directory, staged.missing)
-                for partition, parts in staged.partitions.items():
-                    append_parts(manager.log(*partition), directory, parts)
-                close_logs(manager, staged.partitions)
+                append_or_take_back(manager, directory, staged.partitions)
             else:
                 files |= NamedCommit(manager, directory, transaction).run(staged)
             self._sweep(directory, files)
@@ -91,16 +90,28 @@ class SinkCommit:
         A commit that is under way has the lock until it has said what it needs, or is done. What
         stays because the lock is not to be had is removed by a later commit.
         """
-        if not staged.files:
-            return
-        with closing(Directory(self._options.path)) as directory:
+        try:
+            directory = Directory(self._options.path)
+        except LogNotFoundError:
+            return  # nothing was staged
+        with closing(directory):
+
+            def chosen() -> list[str]:
+                return [
+                    name
+                    for name in staged_file_names(directory)
+                    if name in staged.files or owner_of(name) in self._owners
+                ]
+
+            if not chosen():
+                return
             try:
                 lock = self._when_free(lambda: directory.lock(LOCK, exclusive=True))
             except LogLockedError as error:
                 warn(f"staged files stay in {directory.path}: {error}")
                 return
             try:
-                self._remove(directory, lambda: staged.files)
+                self._remove(directory, chosen)
             finally:
                 lock.release()
 

@@ -9,6 +9,7 @@ from segstore.errors import (
     CorruptRecordError,
     IllegalStateError,
     LogNotFoundError,
+    SegstoreError,
     UnknownTopicOrPartitionError,
 )
 from segstore.log.directory.partition_directory import directory_name
@@ -65,6 +66,33 @@ def append_parts(
                     )
             if producer is not None:
                 sequence = increment_sequence(sequence, batch.records_count)
+
+
+def append_or_take_back(
+    manager: LogManager, directory: Directory, partitions: dict[TopicPartition, list[StagedPart]]
+) -> None:
+    """Append staged batches of no producer to all logs, or to none, and close the logs.
+
+    A failure takes back what was appended, under the directory's lock. Where that fails, too, the
+    error has a note on what is left; what a process leaves that is killed here is not taken back.
+    """
+    logs = {partition: manager.log(*partition) for partition in partitions}
+    ends = {partition: log.log_end_offset for partition, log in logs.items()}
+    try:
+        for partition, parts in partitions.items():
+            append_parts(logs[partition], directory, parts)
+    except BaseException as error:
+        for partition, end in ends.items():
+            try:
+                if logs[partition].log_end_offset > end:
+                    logs[partition].truncate_to(end)
+            except (SegstoreError, OSError) as another:
+                error.add_note(
+                    f"records of this write may be left in {partition} from offset {end} on: "
+                    f"{another}"
+                )
+        raise
+    close_logs(manager, partitions)
 
 
 def read_batch(directory: Directory, name: str, batch: StagedBatch) -> bytearray:

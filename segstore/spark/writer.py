@@ -88,8 +88,8 @@ class Sink:
         SinkCommit(self.options, (self._job, *owners)).commit(staged, transaction)
 
     def abort(self, staged: StagedWrite) -> None:
-        """Remove what was staged."""
-        SinkCommit(self.options).abort(staged)
+        """Remove what was staged, also by attempts whose messages did not come."""
+        SinkCommit(self.options, (self._job,)).abort(staged)
 
     def _owner(self, application_id: str | None) -> str:
         """Return what staged files are named after: of a stream, those of earlier runs are found.
