@@ -20,15 +20,26 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 
+EQUAL = "connector equal"
+LEFT_OUT = "connector left out"
+
+
 class Summary:
-    """What was compared with the connector, and what was not, by name."""
+    """What a test compared with the connector, and what it did not, by name.
 
-    def __init__(self) -> None:
-        self.equal: Counter[str] = Counter()
-        self.left_out: set[str] = set()
+    It travels in the test's report, so that workers of pytest-xdist can tell it too.
+    """
 
+    def __init__(self, node: pytest.Item) -> None:
+        self._properties = node.user_properties
 
-_summary = Summary()
+    def add(self, what: str, equal: int = 1) -> None:
+        """Count *equal* answers of the kind *what*."""
+        self._properties.append((EQUAL, [what, int(equal)]))
+
+    def leave_out(self, line: str) -> None:
+        """Name something that was not compared, with the reason."""
+        self._properties.append((LEFT_OUT, line))
 
 
 @pytest.fixture(scope="session")
@@ -82,9 +93,9 @@ def answers_folder(pytestconfig: pytest.Config) -> str | None:
 
 
 @pytest.fixture
-def summary() -> Summary:
+def summary(request: pytest.FixtureRequest) -> Summary:
     """What the end of the run says."""
-    return _summary
+    return Summary(request.node)
 
 
 @pytest.fixture
@@ -95,10 +106,21 @@ def every_query(pytestconfig) -> bool:
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     """Print how many answers were equal, and name the others with the reason."""
-    if not _summary.equal:
+    equal: Counter[str] = Counter()
+    left_out: set[str] = set()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if getattr(report, "when", None) != "call":
+                continue
+            for key, found in report.user_properties:
+                if key == EQUAL:
+                    equal[found[0]] += found[1]
+                elif key == LEFT_OUT:
+                    left_out.add(found)
+    if not equal:
         return
     terminalreporter.section("Spark's own Kafka connector")
-    for what, count in sorted(_summary.equal.items()):
+    for what, count in sorted(equal.items()):
         terminalreporter.write_line(f"{what}: {count} equal")
-    for line in sorted(_summary.left_out):
+    for line in sorted(left_out):
         terminalreporter.write_line(f"  {line}")

@@ -59,7 +59,7 @@ def test_the_reader_answers_as_the_connector_did(connector_case, answers_folder,
         if entry.case != connector_case or entry.sql is not None:
             continue
         if entry.left_out is not None:
-            summary.left_out.add(f"{entry.id}: {entry.left_out}")
+            summary.leave_out(f"{entry.id}: {entry.left_out}")
             continue
         compare = compare_error if entry.error is not None else compare_result
         try:
@@ -67,11 +67,11 @@ def test_the_reader_answers_as_the_connector_did(connector_case, answers_folder,
         except SegstoreError as error:
             difference = repr(error)
         if difference is not None and entry.compatible_only is not None:
-            summary.left_out.add(f"{entry.id}, with connectorCompatible: {entry.compatible_only}")
+            summary.leave_out(f"{entry.id}, with connectorCompatible: {entry.compatible_only}")
             difference = compare(entry, entry.options_for(golden, compatible=True))
         if difference is not None:
             differences.append(f"{entry.id}: {difference}")
-        summary.equal["reads"] += difference is None
+        summary.add("reads", difference is None)
 
     assert differences == []
 

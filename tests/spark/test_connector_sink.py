@@ -61,7 +61,7 @@ def test_writes_go_as_with_the_connector(spark, tmp_path, summary, pytestconfig,
     entries = chosen(answers_folder)
     for entry in entries:
         if entry.left_out is not None:
-            summary.left_out.add(f"{entry.id}: {entry.left_out}")
+            summary.leave_out(f"{entry.id}: {entry.left_out}")
             continue
         path = tmp_path / entry.name
         make_topic(path, "an-empty-one", 1)
@@ -70,9 +70,9 @@ def test_writes_go_as_with_the_connector(spark, tmp_path, summary, pytestconfig,
         difference = difference_of(entry, *outcome(spark, entry, path, tmp_path))
         if difference is not None:
             differences.append(f"{entry.id}: {difference}")
-        summary.equal["writes"] += difference is None
+        summary.add("writes", difference is None)
         if not entry.accepted and entry.written and entry.written["count"]:
-            summary.left_out.add(f"{entry.id}: {NOTHING_IS_LEFT}")
+            summary.leave_out(f"{entry.id}: {NOTHING_IS_LEFT}")
 
     assert differences == []
 
