@@ -54,11 +54,14 @@ class RemoteBounds(NamedTuple):
         Of the records that may be seen: end exclusive.
     segments : tuple of (int, int)
         Base offset and bytes of each segment, ascending.
+    damage : str or None
+        Why the log is known to lack records; files are named as in its directory.
     """
 
     start_offset: int
     end_offset: int
     segments: tuple[tuple[int, int], ...]
+    damage: str | None = None
 
 
 class RemoteLogs:
@@ -171,13 +174,14 @@ class RemoteLogs:
                 is_short = visible < part.end_offset
                 is_hidden = is_short and part.log.log_end_offset >= part.end_offset
                 if start > from_offset or (is_short and not is_hidden):
-                    check(RemoteBounds(start, visible if is_short else until_offset, ()))
+                    damage = _damage_of(part.log)
+                    check(RemoteBounds(start, visible if is_short else until_offset, (), damage))
                 offset = max(offset, start)
                 end = part.end_offset if is_hidden else min(part.end_offset, visible)
                 if offset < end:
                     yield part._replace(end_offset=end), offset
                 if is_hidden:  # unless damage that hides it was told by who read up to there
-                    check(RemoteBounds(start, visible, ()))
+                    check(RemoteBounds(start, visible, (), _damage_of(part.log)))
                 if is_short:
                     return
                 offset = part.end_offset
@@ -217,6 +221,11 @@ class RemoteLogs:
 def _bounds_of(partition: RemotePartition, isolation: Isolation) -> Iterator[RemoteBounds]:
     with partition.open_end(isolation) as log:
         end = log.fetch_offset_by_timestamp(SpecialTimestamp.LATEST, isolation).offset
-        start = partition.facts.log_start_offset
+        start, damage = partition.facts.log_start_offset, _damage_of(log)
     segments = tuple((base, partition.size_of(base)) for base in partition.base_offsets)
-    yield RemoteBounds(start, max(end, start), segments)
+    yield RemoteBounds(start, max(end, start), segments, damage)
+
+
+def _damage_of(log: UnifiedLog) -> str | None:
+    damage = log.report.damage
+    return None if damage is None else damage.replace(f"{log.path}/", "")

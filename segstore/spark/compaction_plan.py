@@ -40,7 +40,10 @@ def plan_compaction_of(path: str) -> dict[str, Any]:
             newest = _newest_of(newest, rows)
         kept = 0 if newest is None else newest.num_rows
         kept_bytes = 0 if newest is None else _sum(newest["size"])
+        damage = log.report.damage
         return {
+            "ok": damage is None,
+            "problems": [] if damage is None else [damage],
             "start_offset": start,
             "end_offset": end,
             "segments": sum(segment.base_offset < end for segment in segments),

@@ -108,7 +108,8 @@ def stats(
 ) -> JobReport:
     """Count records, batches, bytes, codecs by batch headers; tell offsets and timestamps in ms.
 
-    Parameters as those of `verify`.
+    Parameters as those of `verify`. ``ok`` is false where the log ends at damage, which
+    ``problems`` says: what is counted is what lies before.
     """
     items = _items(path, topics)
     return run_job(spark, "stats", items, stats_of_partition, state=state, progress=progress)
@@ -126,7 +127,8 @@ def compact(
 
     Parameters as those of `verify`. By partition: the range of offsets that would be compacted
     (sealed segments, up to the first open transaction), its records and those of them that would
-    stay, tombstones among these, records without a key (which go), and bytes of keys and values.
+    stay, tombstones among these, records without a key (which go), and bytes of keys and values;
+    ``ok`` and ``problems`` as those of `stats`.
     """
     items = _items(path, topics)
     return run_job(spark, "compact", items, plan_compaction_of, state=state, progress=progress)

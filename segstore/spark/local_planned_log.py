@@ -31,6 +31,8 @@ class LocalPlannedLog(NamedTuple):
         Offset behind the last record that may be seen.
     log_end_offset : int
         Offset behind the last record.
+    damage : str or None
+        Why the log is known to lack records.
     """
 
     path: str
@@ -39,6 +41,7 @@ class LocalPlannedLog(NamedTuple):
     start_offset: int
     end_offset: int
     log_end_offset: int
+    damage: str | None
 
     def fetch_offset_by_timestamp(self, timestamp: int) -> FileTimestampAndOffset:
         """Find the first record at or after *timestamp*, in ms; offset -1 = there is none."""
@@ -77,4 +80,5 @@ def planned_log(
             log.start_offset,
             log.end_offset,
             log.log.log_end_offset,
+            log.damage,
         )

@@ -11,6 +11,7 @@ from segstore.log.directory.partition_directory import directory_name
 from segstore.log.open_log import open as open_log
 from segstore.manager.partition_directories import partitions_with_logs
 from segstore.remote.remote_logs import RemoteLogs, RemoteSettings
+from segstore.spark.damaged_end import check_damaged_end
 from segstore.spark.local_planned_log import leased_log, planned_log
 from segstore.spark.offsets import check_no_data_loss
 from segstore.spark.remote_planned_log import RemotePlannedLog
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from segstore.spark.local_planned_log import LocalPlannedLog
     from segstore.spark.options import ConnectorOptions
     from segstore.spark.ranges import OffsetRange
-    from segstore.spark.visible_log import PlannedLog
+    from segstore.spark.visible_log import LogBounds, PlannedLog
     from segstore.types import TopicPartition
 
 _MOST_STORES: Final = 16
@@ -60,6 +61,8 @@ class LogSource(Protocol):
         ------
         ConnectorConditionError
             The log no longer holds all of them, and ``failOnDataLoss`` is true.
+        CorruptLogError
+            They go to where the log is damaged, and ``failOnDataLoss`` is true.
         """
         ...
 
@@ -100,8 +103,7 @@ class LocalSource:
     def part(self, offsets: OffsetRange) -> Iterator[tuple[VisibleLog, int, int]]:
         """Lend the log of *offsets*, and say which of them it has; errors as those of `parts`."""
         with leased_log(self._path, offsets.topic_partition, self._options.isolation) as log:
-            if self._options.fail_on_data_loss:
-                check_no_data_loss(offsets, log)
+            _check_whole(self._options, offsets, log)
             start = max(offsets.from_offset, log.start_offset)
             yield log, start, max(start, min(offsets.until_offset, log.end_offset))
 
@@ -136,8 +138,7 @@ class RemoteSource:
         """See `LogSource`: one for each segment."""
 
         def check(bounds: RemoteBounds) -> None:
-            if self._options.fail_on_data_loss:
-                check_no_data_loss(offsets, bounds)
+            _check_whole(self._options, offsets, bounds)
 
         for part, start in self._logs.parts(
             offsets.topic_partition,
@@ -147,6 +148,13 @@ class RemoteSource:
             check,
         ):
             yield VisibleLog(part.log, part.isolation), start, part.end_offset
+
+
+def _check_whole(options: ConnectorOptions, offsets: OffsetRange, log: LogBounds) -> None:
+    """Raise when *log* does not hold what was planned, unless its loss does not matter."""
+    if options.fail_on_data_loss:
+        check_damaged_end(options, offsets.topic_partition, offsets.until_offset, log)
+        check_no_data_loss(offsets, log)
 
 
 def source_of(options: ConnectorOptions) -> LogSource:

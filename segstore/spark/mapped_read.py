@@ -133,8 +133,12 @@ def _narrowed(offsets: OffsetRange, log: PlannedLog, narrowing: Narrowing) -> Of
     if start < end and narrowing.first_timestamp >= 0:
         found = log.first_offset_at(narrowing.first_timestamp)
         start = end if found is None else max(start, found)
-    if start >= end or narrowing.first_timestamp >= narrowing.end_timestamp:
+    if narrowing.first_timestamp >= narrowing.end_timestamp:
         return None
+    if start >= end:
+        if log.damage is None:
+            return None
+        start = end  # what is wanted may be missing: the plan looks at where it would have ended
     return replace(offsets, from_offset=start, until_offset=end)
 
 

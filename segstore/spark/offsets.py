@@ -20,6 +20,7 @@ from segstore.spark.conditions import (
     unknown_partitions_error,
     unknown_topic_error,
 )
+from segstore.spark.damaged_end import check_damaged_end
 from segstore.spark.ranges import EARLIEST, LATEST, OffsetRange, split, wants_splitting
 
 if TYPE_CHECKING:
@@ -51,7 +52,8 @@ def plan_ranges(
     open_log : callable
         Gives the log of an existing partition.
     warn : callable
-        Told what the connector leaves unsaid: partitions that do not exist.
+        Told what the connector leaves unsaid: partitions that do not exist, and logs that are
+        damaged at their end where ``failOnDataLoss`` is false.
     narrow : callable or None
         Gives the part of a range that is wanted, None = nothing of it; asked before ranges are cut.
 
@@ -62,6 +64,8 @@ def plan_ranges(
     ConnectorConditionError
         Offsets for other partitions than those that are read, a start above its end, or, with
         ``failOnDataLoss``, offsets that the log does not hold.
+    CorruptLogError
+        With ``failOnDataLoss``: a range goes to the end of a log that is damaged there.
     """
     assigned = choose_partitions(options, existing, warn)
     logs = {partition: open_log(partition) for partition in assigned}
@@ -78,6 +82,9 @@ def plan_ranges(
     if narrow is not None:
         wanted = (narrow(offsets, logs[offsets.topic_partition]) for offsets in ranges)
         ranges = [offsets for offsets in wanted if offsets is not None]
+    for offsets in ranges:
+        log = logs[offsets.topic_partition]
+        check_damaged_end(options, offsets.topic_partition, offsets.until_offset, log, warn)
     sizes = unresolved if options.connector_compatible else ranges
     if options.max_bytes_per_partition is not None:
         sizes = ranges = cut_by_bytes(ranges, logs, options.max_bytes_per_partition)

@@ -76,6 +76,8 @@ def export_parquet(
         The folder holds an export of another isolation, or of offsets that the log does not have.
     ConnectorOptionError, UnknownTopicOrPartitionError, LogNotFoundError
         As a read.
+    CorruptLogError
+        A log is damaged at the end of what is to be exported.
     """
     root = local_directory_path({"path": os.fspath(path)}, "an export needs")
     checked = options_of_call(root, options)

@@ -58,8 +58,10 @@ def stats_of_partition(path: str) -> dict[str, Any]:
                 name = Codec(number).name.lower() if number in set(Codec) else f"unknown-{number}"
                 codecs[name] = codecs.get(name, 0) + int(count)
         records = log.scan().count(by_headers=True)
-        segments = log.segments()
+        segments, damage = log.segments(), log.report.damage
         return {
+            "ok": damage is None,
+            "problems": [] if damage is None else [damage],
             "log_start_offset": log.log_start_offset,
             "log_end_offset": log.log_end_offset,
             "last_stable_offset": log.last_stable_offset,

@@ -82,6 +82,8 @@ class RangeReader:
         ------
         ConnectorConditionError
             The log no longer holds all offsets of the range, and ``failOnDataLoss`` is true.
+        CorruptLogError
+            The range goes to the end of a damaged log, and ``failOnDataLoss`` is true.
         """
         if isinstance(partition, OffsetRangePartition):  # one empty partition of an empty plan
             yield from self.read_range(partition.offsets)

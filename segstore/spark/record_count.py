@@ -27,7 +27,8 @@ def count(spark: SparkSession, path: str | os.PathLike[str], **options: Any) -> 
 
     Exact with gaps, markers, compaction and every ``isolation.level``; records are read only where
     a range ends inside a batch with gaps, or a header cannot be true. As no record is read, a
-    damaged one is not noticed; nor is one that readers leave out because its batch is not in order.
+    damaged one is not noticed (a log that lacks records at its end is); nor is one that readers
+    leave out because its batch is not in order.
 
     Parameters
     ----------
@@ -43,6 +44,8 @@ def count(spark: SparkSession, path: str | os.PathLike[str], **options: Any) -> 
     ------
     ConnectorOptionError, UnknownTopicOrPartitionError, LogNotFoundError
         For what a read with these options would say.
+    CorruptLogError
+        The count goes to the end of a log that is damaged there.
     """
     checked = options_of_call(str(path), options)
     counts = map_ranges(spark, ranges_of(checked), CountTask(checked), _SCHEMA)

@@ -40,6 +40,11 @@ class RemotePlannedLog(NamedTuple):
         """Offset behind the last record that may be seen."""
         return self.bounds.end_offset
 
+    @property
+    def damage(self) -> str | None:
+        """Why the log is known to lack records, None = it is not."""
+        return self.bounds.damage
+
     def fetch_offset_by_timestamp(self, timestamp: int) -> FileTimestampAndOffset:
         """Find the first record at or after *timestamp*, in ms; the whole log is fetched for it.
 

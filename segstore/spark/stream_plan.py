@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segstore.spark.conditions import ConnectorConditionError, condition_error, option_error
+from segstore.spark.damaged_end import check_damaged_end
 from segstore.spark.log_source import source_of
 from segstore.spark.offsets import as_set, choose_partitions, cut_by_bytes, resolve_limit
 from segstore.spark.ranges import EARLIEST, LATEST, OffsetRange, split
@@ -180,7 +181,12 @@ class StreamPlan:
         return choose_partitions(self._read, existing, self._warn)
 
     def _ends(self) -> dict[TopicPartition, int]:
-        return {partition: self._open(partition).end_offset for partition in self._choose()}
+        ends = {}
+        for partition in self._choose():
+            log = self._open(partition)
+            check_damaged_end(self._read, partition, log.end_offset, log, self._warn)
+            ends[partition] = log.end_offset
+        return ends
 
     def _report_loss(self, reason: str, **parameters: Any) -> None:
         error: ConnectorConditionError = condition_error(f"KAFKA_DATA_LOSS.{reason}", **parameters)

@@ -27,6 +27,11 @@ class LogBounds(Protocol):
         """Offset behind the last record that may be seen."""
         ...
 
+    @property
+    def damage(self) -> str | None:
+        """Why the log is known to lack records, None = it is not."""
+        ...
+
 
 class PlannedLog(LogBounds, Protocol):
     """What planning asks of a log."""
@@ -78,6 +83,12 @@ class VisibleLog(NamedTuple):
     def end_offset(self) -> int:
         """Offset behind the last record that may be seen."""
         return self.fetch_offset_by_timestamp(SpecialTimestamp.LATEST).offset
+
+    @property
+    def damage(self) -> str | None:
+        """Why the log is known to lack records, None = it is not; files are named from it on."""
+        damage = self.log.report.damage
+        return None if damage is None else damage.replace(f"{self.log.path}/", "")
 
     def fetch_offset_by_timestamp(self, timestamp: int) -> FileTimestampAndOffset:
         """Find the first record at or after *timestamp*, in ms; offset -1 = there is none."""
