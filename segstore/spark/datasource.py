@@ -10,18 +10,20 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSource
 
+from segstore.errors import SegstoreError
 from segstore.spark.conditions import ConnectorOptionError
 from segstore.spark.log_source import source_of
 from segstore.spark.metadata_reader import MetadataReader
 from segstore.spark.metadata_schema import RECORDS, kind_of, metadata_schema
 from segstore.spark.reader import SegstoreReader
+from segstore.spark.refused_stream_reader import RefusedStreamReader
 from segstore.spark.schema import connector_schema
 from segstore.spark.stream_options import parse_options_of_either
 from segstore.spark.stream_reader import SegstoreStreamReader
 from segstore.spark.writer import SegstoreStreamWriter, SegstoreWriter
 
 if TYPE_CHECKING:
-    from pyspark.sql.datasource import DataSourceReader
+    from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader
     from pyspark.sql.types import StructType
 
 
@@ -53,16 +55,19 @@ class SegstoreDataSource(DataSource):
             return MetadataReader(self.options, schema)
         return SegstoreReader(self.options, schema)
 
-    def streamReader(self, schema: StructType) -> SegstoreStreamReader:  # noqa: N802 - Spark's name
-        """Return what plans and reads the micro-batches of a stream."""
-        kind = kind_of(self.options)
-        if kind != RECORDS:
-            raise ConnectorOptionError(
-                f"kind={kind} is a table of this moment, not a stream: use spark.read",
-                found=kind,
-                expected=RECORDS,
-            )
-        return SegstoreStreamReader(self.options, schema)
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Return what plans and reads the micro-batches of a stream, or says why there is none."""
+        try:
+            kind = kind_of(self.options)
+            if kind != RECORDS:
+                raise ConnectorOptionError(
+                    f"kind={kind} is a table of this moment, not a stream: use spark.read",
+                    found=kind,
+                    expected=RECORDS,
+                )
+            return SegstoreStreamReader(self.options, schema)
+        except SegstoreError as error:
+            return RefusedStreamReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> SegstoreWriter:  # noqa: FBT001
         """Return what writes a batch; *schema* is that of the DataFrame."""

@@ -234,7 +234,7 @@ def test_a_stream_of_metadata_is_refused(golden):
     )
 
     with pytest.raises(ConnectorOptionError, match=r"use spark\.read"):
-        source.streamReader(source.schema())
+        source.streamReader(source.schema()).initialOffset()
 
 
 def test_spark_takes_every_table(spark, golden):
