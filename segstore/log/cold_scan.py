@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from segstore._core import BatchHeaders, ScanResult
     from segstore.log.local.segment import Segment
 
-FIRST_BATCHES: Final = 64
 WINDOW_BYTES: Final = 4 * 1024 * 1024
 """About so much is read between two looks at the clock."""
 
@@ -46,22 +45,14 @@ class ColdScan:
     def __call__(self, segment: Segment, expected_offset: int) -> tuple[BatchHeaders, ScanResult]:
         """Read one segment."""
         segment.drop_cache()
-        tables, position, previous_epoch, most = [], 0, -1, FIRST_BATCHES
-        while True:
-            headers, result = segment.scan(
-                start_position=position,
-                expected_offset=expected_offset,
-                previous_epoch=previous_epoch,
-                check_order=True,
-                max_batches=most,
-            )
+        tables, position = [], 0
+        for headers, result in segment.scan_windows(
+            expected_offset=expected_offset, check_order=True, window_bytes=WINDOW_BYTES
+        ):
             tables.append(headers)
             self._took(result.valid_bytes - position)
-            if result.stop != "limit":
-                return np.concatenate(tables), result
-            most = max(1, most * WINDOW_BYTES // max(1, result.valid_bytes - position))
             position = result.valid_bytes
-            expected_offset, previous_epoch = result.next_offset, result.last_epoch
+        return np.concatenate(tables), result
 
     def _took(self, size: int) -> None:
         """Tell of *size* bytes, and wait until they may have been read."""

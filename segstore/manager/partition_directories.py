@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 from segstore._core import Directory
@@ -41,30 +42,21 @@ def list_topic_partitions(directory: Directory) -> list[TopicPartition]:
 
 def holds_a_log(directory: Directory, topic_partition: TopicPartition) -> bool:
     """Whether there is a segment in a partition's directory; one may just look like a partition."""
-    partition = Directory(f"{directory.path}/{directory_name(topic_partition)}")
-    try:
+    with _partition_directory(directory, topic_partition) as partition:
         return partition.has_segments()
-    finally:
-        partition.close()
 
 
 def held_a_log(directory: Directory, topic_partition: TopicPartition) -> bool:
     """Whether there is an index of a segment: with no ``.log``, the files of a log were lost."""
-    partition = Directory(f"{directory.path}/{directory_name(topic_partition)}")
-    try:
+    with _partition_directory(directory, topic_partition) as partition:
         names = segment_files(partition.names())
-        return any(not file.suffix and file.kind in INDEX_ENTRY_BYTES for file in names)
-    finally:
-        partition.close()
+    return any(not file.suffix and file.kind in INDEX_ENTRY_BYTES for file in names)
 
 
 def was_closed_cleanly(directory: Directory, topic_partition: TopicPartition) -> bool:
     """Whether the last writer of a partition's log left its own marker [DUR-24]."""
-    partition = Directory(f"{directory.path}/{directory_name(topic_partition)}")
-    try:
+    with _partition_directory(directory, topic_partition) as partition:
         return partition.exists(CLEAN_SHUTDOWN_MARKER)
-    finally:
-        partition.close()
 
 
 def refuse_partition_directory(directory: Directory) -> None:
@@ -89,13 +81,16 @@ def partitions_with_logs(path: str) -> list[TopicPartition]:
     LogNotFoundError, NotALogError
         There is no directory, or it is one partition's.
     """
-    directory = Directory(path)
-    try:
+    with closing(Directory(path)) as directory:
         refuse_partition_directory(directory)
         return [
             key
             for key in list_topic_partitions(directory)
             if holds_a_log(directory, key) or held_a_log(directory, key)
         ]
-    finally:
-        directory.close()
+
+
+def _partition_directory(
+    directory: Directory, topic_partition: TopicPartition
+) -> closing[Directory]:
+    return closing(Directory(f"{directory.path}/{directory_name(topic_partition)}"))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from segstore.spark.conditions import ConnectorOptionError
 from segstore.spark.log_source import source_of
-from segstore.spark.metadata_schema import RECORDS
+from segstore.spark.metadata_schema import RECORDS, kind_of
 from segstore.spark.offsets import plan_ranges
 from segstore.spark.option_names import READ_OPTIONS, refuse_unknown_options
 from segstore.spark.options import parse_options
@@ -41,17 +41,17 @@ def options_of_call(path: str, options: Mapping[str, Any]) -> ConnectorOptions:
         Also for a name that is no option: a choice of topics that is misspelt would be none.
     """
     refuse_unknown_options(options, READ_OPTIONS)
-    kind = next((value for name, value in options.items() if name.lower() == "kind"), RECORDS)
-    if str(kind).lower() != RECORDS:
-        raise ConnectorOptionError(
-            f"kind={kind} is for spark.read.format('segstore'): this function is for records",
-            found=str(kind),
-            expected=RECORDS,
-        )
     given = {
         name: str(value).lower() if isinstance(value, bool) else str(value)
         for name, value in options.items()
     }
+    kind = kind_of(given)
+    if kind != RECORDS:
+        raise ConnectorOptionError(
+            f"kind={kind} is for spark.read.format('segstore'): this function is for records",
+            found=kind,
+            expected=RECORDS,
+        )
     if not {name.lower() for name in given} & _CHOICES:
         given["subscribePattern"] = ".*"
     parsed = parse_options({**given, "path": str(path)})

@@ -6,6 +6,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Final
 
 from segstore.spark.conditions import ConnectorOptionError
+from segstore.spark.directory_option import REMOTE_PREFIX
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -43,7 +44,7 @@ CONSUMER_OPTIONS: Final = (
     "kafkaConsumer.pollTimeoutMs",
 )
 """The connector's, of its consumer: they mean nothing here."""
-PREFIXES: Final = ("kafka.", "remote.")
+PREFIXES: Final = ("kafka.", REMOTE_PREFIX)
 _ALIKE: Final = 0.85
 
 

@@ -23,6 +23,7 @@ from segstore.spark.reader import warn
 from segstore.spark.sink_topics import make_missing_topics
 from segstore.spark.staged_append import append_or_take_back, check_staged_files
 from segstore.spark.staged_file import owner_of, staged_file_names
+from segstore.spark.whole_file import ORPHAN_AGE_SECONDS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
     from segstore.spark.sink_options import SinkOptions, Transaction
     from segstore.spark.staged_write import StagedWrite
 
-ORPHAN_AGE_MS: Final = 7 * 24 * 3600 * 1000
-"""Staged files of others that are older belong to nobody: no task runs for so long."""
 LOCK_POLL_SECONDS: Final = 0.1
 
 _T = TypeVar("_T")
@@ -88,7 +87,8 @@ class SinkCommit:
         """Remove what was staged, unless an unfinished commit needs it.
 
         A commit that is under way has the lock until it has said what it needs, or is done. What
-        stays because the lock is not to be had is removed by a later commit.
+        stays because the lock is not to be had is removed by the next commit of the same query, or
+        by any after a week.
         """
         try:
             directory = Directory(self._options.path)
@@ -154,7 +154,7 @@ class SinkCommit:
     def _sweep(self, directory: Directory, files: set[str]) -> None:
         """Remove the staged *files*, those of lost attempts, and old orphans."""
         owners = self._owners | {owner_of(name) for name in files}
-        oldest_ms = wall_clock_ms() - ORPHAN_AGE_MS
+        oldest_ms = wall_clock_ms() - ORPHAN_AGE_SECONDS * 1000
 
         def nobodys() -> list[str]:
             return [

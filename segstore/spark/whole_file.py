@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 ORPHAN_AGE_SECONDS: Final = 7 * 24 * 3600
-"""Parts of other runs that are older belong to nobody: no task runs for so long."""
+"""Unfinished files of others that are older belong to nobody: no task runs for so long."""
 
 _PART: Final = re.compile(r"\.segstore-part-(?P<run>[0-9a-f]{32})-[0-9a-f]{32}")
 

@@ -43,7 +43,7 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> KafkaBroker:
         messages = early.stage(batch_of(value=["while the broker runs"]))
         with pytest.raises(LogLockedError):
             early.commit(messages, 0)
-        early.abort(messages, 0)
+    early.abort(messages, 0)
     return made
 
 

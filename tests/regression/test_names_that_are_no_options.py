@@ -10,6 +10,8 @@ import segstore
 from segstore.spark.conditions import ConnectorOptionError
 from segstore.spark.mapped_ranges import options_of_call
 from segstore.spark.options import parse_options
+from segstore.spark.reader import SegstoreReader
+from segstore.spark.schema import connector_schema
 from segstore.spark.sink_options import parse_sink_options
 
 
@@ -60,13 +62,8 @@ def test_a_log_that_lost_its_log_files_is_not_passed_over(tmp_path):
     for file in (tmp_path / "t-1").glob("*.log"):
         file.unlink()
 
-    options = parse_options({"path": str(tmp_path), "subscribe": "t"})
-    from segstore.spark.reader import SegstoreReader
-    from segstore.spark.schema import connector_schema
-
     reader = SegstoreReader(
         {"path": str(tmp_path), "subscribe": "t"}, connector_schema(include_headers=False)
     )
     with pytest.raises(segstore.SegstoreError, match="t-1"):
         reader.partitions()
-    assert options.choice.topics == ("t",)

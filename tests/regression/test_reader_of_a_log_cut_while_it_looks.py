@@ -18,14 +18,13 @@ from segstore._core import is_any_replaced
 from segstore.log.local.seen_end import SeenEnd
 from segstore.log.local.segment import Segment
 from tests.log_kit import TIME
+from tests.refilled_log import SETTINGS, fill, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from segstore import UnifiedLog
-
-SETTINGS = {"durability": "none", "file_delete_delay_ms": 0, "segment_ms": None}
 
 
 @pytest.fixture
@@ -37,19 +36,6 @@ def path(tmp_path: Path) -> Path:
 def writer(path: Path) -> Iterator[UnifiedLog]:
     with segstore.open(path, **SETTINGS) as log:
         yield log
-
-
-def fill(log: UnifiedLog, letter: bytes, end: int, *, other: int = -1) -> None:
-    """Append records of one size up to *end*; every segment has ten, and *other* another value."""
-    for number in range(log.log_end_offset, end):
-        word = b"X" if number == other else letter
-        log.append([(TIME + number, None, b"%s%05d" % (word, number))])
-        if (number + 1) % 10 == 0:
-            log.roll()
-
-
-def values(log: UnifiedLog) -> dict[int, bytes]:
-    return {record.offset: record.value for record in log}
 
 
 def behind(

@@ -22,14 +22,13 @@ from segstore._core import Directory
 from segstore.log.directory.checkpoints import CLEAN_SHUTDOWN_MARKER
 from segstore.log.local.segment import Segment
 from tests.log_kit import TIME
+from tests.refilled_log import SETTINGS, fill, values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from segstore import UnifiedLog
-
-SETTINGS = {"durability": "none", "file_delete_delay_ms": 0, "segment_ms": None}
 
 
 @pytest.fixture
@@ -56,18 +55,6 @@ def reader(writer: UnifiedLog, path: Path) -> Iterator[Callable[[], UnifiedLog]]
     yield open_reader
     for log in opened:
         log.close()
-
-
-def fill(log: UnifiedLog, letter: bytes, end: int) -> None:
-    """Append records of one size up to *end*; every segment has ten."""
-    for number in range(log.log_end_offset, end):
-        log.append([(TIME + number, None, b"%s%05d" % (letter, number))])
-        if (number + 1) % 10 == 0:
-            log.roll()
-
-
-def values(log: UnifiedLog) -> dict[int, bytes]:
-    return {record.offset: record.value for record in log}
 
 
 # ---- other records in files of the same names and sizes ------------------------------------------

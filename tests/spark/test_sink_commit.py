@@ -19,8 +19,8 @@ from segstore.errors import (
     UnknownTopicOrPartitionError,
 )
 from segstore.spark.commit_log import producer_id_of
-from segstore.spark.sink_commit import ORPHAN_AGE_MS
 from segstore.spark.staged_file import STAGED_PREFIX
+from segstore.spark.whole_file import ORPHAN_AGE_SECONDS
 from tests.spark.commit_kit import (
     SMALL,
     all_values,
@@ -185,7 +185,7 @@ def test_lost_attempts_and_old_orphans_are_swept(directory, stream):
     orphan, others = directory / f"{STAGED_PREFIX}a-b", directory / f"{STAGED_PREFIX}a-c"
     for file in (orphan, others):
         file.write_bytes(b"x")
-    long_ago = time.time() - ORPHAN_AGE_MS / 1000 - 60
+    long_ago = time.time() - ORPHAN_AGE_SECONDS - 60
     os.utime(orphan, (long_ago, long_ago))
     stream.run(0, numbered(0, 10))
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pandas as pd
+import pyarrow as pa
+
 from segstore._core import BatchOptions, EncodedBatches, crc32c, encode_records
 from segstore.records.compression import codec_table
 
@@ -34,3 +37,10 @@ def run_of_batches(count: int, records_per_batch: int = 3, **options) -> bytes:
 def resealed(data: bytes) -> bytes:
     """With the CRC that the bytes ask for, so that only what was changed is wrong."""
     return data[:17] + crc32c(data[21:]).to_bytes(4) + data[21:]
+
+
+def pandas_of(columns: object) -> pd.DataFrame:
+    """What pandas makes of Arrow columns: itself from pandas 3 on, through PyArrow before."""
+    if hasattr(pd.DataFrame, "from_arrow"):
+        return pd.DataFrame.from_arrow(columns)
+    return pa.table(columns).to_pandas(types_mapper=pd.ArrowDtype)

@@ -32,7 +32,7 @@ from segstore.errors import (
 from segstore.records.columns import decode_to_batches
 from segstore.records.compression import codec_table
 
-from .core_inputs import MEGABYTE, TIME, batch, run_of_batches
+from .core_inputs import MEGABYTE, TIME, batch, pandas_of, run_of_batches
 from .test_core_record import records
 
 LARGE = pa.schema(
@@ -196,7 +196,7 @@ def test_a_stream_feeds_every_library():
     assert pl.DataFrame(stream_of(data))["offset"].to_list() == offsets
     reader = pa.RecordBatchReader.from_stream(stream_of(data))
     assert duckdb.from_arrow(reader).fetchnumpy()["offset"].tolist() == offsets
-    assert pd.DataFrame.from_arrow(stream_of(data))["offset"].tolist() == offsets
+    assert pandas_of(stream_of(data))["offset"].tolist() == offsets
     assert pa.schema(stream_of(data)) == pa.schema(decoder())
 
 

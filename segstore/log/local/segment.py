@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 WINDOW_BATCHES: Final = 131_072
 """Of one header table: 10 MiB."""
+FIRST_BATCHES: Final = 64
+"""Of the first part of so many bytes: nobody knows yet how large a batch is."""
 
 
 class Segment(LogSegment):
@@ -92,23 +94,27 @@ class Segment(LogSegment):
         start_position: int = 0,
         expected_offset: int = 0,
         previous_epoch: int = -1,
+        window_bytes: int | None = None,
         **how: Any,
     ) -> Iterator[tuple[BatchHeaders, ScanResult]]:
         """Scan, and yield the header table in parts that memory has room for [DUR-61].
 
         Takes what ``scan`` takes. The results are those of the parts: where the last one says that
-        the scan ended, and why, it did.
+        the scan ended, and why, it did. With *window_bytes* a part is about so many bytes of
+        batches.
         """
-        stop = "limit"
+        stop, most = "limit", WINDOW_BATCHES if window_bytes is None else FIRST_BATCHES
         while stop == "limit":
             headers, result = self.scan(
                 start_position=start_position,
                 expected_offset=expected_offset,
                 previous_epoch=previous_epoch,
-                max_batches=WINDOW_BATCHES,
+                max_batches=most,
                 **how,
             )
             yield headers, result
+            if window_bytes is not None:
+                most = max(1, most * window_bytes // max(1, result.valid_bytes - start_position))
             start_position, stop = result.valid_bytes, result.stop
             expected_offset, previous_epoch = result.next_offset, result.last_epoch
 

@@ -10,6 +10,7 @@ import pytest
 
 from segstore.errors import ArgumentTypeError, ClosedError, IllegalArgumentError
 from segstore.log import cold_scan
+from segstore.log.local import segment
 from tests.log_kit import TIME
 
 SEGMENTS = 5
@@ -91,7 +92,7 @@ def test_the_active_segment_is_not_looked_at(log, tmp_path):
 
 def test_it_keeps_to_the_rate(log, monkeypatch):
     """Half a second at least for half as many bytes as it may read in a second; many windows."""
-    monkeypatch.setattr(cold_scan, "FIRST_BATCHES", 3)
+    monkeypatch.setattr(segment, "FIRST_BATCHES", 3)
     monkeypatch.setattr(cold_scan, "WINDOW_BYTES", 300)
     size = sum(segment.size_bytes for segment in log.segments()[:-1])
     pauses, steps = [], []

@@ -13,6 +13,7 @@ import pytest
 import segstore
 from segstore._core import COLUMN_NAMES
 from segstore.errors import IllegalArgumentError
+from tests.unit.core_inputs import pandas_of
 
 WORDS = [None if n % 4 == 0 else f"key-{n % 5}-of-14-b"[: 14 if n % 2 else 9] for n in range(24)]
 FIXED = [None if n % 4 == 0 else f"key-{n % 5:010}" for n in range(24)]
@@ -127,7 +128,7 @@ def test_timestamps_of_every_unit(log, kind):
     [
         pa.table,
         pl.DataFrame,
-        pd.DataFrame.from_arrow,
+        pandas_of,
         lambda scan: duckdb.from_arrow(pa.table(scan)),
         lambda scan: pl.DataFrame(scan).lazy().tail(9).collect(),
         lambda scan: scan,
