@@ -18,7 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from segstore.errors import IllegalArgumentError, LogNotFoundError
+from segstore.errors import LogNotFoundError
+from segstore.spark.user_cache import in_user_cache
 
 VECTOR_MODULE: Final = "--add-modules=jdk.incubator.vector"
 OLDEST_JAVA: Final = 17
@@ -151,20 +152,9 @@ def _version_of(command: list[str]) -> int | None:
 
 def prepare_wrapper(program: Path) -> Path:
     """Write a Java home whose ``bin/java`` wraps *program*, into the user's cache folder."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     text = _WRAPPER.format(module=VECTOR_MODULE, java=shlex.quote(str(program)))
     name = f"java-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    try:
-        return _write_wrapper(cache / "segstore" / name, text)
-    except OSError:  # a home folder that is missing or read-only
-        private = Path(tempfile.gettempdir()) / f"segstore-{os.getuid()}"
-        private.mkdir(mode=0o700, exist_ok=True)
-        if private.is_symlink() or private.stat().st_uid != os.getuid():
-            raise IllegalArgumentError(
-                "the folder for the Java wrapper belongs to somebody else; set XDG_CACHE_HOME",
-                file=str(private),
-            ) from None
-        return _write_wrapper(private / name, text)
+    return in_user_cache(lambda cache: _write_wrapper(cache / name, text))
 
 
 def _write_wrapper(home: Path, text: str) -> Path:

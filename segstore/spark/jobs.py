@@ -12,13 +12,13 @@ from segstore.log.directory.partition_directory import directory_name
 from segstore.manager.partition_directories import partitions_with_logs
 from segstore.spark.compaction_plan import plan_compaction_of
 from segstore.spark.directory_option import local_directory_path
+from segstore.spark.driver_warning import warn
 from segstore.spark.job_runner import ItemResult, JobItem, JobReport, run_job
 from segstore.spark.mapped_ranges import options_of_call
 from segstore.spark.offsets import choose_partitions
 from segstore.spark.parquet_export import export_parquet
 from segstore.spark.parquet_import import import_parquet
 from segstore.spark.partition_jobs import recover_partition, stats_of_partition, verify_partition
-from segstore.spark.reader import warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,12 +9,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from segstore.spark.conditions import ConnectorOptionError
+from segstore.spark.driver_warning import warn
 from segstore.spark.log_source import source_of
 from segstore.spark.metadata_schema import RECORDS, kind_of
 from segstore.spark.offsets import plan_ranges
 from segstore.spark.option_names import READ_OPTIONS, refuse_unknown_options
 from segstore.spark.options import parse_options
-from segstore.spark.reader import warn
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

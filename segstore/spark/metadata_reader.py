@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from segstore.spark.conditions import ConnectorOptionError
+from segstore.spark.driver_warning import warn
 from segstore.spark.log_source import source_of
 from segstore.spark.metadata_rows import ROWS_OF_LOGS, batch_rows, metadata_batch
 from segstore.spark.metadata_schema import kind_of, metadata_arrow_schema, metadata_columns
 from segstore.spark.offsets import choose_partitions, plan_ranges
 from segstore.spark.options import parse_options
 from segstore.spark.ranges import OffsetRange
-from segstore.spark.reader import warn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -18,7 +18,7 @@ from segstore.errors import (
 )
 from segstore.log.directory.partition_directory import directory_name
 from segstore.spark.commit_log import COMMITTING, CommitLog, CommitRecord, PartitionPlan
-from segstore.spark.reader import warn
+from segstore.spark.driver_warning import warn
 from segstore.spark.sink_topics import make_missing_topics
 from segstore.spark.staged_append import (
     append_parts,

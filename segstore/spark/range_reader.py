@@ -10,6 +10,7 @@ from pyspark.sql.datasource import InputPartition
 from segstore.config import MAX_LONG, MIN_LONG
 from segstore.spark.conditions import ConnectorOptionError
 from segstore.spark.log_source import source_of
+from segstore.spark.lost_range import read_what_is_left
 from segstore.spark.schema import Column, arrow_schema
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ MOST_BYTES: Final = 8 * 1024 * 1024
 
 EMPTY_ROWS: Final = 1_000_000
 """Rows of a batch that has no columns."""
+OFFSET: Final = "offset"
 
 
 class OffsetRangePartition(InputPartition):
@@ -90,25 +92,36 @@ class RangeReader:
 
     def read_range(self, offsets: OffsetRange) -> Iterator[pa.RecordBatch]:
         """Yield the records of *offsets*; errors as those of `read`."""
+        yield from read_what_is_left(self._options, offsets, self._read_as_it_is)
+
+    def _read_as_it_is(self, offsets: OffsetRange) -> Iterator[tuple[pa.RecordBatch, int]]:
+        """Yield records, and the offset behind them if the read may have to go on from there."""
         for log, start, end in source_of(self._options).parts(offsets):
             if self._columns:
                 yield from self._batches(log, start, end)
             else:
-                scan = log.scan(start, end, ("offset",), **self._timestamps)
-                yield from _rows_without_columns(scan.count(by_headers=True))
+                scan = log.scan(start, end, (OFFSET,), **self._timestamps)
+                count = scan.count(by_headers=True)
+                for batch in _rows_without_columns(count):
+                    yield batch, end
 
-    def _batches(self, log: VisibleLog, start: int, end: int) -> Iterator[pa.RecordBatch]:
+    def _batches(
+        self, log: VisibleLog, start: int, end: int
+    ) -> Iterator[tuple[pa.RecordBatch, int]]:
         import pyarrow as pa
 
         schema = arrow_schema(self._columns)
         required = [index for index, column in enumerate(self._columns) if not column.nullable]
         sources = [column.source for column in self._columns]
+        knows_offsets = not self._options.fail_on_data_loss
+        if knows_offsets and OFFSET not in sources:
+            sources.append(OFFSET)
         scan = log.scan(start, end, sources, **self._timestamps)
         for batch in scan.arrow_batches(ROWS_IN_A_BATCH, BYTES_IN_A_BATCH):
             read = pa.record_batch(batch)
             arrays = [
                 array if array.type == field.type else array.cast(field.type)
-                for array, field in zip(read.columns, schema, strict=True)
+                for array, field in zip(read.columns, schema, strict=False)
             ]
             for index in required:
                 if arrays[index].null_count:
@@ -119,7 +132,10 @@ class RangeReader:
                         found="null",
                         expected=f"a schema that lets {name!r} be null",
                     )
-            yield from _slices(pa.RecordBatch.from_arrays(arrays, schema=schema))
+            rows = 0
+            for part in _slices(pa.RecordBatch.from_arrays(arrays, schema=schema)):
+                rows += part.num_rows
+                yield part, read.column(OFFSET)[rows - 1].as_py() + 1 if knows_offsets else start
 
 
 def _rows_without_columns(count: int) -> Iterator[pa.RecordBatch]:

@@ -8,11 +8,11 @@ Offsets and timestamps are narrowed down by options instead.
 
 from __future__ import annotations
 
-import warnings
 from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
+from segstore.spark.driver_warning import warn
 from segstore.spark.log_source import source_of
 from segstore.spark.offsets import plan_ranges
 from segstore.spark.options import ConnectorOptions, parse_options
@@ -63,8 +63,3 @@ class SegstoreReader(DataSourceReader):
             The log no longer holds all offsets of the range, and ``failOnDataLoss`` is true.
         """
         return self._reader.read(partition)
-
-
-def warn(text: str) -> None:
-    """Say something where a user of Spark sees it: on the standard error of the driver."""
-    warnings.warn(text, stacklevel=3)

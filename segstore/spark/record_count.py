@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql.types import LongType, StructField, StructType
 
 from segstore.spark.log_source import source_of
+from segstore.spark.lost_range import read_what_is_left
 from segstore.spark.mapped_ranges import map_ranges, options_of_call, ranges_of
 
 if TYPE_CHECKING:
@@ -68,7 +69,9 @@ class CountTask:
 
 def count_range(options: ConnectorOptions, offsets: OffsetRange) -> int:
     """Return the number of visible records in *offsets*, by the headers of their batches."""
-    return sum(
-        log.scan(start, end, ("offset",)).count(by_headers=True)
-        for log, start, end in source_of(options).parts(offsets)
-    )
+
+    def counts(rest: OffsetRange) -> Iterator[tuple[int, int]]:
+        for log, start, end in source_of(options).parts(rest):
+            yield log.scan(start, end, ("offset",)).count(by_headers=True), end
+
+    return sum(read_what_is_left(options, offsets, counts))

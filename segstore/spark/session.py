@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from segstore.spark.java_home import find_java_home
+from segstore.spark.spark_home import link_spark_home, spark_home, spark_home_to_link
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -86,6 +87,7 @@ def session(
     settings = {
         name if "." in name else f"spark.{name}": _text(value) for name, value in conf.items()
     }
+    home = None
     running = SparkSession.getActiveSession()
     if running is not None:
         _decide(f"Spark {running.version} is running already: its Java, Python and master stay")
@@ -94,17 +96,19 @@ def session(
         _decide(f"Spark {pyspark.__version__} by spark-submit: its Java, Python and settings stay")
     else:
         spark_version = _major_and_minor(pyspark.__version__)
-        home = find_java_home(java, spark_version)
-        os.environ["JAVA_HOME"] = str(home.path)
-        _decide(home.decision)
+        chosen = find_java_home(java, spark_version)
+        os.environ["JAVA_HOME"] = str(chosen.path)
+        _decide(chosen.decision)
         _choose_python(settings.get("spark.pyspark.python", sys.executable))
         settings = {**_defaults(settings, spark_version), **settings}
+        home = _choose_home(Path(pyspark.__file__).parent, settings["spark.master"])
         _decide(f"Spark {pyspark.__version__} on {settings['spark.master']}")
 
     builder = SparkSession.builder.appName(app_name)
     for name, value in settings.items():
         builder = builder.config(name, value)
-    spark = builder.getOrCreate()
+    with spark_home(home):
+        spark = builder.getOrCreate()
     if running is None and SUBMITTED not in os.environ:
         spark.sparkContext.setLogLevel("WARN")
     return spark
@@ -169,3 +173,13 @@ def _choose_python(program: str) -> None:
     if folder not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join([folder, *filter(None, paths)])
         _decide(f"segstore is not installed but used from {folder}: added to PYTHONPATH")
+
+
+def _choose_home(package: Path, master: str) -> Path | None:
+    """Let Spark's workers import PySpark from *package*, not from its archive of sources."""
+    home = spark_home_to_link(package, master, os.environ["PYSPARK_PYTHON"])
+    if home is None:
+        return None
+    links = link_spark_home(home)
+    _decide(f"PySpark of the workers: {package}, with its byte code, through {links}")
+    return links

@@ -18,8 +18,8 @@ from segstore.errors import LogLockedError, LogNotFoundError, SegstoreError
 from segstore.log.directory.checkpoints import LOCK
 from segstore.manager.log_manager import open_dir
 from segstore.spark.commit_log import COMMITTING, CommitLog, unfinished_commits
+from segstore.spark.driver_warning import warn
 from segstore.spark.named_commit import NamedCommit
-from segstore.spark.reader import warn
 from segstore.spark.sink_topics import make_missing_topics
 from segstore.spark.staged_append import append_or_take_back, check_staged_files
 from segstore.spark.staged_file import owner_of, staged_file_names

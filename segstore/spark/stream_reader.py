@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql.datasource import DataSourceStreamReader
 
+from segstore.spark.driver_warning import warn
 from segstore.spark.open_logs import OPEN_LOGS
 from segstore.spark.range_reader import OffsetRangePartition, RangeReader
-from segstore.spark.reader import warn
 from segstore.spark.schema import columns_of
 from segstore.spark.stream_options import StreamOptions, parse_stream_options
 from segstore.spark.stream_plan import StreamPlan

@@ -20,7 +20,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
 
 from segstore.spark.commit_log import producer_id_of
 from segstore.spark.conditions import ConnectorOptionError
-from segstore.spark.reader import warn
+from segstore.spark.driver_warning import warn
 from segstore.spark.row_partitions import RowPartitions
 from segstore.spark.sink_commit import SinkCommit
 from segstore.spark.sink_options import Transaction, parse_sink_options

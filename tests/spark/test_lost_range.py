@@ -1,0 +1,130 @@
+"""Records that are deleted while a task reads them: the connector's condition, or what is left."""
+
+from __future__ import annotations
+
+import shutil
+
+import pytest
+
+pytest.importorskip("pyspark.sql.datasource")
+
+import segstore
+from segstore.spark import range_reader
+from segstore.spark.conditions import ConnectorConditionError
+from segstore.spark.mapped_ranges import options_of_call
+from segstore.spark.open_logs import OPEN_LOGS
+from segstore.spark.range_reader import RangeReader
+from segstore.spark.ranges import OffsetRange
+from segstore.spark.record_count import count_range
+from segstore.spark.schema import columns_of, connector_schema
+
+RECORDS = 40
+RECORDS_IN_A_SEGMENT = 10
+WHOLE = OffsetRange("t", 0, 0, RECORDS)
+
+
+@pytest.fixture
+def logs(tmp_path, monkeypatch):
+    """A log of four segments, each handed on by itself."""
+    monkeypatch.setattr(range_reader, "BYTES_IN_A_BATCH", 1)
+    monkeypatch.setattr("segstore.log.chunk_reader.CHUNK_BYTES", 1)
+    with segstore.open_dir(tmp_path, durability="none") as manager:
+        manager.create_topic("t", 1)
+        log = manager.log("t", 0)
+        for number in range(RECORDS):
+            log.append([(None, b"%d" % number)])
+            if (number + 1) % RECORDS_IN_A_SEGMENT == 0:
+                log.roll()
+    yield tmp_path
+    OPEN_LOGS.close()
+
+
+def delete_before(logs, offset):
+    with segstore.open_dir(logs, durability="none", file_delete_delay_ms=0) as manager:
+        log = manager.log("t", 0)
+        log.delete_records(offset)
+        log.delete_old_segments()
+
+
+def values_of(batches, column="value"):
+    return [int(value) for batch in batches for value in batch.column(column).to_pylist()]
+
+
+def reader_of(logs, *columns, **options):
+    schema = connector_schema(include_headers=False)
+    chosen = columns_of(type(schema)([schema[name] for name in columns]))
+    return RangeReader(options_of_call(str(logs), options), chosen)
+
+
+@pytest.mark.parametrize("columns", [("value",), ("value", "offset")])
+def test_a_query_that_must_not_lose_data_says_what_is_gone(logs, columns):
+    batches = reader_of(logs, *columns).read_range(WHOLE)
+    assert values_of([next(batches)]) == [0]
+    delete_before(logs, 25)
+
+    with pytest.raises(ConnectorConditionError, match=r"t-0: the log holds \[25, 40\)") as caught:
+        list(batches)
+    assert caught.value.condition == "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE"
+    assert isinstance(caught.value.__cause__, (FileNotFoundError, LookupError))
+
+
+@pytest.mark.parametrize("columns", [("value",), ("value", "offset")])
+def test_another_query_goes_on_where_the_log_begins(logs, columns):
+    batches = reader_of(logs, *columns, failOnDataLoss=False).read_range(WHOLE)
+    begin = next(batches)
+    delete_before(logs, 25)
+
+    with pytest.warns(UserWarning, match=r"t-0 begins at offset 25 now: offsets \[\d+, 25\) are"):
+        rest = values_of(batches)
+    assert begin.schema.names == list(columns)
+    assert values_of([begin]) == [0]
+    assert rest == sorted(set(rest))
+    assert rest[-15:] == [*range(25, 40)]
+
+
+def test_a_query_whose_whole_rest_is_gone_ends(logs):
+    offsets = OffsetRange("t", 0, 0, 20)
+    batches = reader_of(logs, "value", failOnDataLoss=False).read_range(offsets)
+    next(batches)
+    delete_before(logs, RECORDS)
+
+    with pytest.warns(UserWarning, match="are lost"):
+        assert max(values_of(batches), default=0) < 20
+
+
+def test_a_partition_that_is_gone(logs):
+    tasks = [reader_of(logs, "value", failOnDataLoss=fail) for fail in (True, False)]
+    shutil.rmtree(logs / "t-0")
+
+    with pytest.raises(
+        ConnectorConditionError, match=r"Partitions t-0 have been deleted"
+    ) as caught:
+        list(tasks[0].read_range(WHOLE))
+    assert caught.value.condition == "KAFKA_DATA_LOSS.PARTITIONS_DELETED"
+    with pytest.warns(UserWarning, match=r"t-0 was deleted: offsets \[0, 40\) are left out"):
+        assert list(tasks[1].read_range(WHOLE)) == []
+
+
+def test_a_file_that_is_missing_although_nothing_was_deleted_is_the_error_it_was(logs):
+    """The log still begins at 0: no retention, and no word of it."""
+    batches = reader_of(logs, "value", failOnDataLoss=False).read_range(WHOLE)
+    next(batches)
+    (logs / "t-0" / f"{20:020}.log").unlink()
+
+    with pytest.raises(segstore.SegstoreError, match=f"{20:020}|offset"):
+        list(batches)
+
+
+def test_a_count_goes_on_too(logs, monkeypatch):
+    options = options_of_call(str(logs), {"failOnDataLoss": False})
+    with_loss = iter([True])
+    scan = segstore.UnifiedLog.scan
+
+    def deleted_meanwhile(self, *args, **named):
+        if next(with_loss, False):
+            delete_before(logs, 25)
+        return scan(self, *args, **named)
+
+    monkeypatch.setattr(segstore.UnifiedLog, "scan", deleted_meanwhile)
+    with pytest.warns(UserWarning, match="are lost"):
+        assert count_range(options, WHOLE) == 15
