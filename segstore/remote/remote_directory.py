@@ -65,6 +65,8 @@ class RemoteDirectory:
     def partitions(self) -> dict[TopicPartition, RemotePartition]:
         """Return the partitions that hold a log, as they are now, sorted.
 
+        Those that have lost all of it but its indexes, too: their open says what is missing.
+
         Raises
         ------
         LogNotFoundError, NotALogError
@@ -78,7 +80,7 @@ class RemoteDirectory:
             RemotePartition(self._store, self._spool, parse_directory_name(name), above, folder)
             for name, folder in zip(names, folders, strict=True)
         ]
-        held = [one for one in found if one.base_offsets]
+        held = [one for one in found if one.base_offsets or one.has_indexes]
         return {one.topic_partition: one for one in sorted(held, key=lambda x: x.topic_partition)}
 
     def partition(self, topic_partition: TopicPartition) -> RemotePartition:
@@ -92,7 +94,7 @@ class RemoteDirectory:
         name = directory_name(topic_partition)
         above, folder = self._store.list_folder(""), self._store.list_folder(name)
         found = RemotePartition(self._store, self._spool, topic_partition, above, folder)
-        if not found.base_offsets:
+        if not found.base_offsets and not found.has_indexes:
             raise LogNotFoundError(
                 "there is no log at this URL",
                 file=self.url_of(topic_partition),

@@ -202,6 +202,7 @@ class RemoteLogs:
                 partition = self._known(listed or self._directory.partition(topic_partition))
                 listed = None
                 try:
+                    partition.check_not_lost()
                     opened = stack.enter_context(open_it(partition))
                     break
                 except (LogTruncatedError, LogNotFoundError):

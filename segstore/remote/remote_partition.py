@@ -20,6 +20,7 @@ from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STAT
 from segstore.log.directory.log_places import FoundState
 from segstore.log.directory.partition_directory import (
     DELETED_FILE_SUFFIX,
+    INDEX_ENTRY_BYTES,
     LOG_FILE_SUFFIX,
     SWAP_FILE_SUFFIX,
     directory_name,
@@ -121,9 +122,16 @@ class RemotePartition:
             if file.kind == LOG_FILE_SUFFIX and not file.suffix
         }
         self.base_offsets = list(self._segments)
+        self.has_indexes = any(x.kind in INDEX_ENTRY_BYTES and not x.suffix for x in parsed)
         offsets = (one.offset for one in parsed if one.kind == _SNAPSHOT and not one.suffix)
         self._snapshots = sorted(offsets, reverse=True)
         self._has_swaps = any(file.suffix == SWAP_FILE_SUFFIX for file in parsed)
+
+    def check_not_lost(self) -> None:
+        """Raise what an open says of a log that has lost all of its ``.log`` files."""
+        if not self.base_offsets:
+            with self.open_whole():
+                return
 
     @property
     def identity(self) -> tuple[object, ...]:

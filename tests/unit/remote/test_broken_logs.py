@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 import segstore
-from segstore.errors import CorruptLogError, CorruptRecordError
+from segstore.errors import CorruptLogError, CorruptRecordError, SegstoreError
 from segstore.types import Isolation, TopicPartition
 from tests.unit.remote.remote_directories import differences, remote_logs, remote_rows, upload
 
@@ -107,3 +107,19 @@ def test_a_brokers_checkpoint_above_counts(directory, tmp_path):
     assert logs.bounds(ORDERS, ANY)[:2] == (0, 2000)
     assert logs.bounds(ORDERS, Isolation.DURABLE)[:2] == (0, 1500)
     assert differences(directory, logs, ORDERS, cuts=4) == []
+
+
+@pytest.mark.parametrize("isolation", list(Isolation))
+def test_a_log_that_lost_all_its_log_files_is_not_passed_over(directory, tmp_path, isolation):
+    """Its indexes are there: a query over all partitions must not go without its records."""
+    for file in (directory / "orders-0").glob("*.log"):
+        file.unlink()
+    with pytest.raises(SegstoreError) as local:
+        segstore.open(directory / "orders-0", read_only=True)
+    logs = remote_logs(upload(directory), tmp_path / "spool")
+
+    assert ORDERS in logs.partitions()
+    with pytest.raises(type(local.value), match="orders-0"):
+        logs.bounds(ORDERS, isolation)
+    with pytest.raises(type(local.value), match="orders-0"):
+        list(logs.parts(ORDERS, 0, 10, isolation, pytest.fail))
