@@ -53,6 +53,8 @@ _REFUSED = re.compile(r"status code: 40[13]\b")
 _NOT_THERE = re.compile(r"status code: 404\b")
 """A listing's errors are all of one class."""
 _FIRST_LINE: Final = "\n\nDebug source"
+_NO_REQUEST: Final = "builder error"
+"""All that the library says of a request that its settings forbid."""
 
 
 class ObjectStore:
@@ -170,6 +172,8 @@ class ObjectStore:
 
     def _told(self, error: Exception) -> str:
         text = str(error).partition(_FIRST_LINE)[0]
+        if text.rstrip().endswith(_NO_REQUEST):
+            text += "; http:// instead of https:// takes the setting allow_http=true"
         return without_secrets(" ".join(text.split()), self._secrets)
 
 

@@ -141,14 +141,20 @@ class SinkCommit:
         )
 
     def _when_free(self, take: Callable[[], _T]) -> _T:
-        """Take the lock of the directory as soon as it is free, or raise what the last try did."""
-        deadline = time.monotonic() + self._options.lock_timeout_ms / 1000
+        """Take the lock of the directory as soon as it is free."""
+        timeout_ms = self._options.lock_timeout_ms
+        deadline = time.monotonic() + timeout_ms / 1000
         while True:
             try:
                 return take()
-            except LogLockedError:
+            except LogLockedError as error:
                 if time.monotonic() >= deadline:
-                    raise
+                    raise LogLockedError(
+                        "another writer has the log directory",
+                        file=self._options.path,
+                        found=f"its lock was not free for {timeout_ms} ms",
+                        expected="a writer that closes, or a larger option lockTimeoutMs",
+                    ) from error
                 time.sleep(LOCK_POLL_SECONDS)
 
     def _sweep(self, directory: Directory, files: set[str]) -> None:

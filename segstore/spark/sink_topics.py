@@ -10,7 +10,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from segstore._core import Directory
-from segstore.errors import IllegalStateError
+from segstore.errors import IllegalStateError, LogNotFoundError
 from segstore.log.directory.partition_directory import check_topic, directory_name
 from segstore.log.directory.partition_metadata_file import PartitionMetadataFile
 from segstore.manager.partition_directories import (
@@ -43,7 +43,7 @@ def open_sink_directory(options: SinkOptions) -> Directory:
     if options.partitions_count is not None:
         directory = make_log_directory(options.path)
     else:
-        directory = Directory(options.path)
+        directory = _existing(options.path)
     try:
         refuse_partition_directory(directory)
         _check_file_system(directory, allowed=options.allow_network_fs)
@@ -51,6 +51,18 @@ def open_sink_directory(options: SinkOptions) -> Directory:
         directory.close()
         raise
     return directory
+
+
+def _existing(path: str) -> Directory:
+    try:
+        return Directory(path)
+    except LogNotFoundError as error:
+        raise LogNotFoundError(
+            'there is no log directory; option("numPartitions", n) makes it, and missing topics',
+            file=path,
+            found="nothing",
+            expected="a directory",
+        ) from error
 
 
 def _check_file_system(directory: Directory, *, allowed: bool) -> None:

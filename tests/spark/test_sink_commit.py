@@ -213,7 +213,7 @@ def test_a_commit_waits_for_the_lock_and_not_for_ever(directory):
     messages = stream.stage(numbered(0, 10))
     with segstore.open_dir(directory, durability="none"):
         begun = time.monotonic()
-        with pytest.raises(LogLockedError):
+        with pytest.raises(LogLockedError, match=r"not free for 300 ms.*option lockTimeoutMs"):
             stream.commit(messages, 0)
         assert time.monotonic() - begun > 0.25
     stream.commit(messages, 0)

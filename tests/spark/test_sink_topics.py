@@ -12,6 +12,7 @@ pytest.importorskip("pyspark")
 from segstore.errors import (
     IllegalArgumentError,
     IllegalStateError,
+    LogNotFoundError,
 )
 from segstore.spark import sink_topics
 from segstore.spark.sink_options import parse_sink_options
@@ -49,6 +50,13 @@ def test_a_missing_topic_is_made_with_the_partitions_asked_for(tmp_path):
 
     assert_once_and_in_order(path, 80)
     assert sorted(records_of(path)) == [0, 1, 2, 3]
+
+
+def test_a_missing_directory_is_an_error_that_says_what_makes_it(tmp_path):
+    stream = Stream(tmp_path / "logs", topic="t")
+    with pytest.raises(LogNotFoundError, match=r'logs.*option\("numPartitions", n\) makes it'):
+        stream.run(0, numbered(0, 4))
+    assert not (tmp_path / "logs").exists()
 
 
 def test_a_topic_that_is_there_keeps_its_partitions(directory):

@@ -340,3 +340,12 @@ def test_a_forked_process_is_told_and_does_not_wait(s3):
 )
 def test_other_stores_are_opened_by_their_urls(url, settings):
     assert ObjectStore(url, settings).url == url
+
+
+def test_an_endpoint_without_tls_is_asked_for_by_name(tmp_path):
+    """The library says no more than that it cannot build a request."""
+    settings = SETTINGS | {"endpoint": "http://127.0.0.1:1", "max_retries": "0"}
+    del settings["allow_http"]
+    logs = remote_logs(URL, tmp_path, **settings)
+    with pytest.raises(ReadIOError, match="allow_http=true"):
+        logs.partitions()
