@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from .spark_process import IS_SMOKE, PARTITIONS, SparkComparison
@@ -21,7 +22,7 @@ class SparkSink(SparkComparison):
 
     def setup(self, value_bytes: int) -> None:
         self.start(value_bytes)
-        self.rows = self.topic.rows // (1 if IS_SMOKE else 4)
+        self.rows = self.topic.rows // (1 if IS_SMOKE else 2)
         self.number = 0
 
     def ours(self) -> Cost:
@@ -36,6 +37,7 @@ class SparkSink(SparkComparison):
         return self._write("kafka", target)
 
     def _write(self, sink: str, target: str) -> Cost:
+        os.sync()  # what the broker left to the kernel is no work of this round
         return self.spark.cost(
             self.rows * PARTITIONS,
             "write",

@@ -113,6 +113,8 @@ class NamedCommit:
         if not staged.files:
             return
         check_staged_files(self._directory, staged)
+        for parts in staged.partitions.values():
+            check_parts(self._directory, parts)
         application_id, version = self._transaction.application_id, self._transaction.version
         make_missing_topics(self._manager, self._directory, staged.missing)
         plans = {key: self._plan(key, parts) for key, parts in staged.partitions.items()}

@@ -8,6 +8,7 @@ from segstore._core import increment_sequence, scan_batches, set_producer_state
 from segstore.errors import (
     CorruptRecordError,
     IllegalStateError,
+    InvalidRecordError,
     LogNotFoundError,
     SegstoreError,
     UnknownTopicOrPartitionError,
@@ -31,10 +32,10 @@ def append_parts(
     log: UnifiedLog,
     directory: Directory,
     parts: list[StagedPart],
-    producer: tuple[int, int] | None = None,
+    producer: tuple[int, int],
     skip: int = 0,
 ) -> None:
-    """Append staged batches to a log.
+    """Append staged batches to a log, as a producer's.
 
     Parameters
     ----------
@@ -44,28 +45,26 @@ def append_parts(
         With the staged files.
     parts : list of StagedPart
         The batches.
-    producer : tuple of int or None
-        Producer id and sequence number of the first record; None = batches of no producer.
+    producer : tuple of int
+        Producer id and sequence number of the first record.
     skip : int
         How many of the batches the log has already.
     """
-    sequence = -1 if producer is None else producer[1]
+    producer_id, sequence = producer
     for part in parts:
         for batch in part.batches:
             if skip:
                 skip -= 1
             else:
                 data = read_batch(directory, part.file, batch)
-                if producer is not None:
-                    set_producer_state(data, producer[0], PRODUCER_EPOCH, sequence)
+                set_producer_state(data, producer_id, PRODUCER_EPOCH, sequence)
                 if log.append_as_leader(data).is_duplicate:
                     raise IllegalStateError(
                         f"the log of {log.topic_partition} takes a new batch for a repeated one",
                         file=log.path,
                         found=f"sequence number {sequence}",
                     )
-            if producer is not None:
-                sequence = increment_sequence(sequence, batch.records_count)
+            sequence = increment_sequence(sequence, batch.records_count)
 
 
 def append_or_take_back(
@@ -80,7 +79,9 @@ def append_or_take_back(
     ends = {partition: log.log_end_offset for partition, log in logs.items()}
     try:
         for partition, parts in partitions.items():
-            append_parts(logs[partition], directory, parts)
+            for part in parts:
+                for batch in part.batches:
+                    _append_as_it_is(logs[partition], directory, part.file, batch)
     except BaseException as error:
         for partition, end in ends.items():
             try:
@@ -95,6 +96,17 @@ def append_or_take_back(
     close_logs(manager, partitions)
 
 
+def _append_as_it_is(log: UnifiedLog, directory: Directory, name: str, batch: StagedBatch) -> None:
+    """Append a staged batch of no producer; that the log checks it is enough."""
+    try:
+        info = log.append_as_leader(directory.read_range(name, batch.position, batch.size_bytes))
+    except (CorruptRecordError, InvalidRecordError) as error:
+        raise _damaged(directory, name, batch, str(error)) from error
+    records_count = info.last_offset - info.base_offset + 1
+    if records_count != batch.records_count:
+        raise _damaged(directory, name, batch, f"{records_count} records")
+
+
 def read_batch(directory: Directory, name: str, batch: StagedBatch) -> bytearray:
     """Return a staged batch: just that one, and undamaged, for its CRC is about to change."""
     data = bytearray(directory.read_range(name, batch.position, batch.size_bytes))
@@ -103,14 +115,19 @@ def read_batch(directory: Directory, name: str, batch: StagedBatch) -> bytearray
         result.valid_bytes != batch.size_bytes
         or int(headers["records_count"][0]) != batch.records_count
     ):
-        raise CorruptRecordError(
-            "a staged batch is damaged",
-            file=f"{directory.path}/{name}",
-            position=batch.position,
-            found=result.stop if result.why is None else str(result.why),
-            expected=f"a batch of {batch.records_count} records in {batch.size_bytes} bytes",
-        )
+        found = result.stop if result.why is None else str(result.why)
+        raise _damaged(directory, name, batch, found)
     return data
+
+
+def _damaged(directory: Directory, name: str, batch: StagedBatch, found: str) -> CorruptRecordError:
+    return CorruptRecordError(
+        "a staged batch is damaged",
+        file=f"{directory.path}/{name}",
+        position=batch.position,
+        found=found,
+        expected=f"a batch of {batch.records_count} records in {batch.size_bytes} bytes",
+    )
 
 
 def check_parts(directory: Directory, parts: list[StagedPart], skip: int = 0) -> None:
@@ -122,7 +139,11 @@ def check_parts(directory: Directory, parts: list[StagedPart], skip: int = 0) ->
 
 
 def check_staged_files(directory: Directory, staged: StagedWrite) -> None:
-    """Raise while there is a way back when something of *staged* is not here, or damaged."""
+    """Raise while there is a way back when something of *staged* is not here, or cut off.
+
+    What its batches hold is looked at by `check_parts`, or where they are appended and can be taken
+    back.
+    """
     ends: dict[str, int] = dict.fromkeys(staged.files, 0)
     for parts in staged.partitions.values():
         for part in parts:
@@ -150,8 +171,6 @@ def check_staged_files(directory: Directory, staged: StagedWrite) -> None:
                 file=directory.path,
                 found="no such directory",
             )
-    for parts in staged.partitions.values():
-        check_parts(directory, parts)
 
 
 def close_logs(manager: LogManager, partitions: Iterable[TopicPartition]) -> None:

@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import segstore
-from segstore.errors import DiskFullError
+from segstore.errors import CorruptRecordError, DiskFullError
 from segstore.log.unified_log import UnifiedLog
 from segstore.spark.datasource import SegstoreDataSource
 from tests.spark.commit_kit import SMALL, all_values, fail_at_append
@@ -43,6 +43,27 @@ def test_what_was_appended_is_taken_back(directory, monkeypatch, nth):
     assert all_values(directory) == list(range(30))
     with segstore.open_dir(directory, read_only=True) as manager:
         assert all(manager.log("t", number).report.damage is None for number in range(3))
+
+
+@pytest.mark.parametrize("at", [-1, 8, 16], ids=["record", "length", "magic"])
+def test_a_damaged_staged_batch_takes_back_what_came_before_it(directory, at):
+    """The log that refuses it is check enough: nothing of the batch is changed on its way."""
+    writer = writer_of(directory)
+    message = writer.write(iter([numbered(10, 20)]))
+    last = max(
+        (batch for batches in message.batches.values() for batch in batches),
+        key=lambda batch: batch.position,
+    )
+    file = directory / message.file
+    data = bytearray(file.read_bytes())
+    data[last.position + (at if at >= 0 else last.size_bytes - 1)] ^= 1
+    file.write_bytes(data)
+
+    with pytest.raises(
+        CorruptRecordError, match=rf"{message.file}, position {last.position}: a staged"
+    ):
+        writer.commit([message])
+    assert all_values(directory) == list(range(10))
 
 
 def test_what_cannot_be_taken_back_is_told(directory, monkeypatch):
