@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from segstore._core import ArrowStream, ColumnDecoder, decode_tuples, iterate_records
 from segstore.arguments import integer, names, positive
@@ -34,6 +34,9 @@ if TYPE_CHECKING:
     from segstore.log.local.segment import Segment
     from segstore.log.local.transaction_walk import Damage
     from segstore.types import LogOffsetMetadata, TopicPartition
+
+
+_UNITS: Final = ("ms", "us")
 
 
 class LogScan:
@@ -219,7 +222,11 @@ class LogScan:
     # ---- Arrow -----------------------------------------------------------------------------------
 
     def arrow_batches(
-        self, rows: int = MAX_BATCH_ROWS, max_bytes: int = MAX_BATCH_BYTES
+        self,
+        rows: int = MAX_BATCH_ROWS,
+        max_bytes: int = MAX_BATCH_BYTES,
+        *,
+        timestamp_unit: str = "ms",
     ) -> Iterator[ArrowBatch]:
         """Yield Arrow batches of *rows* rows or *max_bytes* bytes, or a little more.
 
@@ -229,13 +236,33 @@ class LogScan:
         ----------
         rows, max_bytes : int
             At least 1; bytes of keys, values and headers.
+        timestamp_unit : str
+            ``ms``, as logs keep them, or ``us``, as Spark does: the column's type is
+            ``timestamp[us, tz=UTC]`` then.
+
+        Raises
+        ------
+        InvalidRecordError
+            A timestamp that microseconds have no room for, when its batch is reached.
         """
+        if timestamp_unit not in _UNITS:
+            raise IllegalArgumentError(
+                "this is no unit of timestamps", found=repr(timestamp_unit), expected="ms or us"
+            )
         return self._arrow_batches(
-            self.columns, positive("rows", rows), positive("max_bytes", max_bytes)
+            self.columns,
+            positive("rows", rows),
+            positive("max_bytes", max_bytes),
+            microseconds=timestamp_unit == "us",
         )
 
     def _arrow_batches(
-        self, columns: Sequence[str], rows: int = MAX_BATCH_ROWS, max_bytes: int = MAX_BATCH_BYTES
+        self,
+        columns: Sequence[str],
+        rows: int = MAX_BATCH_ROWS,
+        max_bytes: int = MAX_BATCH_BYTES,
+        *,
+        microseconds: bool = False,
     ) -> Iterator[ArrowBatch]:
         current: Chunk | None = None
 
@@ -246,7 +273,8 @@ class LogScan:
                 yield chunk.data
 
         try:
-            yield from decode_to_batches(chunks_of_bytes(), self._decoder(columns), rows, max_bytes)
+            decoder = self._decoder(columns, microseconds=microseconds)
+            yield from decode_to_batches(chunks_of_bytes(), decoder, rows, max_bytes)
         except SegstoreError as error:
             if current is not None:
                 error.locate(current.segment.path, current.position)
@@ -263,12 +291,15 @@ class LogScan:
     def _stream(self) -> ArrowStream:
         return ArrowStream(self._decoder(), self.arrow_batches())
 
-    def _decoder(self, columns: Sequence[str] | None = None) -> ColumnDecoder:
+    def _decoder(
+        self, columns: Sequence[str] | None = None, *, microseconds: bool = False
+    ) -> ColumnDecoder:
         low, high = self._timestamps
         topic, partition = self._topic_partition
         return ColumnDecoder(
             self._codecs,
             self.columns if columns is None else columns,
+            microseconds=microseconds,
             check_crc=self._check_crcs,
             start_offset=self.start_offset,
             end_offset=self.end_offset,

@@ -117,14 +117,10 @@ class RangeReader:
         if knows_offsets and OFFSET not in sources:
             sources.append(OFFSET)
         scan = log.scan(start, end, sources, **self._timestamps)
-        for batch in scan.arrow_batches(ROWS_IN_A_BATCH, BYTES_IN_A_BATCH):
+        for batch in scan.arrow_batches(ROWS_IN_A_BATCH, BYTES_IN_A_BATCH, timestamp_unit="us"):
             read = pa.record_batch(batch)
-            arrays = [
-                array if array.type == field.type else array.cast(field.type)
-                for array, field in zip(read.columns, schema, strict=False)
-            ]
             for index in required:
-                if arrays[index].null_count:
+                if read.column(index).null_count:
                     name = self._columns[index].name
                     raise ConnectorOptionError(
                         f"the schema says {name!r} is NOT NULL, but a record of "
@@ -133,9 +129,17 @@ class RangeReader:
                         expected=f"a schema that lets {name!r} be null",
                     )
             rows = 0
-            for part in _slices(pa.RecordBatch.from_arrays(arrays, schema=schema)):
+            rows_read = read if read.schema == schema else _under(read, schema)
+            for part in _slices(rows_read):
                 rows += part.num_rows
                 yield part, read.column(OFFSET)[rows - 1].as_py() + 1 if knows_offsets else start
+
+
+def _under(read: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Return the first columns of *read* with the names and nullability of *schema*."""
+    import pyarrow as pa
+
+    return pa.RecordBatch.from_arrays(read.columns[: len(schema)], schema=schema)
 
 
 def _rows_without_columns(count: int) -> Iterator[pa.RecordBatch]:

@@ -11,6 +11,7 @@ from segstore.errors import (
     CodecError,
     CorruptLogError,
     CorruptRecordError,
+    IllegalArgumentError,
     InvalidRecordError,
     LimitExceededError,
     SegstoreError,
@@ -103,6 +104,26 @@ def test_ranges_of_time(new_log, path, start, end):
     assert offsets(scan) == [row[0] for row in scan.tuples()] == expected
     assert scan.to_arrow()["offset"].to_pylist() == expected
     assert scan.count() == len(expected)
+
+
+def test_timestamps_in_microseconds_as_spark_has_them(new_log, path):
+    log = new_log(path)
+    (batch_of_all,) = log.scan(columns=["timestamp"]).arrow_batches(timestamp_unit="us")
+    column = pa.record_batch(batch_of_all).column("timestamp")
+
+    assert column.type == pa.timestamp("us", "UTC")
+    assert column.cast(pa.int64()).to_pylist() == [(TIME + n) * 1000 for n in range(2 * BATCHES)]
+    with pytest.raises(IllegalArgumentError, match="'ns', expected ms or us"):
+        log.scan().arrow_batches(timestamp_unit="ns")
+
+
+def test_a_timestamp_that_microseconds_have_no_room_for(new_log):
+    log = new_log(message_timestamp_after_max_ms=2**63 - 1)
+    log.append([(2**60, None, b"far")])
+
+    assert log.scan().to_arrow().num_rows == 1
+    with pytest.raises(InvalidRecordError, match=FIRST):
+        list(log.scan().arrow_batches(timestamp_unit="us"))
 
 
 def test_positions_of_batches_are_those_of_the_file(new_log):
