@@ -12,8 +12,19 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def make_private_folder(path: Path) -> None:
+def make_private_folder(
+    path: Path,
+    what: str = "the spool of remote storage",
+    way_out: str = "name another one by the option spoolDirectory",
+) -> None:
     """Make *path* for this user alone; one that is there must be such a folder, and no link to one.
+
+    Parameters
+    ----------
+    path : Path
+        The folder.
+    what, way_out : str
+        For errors: what it is, and what to do.
 
     Raises
     ------
@@ -25,8 +36,7 @@ def make_private_folder(path: Path) -> None:
         status = path.lstat()
     except OSError as error:
         raise LogPermissionError(
-            "the spool of remote storage cannot be used: name another one by the option"
-            f" spoolDirectory ({error.strerror})",
+            f"{what} cannot be used: {way_out} ({error.strerror})",
             file=str(path),
             os_error=error.errno,
         ) from error
@@ -37,8 +47,8 @@ def make_private_folder(path: Path) -> None:
     else:
         return
     raise LogPermissionError(
-        "somebody else could change the files in the spool of remote storage: name another one by"
-        " the option spoolDirectory, or a folder in it, which is then made",
+        f"somebody else could change the files in {what}: {way_out}, or a folder in it, which is"
+        " then made",
         file=str(path),
         found=found,
         expected=f"a folder of user {os.geteuid()}, mode 700",

@@ -173,7 +173,7 @@ class RemoteLogs:
                 ).offset
                 is_short = visible < part.end_offset
                 is_hidden = is_short and part.log.log_end_offset >= part.end_offset
-                if start > from_offset or (is_short and not is_hidden):
+                if start > offset or (is_short and not is_hidden):
                     damage = _damage_of(part.log)
                     check(RemoteBounds(start, visible if is_short else until_offset, (), damage))
                 offset = max(offset, start)

@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from segstore.errors import LimitExceededError, SegstoreError
+from segstore.errors import LimitExceededError, NotALogError, SegstoreError
 from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE
 from segstore.log.directory.log_places import FoundState
 from segstore.log.directory.partition_directory import (
@@ -128,10 +128,15 @@ class RemotePartition:
         self._has_swaps = any(file.suffix == SWAP_FILE_SUFFIX for file in parsed)
 
     def check_not_lost(self) -> None:
-        """Raise what an open says of a log that has lost all of its ``.log`` files."""
+        """Raise NotALogError when the log has lost all of its ``.log`` files."""
         if not self.base_offsets:
-            with self.open_whole():
-                return
+            raise NotALogError(
+                "there are indexes, and no segment: the .log files of this partition are lost, or"
+                " not there yet",
+                file=f"{self._store.url}/{directory_name(self.topic_partition)}",
+                found="no .log file",
+                expected="one at least",
+            )
 
     @property
     def identity(self) -> tuple[object, ...]:

@@ -62,6 +62,9 @@ class Spool:
         self.max_bytes = max_bytes or DEFAULT_MAX_BYTES
         self._objects = self.directory / "objects"
         self._locks = self.directory / "locks"
+        self._make_folders()
+
+    def _make_folders(self) -> None:
         for folder in (self.directory, self._objects, self._locks, self.directory / "views"):
             make_private_folder(folder)
 
@@ -177,7 +180,11 @@ class Spool:
 
     @contextmanager
     def _locked(self, name: str) -> Iterator[int]:
-        descriptor = os.open(self._locks / name, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            descriptor = os.open(self._locks / name, os.O_RDWR | os.O_CREAT, 0o600)
+        except FileNotFoundError:  # somebody has cleaned up while nothing of it was open
+            self._make_folders()
+            descriptor = os.open(self._locks / name, os.O_RDWR | os.O_CREAT, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield descriptor
@@ -245,7 +252,7 @@ def _is_being_written(path: str) -> bool:
     if not path.endswith(_PART):
         return False
     try:
-        descriptor = os.open(path, os.O_RDWR)
+        descriptor = os.open(path, os.O_RDONLY)  # nobody may write to one that is nearly done
     except FileNotFoundError:
         return True
     try:

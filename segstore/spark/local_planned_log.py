@@ -56,7 +56,8 @@ class LocalPlannedLog(NamedTuple):
     def cuts(self, start_offset: int, end_offset: int, max_bytes: int) -> list[int]:
         """Return where batches begin that cut a range into parts of at most *max_bytes* bytes."""
         with leased_log(self.path, self.topic_partition, self.isolation) as log:
-            return log.cuts(start_offset, end_offset, max_bytes)
+            start = max(start_offset, log.start_offset)  # what was deleted since the task will tell
+            return log.cuts(start, end_offset, max_bytes) if start < end_offset else []
 
 
 @contextmanager

@@ -11,7 +11,9 @@ from segstore.log.directory.partition_directory import directory_name
 from segstore.log.open_log import open as open_log
 from segstore.manager.partition_directories import partitions_with_logs
 from segstore.remote.remote_logs import RemoteLogs, RemoteSettings
+from segstore.spark.conditions import ConnectorConditionError
 from segstore.spark.damaged_end import check_damaged_end
+from segstore.spark.driver_warning import warn
 from segstore.spark.local_planned_log import leased_log, planned_log
 from segstore.spark.offsets import check_no_data_loss
 from segstore.spark.remote_planned_log import RemotePlannedLog
@@ -151,10 +153,15 @@ class RemoteSource:
 
 
 def _check_whole(options: ConnectorOptions, offsets: OffsetRange, log: LogBounds) -> None:
-    """Raise when *log* does not hold what was planned, unless its loss does not matter."""
+    """Raise, or say, that *log* does not hold what was planned."""
     if options.fail_on_data_loss:
         check_damaged_end(options, offsets.topic_partition, offsets.until_offset, log)
         check_no_data_loss(offsets, log)
+        return
+    try:
+        check_no_data_loss(offsets, log)
+    except ConnectorConditionError as loss:
+        warn(f"{loss.parameters['topicPartition']} lost records since they were planned: {loss}")
 
 
 def source_of(options: ConnectorOptions) -> LogSource:

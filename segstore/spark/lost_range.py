@@ -1,15 +1,16 @@
-"""What a task does when records of its range are deleted while it reads them: the connector's way.
+"""What a task does when its range is deleted or cut while it reads: the connector's way.
 
 Retention, or a user, removes segments of a log that a query has planned. The task finds a file
-gone; what that means depends on where the log begins now.
+gone; what that means depends on where the log begins and ends now. A log that is not to be found is
+deleted only where its directory is known to be the one that was planned: others are there.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from segstore.errors import OffsetOutOfRangeError
+from segstore.errors import LogTruncatedError, OffsetOutOfRangeError, SegstoreError
 from segstore.spark.conditions import ConnectorConditionError, condition_error
 from segstore.spark.driver_warning import warn
 from segstore.spark.log_source import source_of
@@ -18,10 +19,13 @@ from segstore.spark.offsets import check_no_data_loss
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from segstore.spark.log_source import LogSource
     from segstore.spark.options import ConnectorOptions
     from segstore.spark.ranges import OffsetRange
+    from segstore.types import TopicPartition
 
 _T = TypeVar("_T")
+_Loss: TypeAlias = FileNotFoundError | OffsetOutOfRangeError | LogTruncatedError
 
 
 def read_what_is_left(
@@ -43,8 +47,8 @@ def read_what_is_left(
     Raises
     ------
     ConnectorConditionError
-        Records of the range were deleted, and ``failOnDataLoss`` is true. If it is false, the read
-        goes on where the log begins.
+        Records of the range were deleted or cut off, and ``failOnDataLoss`` is true. If it is
+        false, the read goes on with what the log holds.
     """
     rest: OffsetRange | None = offsets
     while rest is not None:
@@ -52,34 +56,51 @@ def read_what_is_left(
             for found, next_offset in read(rest):
                 yield found
                 rest = replace(rest, from_offset=next_offset)
-        except (FileNotFoundError, OffsetOutOfRangeError) as error:
+        except (FileNotFoundError, OffsetOutOfRangeError, LogTruncatedError) as error:
             rest = _behind_loss(options, rest, error)
         else:
             return
 
 
-def _behind_loss(
-    options: ConnectorOptions, rest: OffsetRange, error: FileNotFoundError | OffsetOutOfRangeError
-) -> OffsetRange | None:
+def _behind_loss(options: ConnectorOptions, rest: OffsetRange, error: _Loss) -> OffsetRange | None:
     """Return what the log still holds of *rest*, None = nothing; *error* if it holds all."""
+    source = source_of(options)
     try:
-        log = source_of(options).open(rest.topic_partition)
+        log = source.open(rest.topic_partition)
     except FileNotFoundError:
+        if not _was_deleted(source, rest.topic_partition):
+            raise error from None
         if options.fail_on_data_loss:
             condition = "KAFKA_DATA_LOSS.PARTITIONS_DELETED"
             raise condition_error(condition, partitions=rest.topic_partition) from error
         warn(f"{rest.topic_partition} was deleted: {_shown(rest)} are left out")
         return None
-    if log.start_offset <= rest.from_offset:
+    start = max(log.start_offset, rest.from_offset)
+    end = min(log.end_offset, rest.until_offset)
+    if start == rest.from_offset and end == rest.until_offset:
         raise error
     if options.fail_on_data_loss:
         try:
             check_no_data_loss(rest, log)
         except ConnectorConditionError as loss:
             raise loss from error
-    lost = replace(rest, until_offset=min(log.start_offset, rest.until_offset))
-    warn(f"{rest.topic_partition} begins at offset {log.start_offset} now: {_shown(lost)} are lost")
-    return replace(rest, from_offset=lost.until_offset) if lost != rest else None
+    warn(
+        f"{rest.topic_partition} holds offsets [{log.start_offset}, {log.end_offset}) now: "
+        f"{_shown(rest)} were wanted, and what is not there is left out"
+    )
+    return replace(rest, from_offset=start, until_offset=end) if start < end else None
+
+
+def _was_deleted(source: LogSource, partition: TopicPartition) -> bool:
+    """Whether the log directory is there with other partitions, and without *partition*.
+
+    One that is missing, or empty, may be a volume that is not mounted here.
+    """
+    try:
+        there = source.partitions()
+    except (OSError, SegstoreError):
+        return False
+    return bool(there) and partition not in there
 
 
 def _shown(offsets: OffsetRange) -> str:

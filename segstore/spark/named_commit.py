@@ -49,12 +49,18 @@ class NamedCommit:
         The same, for the files in it.
     transaction : Transaction
         Who writes, and which of his writes.
+
+    Attributes
+    ----------
+    has_written : bool
+        Whether `run` has appended anything.
     """
 
     def __init__(self, manager: LogManager, directory: Directory, transaction: Transaction) -> None:
         self._manager = manager
         self._directory = directory
         self._transaction = transaction
+        self.has_written = False
         self._commit_log = CommitLog(directory, transaction.application_id)
         self._producer_id = self._commit_log.producer_id
 
@@ -159,6 +165,7 @@ class NamedCommit:
             append_parts(log, self._directory, plan.parts, producer, there.get(key, 0))
         close_logs(self._manager, record.partitions)
         self._commit_log.write(record.done())
+        self.has_written = True
 
     def _plan(self, key: TopicPartition, parts: list[StagedPart]) -> PartitionPlan:
         log = self._manager.log(*key)

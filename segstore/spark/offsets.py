@@ -227,8 +227,11 @@ def _offset_for_timestamp(
             found=str(timestamp),
             expected="milliseconds since 1970, or -1 latest, -2 earliest, -3 largest timestamp",
         )
+    # the log is asked anew: what a writer has appended since the plan took its end is not in it
     offset = log.fetch_offset_by_timestamp(timestamp).offset
-    if offset >= 0:
+    if timestamp < 0 <= offset:
+        return min(offset, log.end_offset)
+    if 0 <= offset < log.end_offset:
         return offset
     if latest_when_no_match:
         return log.end_offset

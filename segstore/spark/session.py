@@ -180,6 +180,10 @@ def _choose_home(package: Path, master: str) -> Path | None:
     home = spark_home_to_link(package, master, os.environ["PYSPARK_PYTHON"])
     if home is None:
         return None
-    links = link_spark_home(home)
+    try:
+        links = link_spark_home(home)
+    except OSError as error:  # workers that start more slowly are no reason not to start
+        _decide(f"PySpark of the workers: Spark's own archive; no links can be made: {error}")
+        return None
     _decide(f"PySpark of the workers: {package}, with its byte code, through {links}")
     return links

@@ -79,9 +79,13 @@ class SinkCommit:
                 check_staged_files(directory, staged)
                 make_missing_topics(manager, directory, staged.missing)
                 append_or_take_back(manager, directory, staged.partitions)
+                owners = self._owners
             else:
-                files |= NamedCommit(manager, directory, transaction).run(staged)
-            self._sweep(directory, files)
+                commit = NamedCommit(manager, directory, transaction)
+                files |= commit.run(staged)
+                # one that comes too late knows nothing of what its query has staged since
+                owners = self._owners if commit.has_written else set()
+            self._sweep(directory, files, owners)
 
     def abort(self, staged: StagedWrite) -> None:
         """Remove what was staged, unless an unfinished commit needs it.
@@ -157,16 +161,19 @@ class SinkCommit:
                     ) from error
                 time.sleep(LOCK_POLL_SECONDS)
 
-    def _sweep(self, directory: Directory, files: set[str]) -> None:
-        """Remove the staged *files*, those of lost attempts, and old orphans."""
-        owners = self._owners | {owner_of(name) for name in files}
+    def _sweep(self, directory: Directory, files: set[str], owners: set[str]) -> None:
+        """Remove the staged *files*, all others of *owners*, and old orphans."""
+        if owners:
+            owners = owners | {owner_of(name) for name in files}
         oldest_ms = wall_clock_ms() - ORPHAN_AGE_SECONDS * 1000
 
         def nobodys() -> list[str]:
             return [
                 name
                 for name in staged_file_names(directory)
-                if owner_of(name) in owners or _is_older(directory, name, oldest_ms)
+                if name in files
+                or owner_of(name) in owners
+                or _is_older(directory, name, oldest_ms)
             ]
 
         self._remove(directory, nobodys)

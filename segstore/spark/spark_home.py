@@ -10,18 +10,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import site
 import sys
-import tempfile
-from contextlib import contextmanager
-from pathlib import Path
+import uuid
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from segstore.spark.user_cache import in_user_cache
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
 SPARK_HOME: Final = "SPARK_HOME"
 
@@ -53,21 +52,26 @@ def link_spark_home(home: Path) -> Path:
 
     def make(cache: Path) -> Path:
         links = cache / f"spark-home-{digest}"
-        if links.is_dir():
-            return links
-        cache.mkdir(parents=True, exist_ok=True)
-        part = Path(tempfile.mkdtemp(dir=cache))
-        try:
-            for name in names:
-                (part / name).symlink_to(home / name)
-            part.rename(links)
-        except OSError:
-            shutil.rmtree(part)
-            if not links.is_dir():  # else another process was faster
-                raise
+        links.mkdir(mode=0o700, exist_ok=True)
+        for name in names:
+            _make_link(links / name, home / name)
         return links
 
     return in_user_cache(make)
+
+
+def _make_link(link: Path, target: Path) -> None:
+    """Make *link* lead to *target*, also where something has removed or changed it."""
+    with suppress(OSError):
+        if link.readlink() == target:
+            return
+    part = link.with_name(f".{uuid.uuid4().hex}")
+    part.symlink_to(target)
+    try:
+        part.replace(link)
+    except OSError:
+        part.unlink()
+        raise
 
 
 @contextmanager

@@ -72,8 +72,9 @@ def append_or_take_back(
 ) -> None:
     """Append staged batches of no producer to all logs, or to none, and close the logs.
 
-    A failure takes back what was appended, under the directory's lock. Where that fails, too, the
-    error has a note on what is left; what a process leaves that is killed here is not taken back.
+    A failure takes back what was appended, under the directory's lock, as long as nothing of it was
+    said to be durable. Where it cannot be taken back, the error has a note on what is left; what a
+    process leaves that is killed here is not taken back.
     """
     logs = {partition: manager.log(*partition) for partition in partitions}
     ends = {partition: log.log_end_offset for partition, log in logs.items()}
@@ -88,12 +89,18 @@ def append_or_take_back(
                 if logs[partition].log_end_offset > end:
                     logs[partition].truncate_to(end)
             except (SegstoreError, OSError) as another:
-                error.add_note(
-                    f"records of this write may be left in {partition} from offset {end} on: "
-                    f"{another}"
-                )
+                error.add_note(f"{_left(partition, end)}: {another}")
         raise
-    close_logs(manager, partitions)
+    try:
+        close_logs(manager, partitions)
+    except BaseException as error:
+        for partition, end in ends.items():
+            error.add_note(f"{_left(partition, end)}: others may have read them")
+        raise
+
+
+def _left(partition: TopicPartition, end_offset: int) -> str:
+    return f"records of this write may be left in {partition} from offset {end_offset} on"
 
 
 def _append_as_it_is(log: UnifiedLog, directory: Directory, name: str, batch: StagedBatch) -> None:

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from segstore.errors import IllegalArgumentError
+from segstore.remote.private_folder import make_private_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -18,23 +18,22 @@ _T = TypeVar("_T")
 def in_user_cache(make: Callable[[Path], _T]) -> _T:
     """Call *make* with the folder to make something in; once more if it cannot be made there.
 
-    That is ``XDG_CACHE_HOME`` or ``~/.cache``, and where a home folder is missing or read-only, a
-    folder beside other temporary ones that nobody else may write to.
+    That is ``segstore`` in ``XDG_CACHE_HOME`` or ``~/.cache``, and where there is none, or it
+    cannot be written to, or somebody else could, a folder beside other temporary ones. What is in
+    it is run, so it must be this user's alone.
 
     Raises
     ------
-    IllegalArgumentError
-        That one belongs to somebody else.
+    OSError
+        Neither can be used.
     """
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     try:
-        return make(cache / "segstore")
-    except OSError:
-        private = Path(tempfile.gettempdir()) / f"segstore-{os.getuid()}"
-        private.mkdir(mode=0o700, exist_ok=True)
-        if private.is_symlink() or private.stat().st_uid != os.getuid():
-            raise IllegalArgumentError(
-                "the folder for what Spark needs belongs to somebody else; set XDG_CACHE_HOME",
-                file=str(private),
-            ) from None
-        return make(private)
+        home = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+        return make(_private(home / "segstore"))
+    except (OSError, RuntimeError):  # RuntimeError: the user has no home
+        return make(_private(Path(tempfile.gettempdir()) / f"segstore-{os.geteuid()}"))
+
+
+def _private(folder: Path) -> Path:
+    make_private_folder(folder, "the cache of segstore", "set XDG_CACHE_HOME to another folder")
+    return folder

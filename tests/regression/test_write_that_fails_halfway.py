@@ -12,7 +12,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import segstore
-from segstore.errors import CorruptRecordError, DiskFullError
+from segstore.errors import CorruptRecordError, DiskFullError, FsyncFailedError
 from segstore.log.unified_log import UnifiedLog
 from segstore.spark.datasource import SegstoreDataSource
 from tests.spark.commit_kit import SMALL, all_values, fail_at_append
@@ -77,6 +77,29 @@ def test_what_cannot_be_taken_back_is_told(directory, monkeypatch):
     (note, *_) = caught.value.__notes__
     assert re.search(r"may be left in t-\d from offset \d+ on: .*no room", note)
     assert len(all_values(directory)) > 10
+
+
+def test_a_failure_to_sync_says_where_the_records_are(directory, monkeypatch):
+    """Some are durable then, and may have been read: nothing is taken back without a word."""
+    close, closed = UnifiedLog.close, []
+
+    def failing(self):
+        closed.append(self)
+        if len(closed) == 2:
+            raise FsyncFailedError("as asked")
+        close(self)
+
+    monkeypatch.setattr(UnifiedLog, "close", failing)
+    with pytest.raises(FsyncFailedError, match="as asked") as caught:
+        write_batch(directory, numbered(10, 20), topic="t")
+    monkeypatch.undo()
+    notes = "".join(caught.value.__notes__)
+    assert re.findall(r"may be left in (t-\d) from offset \d+ on: others", notes) == [
+        "t-0",
+        "t-1",
+        "t-2",
+    ]
+    assert set(range(10)) < set(all_values(directory))
 
 
 def test_an_abort_removes_the_files_of_lost_attempts(directory):

@@ -29,7 +29,7 @@ def logs(tmp_path, monkeypatch):
     monkeypatch.setattr(range_reader, "BYTES_IN_A_BATCH", 1)
     monkeypatch.setattr("segstore.log.chunk_reader.CHUNK_BYTES", 1)
     with segstore.open_dir(tmp_path, durability="none") as manager:
-        manager.create_topic("t", 1)
+        manager.create_topic("t", 2)
         log = manager.log("t", 0)
         for number in range(RECORDS):
             log.append([(None, b"%d" % number)])
@@ -74,7 +74,7 @@ def test_another_query_goes_on_where_the_log_begins(logs, columns):
     begin = next(batches)
     delete_before(logs, 25)
 
-    with pytest.warns(UserWarning, match=r"t-0 begins at offset 25 now: offsets \[\d+, 25\) are"):
+    with pytest.warns(UserWarning, match=r"t-0 holds offsets \[25, 40\) now: offsets \[\d+, 40"):
         rest = values_of(batches)
     assert begin.schema.names == list(columns)
     assert values_of([begin]) == [0]
@@ -88,7 +88,7 @@ def test_a_query_whose_whole_rest_is_gone_ends(logs):
     next(batches)
     delete_before(logs, RECORDS)
 
-    with pytest.warns(UserWarning, match="are lost"):
+    with pytest.warns(UserWarning, match="left out"):
         assert max(values_of(batches), default=0) < 20
 
 
@@ -103,6 +103,45 @@ def test_a_partition_that_is_gone(logs):
     assert caught.value.condition == "KAFKA_DATA_LOSS.PARTITIONS_DELETED"
     with pytest.warns(UserWarning, match=r"t-0 was deleted: offsets \[0, 40\) are left out"):
         assert list(tasks[1].read_range(WHOLE)) == []
+
+
+@pytest.mark.parametrize("fail", [True, False])
+@pytest.mark.parametrize("left", ["nothing", "an empty folder"])
+def test_a_directory_that_is_not_here_is_no_deleted_partition(logs, left, fail):
+    """A volume that is not mounted where a task runs: the task fails, and is tried elsewhere."""
+    reader = reader_of(logs, "value", failOnDataLoss=fail)
+    options = options_of_call(str(logs), {"failOnDataLoss": fail})
+    shutil.rmtree(logs)
+    if left == "an empty folder":
+        logs.mkdir()
+
+    with pytest.raises(FileNotFoundError):
+        list(reader.read_range(WHOLE))
+    with pytest.raises(FileNotFoundError):
+        count_range(options, WHOLE)
+
+
+def test_what_was_deleted_before_a_task_began_is_told_too(logs):
+    reader = reader_of(logs, "value", failOnDataLoss=False)
+    delete_before(logs, 25)
+
+    with pytest.warns(UserWarning, match=r"t-0 lost records.*\[0, 40\).*holds \[25, 40\)"):
+        assert values_of(reader.read_range(WHOLE)) == [*range(25, 40)]
+
+
+@pytest.mark.parametrize("fail", [True, False])
+def test_a_log_that_is_cut_meanwhile(logs, fail):
+    batches = reader_of(logs, "value", failOnDataLoss=fail).read_range(WHOLE)
+    next(batches)
+    with segstore.open_dir(logs, durability="none") as manager:
+        manager.log("t", 0).truncate_to(15)
+
+    if fail:
+        with pytest.raises(ConnectorConditionError, match=r"the log holds \[0, 15\)"):
+            list(batches)
+    else:
+        with pytest.warns(UserWarning, match=r"holds offsets \[0, 15\) now"):
+            assert values_of(batches)[-1] == 14
 
 
 def test_a_file_that_is_missing_although_nothing_was_deleted_is_the_error_it_was(logs):
@@ -126,5 +165,5 @@ def test_a_count_goes_on_too(logs, monkeypatch):
         return scan(self, *args, **named)
 
     monkeypatch.setattr(segstore.UnifiedLog, "scan", deleted_meanwhile)
-    with pytest.warns(UserWarning, match="are lost"):
+    with pytest.warns(UserWarning, match="left out"):
         assert count_range(options, WHOLE) == 15

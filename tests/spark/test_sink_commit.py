@@ -221,6 +221,20 @@ def test_a_commit_waits_for_the_lock_and_not_for_ever(directory):
     assert_once_and_in_order(directory, 10)
 
 
+def test_a_commit_that_comes_too_late_leaves_what_is_staged_since(directory, stream):
+    """Its driver was killed while it waited for the lock; the next one has done its batch."""
+    late = stream.stage(numbered(0, 10))
+    again = stream.stage(numbered(0, 10))
+    stream.commit(again, 0)
+    following = stream.stage(numbered(10, 10))
+    with pytest.warns(UserWarning, match="nothing was written"):
+        stream.commit(late, 0)
+    stream.commit(following, 1)
+
+    assert_once_and_in_order(directory, 20)
+    assert hidden_files(directory, "staged") == []
+
+
 def test_a_staged_file_that_is_missing_is_an_error_before_anything_is_written(directory, stream):
     messages = stream.stage(numbered(0, 10))
     for name in hidden_files(directory, "staged"):

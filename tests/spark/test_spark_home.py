@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 from pathlib import Path
@@ -12,9 +13,11 @@ pytest.importorskip("pyspark")
 
 import pyspark
 
-from segstore.errors import IllegalArgumentError
+from segstore.errors import LogPermissionError
 from segstore.spark.spark_home import SPARK_HOME, link_spark_home, spark_home, spark_home_to_link
 
+session_module = importlib.import_module("segstore.spark.session")
+"""The package has the function under this name."""
 PACKAGE = Path(pyspark.__file__).parent
 
 
@@ -51,35 +54,60 @@ def test_links_are_made_once_and_lead_to_all_but_python(package):
     assert [path.name for path in links.parent.iterdir() if "spark-home" not in path.name] == []
 
 
-def test_another_process_may_be_faster(package, monkeypatch):
-    """It made the links behind our look at whether they are there."""
+def test_links_that_something_took_or_turned_are_made_again(package):
     links = link_spark_home(package)
-    is_dir, asked = Path.is_dir, []
+    (links / "jars").unlink()
+    (links / "bin").unlink()
+    (links / "bin").symlink_to("/elsewhere")
 
-    def not_at_first(self):
-        if self == links and not asked:
-            asked.append(self)
-            return False
-        return is_dir(self)
-
-    monkeypatch.setattr(Path, "is_dir", not_at_first)
     assert link_spark_home(package) == links
-    assert list(links.parent.iterdir()) == [links]
+    assert (links / "jars" / "core.jar").read_text() == "jars/core.jar"
+    assert (links / "bin" / "spark-submit").read_text() == "bin/spark-submit"
+    assert len(list(links.iterdir())) == 3
 
 
-def test_where_the_cache_is_read_only_links_are_made_beside_temporary_files(
-    package, tmp_path, monkeypatch
-):
-    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """The folder beside temporary files."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    links = link_spark_home(package)
+    return tmp_path / f"segstore-{os.geteuid()}"
 
-    assert links.parent == tmp_path / f"segstore-{os.getuid()}"
-    assert links.parent.stat().st_mode & 0o077 == 0
-    links.parent.rename(tmp_path / "mine")
-    (tmp_path / f"segstore-{os.getuid()}").symlink_to(tmp_path / "mine")
-    with pytest.raises(IllegalArgumentError, match="belongs to somebody else"):
+
+def test_a_cache_that_somebody_else_could_change_is_not_used(package, tmp_path, own):
+    """What is in it is run."""
+    (tmp_path / "cache" / "segstore").mkdir(parents=True)
+    (tmp_path / "cache" / "segstore").chmod(0o777)
+
+    assert link_spark_home(package).parent == own
+    assert own.stat().st_mode & 0o077 == 0
+    own.chmod(0o770)
+    with pytest.raises(LogPermissionError, match="somebody else could change"):
         link_spark_home(package)
+
+
+@pytest.mark.parametrize("home", ["/proc/nowhere", None])
+def test_without_a_home_links_are_made_beside_temporary_files(package, own, monkeypatch, home):
+    """A user id of a container's that nobody knows has none at all."""
+
+    def nobody():
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", nobody)
+    if home is None:
+        monkeypatch.delenv("XDG_CACHE_HOME")
+    else:
+        monkeypatch.setenv("XDG_CACHE_HOME", home)
+    assert link_spark_home(package).parent == own
+
+
+def test_a_session_starts_without_links_too(package, own, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/proc/nowhere")
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
+    own.mkdir(mode=0o777)
+    own.chmod(0o777)
+
+    assert session_module._choose_home(package, "local[2]") is None
+    assert "no links can be made" in session_module.decisions()[-1]
 
 
 @pytest.mark.parametrize("master", ["local", "local[2]", "local-cluster[2,1,1024]"])
