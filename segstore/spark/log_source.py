@@ -11,11 +11,10 @@ from segstore.log.directory.partition_directory import directory_name
 from segstore.log.open_log import open as open_log
 from segstore.manager.partition_directories import partitions_with_logs
 from segstore.remote.remote_logs import RemoteLogs, RemoteSettings
-from segstore.spark.conditions import ConnectorConditionError
 from segstore.spark.damaged_end import check_damaged_end
 from segstore.spark.driver_warning import warn
 from segstore.spark.local_planned_log import leased_log, planned_log
-from segstore.spark.offsets import check_no_data_loss
+from segstore.spark.offsets import check_no_data_loss, is_data_lost, what_is_left_out
 from segstore.spark.remote_planned_log import RemotePlannedLog
 from segstore.spark.visible_log import VisibleLog
 
@@ -158,10 +157,8 @@ def _check_whole(options: ConnectorOptions, offsets: OffsetRange, log: LogBounds
         check_damaged_end(options, offsets.topic_partition, offsets.until_offset, log)
         check_no_data_loss(offsets, log)
         return
-    try:
-        check_no_data_loss(offsets, log)
-    except ConnectorConditionError as loss:
-        warn(f"{loss.parameters['topicPartition']} lost records since they were planned: {loss}")
+    if is_data_lost(offsets, log):
+        warn(what_is_left_out(offsets, log))
 
 
 def source_of(options: ConnectorOptions) -> LogSource:

@@ -14,7 +14,7 @@ from segstore.errors import LogTruncatedError, OffsetOutOfRangeError, SegstoreEr
 from segstore.spark.conditions import ConnectorConditionError, condition_error
 from segstore.spark.driver_warning import warn
 from segstore.spark.log_source import source_of
-from segstore.spark.offsets import check_no_data_loss
+from segstore.spark.offsets import check_no_data_loss, what_is_left_out
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -73,7 +73,10 @@ def _behind_loss(options: ConnectorOptions, rest: OffsetRange, error: _Loss) -> 
         if options.fail_on_data_loss:
             condition = "KAFKA_DATA_LOSS.PARTITIONS_DELETED"
             raise condition_error(condition, partitions=rest.topic_partition) from error
-        warn(f"{rest.topic_partition} was deleted: {_shown(rest)} are left out")
+        warn(
+            f"{rest.topic_partition} was deleted: offsets [{rest.from_offset}, "
+            f"{rest.until_offset}) are left out"
+        )
         return None
     start = max(log.start_offset, rest.from_offset)
     end = min(log.end_offset, rest.until_offset)
@@ -84,10 +87,7 @@ def _behind_loss(options: ConnectorOptions, rest: OffsetRange, error: _Loss) -> 
             check_no_data_loss(rest, log)
         except ConnectorConditionError as loss:
             raise loss from error
-    warn(
-        f"{rest.topic_partition} holds offsets [{log.start_offset}, {log.end_offset}) now: "
-        f"{_shown(rest)} were wanted, and what is not there is left out"
-    )
+    warn(what_is_left_out(rest, log))
     return replace(rest, from_offset=start, until_offset=end) if start < end else None
 
 
@@ -101,7 +101,3 @@ def _was_deleted(source: LogSource, partition: TopicPartition) -> bool:
     except (OSError, SegstoreError):
         return False
     return bool(there) and partition not in there
-
-
-def _shown(offsets: OffsetRange) -> str:
-    return f"offsets [{offsets.from_offset}, {offsets.until_offset})"

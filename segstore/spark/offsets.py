@@ -297,14 +297,29 @@ def _resolve(offsets: OffsetRange, log: PlannedLog) -> OffsetRange:
     return resolved
 
 
+def is_data_lost(offsets: OffsetRange, log: LogBounds) -> bool:
+    """Whether *offsets* reach over the bounds of the log."""
+    is_within = log.start_offset <= offsets.from_offset and offsets.until_offset <= log.end_offset
+    return offsets.size > 0 and not is_within
+
+
+def what_is_left_out(offsets: OffsetRange, log: LogBounds) -> str:
+    """Return the warning for a read that goes on without what the log does not hold."""
+    return (
+        f"{offsets.topic_partition} holds offsets [{log.start_offset}, {log.end_offset}): "
+        f"[{offsets.from_offset}, {offsets.until_offset}) were wanted, and what is not there is "
+        "left out"
+    )
+
+
 def check_no_data_loss(offsets: OffsetRange, log: LogBounds) -> None:
     """Raise the connector's data-loss condition when the log does not hold all *offsets*.
 
     Gaps inside the log (compaction, transaction markers) are no loss.
     """
-    log_start, log_end = log.start_offset, log.end_offset
-    if offsets.size <= 0 or (log_start <= offsets.from_offset and offsets.until_offset <= log_end):
+    if not is_data_lost(offsets, log):
         return
+    log_start, log_end = log.start_offset, log.end_offset
     raise condition_error(
         "KAFKA_DATA_LOSS.COULD_NOT_READ_OFFSET_RANGE",
         startOffset=offsets.from_offset

@@ -74,7 +74,7 @@ def test_another_query_goes_on_where_the_log_begins(logs, columns):
     begin = next(batches)
     delete_before(logs, 25)
 
-    with pytest.warns(UserWarning, match=r"t-0 holds offsets \[25, 40\) now: offsets \[\d+, 40"):
+    with pytest.warns(UserWarning, match=r"t-0 holds offsets \[25, 40\): \[\d+, 40"):
         rest = values_of(batches)
     assert begin.schema.names == list(columns)
     assert values_of([begin]) == [0]
@@ -125,7 +125,7 @@ def test_what_was_deleted_before_a_task_began_is_told_too(logs):
     reader = reader_of(logs, "value", failOnDataLoss=False)
     delete_before(logs, 25)
 
-    with pytest.warns(UserWarning, match=r"t-0 lost records.*\[0, 40\).*holds \[25, 40\)"):
+    with pytest.warns(UserWarning, match=r"t-0 holds offsets \[25, 40\): \[0, 40\) were"):
         assert values_of(reader.read_range(WHOLE)) == [*range(25, 40)]
 
 
@@ -140,7 +140,7 @@ def test_a_log_that_is_cut_meanwhile(logs, fail):
         with pytest.raises(ConnectorConditionError, match=r"the log holds \[0, 15\)"):
             list(batches)
     else:
-        with pytest.warns(UserWarning, match=r"holds offsets \[0, 15\) now"):
+        with pytest.warns(UserWarning, match=r"holds offsets \[0, 15\): "):
             assert values_of(batches)[-1] == 14
 
 
