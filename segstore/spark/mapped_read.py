@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from segstore.arguments import names
+from segstore.arguments import instance, names
+from segstore.errors import ArgumentTypeError
 from segstore.spark.mapped_ranges import map_ranges, options_of_call, ranges_of
 from segstore.spark.range_reader import RangeReader
 from segstore.spark.schema import HEADERS, columns_of, connector_schema
@@ -64,6 +65,14 @@ def read(
     ConnectorOptionError, UnknownTopicOrPartitionError, LogNotFoundError
         For what a read with these options would say; a column that does not exist.
     """
+    if isinstance(columns, str):
+        raise ArgumentTypeError(
+            "columns is one text: name them in a list",
+            found=repr(columns),
+            expected=f"[{columns!r}]",
+        )
+    if where is not None:
+        instance("where", where, str, "a condition in SQL, as text")
     checked = options_of_call(str(path), options)
     source = connector_schema(include_headers=checked.include_headers)
     wanted = source.names if columns is None else list(names("columns", columns))

@@ -75,8 +75,14 @@ def parse_stream_options(given: Mapping[str, str]) -> StreamOptions:
             )
     start = offset_limit(options, "starting", OffsetLimit(keyword=LATEST))
     ignored = ["endingTimestamp option ignored in streams"] if "endingtimestamp" in options else []
+    limits = _trigger_limits(options)
+    if limits.max_offsets is not None and limits.max_offsets < 0:
+        ignored.append(
+            f"option maxOffsetsPerTrigger is {limits.max_offsets}: a batch would end before it "
+            "begins, which is a data loss here as in Spark's Kafka source, and spoils the query"
+        )
     read = read_options(options, start, OffsetLimit(keyword=LATEST), ignored)
-    return StreamOptions(read, _trigger_limits(options))
+    return StreamOptions(read, limits)
 
 
 def _trigger_limits(options: Mapping[str, str]) -> TriggerLimits:

@@ -130,8 +130,8 @@ class SegstoreWriter(DataSourceArrowWriter):
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
         if overwrite:
             raise ConnectorOptionError(
-                "Save mode Overwrite not allowed for Kafka. Allowed save modes are Append and "
-                "ErrorIfExists (default).",
+                "a log can only be appended to. Spark's Kafka sink says: Save mode Overwrite not "
+                "allowed for Kafka. Allowed save modes are Append and ErrorIfExists (default).",
                 found="overwrite",
                 expected='mode("append")',
             )

@@ -13,6 +13,7 @@ from segstore.spark.options import parse_options
 from segstore.spark.reader import SegstoreReader
 from segstore.spark.schema import connector_schema
 from segstore.spark.sink_options import parse_sink_options
+from segstore.spark.stream_options import parse_stream_options
 
 
 @pytest.mark.parametrize(
@@ -67,3 +68,10 @@ def test_a_log_that_lost_its_log_files_is_not_passed_over(tmp_path):
     )
     with pytest.raises(segstore.SegstoreError, match="t-1"):
         reader.partitions()
+
+
+def test_a_limit_below_nothing_is_warned_of(tmp_path):
+    """It ends as with Spark's Kafka source; the error then speaks of lost data."""
+    given = {"path": str(tmp_path), "subscribe": "t", "maxOffsetsPerTrigger": "-5"}
+    (warning,) = parse_stream_options(given).read.warnings
+    assert "maxOffsetsPerTrigger is -5" in warning

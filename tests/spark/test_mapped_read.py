@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 import segstore
 import segstore.spark
-from segstore.errors import CorruptRecordError
+from segstore.errors import ArgumentTypeError, CorruptRecordError
 from segstore.spark.conditions import ConnectorOptionError
 from segstore.spark.mapped_ranges import options_of_call, ranges_of
 from segstore.spark.mapped_read import _narrowed
@@ -64,6 +64,18 @@ def test_a_count_by_headers_is_that_of_the_records(golden, case, given):
     counted = sum(count_range(options, one) for one in ranges_of(options))
 
     assert counted == len(every_record(options)) > 0
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"columns": "offset"}, r"name them in a list.*\['offset'\]"),
+        ({"where": 3}, "where must be a condition in SQL, as text"),
+    ],
+)
+def test_columns_are_a_list_and_a_condition_is_text(tmp_path, given, said):
+    with pytest.raises(ArgumentTypeError, match=said):
+        segstore.spark.read(None, tmp_path, **given)
 
 
 def test_rows_without_columns_come_from_headers(golden):
