@@ -72,9 +72,9 @@ def append_or_take_back(
 ) -> None:
     """Append staged batches of no producer to all logs, or to none, and close the logs.
 
-    A failure takes back what was appended, under the directory's lock, as long as nothing of it was
-    said to be durable. Where it cannot be taken back, the error has a note on what is left; what a
-    process leaves that is killed here is not taken back.
+    A failure takes back what was appended, under the directory's lock, until the syncs at its end
+    begin: some is durable then. Where it cannot be taken back, the error has a note on what is
+    left; what a process leaves that is killed here is not taken back.
     """
     logs = {partition: manager.log(*partition) for partition in partitions}
     ends = {partition: log.log_end_offset for partition, log in logs.items()}
