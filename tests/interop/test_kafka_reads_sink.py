@@ -29,13 +29,13 @@ SEGMENT_BYTES = 1_048_576
 def rows(first):
     """Null and empty keys and values, headers, times; a kilobyte each that does not compress."""
     numbers = range(first, first + ROWS)
-    noon = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    yesterday = datetime.now(UTC).replace(microsecond=0) - timedelta(days=1)
     headers = [[], None, [{"key": "h", "value": b"1"}, {"key": "é", "value": None}]]
     return batch_of(
         key=[None if n % 5 == 0 else f"k{n % 100}" for n in numbers],
         value=[None if n % 7 == 0 else f"{n}-" + "x" * (n * 37 % 2000) for n in numbers],
         headers=[headers[n % 3] for n in numbers],
-        timestamp=[None if n % 4 == 0 else noon + timedelta(seconds=n) for n in numbers],
+        timestamp=[None if n % 4 == 0 else yesterday + timedelta(seconds=n) for n in numbers],
         partition=[None if n % 2 else n // 2 % 4 for n in numbers],
     )
 
