@@ -66,6 +66,17 @@ def test_a_damaged_staged_batch_takes_back_what_came_before_it(directory, at):
     assert all_values(directory) == list(range(10))
 
 
+def test_a_batch_of_another_number_of_records_is_none_of_the_write(directory):
+    writer = writer_of(directory)
+    message = writer.write(iter([numbered(10, 20)]))
+    batches = next(iter(message.batches.values()))
+    batches[0] = batches[0]._replace(records_count=batches[0].records_count + 1)
+
+    with pytest.raises(CorruptRecordError, match=r"found \d+ records, expected a batch of"):
+        writer.commit([message])
+    assert all_values(directory) == list(range(10))
+
+
 def test_what_cannot_be_taken_back_is_told(directory, monkeypatch):
     def failing(_log, _offset):
         raise DiskFullError("no room")

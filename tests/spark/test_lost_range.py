@@ -11,12 +11,14 @@ pytest.importorskip("pyspark.sql.datasource")
 import segstore
 from segstore.spark import range_reader
 from segstore.spark.conditions import ConnectorConditionError
+from segstore.spark.log_source import source_of
 from segstore.spark.mapped_ranges import options_of_call
 from segstore.spark.open_logs import OPEN_LOGS
 from segstore.spark.range_reader import RangeReader
 from segstore.spark.ranges import OffsetRange
 from segstore.spark.record_count import count_range
 from segstore.spark.schema import columns_of, connector_schema
+from segstore.types import TopicPartition
 
 RECORDS = 40
 RECORDS_IN_A_SEGMENT = 10
@@ -39,15 +41,15 @@ def logs(tmp_path, monkeypatch):
     OPEN_LOGS.close()
 
 
-def delete_before(logs, offset):
+def delete_before(logs, offset, partition=0):
     with segstore.open_dir(logs, durability="none", file_delete_delay_ms=0) as manager:
-        log = manager.log("t", 0)
+        log = manager.log("t", partition)
         log.delete_records(offset)
         log.delete_old_segments()
 
 
-def values_of(batches, column="value"):
-    return [int(value) for batch in batches for value in batch.column(column).to_pylist()]
+def values_of(batches):
+    return [int(value) for batch in batches for value in batch.column("value").to_pylist()]
 
 
 def reader_of(logs, *columns, **options):
@@ -80,6 +82,37 @@ def test_another_query_goes_on_where_the_log_begins(logs, columns):
     assert values_of([begin]) == [0]
     assert rest == sorted(set(rest))
     assert rest[-15:] == [*range(25, 40)]
+
+
+def test_batches_of_many_records_are_given_once(logs, monkeypatch):
+    """The read goes on behind the last record of the last batch, and ends where its range does."""
+    with segstore.open_dir(logs, durability="none") as manager:
+        for _ in range(8):
+            manager.log("t", 1).append([(None, b"%d" % number) for number in range(10)])
+            manager.log("t", 1).roll()
+    monkeypatch.setattr(range_reader, "MOST_ROWS", 4)
+    options = {"failOnDataLoss": False}
+    offsets = OffsetRange("t", 1, 0, 78)
+    batches = reader_of(logs, "value", "offset", **options).read_range(offsets)
+    first = [offset for _ in range(3) for offset in next(batches).column("offset").to_pylist()]
+    delete_before(logs, 65, partition=1)
+
+    with pytest.warns(UserWarning, match=r"t-1 holds offsets \[65, 80\): \[\d0, 78\)"):
+        rest = [offset for batch in batches for offset in batch.column("offset").to_pylist()]
+    assert first == [*range(10)]
+    assert rest[-13:] == [*range(65, 78)]
+    assert rest[:-13] == [*range(10, len(rest) - 3)]
+
+
+def test_a_plan_of_bytes_goes_without_what_was_deleted_since(logs):
+    source = source_of(options_of_call(str(logs), {}))
+    planned = source.open(TopicPartition("t", 0))
+    delete_before(logs, 25)
+
+    cuts = planned.cuts(0, RECORDS, 1)
+    assert cuts == sorted(set(cuts))
+    assert min(cuts) >= 25
+    assert planned.cuts(0, 20, 1) == []
 
 
 def test_a_query_whose_whole_rest_is_gone_ends(logs):

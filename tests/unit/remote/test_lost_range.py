@@ -69,6 +69,17 @@ def test_what_was_read_before_it_went_is_no_loss(directory, url, tmp_path):
     assert first + offsets_of(batches) == [*range(2000)]
 
 
+def test_nor_is_it_when_the_partition_is_looked_at_again(directory, url, tmp_path):
+    """A writer went on, so the last segment is another object than the one that was listed."""
+    batches = reader_of(url, tmp_path, fail=True).read_range(WHOLE)
+    first = offsets_of([next(batches)])
+    with segstore.open(directory / "orders-0", durability="none") as log:
+        log.append([(b"key", b"one more")])
+    delete_below(directory, url, 100)
+
+    assert first + offsets_of(batches) == [*range(2000)]
+
+
 @pytest.mark.parametrize("fail", [True, False])
 def test_a_spool_that_was_cleaned_up_is_made_again(url, tmp_path, fail):
     """By whatever cleans temporary folders, between two tasks of a worker that lives for long."""
