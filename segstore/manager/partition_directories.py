@@ -9,8 +9,8 @@ from segstore._core import Directory
 from segstore.errors import LogNotFoundError, NotALogError
 from segstore.log.directory.checkpoints import CLEAN_SHUTDOWN_MARKER
 from segstore.log.directory.partition_directory import (
-    INDEX_ENTRY_BYTES,
     directory_name,
+    has_indexes,
     is_partition_directory_name,
     parse_directory_name,
     segment_files,
@@ -49,8 +49,7 @@ def holds_a_log(directory: Directory, topic_partition: TopicPartition) -> bool:
 def held_a_log(directory: Directory, topic_partition: TopicPartition) -> bool:
     """Whether there is an index of a segment: with no ``.log``, the files of a log were lost."""
     with _partition_directory(directory, topic_partition) as partition:
-        names = segment_files(partition.names())
-    return any(not file.suffix and file.kind in INDEX_ENTRY_BYTES for file in names)
+        return has_indexes(segment_files(partition.names()))
 
 
 def was_closed_cleanly(directory: Directory, topic_partition: TopicPartition) -> bool:

@@ -173,15 +173,17 @@ class RemoteLogs:
                 ).offset
                 is_short = visible < part.end_offset
                 is_hidden = is_short and part.log.log_end_offset >= part.end_offset
+                damage = part.log.report.damage_in(part.log.path)
                 if start > offset or (is_short and not is_hidden):
-                    damage = _damage_of(part.log)
                     check(RemoteBounds(start, visible if is_short else until_offset, (), damage))
                 offset = max(offset, start)
                 end = part.end_offset if is_hidden else min(part.end_offset, visible)
                 if offset < end:
                     yield part._replace(end_offset=end), offset
                 if is_hidden:  # unless damage that hides it was told by who read up to there
-                    check(RemoteBounds(start, visible, (), _damage_of(part.log)))
+                    check(
+                        RemoteBounds(start, visible, (), part.log.report.damage_in(part.log.path))
+                    )
                 if is_short:
                     return
                 offset = part.end_offset
@@ -222,11 +224,6 @@ class RemoteLogs:
 def _bounds_of(partition: RemotePartition, isolation: Isolation) -> Iterator[RemoteBounds]:
     with partition.open_end(isolation) as log:
         end = log.fetch_offset_by_timestamp(SpecialTimestamp.LATEST, isolation).offset
-        start, damage = partition.facts.log_start_offset, _damage_of(log)
+        start, damage = partition.facts.log_start_offset, log.report.damage_in(log.path)
     segments = tuple((base, partition.size_of(base)) for base in partition.base_offsets)
     yield RemoteBounds(start, max(end, start), segments, damage)
-
-
-def _damage_of(log: UnifiedLog) -> str | None:
-    damage = log.report.damage
-    return None if damage is None else damage.replace(f"{log.path}/", "")

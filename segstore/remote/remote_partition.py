@@ -20,11 +20,11 @@ from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STAT
 from segstore.log.directory.log_places import FoundState
 from segstore.log.directory.partition_directory import (
     DELETED_FILE_SUFFIX,
-    INDEX_ENTRY_BYTES,
     LOG_FILE_SUFFIX,
     SWAP_FILE_SUFFIX,
     directory_name,
     file_name,
+    has_indexes,
     parse_file_name,
     segment_files,
 )
@@ -122,7 +122,7 @@ class RemotePartition:
             if file.kind == LOG_FILE_SUFFIX and not file.suffix
         }
         self.base_offsets = list(self._segments)
-        self.has_indexes = any(x.kind in INDEX_ENTRY_BYTES and not x.suffix for x in parsed)
+        self.has_indexes = has_indexes(parsed)
         offsets = (one.offset for one in parsed if one.kind == _SNAPSHOT and not one.suffix)
         self._snapshots = sorted(offsets, reverse=True)
         self._has_swaps = any(file.suffix == SWAP_FILE_SUFFIX for file in parsed)

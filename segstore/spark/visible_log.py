@@ -86,9 +86,8 @@ class VisibleLog(NamedTuple):
 
     @property
     def damage(self) -> str | None:
-        """Why the log is known to lack records, None = it is not; files are named from it on."""
-        damage = self.log.report.damage
-        return None if damage is None else damage.replace(f"{self.log.path}/", "")
+        """Why the log is known to lack records, None = it is not."""
+        return self.log.report.damage_in(self.log.path)
 
     def fetch_offset_by_timestamp(self, timestamp: int) -> FileTimestampAndOffset:
         """Find the first record at or after *timestamp*, in ms; offset -1 = there is none."""

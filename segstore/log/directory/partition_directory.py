@@ -210,6 +210,11 @@ def segment_files(names: Iterable[str]) -> list[SegmentFile]:
     return [parsed for name in names if (parsed := parse_file_name(name)) is not None]
 
 
+def has_indexes(files: Iterable[SegmentFile]) -> bool:
+    """Whether there is an index of a segment: with no ``.log``, the files of a log were lost."""
+    return any(not file.suffix and file.kind in INDEX_ENTRY_BYTES for file in files)
+
+
 def offset_from_file_name(name: str) -> int:
     """Return the number before the first dot of *name* (Kafka ``offsetFromFileName``).
 

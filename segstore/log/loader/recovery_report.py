@@ -89,6 +89,10 @@ class RecoveryReport:
         for known in fields(self):
             setattr(self, known.name, getattr(other, known.name))
 
+    def damage_in(self, path: str) -> str | None:
+        """Return `damage`, its files named as they are in the directory *path*."""
+        return None if self.damage is None else self.damage.replace(f"{path}/", "")
+
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, for JSON."""
         values = {**asdict(self), "salvage": None}
