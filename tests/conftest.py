@@ -46,6 +46,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help="sequences of the log's state machine (default: 40, 200 in CI; the long run: 10000)",
     )
+    group.addoption(
+        "--kills",
+        type=int,
+        metavar="N",
+        help="SIGKILL cycles over all kinds that run (default: 60, 300 in CI; the long run: 20000)",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:

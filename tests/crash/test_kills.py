@@ -1,0 +1,96 @@
+"""A writer killed with SIGKILL at any moment: what it acknowledged is there, in order, once.
+
+[DUR-1..DUR-3, DUR-5]. That shows the death of a process, not a power loss: the kernel keeps what
+was written. ``--kills 20000`` is the long run.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import segstore
+from segstore.errors import LogNotFoundError, NotALogError
+from tests.crash.kill_history import APPEND, FULL_BYTES, KillHistory, fresh_logs
+from tests.crash.kill_writers import (
+    ALL,
+    APPENDER,
+    DELETER,
+    ROLLER,
+    SETTINGS,
+    TRUNCATER,
+    write_on,
+)
+from tests.crash.killed_process import run_until_killed
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Mapping
+    from pathlib import Path
+
+WRITERS = [
+    pytest.param("none", APPENDER, id="appender"),
+    pytest.param("messages=10", APPENDER, id="appender, messages=10"),
+    pytest.param("seconds=0.01", APPENDER, id="appender, seconds=0.01"),
+    pytest.param("sync", APPENDER, id="appender, sync"),
+    pytest.param("none", ROLLER, id="roller"),
+    pytest.param("none", TRUNCATER, id="truncater"),
+    pytest.param("none", DELETER, id="deleter"),
+    pytest.param("seconds=0.01", ALL, id="all, seconds=0.01"),
+]
+
+
+@pytest.mark.parametrize(("durability", "weights"), WRITERS)
+def test_a_killed_writer_leaves_what_it_acknowledged(
+    durability: str,
+    weights: Mapping[bytes, int],
+    tmp_path: Path,
+    chooser: random.Random,
+    kills: int,
+):
+    """[DUR-1..DUR-3, DUR-5, DUR-56] While it opens, recovers, appends, rolls, cuts, deletes."""
+    wrote = 0
+    logs = fresh_logs(tmp_path)
+    path, history = next(logs)
+    for kill in range(kills):
+        notes = run_until_killed(
+            write_on(path, durability, chooser.getrandbits(40), weights), chooser, kill
+        )
+        wrote += any(note.step == APPEND and note.is_done for note in notes)
+        history.take(notes)
+        size = look_again(path, durability, history, chooser)
+        if size > FULL_BYTES:
+            path, history = next(logs)
+    assert wrote, "no writer lived long enough to append"
+
+
+def look_again(path: Path, durability: str, history: KillHistory, chooser: random.Random) -> int:
+    """Open the log behind a kill, in one of several ways; returns its size in bytes."""
+    if chooser.random() < 0.2:  # the next writer recovers the log
+        return 0
+    seen = None
+    if chooser.random() < 0.3:  # a reader sees the same, and changes nothing
+        seen = read_beside(path, history)
+    log = segstore.open(path, durability=durability, **SETTINGS)
+    history.adopt(log)
+    assert seen is None or seen == [row[0] for row in log.scan().tuples()]
+    report = log.verify()
+    assert report.ok, str(report)
+    if chooser.random() < 0.5:  # else the next open recovers once more
+        log.close()
+    else:
+        log.close_quietly()
+    return report.size_bytes
+
+
+def read_beside(path: Path, history: KillHistory) -> list[int]:
+    """Return the offsets that a handle without a lock finds [DUR-71]."""
+    try:
+        with segstore.open(path, read_only=True) as reader:
+            report = reader.verify()
+            assert report.ok or history.index_may_be_longer, str(report)
+            return [row[0] for row in reader.scan().tuples()]
+    except (LogNotFoundError, NotALogError):  # killed before the first segment had its name
+        assert history.may_be_empty
+        return []
