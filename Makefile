@@ -13,6 +13,7 @@ C_TESTS := $(MAKE) --no-print-directory -j$(JOBS) -C tests/c
 OLDEST := build/oldest-spark
 # Left out is what no version of Spark changes, and real clusters.
 OLDEST_LEAVES_OUT := cluster commit_log named_commit options ranges sink_commit sink_faults where_clause
+THREAD_TESTS := $(basename $(notdir $(shell grep -l pthread_create tests/c/test_*.c)))
 SOURCES := $(shell find csrc segstore -name '*.[ch]' -o -name '*.pyx' -o -name '*.px[di]')
 
 .PHONY: install demo pipeline test test-oldest-spark lint format types sanitize coverage fuzz bench clean
@@ -53,6 +54,7 @@ types: install
 
 sanitize:
 	$(C_TESTS) check SANITIZE=address,undefined
+	$(C_TESTS) check SANITIZE=thread TESTS="$(THREAD_TESTS)"
 	$(C_TESTS) fuzz-replay
 
 coverage: install

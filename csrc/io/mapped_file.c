@@ -76,8 +76,10 @@ sgs_status sgs_mapped_file_open(sgs_mapped_file *file, const sgs_env *env, int f
                                 bool writable, bool heap, sgs_error *err)
 {
     *file = (sgs_mapped_file){ .fd = fd, .writable = writable, .heap = heap };
-    sgs_status status = checked_size(file, env, name, max_size, &file->length, err);
-    const uint32_t reserved = writable && max_size > file->length ? max_size : file->length;
+    uint32_t length = 0;
+    sgs_status status = checked_size(file, env, name, max_size, &length, err);
+    file->length = length;
+    const uint32_t reserved = writable && max_size > length ? max_size : length;
     if (status == SGS_OK && reserved > 0)
         status = reserve(file, env, name, reserved, err);
     if (status == SGS_OK && heap && file->length > 0)

@@ -4,15 +4,18 @@
  * (allocate_space: a write through the mapping never is the first to need a disk block [DUR-25]) and is trimmed at the end.
  * So readers need no lock against growth. Length 0 need not have a mapping (IDX-2's port note). In heap mode the same
  * bytes live in memory, and flush and close write them back, for directories that are not trusted or not local [DUR-27].
- * THREADS  one writer; readers touch only bytes that the writer published. */
+ * THREADS  one writer; readers touch only bytes that the writer published. A flush may run beside the writer's growth: both look at
+ *          the length. */
 #ifndef SGS_IO_MAPPED_FILE_H
 #define SGS_IO_MAPPED_FILE_H
+
+#include <stdatomic.h>
 
 #include "io/env.h"
 
 typedef struct sgs_mapped_file {
     uint8_t *data;            /* NULL when nothing is mapped */
-    uint32_t length;          /* bytes of the file that are there; in heap mode, that will be there after close */
+    _Atomic uint32_t length;  /* bytes of the file that are there; in heap mode, that will be there after close */
     uint32_t reserved_length; /* bytes of address space, or of heap */
     int fd;                   /* -1 when closed */
     bool writable, heap;
