@@ -112,8 +112,9 @@ static inline sgs_status fuzz_truncate(const sgs_env *env, int fd, const char *n
     return SGS_OK;
 }
 
-static inline sgs_status fuzz_sync(const sgs_env *env, int fd, const char *name, sgs_error *err)
+static inline sgs_status fuzz_sync(const sgs_env *env, int fd, const char *name, sgs_barrier barrier, sgs_error *err)
 {
+    (void)barrier;
     return fuzz_close(env, fd, name, err);
 }
 

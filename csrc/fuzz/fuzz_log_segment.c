@@ -149,7 +149,8 @@ static bool recover(sgs_log_segment *segment, const sgs_scan_options *options, c
     if (!is_written || !recovery.indexes_written)
         return false;
     sgs_error ignored;
-    FUZZ_CHECK(sgs_log_segment_flush(segment, true, &ignored) == SGS_OK); /* indexes on the heap: now they are files */
+    FUZZ_CHECK(sgs_log_segment_flush(segment, true, SGS_BARRIER(APPENDED_RECORDS), &ignored) ==
+               SGS_OK); /* indexes on the heap: now they are files */
     check_file(the.index_name, indexes.offset_entries, indexes.offset_bytes);
     check_file(the.time_name, indexes.time_entries, indexes.time_bytes);
     return true;

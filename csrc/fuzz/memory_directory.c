@@ -163,10 +163,11 @@ static sgs_status allocate_space(const sgs_env *env, int fd, const char *name, i
     return is_longer ? truncate_file(env, fd, name, size, err) : SGS_OK;
 }
 
-static sgs_status sync_file(const sgs_env *env, int fd, const char *name, sgs_error *err)
+static sgs_status sync_file(const sgs_env *env, int fd, const char *name, sgs_barrier barrier, sgs_error *err)
 {
     (void)by_descriptor(env, fd);
     (void)name;
+    (void)barrier;
     (void)err;
     return SGS_OK;
 }

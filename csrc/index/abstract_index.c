@@ -230,7 +230,7 @@ sgs_status sgs_abstract_index_flush(sgs_abstract_index *index, const sgs_env *en
         return SGS_OK;
     const uint32_t used = sgs_abstract_index_entries(index) * index->entry_size;
     const uint32_t there = used < index->file.length ? used : index->file.length; /* less after [IDX-9] */
-    const sgs_status status = sgs_mapped_file_flush(&index->file, env, name, there, err);
+    const sgs_status status = sgs_mapped_file_flush(&index->file, env, name, there, SGS_BARRIER(INDEXES), err);
     if (status != SGS_OK)
         note_change(index);
     return status;

@@ -16,6 +16,7 @@
 
 #include "base/buffer.h"
 #include "base/status.h"
+#include "io/barrier.h"
 
 typedef struct sgs_env sgs_env;
 
@@ -63,7 +64,7 @@ struct sgs_env {
     sgs_status (*make_directory)(const sgs_env *env, int parent_fd, const char *path, sgs_error *err);
     sgs_status (*remove_directory)(const sgs_env *env, int parent_fd, const char *path, sgs_error *err);
     sgs_status (*list_directory)(const sgs_env *env, int fd, sgs_name_visitor visit, void *context, sgs_error *err);
-    sgs_status (*sync_directory)(const sgs_env *env, int fd, sgs_error *err);
+    sgs_status (*sync_directory)(const sgs_env *env, int fd, sgs_barrier barrier, sgs_error *err);
 
     /* names inside a directory */
     sgs_status (*file_info_at)(const sgs_env *env, int directory_fd, const char *name, sgs_file_info *info,
@@ -93,8 +94,9 @@ struct sgs_env {
     sgs_status (*truncate)(const sgs_env *env, int fd, const char *name, int64_t size, sgs_error *err);
     /* give disk blocks to [0, size) and make the file at least that long */
     sgs_status (*allocate_space)(const sgs_env *env, int fd, const char *name, int64_t size, sgs_error *err);
-    sgs_status (*sync_data)(const sgs_env *env, int fd, const char *name, sgs_error *err); /* fdatasync */
-    sgs_status (*sync_file)(const sgs_env *env, int fd, const char *name, sgs_error *err); /* fsync */
+    /* fdatasync and fsync; what they are for is for who tests it [DUR-110] */
+    sgs_status (*sync_data)(const sgs_env *env, int fd, const char *name, sgs_barrier barrier, sgs_error *err);
+    sgs_status (*sync_file)(const sgs_env *env, int fd, const char *name, sgs_barrier barrier, sgs_error *err);
     /* advice only, errors are ignored */
     void (*drop_cache)(const sgs_env *env, int fd, int64_t position, int64_t size);
     void (*read_ahead)(const sgs_env *env, int fd, int64_t position, int64_t size);

@@ -225,9 +225,10 @@ static sgs_status posix_allocate_space(const sgs_env *env, int fd, const char *n
     return status;
 }
 
-static sgs_status posix_sync_data(const sgs_env *env, int fd, const char *name, sgs_error *err)
+static sgs_status posix_sync_data(const sgs_env *env, int fd, const char *name, sgs_barrier barrier, sgs_error *err)
 {
     (void)env;
+    (void)barrier;
     int result;
     SGS_RETRY(result, fdatasync(fd));
     if (result != 0)
@@ -235,9 +236,10 @@ static sgs_status posix_sync_data(const sgs_env *env, int fd, const char *name, 
     return SGS_OK;
 }
 
-static sgs_status posix_sync_file(const sgs_env *env, int fd, const char *name, sgs_error *err)
+static sgs_status posix_sync_file(const sgs_env *env, int fd, const char *name, sgs_barrier barrier, sgs_error *err)
 {
     (void)env;
+    (void)barrier;
     int result;
     SGS_RETRY(result, fsync(fd));
     if (result != 0)

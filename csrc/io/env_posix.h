@@ -50,7 +50,7 @@ sgs_status sgs_posix_open_directory(const sgs_env *env, int parent_fd, const cha
 sgs_status sgs_posix_make_directory(const sgs_env *env, int parent_fd, const char *path, sgs_error *err);
 sgs_status sgs_posix_remove_directory(const sgs_env *env, int parent_fd, const char *path, sgs_error *err);
 sgs_status sgs_posix_list_directory(const sgs_env *env, int fd, sgs_name_visitor visit, void *context, sgs_error *err);
-sgs_status sgs_posix_sync_directory(const sgs_env *env, int fd, sgs_error *err);
+sgs_status sgs_posix_sync_directory(const sgs_env *env, int fd, sgs_barrier barrier, sgs_error *err);
 sgs_status sgs_posix_file_info_at(const sgs_env *env, int directory_fd, const char *name, sgs_file_info *info,
                                   sgs_error *err);
 sgs_status sgs_posix_set_modified_at(const sgs_env *env, int directory_fd, const char *name, int64_t modified_ms,

@@ -84,9 +84,10 @@ sgs_status sgs_posix_list_directory(const sgs_env *env, int fd, sgs_name_visitor
     return status;
 }
 
-sgs_status sgs_posix_sync_directory(const sgs_env *env, int fd, sgs_error *err)
+sgs_status sgs_posix_sync_directory(const sgs_env *env, int fd, sgs_barrier barrier, sgs_error *err)
 {
     (void)env;
+    (void)barrier;
     int result;
     SGS_RETRY(result, fsync(fd));
     if (result != 0)

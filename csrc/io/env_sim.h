@@ -52,6 +52,7 @@ typedef struct sgs_sim_event {
     const char *to;      /* of a rename; else "" */
     int64_t position;    /* of a write; the new size for truncate and allocate_space */
     int64_t bytes_count; /* of a write */
+    sgs_barrier barrier; /* of a sync; else SGS_BARRIER_COUNT */
 } sgs_sim_event;
 
 /** An empty disk: the root directory "/", which is the working directory too.

@@ -33,5 +33,6 @@ sgs_sim_event sgs_sim_event_of(const sgs_sim_disk *disk, int64_t number)
                             .name = sgs_sim_text(disk, found->name_at),
                             .to = sgs_sim_text(disk, found->to_at),
                             .position = found->position,
-                            .bytes_count = (int64_t)found->bytes_count };
+                            .bytes_count = (int64_t)found->bytes_count,
+                            .barrier = found->kind == SGS_SIM_SYNC ? found->barrier : SGS_BARRIER_COUNT };
 }

@@ -121,10 +121,11 @@ static sgs_status fail_sync(sgs_sim_disk *disk, int fd, sgs_sim_call call, const
     return sgs_sim_leave(disk, SGS_FSYNC_FAILED, name, err);
 }
 
-static sgs_status sync_descriptor(const sgs_env *env, int fd, sgs_sim_call call, const char *name, sgs_error *err)
+static sgs_status sync_descriptor(const sgs_env *env, int fd, sgs_sim_call call, const char *name, sgs_barrier barrier,
+                                  sgs_error *err)
 {
     sgs_sim_disk *disk = sgs_sim_of(env);
-    sgs_sim_effect effect = { .kind = SGS_SIM_SYNC, .call = call };
+    sgs_sim_effect effect = { .kind = SGS_SIM_SYNC, .call = call, .barrier = barrier };
     sgs_status status = sgs_sim_enter_effect(disk, call, name, err);
     if (status != SGS_OK)
         return fail_sync(disk, fd, call, name, err);
@@ -138,20 +139,20 @@ static sgs_status sync_descriptor(const sgs_env *env, int fd, sgs_sim_call call,
     return sgs_sim_leave(disk, status, name, err);
 }
 
-sgs_status sgs_sim_sync_directory(const sgs_env *env, int fd, sgs_error *err)
+sgs_status sgs_sim_sync_directory(const sgs_env *env, int fd, sgs_barrier barrier, sgs_error *err)
 {
-    return sync_descriptor(env, fd, SGS_SIM_sync_directory, ".", err);
+    return sync_descriptor(env, fd, SGS_SIM_sync_directory, ".", barrier, err);
 }
 
-sgs_status sgs_sim_sync_data(const sgs_env *env, int fd, const char *name, sgs_error *err)
+sgs_status sgs_sim_sync_data(const sgs_env *env, int fd, const char *name, sgs_barrier barrier, sgs_error *err)
 {
-    return sync_descriptor(env, fd, SGS_SIM_sync_data, name,
+    return sync_descriptor(env, fd, SGS_SIM_sync_data, name, barrier,
                            err); /* with the size: the bytes are not found without it */
 }
 
-sgs_status sgs_sim_sync_file(const sgs_env *env, int fd, const char *name, sgs_error *err)
+sgs_status sgs_sim_sync_file(const sgs_env *env, int fd, const char *name, sgs_barrier barrier, sgs_error *err)
 {
-    return sync_descriptor(env, fd, SGS_SIM_sync_file, name, err);
+    return sync_descriptor(env, fd, SGS_SIM_sync_file, name, barrier, err);
 }
 
 /* ---- mappings: the memory of the file itself ---- */

@@ -28,8 +28,9 @@ typedef struct sgs_sim_effect {
     sgs_sim_call call;
     int64_t number; /* 0: the disk began with it */
     uint32_t node, other;
-    bool is_directory; /* of `other` */
-    int64_t position;  /* of the bytes; of a resize, the new size */
+    bool is_directory;   /* of `other` */
+    sgs_barrier barrier; /* of a sync */
+    int64_t position;    /* of the bytes; of a resize, the new size */
     size_t bytes_at, bytes_count;
     size_t name_at, to_at; /* in `bytes` too, each with its NUL */
 } sgs_sim_effect;
@@ -128,7 +129,7 @@ sgs_status sgs_sim_open_directory(const sgs_env *env, int parent_fd, const char 
 sgs_status sgs_sim_make_directory(const sgs_env *env, int parent_fd, const char *path, sgs_error *err);
 sgs_status sgs_sim_remove_directory(const sgs_env *env, int parent_fd, const char *path, sgs_error *err);
 sgs_status sgs_sim_list_directory(const sgs_env *env, int fd, sgs_name_visitor visit, void *context, sgs_error *err);
-sgs_status sgs_sim_sync_directory(const sgs_env *env, int fd, sgs_error *err);
+sgs_status sgs_sim_sync_directory(const sgs_env *env, int fd, sgs_barrier barrier, sgs_error *err);
 sgs_status sgs_sim_file_info_at(const sgs_env *env, int directory_fd, const char *name, sgs_file_info *info,
                                 sgs_error *err);
 sgs_status sgs_sim_set_modified_at(const sgs_env *env, int directory_fd, const char *name, int64_t modified_ms,
@@ -143,8 +144,8 @@ sgs_status sgs_sim_write_at(const sgs_env *env, int fd, const char *name, const 
                             int64_t position, int64_t *written, sgs_error *err);
 sgs_status sgs_sim_truncate(const sgs_env *env, int fd, const char *name, int64_t size, sgs_error *err);
 sgs_status sgs_sim_allocate_space(const sgs_env *env, int fd, const char *name, int64_t size, sgs_error *err);
-sgs_status sgs_sim_sync_data(const sgs_env *env, int fd, const char *name, sgs_error *err);
-sgs_status sgs_sim_sync_file(const sgs_env *env, int fd, const char *name, sgs_error *err);
+sgs_status sgs_sim_sync_data(const sgs_env *env, int fd, const char *name, sgs_barrier barrier, sgs_error *err);
+sgs_status sgs_sim_sync_file(const sgs_env *env, int fd, const char *name, sgs_barrier barrier, sgs_error *err);
 sgs_status sgs_sim_map(const sgs_env *env, int fd, const char *name, size_t size, bool writable, void **address,
                        sgs_error *err);
 void sgs_sim_unmap(const sgs_env *env, void *address, size_t size);

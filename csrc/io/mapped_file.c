@@ -160,7 +160,7 @@ static sgs_status write_back(const sgs_mapped_file *file, const sgs_env *env, co
 }
 
 sgs_status sgs_mapped_file_flush(sgs_mapped_file *file, const sgs_env *env, const char *name, uint32_t used,
-                                 sgs_error *err)
+                                 sgs_barrier barrier, sgs_error *err)
 {
     if (file->fd < 0)
         return fail_in(err, name, SGS_CLOSED, "the mapped file is closed");
@@ -173,7 +173,7 @@ sgs_status sgs_mapped_file_flush(sgs_mapped_file *file, const sgs_env *env, cons
         status = write_back(file, env, name, used, err);
     else if (used > 0)
         status = env->sync_mapping(env, file->data, used, name, err);
-    return status == SGS_OK ? env->sync_file(env, file->fd, name, err) : status;
+    return status == SGS_OK ? env->sync_file(env, file->fd, name, barrier, err) : status;
 }
 
 sgs_status sgs_mapped_file_close(sgs_mapped_file *file, const sgs_env *env, const char *name, sgs_error *err)

@@ -36,7 +36,7 @@ sgs_status sgs_mapped_file_resize(sgs_mapped_file *file, const sgs_env *env, con
 /** Mapping forced (heap: written back), then the file synced [IDX-13 of 4.4.0]. Nothing to do when not writable.
  *  @param used  bytes that matter, at most length */
 sgs_status sgs_mapped_file_flush(sgs_mapped_file *file, const sgs_env *env, const char *name, uint32_t used,
-                                 sgs_error *err);
+                                 sgs_barrier barrier, sgs_error *err);
 /** Unmap (heap: write back, without a sync) and close, without trimming. Everything is released also when this fails.
  *  Twice is harmless. */
 sgs_status sgs_mapped_file_close(sgs_mapped_file *file, const sgs_env *env, const char *name, sgs_error *err);

@@ -188,7 +188,7 @@ sgs_status sgs_log_segment_on_become_inactive(sgs_log_segment *segment, sgs_erro
 sgs_status sgs_log_segment_prepare_for_appends(sgs_log_segment *segment, sgs_error *err);
 /** fdatasync of the .log; with `indexes`, both index files too [SEG-53], which never
  *  fails: close makes them anew or removes them. Unflushed counters go to what came meanwhile. */
-sgs_status sgs_log_segment_flush(sgs_log_segment *segment, bool indexes, sgs_error *err);
+sgs_status sgs_log_segment_flush(sgs_log_segment *segment, bool indexes, sgs_barrier barrier, sgs_error *err);
 /** Give descriptor and indexes of a segment back, so that a log may have more segments than a process has descriptors; the
  *  next use opens them again. Not for the active segment, and with nobody inside.
  *  @return SGS_ILLEGAL_STATE, and everything stays, when something is still to be written */

@@ -165,7 +165,7 @@ typedef enum sgs_segment_sync_kind {
 
 /** Sync the .log; a failure poisons the segment, and leaves SGS_SYNC_FAILED_MARK but in the conformance profile. */
 sgs_status sgs_segment_sync(sgs_log_segment *segment, int fd, const char *name, sgs_segment_sync_kind kind,
-                            sgs_error *err);
+                            sgs_barrier barrier, sgs_error *err);
 
 /* ---- segment_scan.c ---- */
 

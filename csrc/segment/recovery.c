@@ -24,7 +24,7 @@ sgs_status sgs_segment_cut_tail(sgs_log_segment *segment, int32_t valid_bytes, s
     segment->next_offset = valid_bytes == 0 ? segment->base_offset : -1;
     if (valid_bytes == 0)
         atomic_store_explicit(&segment->first_batch_timestamp, INT64_MIN, memory_order_relaxed);
-    return sgs_segment_sync(segment, fd, name, SGS_SYNC_SHRINK, err);
+    return sgs_segment_sync(segment, fd, name, SGS_SYNC_SHRINK, SGS_BARRIER(RECOVERY_CUT), err);
 }
 
 static sgs_status write_results(sgs_log_segment *segment, const sgs_index_builder *builder, sgs_recovery *recovery,
@@ -94,5 +94,5 @@ sgs_status sgs_log_segment_rewrite(sgs_log_segment *segment, int64_t position, s
             status = env->write_at(env, fd, name, &slice, 1, at, &written, err);
     }
     sgs_buffer_deinit(&window);
-    return status == SGS_OK ? sgs_log_segment_flush(segment, false, err) : status;
+    return status == SGS_OK ? sgs_log_segment_flush(segment, false, SGS_BARRIER(RECOVERY_RECORDS), err) : status;
 }

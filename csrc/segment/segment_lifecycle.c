@@ -141,7 +141,7 @@ static sgs_status flush_indexes(sgs_log_segment *segment, sgs_error *err)
     return first;
 }
 
-static sgs_status sync_log(sgs_log_segment *segment, sgs_error *err)
+static sgs_status sync_log(sgs_log_segment *segment, sgs_barrier barrier, sgs_error *err)
 {
     char name[SGS_SEGMENT_NAME_BYTES];
     int fd;
@@ -152,7 +152,7 @@ static sgs_status sync_log(sgs_log_segment *segment, sgs_error *err)
     /* What is appended from here on may miss this sync: it stays counted and keeps the flag up. */
     const int64_t records = atomic_load_explicit(&segment->unflushed_records, memory_order_acquire);
     atomic_store_explicit(&segment->needs_sync, false, memory_order_seq_cst);
-    status = sgs_segment_sync(segment, fd, name, SGS_SYNC_DATA, err);
+    status = sgs_segment_sync(segment, fd, name, SGS_SYNC_DATA, barrier, err);
     if (status == SGS_OK) {
         atomic_fetch_sub_explicit(&segment->unflushed_records, records, memory_order_relaxed);
         return SGS_OK;
@@ -161,11 +161,11 @@ static sgs_status sync_log(sgs_log_segment *segment, sgs_error *err)
     return status;
 }
 
-sgs_status sgs_log_segment_flush(sgs_log_segment *segment, bool indexes, sgs_error *err)
+sgs_status sgs_log_segment_flush(sgs_log_segment *segment, bool indexes, sgs_barrier barrier, sgs_error *err)
 {
     sgs_status status = sgs_segment_check_writable(segment, err);
     if (status == SGS_OK)
-        status = sync_log(segment, err);
+        status = sync_log(segment, barrier, err);
     if (status != SGS_OK || !indexes)
         return status;
     status = sgs_segment_load_indexes(segment, err);
@@ -285,7 +285,7 @@ sgs_status sgs_log_segment_close(sgs_log_segment *segment, sgs_error *err)
         sgs_segment_name(segment, SGS_FILE_LOG, name);
         note_first(&first, err, trim_log(segment, &later), &later);
         if (atomic_load_explicit(&segment->needs_sync, memory_order_relaxed))
-            note_first(&first, err, sync_log(segment, &later), &later);
+            note_first(&first, err, sync_log(segment, SGS_BARRIER(CLOSED_RECORDS), &later), &later);
         note_first(&first, err, env->close(env, fd, name, &later), &later);
     }
     env->release(env, segment);

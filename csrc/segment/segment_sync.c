@@ -18,11 +18,11 @@ static void leave_mark(const sgs_segment_context *context)
 }
 
 sgs_status sgs_segment_sync(sgs_log_segment *segment, int fd, const char *name, sgs_segment_sync_kind kind,
-                            sgs_error *err)
+                            sgs_barrier barrier, sgs_error *err)
 {
     const sgs_env *env = segment->context->env;
-    const sgs_status status =
-        kind == SGS_SYNC_DATA ? env->sync_data(env, fd, name, err) : env->sync_file(env, fd, name, err);
+    const sgs_status status = kind == SGS_SYNC_DATA ? env->sync_data(env, fd, name, barrier, err)
+                                                    : env->sync_file(env, fd, name, barrier, err);
     if (status != SGS_OK) {
         atomic_store_explicit(&segment->poisoned, true, memory_order_relaxed); /* never retried */
         leave_mark(segment->context);

@@ -20,7 +20,7 @@ static sgs_status cut_log(sgs_log_segment *segment, int32_t position, sgs_error 
     }
     segment->next_offset = position == 0 ? segment->base_offset : -1;
     sgs_segment_forget_headers(segment);
-    return sgs_segment_sync(segment, fd, name, SGS_SYNC_SHRINK, err);
+    return sgs_segment_sync(segment, fd, name, SGS_SYNC_SHRINK, SGS_BARRIER(TRUNCATION_CUT), err);
 }
 
 /* A file with one slot of zeros would be an entry to who reads beside us: (0, base offset) is one [DUR-80]. */

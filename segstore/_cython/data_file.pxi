@@ -113,15 +113,16 @@ cdef class DataFile(_Handle):
             )
         return info.size - size
 
-    def sync(self):
+    def sync(self, barrier):
         """Data and size to stable storage."""
+        cdef sgs_barrier promise = barrier_of(barrier)
         cdef const char *text = self.name
         cdef sgs_error err
         cdef sgs_status status
         self.enter()
         try:
             with nogil:
-                status = self.env.sync_file(self.env, self.fd, text, &err)
+                status = self.env.sync_file(self.env, self.fd, text, promise, &err)
             check(status, &err, self.path)
         finally:
             self.leave()

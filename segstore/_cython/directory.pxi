@@ -1,37 +1,11 @@
 # directory.pxi - a directory held open, and its files by name (csrc/io/env.h)
 
-cdef sgs_status write_whole_file(const sgs_env *env, int directory_fd, const char *name, const void *data,
-                                 size_t size, sgs_error *err) noexcept nogil:
-    """Make *name* hold exactly *data*, on stable storage."""
-    cdef sgs_slice piece
-    cdef sgs_error second
-    cdef int64_t written = 0
-    cdef int fd = -1
-    cdef sgs_status closed
-    cdef sgs_status status = env.open_file(env, directory_fd, name, SGS_OPEN_WRITE_OR_CREATE, &fd, err)
-    if status != SGS_OK:
-        return status
-    piece.data = <const uint8_t *>data
-    piece.size = size
-    status = env.truncate(env, fd, name, 0, err)
-    if status == SGS_OK and size > 0:
-        status = env.write_at(env, fd, name, &piece, 1, 0, &written, err)
-    if status == SGS_OK:
-        status = env.sync_file(env, fd, name, err)
-    closed = env.close(env, fd, name, &second)
-    if status == SGS_OK and closed != SGS_OK:
-        err[0] = second
-        status = closed
-    return status
-
-
 @cython.final
 @cython.no_gc_clear  # its environment outlives its descriptor
-cdef class Directory(_DirectoryNames):
+cdef class Directory(_DirectoryWrites):
     """A directory, opened once and held [DUR-10, DUR-99]."""
 
     cdef readonly bint created
-    cdef c_bool sync_failed
 
     def __cinit__(self, path, Environment environment=None, *, bint create=False):
         cdef bytes encoded = os.fsencode(path)
@@ -71,7 +45,7 @@ cdef class Directory(_DirectoryNames):
             self.created = True
             status = self.env.open_directory(self.env, SGS_CWD, parent_name, &parent_fd, err)
             if status == SGS_OK:
-                status = self.env.sync_directory(self.env, parent_fd, err)
+                status = self.env.sync_directory(self.env, parent_fd, SGS_BARRIER_NEW_DIRECTORY, err)
                 self.env.close(self.env, parent_fd, parent_name, &second)
         elif status == SGS_ALREADY_EXISTS:  # another process made it in between
             status = SGS_OK
@@ -191,54 +165,6 @@ cdef class Directory(_DirectoryNames):
             self.leave()
         return content if got == <size_t>size else content[:got]
 
-    def write_file_atomically(self, str name, data):
-        """Write beside, sync, rename, sync the directory: old content or new, never half [DUR-21]."""
-        cdef bytes encoded = encoded_name(name)
-        cdef bytes encoded_beside = encoded + b".tmp"
-        cdef const char *text = encoded
-        cdef const char *beside = encoded_beside
-        cdef Py_buffer view
-        cdef sgs_error err, second
-        cdef sgs_status status
-        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-        try:
-            self.enter()
-            try:
-                with nogil:
-                    status = write_whole_file(self.env, self.fd, beside, view.buf, <size_t>view.len, &err)
-                    if status == SGS_OK:
-                        status = self.env.rename(self.env, self.fd, beside, text, &err)
-                    if status == SGS_OK:
-                        status = self.sync_names(&err)
-                    else:
-                        self.env.unlink(self.env, self.fd, beside, &second)
-                check(status, &err, self.path)
-            finally:
-                self.leave()
-        finally:
-            PyBuffer_Release(&view)
-
-    def create_file(self, str name, data=b""):
-        """Create or rewrite in place, then sync file and directory [DUR-24]."""
-        cdef bytes encoded = encoded_name(name)
-        cdef const char *text = encoded
-        cdef Py_buffer view
-        cdef sgs_error err
-        cdef sgs_status status
-        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
-        try:
-            self.enter()
-            try:
-                with nogil:
-                    status = write_whole_file(self.env, self.fd, text, view.buf, <size_t>view.len, &err)
-                    if status == SGS_OK:
-                        status = self.sync_names(&err)
-                check(status, &err, self.path)
-            finally:
-                self.leave()
-        finally:
-            PyBuffer_Release(&view)
-
     def set_modified(self, str name, int64_t modified_ms):
         """Set the time of the last modification; a link itself is not followed."""
         cdef bytes encoded = encoded_name(name)
@@ -281,29 +207,6 @@ cdef class Directory(_DirectoryNames):
                 status = self.env.unlink(self.env, self.fd, text, &err)
             if not (missing_ok and status == SGS_NOT_FOUND):
                 check(status, &err, self.path)
-        finally:
-            self.leave()
-
-    cdef sgs_status sync_names(self, sgs_error *err) noexcept nogil:
-        """Sync, unless that failed before: an error is told once, and the next sync proves nothing [DUR-35]."""
-        cdef sgs_status status
-        if not self.sync_failed:
-            status = self.env.sync_directory(self.env, self.fd, err)
-            if status == SGS_FSYNC_FAILED:
-                self.sync_failed = True
-            if status != SGS_OK or not self.sync_failed:  # another thread's, meanwhile
-                return status
-        return sgs_fail(err, SGS_FSYNC_FAILED, "a sync of the directory failed before and is not tried again")
-
-    def sync(self):
-        """Names to stable storage."""
-        cdef sgs_error err
-        cdef sgs_status status
-        self.enter()
-        try:
-            with nogil:
-                status = self.sync_names(&err)
-            check(status, &err, self.path)
         finally:
             self.leave()
 

@@ -6,6 +6,25 @@ from segstore._cython.buffer cimport sgs_memory
 from segstore._cython.status cimport c_bool, sgs_error, sgs_status
 
 
+cdef extern from "io/barrier.h" nogil:
+    ctypedef enum sgs_barrier:
+        SGS_BARRIER_NEW_DIRECTORY
+        SGS_BARRIER_CLOSED_RECORDS
+        SGS_BARRIER_COUNT
+
+    ctypedef enum sgs_barrier_kind:
+        SGS_BARRIER_IS_PROMISE
+        SGS_BARRIER_IS_WORK
+
+    ctypedef struct sgs_barrier_text:
+        const char *name
+        sgs_barrier_kind kind
+        const char *rules
+        const char *without
+
+    sgs_barrier_text sgs_barrier_describe(sgs_barrier barrier)
+
+
 cdef extern from "io/env.h" nogil:
     ctypedef struct sgs_slice:
         const uint8_t *data
@@ -45,7 +64,7 @@ cdef extern from "io/env.h" nogil:
                                        sgs_error *err) noexcept nogil
         sgs_status (*list_directory)(const sgs_env *env, int fd, sgs_name_visitor visit, void *context,
                                      sgs_error *err) noexcept nogil
-        sgs_status (*sync_directory)(const sgs_env *env, int fd, sgs_error *err) noexcept nogil
+        sgs_status (*sync_directory)(const sgs_env *env, int fd, sgs_barrier barrier, sgs_error *err) noexcept nogil
         sgs_status (*file_info_at)(const sgs_env *env, int directory_fd, const char *name, sgs_file_info *info,
                                    sgs_error *err) noexcept nogil
         sgs_status (*set_modified_at)(const sgs_env *env, int directory_fd, const char *name, int64_t modified_ms,
@@ -64,7 +83,8 @@ cdef extern from "io/env.h" nogil:
                                int64_t position, int64_t *written, sgs_error *err) noexcept nogil
         sgs_status (*truncate)(const sgs_env *env, int fd, const char *name, int64_t size,
                                sgs_error *err) noexcept nogil
-        sgs_status (*sync_file)(const sgs_env *env, int fd, const char *name, sgs_error *err) noexcept nogil
+        sgs_status (*sync_file)(const sgs_env *env, int fd, const char *name, sgs_barrier barrier,
+                                sgs_error *err) noexcept nogil
         sgs_status (*lock)(const sgs_env *env, int fd, const char *name, sgs_lock_kind kind,
                            sgs_error *err) noexcept nogil
         sgs_status (*unlock)(const sgs_env *env, int fd, const char *name, sgs_error *err) noexcept nogil

@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int64_t, uint64_t
 
-from segstore._cython.env cimport sgs_env
+from segstore._cython.env cimport sgs_barrier, sgs_env
 from segstore._cython.status cimport c_bool, sgs_error, sgs_status
 
 
@@ -32,6 +32,7 @@ cdef extern from "io/env_sim.h" nogil:
         const char *to
         int64_t position
         int64_t bytes_count
+        sgs_barrier barrier
 
     sgs_status sgs_sim_open(const sgs_env *base, uint64_t device, sgs_sim_disk **disk, sgs_error *err)
     void sgs_sim_close(sgs_sim_disk *disk)

@@ -5,7 +5,7 @@ from libc.stdint cimport int8_t, int32_t, int64_t, uint32_t
 from segstore._cython.batch_scan cimport sgs_batch_table, sgs_scan_options, sgs_scan_result
 from segstore._cython.buffer cimport sgs_buffer
 from segstore._cython.codec cimport sgs_codec_table
-from segstore._cython.env cimport sgs_env, sgs_slice
+from segstore._cython.env cimport sgs_barrier, sgs_env, sgs_slice
 from segstore._cython.header_cache cimport sgs_header_view
 from segstore._cython.offset_index cimport sgs_offset_index
 from segstore._cython.record_batch cimport sgs_batch_header
@@ -113,7 +113,7 @@ cdef extern from "segment/log_segment.h" nogil:
                                            sgs_error *err)
     sgs_status sgs_log_segment_on_become_inactive(sgs_log_segment *segment, sgs_error *err)
     sgs_status sgs_log_segment_prepare_for_appends(sgs_log_segment *segment, sgs_error *err)
-    sgs_status sgs_log_segment_flush(sgs_log_segment *segment, bint indexes, sgs_error *err)
+    sgs_status sgs_log_segment_flush(sgs_log_segment *segment, bint indexes, sgs_barrier barrier, sgs_error *err)
     sgs_status sgs_log_segment_release(sgs_log_segment *segment, sgs_error *err)
     sgs_status sgs_log_segment_give_up_indexes(sgs_log_segment *segment, sgs_error *err)
     sgs_status sgs_log_segment_close(sgs_log_segment *segment, sgs_error *err)

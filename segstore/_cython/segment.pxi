@@ -218,14 +218,15 @@ cdef class LogSegment(_SegmentRecovery):
         finally:
             self.leave()
 
-    def flush(self, *, bint indexes=False):
+    def flush(self, barrier, *, bint indexes=False):
         """The .log, and the indexes when asked, to stable storage [SEG-53]."""
+        cdef sgs_barrier promise = barrier_of(barrier)
         cdef sgs_error err
         cdef sgs_status status
         self.enter()
         try:
             with nogil:
-                status = sgs_log_segment_flush(self.segment, indexes, &err)
+                status = sgs_log_segment_flush(self.segment, indexes, promise, &err)
             self.check(status, &err)
         finally:
             self.leave()
@@ -266,7 +267,7 @@ cdef class LogSegment(_SegmentRecovery):
             if self.context.context.writable:
                 with nogil:
                     status = sgs_log_segment_on_become_inactive(self.segment, &err)
-                    flushed = sgs_log_segment_flush(self.segment, True, &second)
+                    flushed = sgs_log_segment_flush(self.segment, True, SGS_BARRIER_CLOSED_RECORDS, &second)
                     if status == SGS_OK and flushed != SGS_OK:
                         status = flushed
                         err = second

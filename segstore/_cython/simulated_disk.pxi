@@ -13,6 +13,7 @@ class DiskEvent(NamedTuple):
     to: str
     position: int
     bytes_count: int
+    barrier: str
 
 
 cdef sgs_sim_call disk_call(str name) except *:
@@ -75,6 +76,7 @@ cdef class SimulatedDisk(Environment):
         return DiskEvent(
             DISK_CALLS[<int>found.call], found.name.decode("utf-8", "surrogateescape"),
             found.to.decode("utf-8", "surrogateescape"), found.position, found.bytes_count,
+            "" if found.barrier == SGS_BARRIER_COUNT else BARRIERS[<int>found.barrier].name,
         )
 
     def cut_power_after(self, effects):

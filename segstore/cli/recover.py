@@ -111,7 +111,7 @@ def _build_anew(path: str, names: list[str]) -> None:
                     note_damaged_transaction_index(directory, int(name[:20]))
                 else:
                     directory.unlink(name, missing_ok=True)
-            directory.sync()
+            directory.sync(_core.Barrier.LEFTOVERS_GONE)
         finally:
             lock.release()
     finally:

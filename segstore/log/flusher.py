@@ -13,6 +13,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 import segstore._core as _core
+from segstore._core import Barrier
 from segstore.errors import (
     ClosedError,
     DiskFullError,
@@ -95,7 +96,7 @@ class Flusher(FailureMark):
         log, offset = self._local_log, self.recovery_point
         with self.poisoned_by(FsyncFailedError):
             rewrite_from(log.segments.values(offset, log.log_end.message_offset), offset)
-            log.directory.sync()
+            log.directory.sync(Barrier.RECOVERY_NAMES)
             self.durable, self._is_settled = log.log_end, True
             with contextlib.suppress(DiskFullError):  # the next open checks more than it needs to
                 self.write_recovery_point(is_locked=True)
@@ -248,7 +249,7 @@ class Flusher(FailureMark):
         if version > self._synced_names_version:
             with self._checkpoint_lock, self.poisoned_by(FsyncFailedError):
                 self._require_not_failed()
-                self._local_log.directory.sync()
+                self._local_log.directory.sync(Barrier.APPENDED_NAMES)
                 self._synced_names_version = version
 
     def sync_before_truncation(self, offset: int) -> None:
@@ -262,14 +263,15 @@ class Flusher(FailureMark):
             return
         with self.poisoned_by(FsyncFailedError):
             for segment in log.segments.values(self.durable.message_offset, offset):
-                segment.flush(indexes=segment is not log.segments.active_segment)
+                is_sealed = segment is not log.segments.active_segment
+                segment.flush(Barrier.TRUNCATION_KEEPS, indexes=is_sealed)
                 log.sync_transaction_index(segment.base_offset)
             self._sync_names(log.names_version)
         self._require_not_failed()
 
     def _sync_segment(self, segment: Segment, *, indexes: bool) -> None:
         try:
-            segment.flush(indexes=indexes)
+            segment.flush(Barrier.APPENDED_RECORDS, indexes=indexes)
             self._local_log.sync_transaction_index(segment.base_offset)
         except (ClosedError, IllegalStateError, LogNotFoundError):
             if segment in self._local_log.segments.as_tuple:
@@ -283,7 +285,7 @@ class Flusher(FailureMark):
         """
         if len(self._sealed_waiting) >= _MAX_SEALED_WAITING:
             with self.poisoned_by(FsyncFailedError):
-                segment.flush()
+                segment.flush(Barrier.APPENDED_RECORDS)
         self._sealed_waiting.add(segment)
         self._background.submit(lambda: self._flush_sealed(segment, sync_snapshots))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from segstore._core import Barrier
 from segstore.errors import FsyncFailedError, LogNotFoundError
 from segstore.log.flusher import Flusher
 
@@ -73,7 +74,7 @@ class KafkaFlusher(Flusher):
                 for segment in segments:
                     self._sync_segment(segment, indexes=True)
                 if any(segment.base_offset >= self.recovery_point for segment in segments):
-                    log.directory.sync()
+                    log.directory.sync(Barrier.APPENDED_NAMES)
             with self._append_lock:
                 self._require_not_failed()  # another flush may have, beside this one
                 if log.generation != generation:  # cut meanwhile: others may be there now

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import TYPE_CHECKING
 
-from segstore._core import Directory
+from segstore._core import Barrier, Directory
 from segstore.arguments import flag, instance
 from segstore.errors import IllegalArgumentError, IllegalStateError
 from segstore.log.directory.checkpoints import LOCK
@@ -73,7 +73,7 @@ class LogRemoval(LogProducers):
             with self._flusher.poisoned_by(BaseException):
                 self._note_name(parse_directory_name(name))
                 parent.rename(old_name, name)
-                parent.sync()
+                parent.sync(Barrier.RENAMED_DIRECTORY)
                 directory.note_renamed(f"{parent.path}/{name}")
                 self.path = directory.path
             self._is_renamed_for_deletion = not reinitialize
@@ -170,7 +170,7 @@ def _remove_tree(holdings: Holdings) -> None:
     if not has_unique_id(name):
         doomed = delete_directory_name(parse_directory_name(name))
         parent.rename(name, doomed)
-        parent.sync()
+        parent.sync(Barrier.DOOMED_DIRECTORY)
         directory.note_renamed(f"{parent.path}/{doomed}")
         name = doomed
     waiting = [name]
@@ -189,4 +189,4 @@ def _remove_tree(holdings: Holdings) -> None:
         with closing(Directory(f"{parent.path}/{above}", directory.environment)) as outer:
             outer.remove_directory(last)
     parent.remove_directory(name)
-    parent.sync()
+    parent.sync(Barrier.REMOVED_DIRECTORY)

@@ -145,7 +145,7 @@ def salvage_and_open(
             with contextlib.suppress(SegstoreError):
                 _remove(parent, directory, building)
             raise
-        parent.sync()
+        parent.sync(_core.Barrier.SALVAGED_DIRECTORY)
     start = report.log_start_offset
     log = open_partition(
         target_path,
@@ -201,11 +201,12 @@ def _build(
     else:
         if topic_id is not None:
             content = found.directory.read_file(PARTITION_METADATA)
-            directory.write_file_atomically(PARTITION_METADATA, content)
+            directory.write_file_atomically(
+                PARTITION_METADATA, content, _core.FileBarrier.PARTITION_METADATA
+            )
     start = report.log_start_offset
     write_offset(directory, LOG_START_OFFSET_CHECKPOINT, topic_partition, start)
     write_offset(directory, RECOVERY_POINT_CHECKPOINT, topic_partition, start)
-    directory.sync()
 
 
 def _remove(parent: _core.Directory, directory: _core.Directory, name: str) -> None:
@@ -215,7 +216,7 @@ def _remove(parent: _core.Directory, directory: _core.Directory, name: str) -> N
     for file in directory.names(ordered=False):
         directory.unlink(file)
     parent.remove_directory(name)
-    parent.sync()
+    parent.sync(_core.Barrier.REMOVED_DIRECTORY)
 
 
 def _complete(report: SalvageReport, log: UnifiedLog) -> None:

@@ -220,7 +220,9 @@ class UnifiedLog(LogSettings):
         durable_offset = flusher.flush()
         if force_active_segment:
             with flusher.poisoned_by(FsyncFailedError):
-                self._local_log.segments.active_segment.flush(indexes=True)
+                self._local_log.segments.active_segment.flush(
+                    _core.Barrier.APPENDED_RECORDS, indexes=True
+                )
         try:
             flusher.write_recovery_point()
         except DiskFullError:  # the records are safe; the next open checks more than it needs to
@@ -300,7 +302,7 @@ class UnifiedLog(LogSettings):
         if is_safe:
             self._flusher.flush()
             active.on_become_inactive()
-            active.flush(indexes=True)
+            active.flush(_core.Barrier.CLOSED_RECORDS, indexes=True)
         elif self._places.takes_marks and isinstance(self._flusher, KafkaFlusher):
             self._flusher.flush_up_to(self.log_end_offset, inclusive=True)  # what it says is there
         self._take_last_snapshot()

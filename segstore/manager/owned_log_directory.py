@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING
 
+from segstore._core import FileBarrier
 from segstore.errors import InconsistentTopicIdError, LogLockedError
 from segstore.log.directory.checkpoints import (
     LOCK,
@@ -65,7 +66,8 @@ class OwnedLogDirectory:
             # each log merges its own line when it is closed; it does so where the files exist
             for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):
                 if not directory.exists(name):
-                    directory.write_file_atomically(name, format_offset_checkpoint({}))
+                    content = format_offset_checkpoint({})
+                    directory.write_file_atomically(name, content, FileBarrier.SHARED_CHECKPOINT)
         except BaseException:
             self.release()
             raise

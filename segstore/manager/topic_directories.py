@@ -6,7 +6,7 @@ import os
 import uuid
 from typing import TYPE_CHECKING
 
-from segstore._core import Directory
+from segstore._core import Barrier, Directory
 from segstore.errors import LogNotFoundError
 from segstore.log.directory.partition_directory import directory_name
 from segstore.log.directory.partition_lock import hint_at_read_only
@@ -32,7 +32,7 @@ def create_partition_directory(
     """Make a partition's directory; its topic id is on stable storage before any batch can be."""
     name = directory_name(topic_partition)
     log_directory.make_directory(name)
-    log_directory.sync()
+    log_directory.sync(Barrier.NEW_DIRECTORY)
     directory = Directory(f"{log_directory.path}/{name}")
     try:
         metadata = PartitionMetadataFile(directory)

@@ -12,6 +12,7 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
+from segstore._core import FileBarrier
 from segstore.config import MAX_INT, MAX_LONG
 from segstore.errors import CorruptCheckpointError, IllegalStateError, SegstoreError
 from segstore.log.directory.partition_directory import directory_name, parse_directory_name
@@ -151,7 +152,7 @@ class CommitLog:
             },
         }
         text = json.dumps(content, separators=(",", ":"), ensure_ascii=True)
-        self._directory.write_file_atomically(self.name, text.encode())
+        self._directory.write_file_atomically(self.name, text.encode(), FileBarrier.SINK_COMMIT)
 
 
 def unfinished_commits(directory: Directory) -> list[CommitRecord]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from segstore._core import BatchOptions, DataFile, encode_columns, wall_clock_ms
+from segstore._core import Barrier, BatchOptions, DataFile, encode_columns, wall_clock_ms
 from segstore.errors import InvalidTimestampError, RecordTooLargeError
 from segstore.records.compression import codec_table, compression_level
 
@@ -97,7 +97,7 @@ class StagedFile:
         """Write what is left, and bring the file to stable storage."""
         self._write_all()
         if self._file is not None and self._sync:
-            self._file.sync()
+            self._file.sync(Barrier.STAGED_RECORDS)
 
     def _write_all(self) -> None:
         for partition in list(self._pieces):

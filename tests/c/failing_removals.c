@@ -9,7 +9,7 @@ static void sealed(failing_run *run)
     segment_kit *kit = &run->kit;
     failing_write(run, BATCHES);
     EXPECT_OK(sgs_log_segment_on_become_inactive(kit->segment, &kit->err), &kit->err);
-    EXPECT_OK(sgs_log_segment_flush(kit->segment, true, &kit->err), &kit->err);
+    EXPECT_OK(segment_kit_flush(kit, true), &kit->err);
     run->takes_no_appends = true;
 }
 

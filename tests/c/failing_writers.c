@@ -156,7 +156,7 @@ static sgs_status seal(failing_run *run)
     return SGS_OK;
 }
 
-static sgs_status flush_all(failing_run *run) { return sgs_log_segment_flush(run->kit.segment, true, &run->kit.err); }
+static sgs_status flush_all(failing_run *run) { return segment_kit_flush(&run->kit, true); }
 
 static sgs_status prepare(failing_run *run)
 {

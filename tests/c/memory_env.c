@@ -135,10 +135,10 @@ static sgs_status memory_list_directory(const sgs_env *env, int fd, sgs_name_vis
     return of(env)->base->list_directory(of(env)->base, fd, visit, context, err);
 }
 
-static sgs_status memory_sync_directory(const sgs_env *env, int fd, sgs_error *err)
+static sgs_status memory_sync_directory(const sgs_env *env, int fd, sgs_barrier barrier, sgs_error *err)
 {
     FAIL_HERE(sync_directory, ".");
-    return of(env)->base->sync_directory(of(env)->base, fd, err);
+    return of(env)->base->sync_directory(of(env)->base, fd, barrier, err);
 }
 
 static sgs_status memory_file_info_at(const sgs_env *env, int directory_fd, const char *name, sgs_file_info *info,
@@ -254,16 +254,16 @@ static sgs_status memory_allocate_space(const sgs_env *env, int fd, const char *
     return of(env)->base->allocate_space(of(env)->base, fd, name, size, err);
 }
 
-static sgs_status memory_sync_data(const sgs_env *env, int fd, const char *name, sgs_error *err)
+static sgs_status memory_sync_data(const sgs_env *env, int fd, const char *name, sgs_barrier barrier, sgs_error *err)
 {
     FAIL_HERE(sync_data, name);
-    return of(env)->base->sync_data(of(env)->base, fd, name, err);
+    return of(env)->base->sync_data(of(env)->base, fd, name, barrier, err);
 }
 
-static sgs_status memory_sync_file(const sgs_env *env, int fd, const char *name, sgs_error *err)
+static sgs_status memory_sync_file(const sgs_env *env, int fd, const char *name, sgs_barrier barrier, sgs_error *err)
 {
     FAIL_HERE(sync_file, name);
-    return of(env)->base->sync_file(of(env)->base, fd, name, err);
+    return of(env)->base->sync_file(of(env)->base, fd, name, barrier, err);
 }
 
 static void memory_drop_cache(const sgs_env *env, int fd, int64_t position, int64_t size)

@@ -130,6 +130,11 @@ sgs_status segment_kit_append(segment_kit *kit, int64_t base_offset, int32_t rec
     return status;
 }
 
+sgs_status segment_kit_flush(segment_kit *kit, bool indexes)
+{
+    return sgs_log_segment_flush(kit->segment, indexes, SGS_BARRIER(APPENDED_RECORDS), &kit->err);
+}
+
 int64_t segment_kit_file_size(const segment_kit *kit, sgs_segment_file kind)
 {
     char name[SGS_SEGMENT_NAME_BYTES];

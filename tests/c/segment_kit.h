@@ -37,6 +37,8 @@ size_t segment_kit_batch(uint8_t *out, size_t room, int64_t base_offset, int32_t
                          size_t size);
 /** Append one such batch. */
 sgs_status segment_kit_append(segment_kit *kit, int64_t base_offset, int32_t records, int64_t timestamp, size_t size);
+/** Sync kit->segment as behind an append. */
+sgs_status segment_kit_flush(segment_kit *kit, bool indexes);
 /** Bytes of one of the files, -1 when it is not there. */
 int64_t segment_kit_file_size(const segment_kit *kit, sgs_segment_file kind);
 /** The offset of the first batch that a read from `offset` answers, -1 when there is none, -2 on an error. */

@@ -76,7 +76,7 @@ TEST(a_flush_tells_of_its_indexes)
     open_indexed(&kit);
     EXPECT_OK(segment_kit_append(&kit, 1, 1, 1, 0), &kit.err);
     memory_env_fail(&kit.memory, "sync_mapping", 1, MEMORY_ENV_BROKEN_INVARIANT);
-    expect_internal(&kit, sgs_log_segment_flush(kit.segment, true, &kit.err),
+    expect_internal(&kit, segment_kit_flush(&kit, true),
                     "an invariant of segstore is broken in sync_mapping: the test wants it");
     segment_kit_close(&kit);
 }

@@ -242,9 +242,9 @@ TEST(errors_carry_file_position_and_errno)
     EXPECT_EQ_I64(err.position, -5);
     EXPECT_STATUS(env->truncate(env, fd, "a", 1, &err), SGS_WRITE_IO);
     EXPECT_OK(env->close(env, fd, "a", &err), &err);
-    EXPECT_STATUS(env->close(env, fd, "a", &err), SGS_CLOSE_FAILED);     /* [DUR-34] */
-    EXPECT_STATUS(env->sync_data(env, fd, "a", &err), SGS_FSYNC_FAILED); /* [DUR-35] */
-    EXPECT_STATUS(env->sync_file(env, fd, "a", &err), SGS_FSYNC_FAILED);
+    EXPECT_STATUS(env->close(env, fd, "a", &err), SGS_CLOSE_FAILED);                                    /* [DUR-34] */
+    EXPECT_STATUS(env->sync_data(env, fd, "a", SGS_BARRIER(APPENDED_RECORDS), &err), SGS_FSYNC_FAILED); /* [DUR-35] */
+    EXPECT_STATUS(env->sync_file(env, fd, "a", SGS_BARRIER(APPENDED_RECORDS), &err), SGS_FSYNC_FAILED);
     sgs_file_info info;
     EXPECT_STATUS(env->file_info(env, fd, "a", &info, &err), SGS_READ_IO);
     EXPECT_TEXT(err.file, "a");
@@ -340,8 +340,8 @@ TEST(syncs_and_advice_work_on_a_file)
     begin();
     const int fd = opened("a", SGS_OPEN_CREATE);
     EXPECT_OK(env->truncate(env, fd, "a", 12345, &err), &err);
-    EXPECT_OK(env->sync_data(env, fd, "a", &err), &err);
-    EXPECT_OK(env->sync_file(env, fd, "a", &err), &err);
+    EXPECT_OK(env->sync_data(env, fd, "a", SGS_BARRIER(APPENDED_RECORDS), &err), &err);
+    EXPECT_OK(env->sync_file(env, fd, "a", SGS_BARRIER(APPENDED_RECORDS), &err), &err);
     env->drop_cache(env, fd, 0, 0);
     env->read_ahead(env, fd, 0, 4096);
     EXPECT_EQ_I64(lseek(fd, 0, SEEK_END), 12345);
@@ -385,7 +385,7 @@ TEST(an_interrupting_signal_changes_nothing)
         EXPECT_OK(env->write_at(env, fd, "a", slices, 2, i, &written, &err), &err);
         EXPECT_EQ_I64(written, sizeof bytes + 77);
         EXPECT_OK(env->allocate_space(env, fd, "a", 200000 + i, &err), &err);
-        EXPECT_OK(env->sync_data(env, fd, "a", &err), &err);
+        EXPECT_OK(env->sync_data(env, fd, "a", SGS_BARRIER(APPENDED_RECORDS), &err), &err);
         EXPECT_OK(env->read_at(env, fd, "a", bytes, sizeof bytes, i, &got, &err), &err);
         EXPECT_EQ_I64(got, sizeof bytes);
         EXPECT_OK(env->close(env, fd, "a", &err), &err);

@@ -36,9 +36,9 @@ TEST(directories_are_made_opened_and_removed)
     int fd = -1;
     REQUIRE_OK(env->open_directory(env, directory.fd, "orders-0", &fd, &err), &err);
     EXPECT_TRUE((fcntl(fd, F_GETFD) & FD_CLOEXEC) != 0);
-    EXPECT_OK(env->sync_directory(env, fd, &err), &err);
+    EXPECT_OK(env->sync_directory(env, fd, SGS_BARRIER(APPENDED_NAMES), &err), &err);
     EXPECT_OK(env->close(env, fd, "orders-0", &err), &err);
-    EXPECT_STATUS(env->sync_directory(env, fd, &err), SGS_FSYNC_FAILED);
+    EXPECT_STATUS(env->sync_directory(env, fd, SGS_BARRIER(APPENDED_NAMES), &err), SGS_FSYNC_FAILED);
     temporary_write(&directory, "orders-0/file", "", 0);
     EXPECT_STATUS(env->remove_directory(env, directory.fd, "orders-0", &err), SGS_ILLEGAL_STATE);
     EXPECT_OK(env->unlink(env, directory.fd, "orders-0/file", &err), &err);

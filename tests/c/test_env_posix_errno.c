@@ -1,12 +1,12 @@
 /* test_env_posix_errno.c - each call of the system that env_posix makes fails with each errno: EINTR is tried again, a short
  * one goes on, anything else becomes the status of section 3 of the durability rules [DUR-30..DUR-40, DUR-111]. */
 #include "failing_system.h"
-
 #include "io/env.h"
 #include "temporary.h"
 
 /* ---- what is asked of env_posix ---- */
 
+static const sgs_barrier any = SGS_BARRIER(APPENDED_RECORDS);
 typedef struct fixture {
     temporary directory;
     const sgs_env *env;
@@ -84,9 +84,9 @@ static sgs_status write_one(fixture *f) { return write_slices(f, 1); }
 static sgs_status write_some(fixture *f) { return write_slices(f, 3); }
 static sgs_status set_size(fixture *f) { return f->env->truncate(f->env, f->fd, "file", 12, &f->err); }
 static sgs_status get_space(fixture *f) { return f->env->allocate_space(f->env, f->fd, "file", 9000, &f->err); }
-static sgs_status sync_data(fixture *f) { return f->env->sync_data(f->env, f->fd, "file", &f->err); }
-static sgs_status sync_file(fixture *f) { return f->env->sync_file(f->env, f->fd, "file", &f->err); }
-static sgs_status sync_names(fixture *f) { return f->env->sync_directory(f->env, f->directory.fd, &f->err); }
+static sgs_status sync_data(fixture *f) { return f->env->sync_data(f->env, f->fd, "file", any, &f->err); }
+static sgs_status sync_file(fixture *f) { return f->env->sync_file(f->env, f->fd, "file", any, &f->err); }
+static sgs_status sync_names(fixture *f) { return f->env->sync_directory(f->env, f->directory.fd, any, &f->err); }
 static sgs_status lock(fixture *f) { return f->env->lock(f->env, f->fd, "file", SGS_LOCK_EXCLUSIVE, &f->err); }
 static sgs_status rename_one(fixture *f) { return f->env->rename(f->env, f->directory.fd, "file", "file", &f->err); }
 static sgs_status unlink_one(fixture *f) { return f->env->unlink(f->env, f->directory.fd, "file", &f->err); }

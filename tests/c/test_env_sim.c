@@ -90,7 +90,7 @@ TEST(modes_of_opening)
     EXPECT_STATUS(env->write_at(env, reading, "file", &piece, 1, 0, &written, &err), SGS_WRITE_IO);
     EXPECT_OK(env->close(env, reading, "file", &err), &err);
     EXPECT_STATUS(env->close(env, reading, "file", &err), SGS_CLOSE_FAILED);
-    EXPECT_STATUS(env->sync_file(env, reading, "file", &err), SGS_FSYNC_FAILED);
+    EXPECT_STATUS(env->sync_file(env, reading, "file", SGS_BARRIER(APPENDED_RECORDS), &err), SGS_FSYNC_FAILED);
     EXPECT_OK(env->make_directory(env, directory, "inner", &err), &err);
     EXPECT_STATUS(env->open_file(env, directory, "inner", SGS_OPEN_READ, &fd, &err), SGS_NOT_A_LOG);
     EXPECT_EQ_I64(fd, -1);
@@ -218,9 +218,9 @@ TEST(a_planned_failure_changes_nothing)
     sgs_sim_fail(disk, SGS_SIM_ANY_CALL, 1, EIO, true);
     sgs_file_info info;
     EXPECT_STATUS(env->file_info(env, fd, "file", &info, &err), SGS_READ_IO);
-    EXPECT_STATUS(env->sync_data(env, fd, "file", &err), SGS_FSYNC_FAILED);
+    EXPECT_STATUS(env->sync_data(env, fd, "file", SGS_BARRIER(APPENDED_RECORDS), &err), SGS_FSYNC_FAILED);
     sgs_sim_fail(disk, SGS_SIM_ANY_CALL, 0, 0, false);
-    EXPECT_OK(env->sync_data(env, fd, "file", &err), &err);
+    EXPECT_OK(env->sync_data(env, fd, "file", SGS_BARRIER(APPENDED_RECORDS), &err), &err);
     end();
 }
 
@@ -255,7 +255,7 @@ TEST(without_power_every_call_fails)
     write_text(fd, "text", 0);
     EXPECT_TEXT(read_text(fd, 0), "text");
     EXPECT_TRUE(!sgs_sim_is_off(disk));
-    EXPECT_STATUS(env->sync_data(env, fd, "file", &err), SGS_FSYNC_FAILED);
+    EXPECT_STATUS(env->sync_data(env, fd, "file", SGS_BARRIER(APPENDED_RECORDS), &err), SGS_FSYNC_FAILED);
     EXPECT_TRUE(sgs_sim_is_off(disk));
     int other;
     sgs_file_info info;

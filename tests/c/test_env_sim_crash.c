@@ -68,11 +68,11 @@ TEST(only_what_was_synced_outlives_the_worst_crash)
     uint8_t bytes[100];
     const int fd = make_file("file");
     write_byte(fd, 'a', 0, 10);
-    EXPECT_OK(env->sync_data(env, fd, "file", &err), &err);
+    EXPECT_OK(env->sync_data(env, fd, "file", SGS_BARRIER(APPENDED_RECORDS), &err), &err);
     crash(-1, SGS_SIM_ALL_LOST, 0);
     EXPECT_EQ_I64(left_of("file", bytes, sizeof bytes), -1); /* the name was not */
 
-    EXPECT_OK(env->sync_directory(env, directory, &err), &err);
+    EXPECT_OK(env->sync_directory(env, directory, SGS_BARRIER(APPENDED_NAMES), &err), &err);
     write_byte(fd, 'b', 5, 10);
     crash(-1, SGS_SIM_ALL_LOST, 0);
     EXPECT_EQ_I64(left_of("file", bytes, sizeof bytes), 10);
@@ -106,9 +106,9 @@ TEST(each_block_and_the_size_go_their_own_ways)
     begin();
     static uint8_t bytes[20000];
     const int fd = make_file("file");
-    EXPECT_OK(env->sync_directory(env, directory, &err), &err);
+    EXPECT_OK(env->sync_directory(env, directory, SGS_BARRIER(APPENDED_NAMES), &err), &err);
     write_byte(fd, 'a', 0, 8192);
-    EXPECT_OK(env->sync_data(env, fd, "file", &err), &err);
+    EXPECT_OK(env->sync_data(env, fd, "file", SGS_BARRIER(APPENDED_RECORDS), &err), &err);
     write_byte(fd, 'b', 0, 8192);
     write_byte(fd, 'c', 4000, 8192);
     int sizes[2] = { 0, 0 }, mixed = 0, torn = 0, holes = 0;
@@ -135,9 +135,9 @@ TEST(old_bytes_may_come_back_behind_a_shrink_that_was_not_synced)
     begin();
     static uint8_t bytes[20000];
     const int fd = make_file("file");
-    EXPECT_OK(env->sync_directory(env, directory, &err), &err);
+    EXPECT_OK(env->sync_directory(env, directory, SGS_BARRIER(APPENDED_NAMES), &err), &err);
     write_byte(fd, 'a', 0, 8192);
-    EXPECT_OK(env->sync_data(env, fd, "file", &err), &err);
+    EXPECT_OK(env->sync_data(env, fd, "file", SGS_BARRIER(APPENDED_RECORDS), &err), &err);
     EXPECT_OK(env->truncate(env, fd, "file", 4096, &err), &err);
     write_byte(fd, 'b', 4096, 512);
     int behind_new = 0;
@@ -149,7 +149,7 @@ TEST(old_bytes_may_come_back_behind_a_shrink_that_was_not_synced)
     EXPECT_TRUE(behind_new > 0);
 
     EXPECT_OK(env->truncate(env, fd, "file", 4096, &err), &err);
-    EXPECT_OK(env->sync_file(env, fd, "file", &err), &err);
+    EXPECT_OK(env->sync_file(env, fd, "file", SGS_BARRIER(APPENDED_RECORDS), &err), &err);
     write_byte(fd, 'b', 4096, 512);
     for (uint64_t seed = 0; seed < SEEDS; ++seed) {
         crash(-1, SGS_SIM_BY_SEED, seed);
@@ -164,7 +164,7 @@ TEST(names_go_their_own_ways_and_a_rename_is_one_change)
     uint8_t bytes[10];
     (void)make_file("old");
     (void)make_file("kept");
-    EXPECT_OK(env->sync_directory(env, directory, &err), &err);
+    EXPECT_OK(env->sync_directory(env, directory, SGS_BARRIER(APPENDED_NAMES), &err), &err);
     (void)make_file("made");
     EXPECT_OK(env->rename(env, directory, "old", "new", &err), &err);
     EXPECT_OK(env->unlink(env, directory, "kept", &err), &err);
@@ -178,7 +178,7 @@ TEST(names_go_their_own_ways_and_a_rename_is_one_change)
     for (int i = 0; i < 8; ++i)
         EXPECT_TRUE(states[i & 1][i >> 1 & 1][i >> 2] > 0);
 
-    EXPECT_OK(env->sync_directory(env, directory, &err), &err);
+    EXPECT_OK(env->sync_directory(env, directory, SGS_BARRIER(APPENDED_NAMES), &err), &err);
     crash(-1, SGS_SIM_ALL_LOST, 0);
     EXPECT_TRUE(left_of("made", bytes, 1) == 0 && left_of("new", bytes, 1) == 0 && left_of("kept", bytes, 1) < 0);
     end();
@@ -189,10 +189,10 @@ TEST(stores_through_a_mapping_are_there_only_after_a_sync_of_the_file)
     begin();
     uint8_t bytes[16];
     const int fd = make_file("file");
-    EXPECT_OK(env->sync_directory(env, directory, &err), &err);
+    EXPECT_OK(env->sync_directory(env, directory, SGS_BARRIER(APPENDED_NAMES), &err), &err);
     void *address;
     EXPECT_OK(env->allocate_space(env, fd, "file", 10, &err), &err);
-    EXPECT_OK(env->sync_file(env, fd, "file", &err), &err);
+    EXPECT_OK(env->sync_file(env, fd, "file", SGS_BARRIER(APPENDED_RECORDS), &err), &err);
     REQUIRE_OK(env->map(env, fd, "file", 10, true, &address, &err), &err);
     memcpy(address, "ab", 2);
     EXPECT_OK(env->sync_mapping(env, address, 10, "file", &err), &err);
@@ -201,7 +201,7 @@ TEST(stores_through_a_mapping_are_there_only_after_a_sync_of_the_file)
     EXPECT_MEM(bytes, "\0\0", 2);
     const int64_t before = sgs_sim_effects(disk);
     memcpy((uint8_t *)address + 5, "cd", 2);
-    EXPECT_OK(env->sync_file(env, fd, "file", &err), &err);
+    EXPECT_OK(env->sync_file(env, fd, "file", SGS_BARRIER(APPENDED_RECORDS), &err), &err);
     memcpy(address, "xy", 2);
 
     crash(before, SGS_SIM_ALL_KEPT, 0); /* stored before the next effect */
@@ -235,7 +235,7 @@ TEST(a_killed_process_leaves_everything_and_nothing_more_synced)
     EXPECT_OK(after->open_directory(after, SGS_CWD, "/", &root, &err), &err);
     EXPECT_OK(after->open_file(after, root, "file", SGS_OPEN_WRITE, &again, &err), &err);
     EXPECT_OK(after->lock(after, again, "file", SGS_LOCK_EXCLUSIVE, &err), &err); /* the lock died with its holder */
-    EXPECT_OK(after->sync_directory(after, root, &err), &err);
+    EXPECT_OK(after->sync_directory(after, root, SGS_BARRIER(APPENDED_NAMES), &err), &err);
     REQUIRE_OK(
         sgs_sim_crash_image(killed, &(sgs_sim_crash){ .effects = -1, .fate = SGS_SIM_ALL_LOST }, 3, &image, &err),
         &err);
@@ -250,24 +250,24 @@ TEST(a_sync_that_fails_loses_what_it_should_have_written)
     begin();
     uint8_t bytes[100];
     const int fd = make_file("file");
-    EXPECT_OK(env->sync_directory(env, directory, &err), &err);
+    EXPECT_OK(env->sync_directory(env, directory, SGS_BARRIER(APPENDED_NAMES), &err), &err);
     write_byte(fd, 'a', 0, 10);
     sgs_sim_fail(disk, SGS_SIM_sync_data, 1, 5, false);
     const int64_t effects = sgs_sim_effects(disk);
-    EXPECT_STATUS(env->sync_data(env, fd, "file", &err), SGS_FSYNC_FAILED);
+    EXPECT_STATUS(env->sync_data(env, fd, "file", SGS_BARRIER(APPENDED_RECORDS), &err), SGS_FSYNC_FAILED);
     EXPECT_EQ_I64(sgs_sim_effects(disk), effects);
     size_t got = 0;
     EXPECT_OK(env->read_at(env, fd, "file", bytes, sizeof bytes, 0, &got, &err), &err);
     EXPECT_EQ_I64(got, 10); /* whoever reads sees it */
 
     write_byte(fd, 'b', 10, 5);
-    EXPECT_OK(env->sync_data(env, fd, "file", &err), &err);
+    EXPECT_OK(env->sync_data(env, fd, "file", SGS_BARRIER(APPENDED_RECORDS), &err), &err);
     crash(-1, SGS_SIM_ALL_KEPT, 0);
     EXPECT_EQ_I64(left_of("file", bytes, sizeof bytes), 15);
     EXPECT_MEM(bytes, "\0\0\0\0\0\0\0\0\0\0bbbbb", 15);
 
     write_byte(fd, 'a', 0, 10);
-    EXPECT_OK(env->sync_data(env, fd, "file", &err), &err);
+    EXPECT_OK(env->sync_data(env, fd, "file", SGS_BARRIER(APPENDED_RECORDS), &err), &err);
     crash(-1, SGS_SIM_ALL_LOST, 0);
     EXPECT_EQ_I64(left_of("file", bytes, sizeof bytes), 15);
     EXPECT_MEM(bytes, "aaaaaaaaaabbbbb", 15);
@@ -280,9 +280,9 @@ TEST(a_sync_that_is_ignored_did_nothing)
     begin();
     uint8_t bytes[16];
     const int fd = make_file("file");
-    EXPECT_OK(env->sync_directory(env, directory, &err), &err);
+    EXPECT_OK(env->sync_directory(env, directory, SGS_BARRIER(APPENDED_NAMES), &err), &err);
     write_byte(fd, 'a', 0, 4);
-    EXPECT_OK(env->sync_data(env, fd, "file", &err), &err);
+    EXPECT_OK(env->sync_data(env, fd, "file", SGS_BARRIER(APPENDED_RECORDS), &err), &err);
     const int64_t ignored[] = { sgs_sim_effects(disk) };
     const sgs_sim_crash how = { .effects = -1, .fate = SGS_SIM_ALL_LOST, .ignored = ignored, .ignored_count = 1 };
     REQUIRE_OK(sgs_sim_crash_image(disk, &how, 2, &image, &err), &err);
@@ -296,7 +296,7 @@ TEST(effects_have_names)
     const int fd = make_file("from");
     write_byte(fd, 'a', 3, 4);
     EXPECT_OK(env->rename(env, directory, "from", "to", &err), &err);
-    EXPECT_OK(env->sync_directory(env, directory, &err), &err);
+    EXPECT_OK(env->sync_directory(env, directory, SGS_BARRIER(APPENDED_NAMES), &err), &err);
     EXPECT_EQ_I64(sgs_sim_effects(disk), 4);
     EXPECT_TEXT(sgs_sim_event_of(disk, 1).name, "from");
     const sgs_sim_event write = sgs_sim_event_of(disk, 2);

@@ -43,7 +43,7 @@ static sgs_status use_all(const sgs_env *env)
     if (status == SGS_OK)
         status = env->allocate_space(env, file, "file", 20000, &err);
     if (status == SGS_OK)
-        status = env->sync_data(env, file, "file", &err);
+        status = env->sync_data(env, file, "file", SGS_BARRIER(APPENDED_RECORDS), &err);
     if (status == SGS_OK)
         status = env->map(env, file, "file", 8192, true, &address, &err);
     if (status == SGS_OK) {
@@ -52,7 +52,7 @@ static sgs_status use_all(const sgs_env *env)
         env->unmap(env, address, 8192);
     }
     if (status == SGS_OK)
-        status = env->sync_file(env, file, "file", &err);
+        status = env->sync_file(env, file, "file", SGS_BARRIER(APPENDED_RECORDS), &err);
     if (status == SGS_OK)
         status = env->read_at(env, file, "file", back, sizeof back, 5000, &got, &err);
     EXPECT_TRUE(status != SGS_OK || (got == 8 && back[0] == 7));
@@ -71,7 +71,7 @@ static sgs_status use_all(const sgs_env *env)
     if (status == SGS_OK)
         status = env->rename(env, root, "inside/file", "inside/other", &err);
     if (status == SGS_OK)
-        status = env->sync_directory(env, root, &err);
+        status = env->sync_directory(env, root, SGS_BARRIER(APPENDED_NAMES), &err);
     if (status == SGS_OK)
         status = env->list_directory(env, root, no_name, NULL, &err);
     if (status == SGS_OK)
@@ -197,7 +197,7 @@ TEST(closed_descriptors_are_refused_by_every_call)
         EXPECT_TRUE(env->make_directory(env, bad, "x", &err) != SGS_OK);
         EXPECT_TRUE(env->remove_directory(env, bad, "x", &err) != SGS_OK);
         EXPECT_TRUE(env->list_directory(env, bad, no_name, NULL, &err) != SGS_OK);
-        EXPECT_TRUE(env->sync_directory(env, bad, &err) != SGS_OK);
+        EXPECT_TRUE(env->sync_directory(env, bad, SGS_BARRIER(APPENDED_NAMES), &err) != SGS_OK);
         EXPECT_TRUE(env->file_info_at(env, bad, "x", &info, &err) != SGS_OK);
         EXPECT_TRUE(env->set_modified_at(env, bad, "x", 1, &err) != SGS_OK);
         EXPECT_TRUE(env->rename(env, bad, "x", "y", &err) != SGS_OK);
@@ -209,8 +209,8 @@ TEST(closed_descriptors_are_refused_by_every_call)
         EXPECT_TRUE(env->write_at(env, bad, "x", &slice, 1, 0, &written, &err) != SGS_OK);
         EXPECT_TRUE(env->truncate(env, bad, "x", 0, &err) != SGS_OK);
         EXPECT_TRUE(env->allocate_space(env, bad, "x", 1, &err) != SGS_OK);
-        EXPECT_TRUE(env->sync_data(env, bad, "x", &err) == SGS_FSYNC_FAILED);
-        EXPECT_TRUE(env->sync_file(env, bad, "x", &err) == SGS_FSYNC_FAILED);
+        EXPECT_TRUE(env->sync_data(env, bad, "x", SGS_BARRIER(APPENDED_RECORDS), &err) == SGS_FSYNC_FAILED);
+        EXPECT_TRUE(env->sync_file(env, bad, "x", SGS_BARRIER(APPENDED_RECORDS), &err) == SGS_FSYNC_FAILED);
         EXPECT_TRUE(env->map(env, bad, "x", 1, false, &address, &err) != SGS_OK);
         EXPECT_TRUE(env->lock(env, bad, "x", SGS_LOCK_SHARED, &err) != SGS_OK);
         EXPECT_TRUE(env->unlock(env, bad, "x", &err) != SGS_OK);

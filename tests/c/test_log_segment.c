@@ -185,7 +185,7 @@ TEST(a_reader_creates_nothing_and_may_change_nothing)
         int32_t bytes_cut;
         EXPECT_STATUS(segment_kit_append(&kit, 100, 1, 0, 0), SGS_ILLEGAL_STATE);
         EXPECT_STATUS(sgs_log_segment_truncate_to(kit.segment, 5, &bytes_cut, &kit.err), SGS_ILLEGAL_STATE);
-        EXPECT_STATUS(sgs_log_segment_flush(kit.segment, true, &kit.err), SGS_ILLEGAL_STATE);
+        EXPECT_STATUS(segment_kit_flush(&kit, true), SGS_ILLEGAL_STATE);
         EXPECT_STATUS(sgs_log_segment_delete_files(kit.segment, &kit.err), SGS_ILLEGAL_STATE);
         EXPECT_OK(sgs_log_segment_close(kit.segment, &kit.err), &kit.err);
         kit.segment = NULL;
@@ -410,7 +410,7 @@ TEST(when_the_cut_or_its_sync_fails_the_segment_takes_no_more_writes)
         EXPECT_STATUS(segment_kit_append(&kit, 1, 1, 99, 500), SGS_ILLEGAL_STATE);
         EXPECT_TRUE(kit.poisoned);
         EXPECT_STATUS(sgs_log_segment_truncate_to(kit.segment, 0, &bytes_cut, &kit.err), SGS_ILLEGAL_STATE);
-        EXPECT_STATUS(sgs_log_segment_flush(kit.segment, false, &kit.err), SGS_ILLEGAL_STATE);
+        EXPECT_STATUS(segment_kit_flush(&kit, false), SGS_ILLEGAL_STATE);
         EXPECT_EQ_I64(segment_kit_read_offset(&kit, 0), 0); /* reads go on */
         segment_kit_close(&kit);
     }
@@ -424,9 +424,9 @@ TEST(a_sync_that_failed_is_not_tried_again)
     REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
     EXPECT_OK(segment_kit_append(&kit, 0, 3, 7, 0), &kit.err);
     memory_env_fail(&kit.memory, "sync_data", 1, EIO);
-    EXPECT_STATUS(sgs_log_segment_flush(kit.segment, false, &kit.err), SGS_FSYNC_FAILED);
+    EXPECT_STATUS(segment_kit_flush(&kit, false), SGS_FSYNC_FAILED);
     EXPECT_EQ_I64(sgs_log_segment_unflushed_records(kit.segment), 3);
-    EXPECT_STATUS(sgs_log_segment_flush(kit.segment, false, &kit.err), SGS_ILLEGAL_STATE);
+    EXPECT_STATUS(segment_kit_flush(&kit, false), SGS_ILLEGAL_STATE);
     EXPECT_STATUS(segment_kit_append(&kit, 3, 1, 7, 0), SGS_ILLEGAL_STATE);
     EXPECT_EQ_I64(memory_env_calls(&kit.memory, "sync_data"), 1);
     segment_kit_close(&kit);
@@ -638,11 +638,11 @@ TEST(a_flush_counts_down_what_it_covered)
     EXPECT_OK(segment_kit_append(&kit, 0, 3, 0, 0), &kit.err);
     EXPECT_OK(segment_kit_append(&kit, 3, 4, 0, 0), &kit.err);
     EXPECT_EQ_I64(sgs_log_segment_unflushed_records(kit.segment), 7);
-    EXPECT_OK(sgs_log_segment_flush(kit.segment, false, &kit.err), &kit.err);
+    EXPECT_OK(segment_kit_flush(&kit, false), &kit.err);
     EXPECT_EQ_I64(sgs_log_segment_unflushed_records(kit.segment), 0);
     EXPECT_EQ_I64(memory_env_calls(&kit.memory, "sync_data"), 1);
     EXPECT_EQ_I64(memory_env_calls(&kit.memory, "sync_file"), 0);
-    EXPECT_OK(sgs_log_segment_flush(kit.segment, true, &kit.err), &kit.err);
+    EXPECT_OK(segment_kit_flush(&kit, true), &kit.err);
     EXPECT_EQ_I64(memory_env_calls(&kit.memory, "sync_file"), 2); /* both indexes */
     segment_kit_close(&kit);
 }
@@ -699,7 +699,7 @@ static int64_t use_segment(segment_kit *kit, bool *failed)
         acked += status == SGS_OK;
     }
     if (status == SGS_OK)
-        status = sgs_log_segment_flush(kit->segment, true, &kit->err);
+        status = segment_kit_flush(kit, true);
     sgs_segment_fetch fetch;
     if (status == SGS_OK)
         status = sgs_log_segment_translate_offset(kit->segment, 33, 0, -1, &fetch, &kit->err);

@@ -75,7 +75,7 @@ TEST(it_grows_in_place_and_what_was_written_is_in_the_file)
         EXPECT_TRUE(file.data == address); /* readers never see it move */
         EXPECT_OK(sgs_mapped_file_grow(&file, env, NAME, 10, &err), &err);
         EXPECT_EQ_I64(file.length, 1 << 20);
-        EXPECT_OK(sgs_mapped_file_flush(&file, env, NAME, file.length, &err), &err);
+        EXPECT_OK(sgs_mapped_file_flush(&file, env, NAME, file.length, SGS_BARRIER(INDEXES), &err), &err);
         EXPECT_EQ_I64(memory_env_calls(&memory, "sync_file"), 1);
         EXPECT_EQ_I64(memory_env_calls(&memory, "sync_mapping"), heap == 1 ? 0 : 1);
         EXPECT_OK(close_it(), &err);
@@ -162,7 +162,7 @@ TEST(read_only_nothing_changes)
         EXPECT_EQ_I64(file.reserved_length, 10);
         EXPECT_STATUS(sgs_mapped_file_grow(&file, env, NAME, 20, &err), SGS_ILLEGAL_STATE);
         EXPECT_STATUS(sgs_mapped_file_resize(&file, env, NAME, 5, &err), SGS_ILLEGAL_STATE);
-        EXPECT_OK(sgs_mapped_file_flush(&file, env, NAME, 10, &err), &err);
+        EXPECT_OK(sgs_mapped_file_flush(&file, env, NAME, 10, SGS_BARRIER(INDEXES), &err), &err);
         EXPECT_EQ_I64(memory_env_calls(&memory, "sync_file"), 0);
         EXPECT_MEM(file.data, "0123456789", 10);
         EXPECT_OK(close_it(), &err);
@@ -180,7 +180,7 @@ TEST(an_empty_file_has_no_mapping_and_closing_twice_is_harmless)
     EXPECT_OK(close_it(), &err);
     EXPECT_EQ_I64(file.fd, -1);
     EXPECT_OK(close_it(), &err);
-    EXPECT_STATUS(sgs_mapped_file_flush(&file, env, NAME, 0, &err), SGS_CLOSED);
+    EXPECT_STATUS(sgs_mapped_file_flush(&file, env, NAME, 0, SGS_BARRIER(INDEXES), &err), SGS_CLOSED);
     EXPECT_STATUS(sgs_mapped_file_grow(&file, env, NAME, 1, &err), SGS_CLOSED);
     end();
 }
@@ -189,8 +189,8 @@ TEST(a_flush_reaches_no_further_than_the_file)
 {
     begin();
     REQUIRE_OK(open_it(100, true, false), &err);
-    EXPECT_STATUS(sgs_mapped_file_flush(&file, env, NAME, 1, &err), SGS_ILLEGAL_ARGUMENT);
-    EXPECT_OK(sgs_mapped_file_flush(&file, env, NAME, 0, &err), &err);
+    EXPECT_STATUS(sgs_mapped_file_flush(&file, env, NAME, 1, SGS_BARRIER(INDEXES), &err), SGS_ILLEGAL_ARGUMENT);
+    EXPECT_OK(sgs_mapped_file_flush(&file, env, NAME, 0, SGS_BARRIER(INDEXES), &err), &err);
     EXPECT_EQ_I64(memory_env_calls(&memory, "sync_file"), 1);
     EXPECT_OK(close_it(), &err);
     end();
@@ -240,7 +240,7 @@ static sgs_status whole_life(bool heap)
     status = sgs_mapped_file_grow(&file, env, NAME, 4096, &err);
     if (status == SGS_OK) {
         memset(file.data, 'x', 4096);
-        status = sgs_mapped_file_flush(&file, env, NAME, 4096, &err);
+        status = sgs_mapped_file_flush(&file, env, NAME, 4096, SGS_BARRIER(INDEXES), &err);
     }
     if (status == SGS_OK)
         status = sgs_mapped_file_resize(&file, env, NAME, 16384, &err);

@@ -44,7 +44,7 @@ TEST(a_reader_changes_nothing)
     EXPECT_STATUS(sgs_log_segment_truncate_to(kit.segment, 5, &cut, &kit.err), SGS_ILLEGAL_STATE);
     EXPECT_STATUS(sgs_log_segment_prepare_for_appends(kit.segment, &kit.err), SGS_ILLEGAL_STATE);
     EXPECT_STATUS(sgs_log_segment_on_become_inactive(kit.segment, &kit.err), SGS_ILLEGAL_STATE);
-    EXPECT_STATUS(sgs_log_segment_flush(kit.segment, true, &kit.err), SGS_ILLEGAL_STATE);
+    EXPECT_STATUS(segment_kit_flush(&kit, true), SGS_ILLEGAL_STATE);
     EXPECT_STATUS(sgs_log_segment_rewrite(kit.segment, 0, &kit.err), SGS_ILLEGAL_STATE);
     EXPECT_STATUS(sgs_log_segment_begin_recovery(kit.segment, &kit.err), SGS_ILLEGAL_STATE);
     EXPECT_STATUS(sgs_log_segment_end_recovery(kit.segment, 0, &cut, &kit.err), SGS_ILLEGAL_STATE);
@@ -205,7 +205,7 @@ TEST(a_segment_with_something_to_write_is_not_released)
     open_with_batches(&kit, 10);
     EXPECT_STATUS(sgs_log_segment_release(kit.segment, &kit.err), SGS_ILLEGAL_STATE); /* not synced */
     memory_env_fail(&kit.memory, "sync_data", 1, EIO);
-    EXPECT_STATUS(sgs_log_segment_flush(kit.segment, false, &kit.err), SGS_FSYNC_FAILED);
+    EXPECT_STATUS(segment_kit_flush(&kit, false), SGS_FSYNC_FAILED);
     EXPECT_STATUS(sgs_log_segment_release(kit.segment, &kit.err), SGS_ILLEGAL_STATE); /* nor may it be */
     segment_kit_close(&kit);
 

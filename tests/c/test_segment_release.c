@@ -35,7 +35,7 @@ TEST(a_released_segment_holds_nothing_and_opens_again)
         EXPECT_OK(segment_kit_append(&kit, i, 1, i, 100), &kit.err);
     EXPECT_STATUS(sgs_log_segment_release(kit.segment, &kit.err), SGS_ILLEGAL_STATE);
     EXPECT_OK(sgs_log_segment_on_become_inactive(kit.segment, &kit.err), &kit.err);
-    EXPECT_OK(sgs_log_segment_flush(kit.segment, true, &kit.err), &kit.err);
+    EXPECT_OK(segment_kit_flush(&kit, true), &kit.err);
     EXPECT_EQ_I64(kit.memory.live_descriptors, 3);
     EXPECT_OK(sgs_log_segment_release(kit.segment, &kit.err), &kit.err);
     EXPECT_EQ_I64(kit.memory.live_descriptors, 0);
@@ -84,7 +84,7 @@ TEST(a_sync_of_an_index_that_failed_ends_no_writing)
     for (int i = 0; i < 100; ++i)
         EXPECT_OK(segment_kit_append(&kit, i, 1, i, 100), &kit.err);
     memory_env_fail(&kit.memory, "sync_file", 1, EIO);
-    EXPECT_OK(sgs_log_segment_flush(kit.segment, true, &kit.err), &kit.err);
+    EXPECT_OK(segment_kit_flush(&kit, true), &kit.err);
     EXPECT_OK(segment_kit_append(&kit, 100, 1, 100, 100), &kit.err);
     memory_env_fail_always(&kit.memory, "sync_file", 1, EIO);
     EXPECT_OK(sgs_log_segment_close(kit.segment, &kit.err), &kit.err);
@@ -142,7 +142,7 @@ TEST(indexes_are_given_up_for_their_room)
     EXPECT_STATUS(sgs_log_segment_give_up_indexes(kit.segment, &kit.err), SGS_ILLEGAL_STATE); /* not synced yet */
     EXPECT_TRUE(segment_kit_file_size(&kit, SGS_FILE_INDEX) > 0);
     EXPECT_OK(sgs_log_segment_on_become_inactive(kit.segment, &kit.err), &kit.err);
-    EXPECT_OK(sgs_log_segment_flush(kit.segment, true, &kit.err), &kit.err);
+    EXPECT_OK(segment_kit_flush(&kit, true), &kit.err);
     memory_env_fail(&kit.memory, "unlink", 1, EIO);
     EXPECT_STATUS(sgs_log_segment_give_up_indexes(kit.segment, &kit.err), SGS_WRITE_IO);
     EXPECT_EQ_I64(segment_kit_read_offset(&kit, 77), 77);
@@ -156,7 +156,7 @@ TEST(indexes_are_given_up_for_their_room)
     for (int i = 0; i < 100; ++i)
         EXPECT_OK(segment_kit_append(&kit, i, 1, i, 100), &kit.err);
     EXPECT_OK(sgs_log_segment_on_become_inactive(kit.segment, &kit.err), &kit.err);
-    EXPECT_OK(sgs_log_segment_flush(kit.segment, true, &kit.err), &kit.err);
+    EXPECT_OK(segment_kit_flush(&kit, true), &kit.err);
     EXPECT_OK(sgs_log_segment_give_up_indexes(kit.segment, &kit.err), &kit.err);
     EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_INDEX), -1);
     EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_TIMEINDEX), -1);

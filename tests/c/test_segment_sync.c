@@ -21,7 +21,7 @@ TEST(a_sync_that_failed_leaves_a_mark)
         else if (i == 2)
             EXPECT_STATUS(sgs_log_segment_rewrite(kit.segment, 0, &kit.err), SGS_FSYNC_FAILED);
         else
-            EXPECT_STATUS(sgs_log_segment_flush(kit.segment, false, &kit.err), SGS_FSYNC_FAILED);
+            EXPECT_STATUS(segment_kit_flush(&kit, false), SGS_FSYNC_FAILED);
         EXPECT_TRUE(temporary_has(&kit.directory, SGS_SYNC_FAILED_MARK) == (i != 3));
         segment_kit_close(&kit);
     }

@@ -227,10 +227,10 @@ def test_a_log_directory_with_a_log_that_failed(tmp_path, monkeypatch, recovery)
     """[LOC-27, DUR-24, DUR-35] every change in it is refused, and no clean marker is left."""
     real, broken = Segment.flush, "topic-1"
 
-    def flush(segment, **arguments):
+    def flush(segment, barrier, **arguments):
         if broken in segment.path:
             raise FsyncFailedError("the sync failed", file=segment.path, os_error=errno.EIO)
-        return real(segment, **arguments)
+        return real(segment, barrier, **arguments)
 
     manager = segstore.open_dir(tmp_path, recovery=recovery, durability="none")
     manager.create_topic("topic", 3)

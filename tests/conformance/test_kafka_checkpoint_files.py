@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from segstore._core import Directory
+from segstore._core import Directory, FileBarrier
 from segstore.errors import CorruptCheckpointError, UnsupportedFormatError
 from segstore.log.directory.checkpoints import (
     RECOVERY_POINT_CHECKPOINT,
@@ -59,7 +59,7 @@ def test_an_offset_is_read_when_it_is_asked_for(tmp_path: Path):
     directory = Directory(str(tmp_path))
     name = RECOVERY_POINT_CHECKPOINT
     offsets = {TopicPartition("foo", 0): 1000, TopicPartition("foo", 1): 2000}
-    directory.write_file_atomically(name, format_offset_checkpoint(offsets))
+    directory.write_file_atomically(name, format_offset_checkpoint(offsets), FileBarrier.LOG_STATE)
 
     found = [read_offset(directory, name, TopicPartition("foo", n)) for n in range(3)]
     assert found == [1000, 2000, None]
@@ -95,7 +95,9 @@ def test_leader_epochs_are_kept_and_replaced(tmp_path: Path):
     directory = Directory(str(tmp_path))
     for entries in ([(0, 1), (1, 2), (2, 3)], [(3, 4), (4, 5)]):
         expected = [EpochEntry(*entry) for entry in entries]
-        directory.write_file_atomically("epochs", format_leader_epoch_checkpoint(expected))
+        directory.write_file_atomically(
+            "epochs", format_leader_epoch_checkpoint(expected), FileBarrier.LOG_STATE
+        )
         assert parse_leader_epoch_checkpoint(directory.read_file("epochs")) == expected
     directory.close()
 

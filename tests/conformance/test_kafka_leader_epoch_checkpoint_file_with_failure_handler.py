@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from segstore import _core
+from segstore._core import FileBarrier
 from segstore.log.directory.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     format_leader_epoch_checkpoint,
@@ -28,7 +29,7 @@ def test_should_persist_and_overwrite_and_reload_file(directory):
     for entries in ([(0, 1), (1, 2), (2, 3)], [(3, 4), (4, 5)]):
         epochs = [EpochEntry(*entry) for entry in entries]
         data = format_leader_epoch_checkpoint(epochs)
-        directory.write_file_atomically(LEADER_EPOCH_CHECKPOINT, data)
+        directory.write_file_atomically(LEADER_EPOCH_CHECKPOINT, data, FileBarrier.LOG_STATE)
 
         found = directory.read_file(LEADER_EPOCH_CHECKPOINT)
         assert parse_leader_epoch_checkpoint(found) == epochs

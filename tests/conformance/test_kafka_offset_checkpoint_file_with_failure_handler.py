@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from segstore import _core
+from segstore._core import FileBarrier
 from segstore.errors import CorruptCheckpointError
 from segstore.log.directory.checkpoints import (
     RECOVERY_POINT_CHECKPOINT,
@@ -26,7 +27,9 @@ def test_should_handle_multiple_lines(directory):
     offsets = {TopicPartition("foo", n): 5 for n in range(1, 6)}
     offsets |= {TopicPartition("bar", n): 10 for n in range(6, 11)}
 
-    directory.write_file_atomically(RECOVERY_POINT_CHECKPOINT, format_offset_checkpoint(offsets))
+    directory.write_file_atomically(
+        RECOVERY_POINT_CHECKPOINT, format_offset_checkpoint(offsets), FileBarrier.LOG_STATE
+    )
 
     assert parse_offset_checkpoint(directory.read_file(RECOVERY_POINT_CHECKPOINT)) == offsets
 

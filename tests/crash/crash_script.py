@@ -15,6 +15,7 @@ from segstore._core import (
     BatchOptions,
     Directory,
     Environment,
+    FileBarrier,
     SimulatedDisk,
     encode_end_transaction_marker,
     encode_records,
@@ -168,9 +169,9 @@ def make_log_directory(disk: SimulatedDisk) -> None:
     """Make the directory above the partition's as a broker leaves it."""
     directory = Directory(os.path.dirname(PATH), disk, create=True)  # noqa: PTH120 - not a real one
     for name in ("meta.properties", ".lock"):
-        directory.create_file(name)
+        directory.create_file(name, b"", FileBarrier.CLEAN_MARKER)
     for name in ("recovery-point-offset-checkpoint", "log-start-offset-checkpoint"):
-        directory.create_file(name, b"0\n1\nother 0 7\n")
+        directory.create_file(name, b"0\n1\nother 0 7\n", FileBarrier.CLEAN_MARKER)
 
 
 class ProducerFields(NamedTuple):

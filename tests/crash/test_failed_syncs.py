@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from segstore._core import Directory, SimulatedDisk
+from segstore._core import Directory, FileBarrier, SimulatedDisk
 from segstore.errors import FsyncFailedError, SegstoreError
 from segstore.log.directory.checkpoints import SYNC_FAILED_MARK
 from segstore.log.log_opener import open_partition
@@ -151,7 +151,7 @@ def test_the_mark_goes_when_all_is_written_again():
     """[DUR-36] And what was written again is durable."""
     disk = disk_of_a_sync_that_failed_elsewhere()
     directory = Directory(PATH, disk)
-    directory.create_file(SYNC_FAILED_MARK)
+    directory.create_file(SYNC_FAILED_MARK, b"", FileBarrier.CLEAN_MARKER)
 
     log = SETTINGS.open(disk)
 

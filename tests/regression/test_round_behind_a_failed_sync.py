@@ -13,7 +13,7 @@ import time
 
 import pytest
 
-from segstore._core import Directory, SimulatedDisk
+from segstore._core import Barrier, Directory, FileBarrier, SimulatedDisk
 from segstore.errors import FsyncFailedError, LogReadOnlyError, SegstoreError
 from segstore.log.flusher import Flusher
 from segstore.log.local.local_log import LocalLog
@@ -250,18 +250,20 @@ def test_writers_beside_a_roll_whose_sync_fails(disk):
 def test_a_directory_whose_sync_failed(disk):
     """[DUR-35] the directory remembers it, whatever the next sync is for; names can be read."""
     directory = Directory("/logs", disk)
-    directory.write_file_atomically("a", b"1")
+    directory.write_file_atomically("a", b"1", FileBarrier.LOG_STATE)
     disk.fail("sync_directory", 1, errno.EIO)
     with pytest.raises(FsyncFailedError) as first:
-        directory.write_file_atomically("b", b"2")
+        directory.write_file_atomically("b", b"2", FileBarrier.LOG_STATE)
     disk.fail("sync_directory", 0, 0)
     assert first.value.os_error == errno.EIO
     before = disk.calls()
     with pytest.raises(FsyncFailedError, match="failed before and is not tried again") as later:
-        directory.sync()
+        directory.sync(Barrier.APPENDED_NAMES)
     assert later.value.file.startswith("/logs")
     assert disk.calls() == before
     with pytest.raises(FsyncFailedError, match="failed before and is not tried again"):
-        directory.create_file("c", b"3")
+        directory.create_file("c", b"3", FileBarrier.CLEAN_MARKER)
     assert directory.read_file("a") == b"1"
-    Directory("/logs", disk).sync()  # of who opens it anew, and looks what is there
+    Directory("/logs", disk).sync(
+        Barrier.APPENDED_NAMES
+    )  # of who opens it anew, and looks what is there

@@ -96,12 +96,12 @@ def test_a_truncation_lets_nobody_go_without_a_sync(new_log, monkeypatch):
     leading, may_lead = threading.Event(), threading.Event()
     real = Segment.flush
 
-    def flush(segment, *, indexes=False):
+    def flush(segment, barrier, *, indexes=False):
         size = segment.size_bytes
         if threading.current_thread() is threads[0]:
             leading.set()
             assert may_lead.wait(20)
-        real(segment, indexes=indexes)
+        real(segment, barrier, indexes=indexes)
         synced.append(size)
 
     infos = []

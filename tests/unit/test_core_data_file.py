@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from segstore._core import DataFile, Directory
+from segstore._core import Barrier, DataFile, Directory
 from segstore.errors import (
     ClosedError,
     ForkedHandleError,
@@ -33,7 +33,7 @@ def test_what_is_written_where(directory, tmp_path):
         file.write(10, b"")
         assert file.size == 10
         file.truncate(8)
-        file.sync()
+        file.sync(Barrier.APPENDED_RECORDS)
 
     assert (tmp_path / "file").read_bytes() == b"0123abc7"
 

@@ -11,7 +11,7 @@ import threading
 
 import pytest
 
-from segstore._core import Directory
+from segstore._core import Barrier, Directory, FileBarrier
 from segstore.errors import (
     AlreadyExistsError,
     ClosedError,
@@ -131,34 +131,34 @@ def test_only_regular_files_are_opened(directory, tmp_path, make):
 
 def test_a_file_is_replaced_as_a_whole(directory, tmp_path):
     """[DUR-21]"""
-    directory.write_file_atomically("checkpoint", b"old, and longer")
-    directory.write_file_atomically("checkpoint", memoryview(b"new"))
+    directory.write_file_atomically("checkpoint", b"old, and longer", FileBarrier.LOG_STATE)
+    directory.write_file_atomically("checkpoint", memoryview(b"new"), FileBarrier.LOG_STATE)
 
     assert (tmp_path / "checkpoint").read_bytes() == b"new"
     assert directory.names() == ["checkpoint"]
 
 
 def test_a_failed_replacement_leaves_the_old_content(directory, tmp_path):
-    directory.write_file_atomically("checkpoint", b"old")
+    directory.write_file_atomically("checkpoint", b"old", FileBarrier.LOG_STATE)
     (tmp_path / "checkpoint.tmp").mkdir()
 
     with pytest.raises(OSError):
-        directory.write_file_atomically("checkpoint", b"new")
+        directory.write_file_atomically("checkpoint", b"new", FileBarrier.LOG_STATE)
 
     assert (tmp_path / "checkpoint").read_bytes() == b"old"
 
 
 def test_create_file_rewrites_in_place(directory, tmp_path):
-    directory.create_file("marker", b"longer content")
-    directory.create_file("marker", b"v1")
-    directory.create_file("empty")
+    directory.create_file("marker", b"longer content", FileBarrier.CLEAN_MARKER)
+    directory.create_file("marker", b"v1", FileBarrier.CLEAN_MARKER)
+    directory.create_file("empty", b"", FileBarrier.CLEAN_MARKER)
 
     assert (tmp_path / "marker").read_bytes() == b"v1"
     assert (tmp_path / "empty").read_bytes() == b""
 
 
 def test_rename_unlink_and_directories(directory, tmp_path):
-    directory.create_file("a")
+    directory.create_file("a", b"", FileBarrier.CLEAN_MARKER)
     directory.rename("a", "b")
     assert directory.names() == ["b"]
     directory.unlink("b")
@@ -170,7 +170,7 @@ def test_rename_unlink_and_directories(directory, tmp_path):
         directory.make_directory("d")
     directory.remove_directory("d")
     assert directory.names() == []
-    directory.sync()
+    directory.sync(Barrier.APPENDED_NAMES)
     assert directory.identity == (tmp_path.stat().st_dev, tmp_path.stat().st_ino)
     assert isinstance(directory.is_network_file_system(), bool)
 
@@ -180,7 +180,7 @@ def test_it_is_held_by_its_descriptor_through_a_rename(tmp_path):
     directory = Directory(str(tmp_path / "old"))
     (tmp_path / "old").rename(tmp_path / "new")
 
-    directory.create_file("f")
+    directory.create_file("f", b"", FileBarrier.CLEAN_MARKER)
 
     assert (tmp_path / "new" / "f").exists()
 
@@ -221,7 +221,7 @@ def test_the_second_lock_is_refused_at_once_in_the_same_process_and_in_another(d
 
 
 def test_readers_share_a_lock_and_keep_writers_out(directory):
-    directory.create_file(".lock")
+    directory.create_file(".lock", b"", FileBarrier.CLEAN_MARKER)
     first = directory.lock(".lock", exclusive=False)
     second = directory.lock(".lock", exclusive=False)
     with pytest.raises(LogLockedError):

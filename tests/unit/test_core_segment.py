@@ -7,6 +7,7 @@ import time
 import pytest
 
 from segstore._core import (
+    Barrier,
     OffsetIndex,
     TimeIndex,
     scan_batches,
@@ -43,7 +44,7 @@ def test_what_is_appended_is_read_by_offset_and_size(segment):
     assert (where.position, where.size_bytes) == (fetched.position, 0)
     assert segment.read_next_offset() == (30, True)
     assert segment.unflushed_records == 30
-    segment.flush(indexes=True)
+    segment.flush(Barrier.APPENDED_RECORDS, indexes=True)
     assert segment.unflushed_records == 0
 
 

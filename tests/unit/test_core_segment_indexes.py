@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from segstore._core import scan_batches
+from segstore._core import Barrier, scan_batches
 from segstore.errors import (
     ClosedError,
     IllegalArgumentError,
@@ -47,7 +47,7 @@ def test_what_needs_no_index_makes_no_index(directory, tmp_path, kafka_profile):
     segment = Segment(context_of(directory, kafka_profile=kafka_profile), 0)
     assert segment.size_bytes == 0
     segment.change_suffix(".deleted")  # [LZY-3]
-    segment.flush()
+    segment.flush(Barrier.APPENDED_RECORDS)
     segment.close()
 
     assert names(tmp_path) == {f"{LOG}.deleted"}
@@ -209,7 +209,7 @@ def test_a_close_leaves_the_same_files_prepared_or_not(
         append(segment, 3, start=start, timestamp=TIME + start)
     if prepared:
         segment.on_become_inactive()
-        segment.flush(indexes=True)
+        segment.flush(Barrier.APPENDED_RECORDS, indexes=True)
     segment.close()
 
     assert (tmp_path / INDEX).stat().st_size == 3 * 8

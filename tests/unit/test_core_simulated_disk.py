@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from segstore._core import DISK_CALLS, DataFile, Directory, SimulatedDisk
+from segstore._core import DISK_CALLS, Barrier, DataFile, Directory, FileBarrier, SimulatedDisk
 from segstore.errors import (
     DiskFullError,
     FsyncFailedError,
@@ -33,9 +33,9 @@ def step(directory: Directory, choice: random.Random) -> object:
     position, size = choice.randrange(3000), choice.randrange(3000)
     try:
         if kind == 0:
-            directory.write_file_atomically(name, data)
+            directory.write_file_atomically(name, data, FileBarrier.LOG_STATE)
         elif kind == 1:
-            directory.create_file(name, data)
+            directory.create_file(name, data, FileBarrier.CLEAN_MARKER)
         elif kind == 2:
             directory.rename(name, other)
         elif kind == 3:
@@ -104,14 +104,14 @@ def test_a_call_fails_as_planned():
     disk.fail("sync_directory", 1, errno.EIO)
     disk.fail("write_at", 2, errno.ENOSPC)
     with pytest.raises(SegstoreError, match="errno 5"):
-        directory.sync()
+        directory.sync(Barrier.APPENDED_NAMES)
     with pytest.raises(FsyncFailedError, match="not tried again"):  # [DUR-35]
-        directory.sync()
+        directory.sync(Barrier.APPENDED_NAMES)
     directory = Directory("/", disk)
-    directory.create_file("a", b"x")
+    directory.create_file("a", b"x", FileBarrier.CLEAN_MARKER)
     with pytest.raises(DiskFullError):
-        directory.create_file("b", b"x")
-    directory.create_file("b", b"x")
+        directory.create_file("b", b"x", FileBarrier.CLEAN_MARKER)
+    directory.create_file("b", b"x", FileBarrier.CLEAN_MARKER)
 
     assert disk.calls("write_at") == 3
     assert disk.calls() > disk.effects
@@ -122,7 +122,7 @@ def test_a_call_fails_as_planned():
 def test_its_effects_have_names():
     disk = SimulatedDisk()
     directory = Directory("/", disk)
-    directory.create_file("a", b"xyz")
+    directory.create_file("a", b"xyz", FileBarrier.CLEAN_MARKER)
     directory.rename("a", "b")
 
     events = [disk.event(number) for number in range(1, disk.effects + 1)]
@@ -143,7 +143,7 @@ def test_its_effects_have_names():
 def test_fates_of_what_was_not_synced():
     disk = SimulatedDisk()
     directory = Directory("/", disk)
-    directory.create_file("a", b"synced")
+    directory.create_file("a", b"synced", FileBarrier.CLEAN_MARKER)
     directory.rename("a", "b")
 
     def names(**options: object) -> list[str]:

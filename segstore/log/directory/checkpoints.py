@@ -14,6 +14,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from segstore._core import FileBarrier
 from segstore.config import MAX_INT, MAX_LONG
 from segstore.errors import CorruptCheckpointError
 from segstore.types import EpochEntry, TopicPartition
@@ -186,7 +187,10 @@ def write_offset(
     directory: Directory, name: str, topic_partition: TopicPartition, offset: int
 ) -> None:
     """Write checkpoint *name* with one partition's offset [DUR-21]."""
-    directory.write_file_atomically(name, format_offset_checkpoint({topic_partition: offset}))
+    is_log_start = name == LOG_START_OFFSET_CHECKPOINT
+    barrier = FileBarrier.LOG_START if is_log_start else FileBarrier.RECOVERY_POINT
+    content = format_offset_checkpoint({topic_partition: offset})
+    directory.write_file_atomically(name, content, barrier)
 
 
 # ---- partition.metadata --------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Final
 
+from segstore._core import Barrier, FileBarrier
 from segstore.config import MAX_LONG, MIN_LONG
 from segstore.errors import SegstoreError
 from segstore.log.directory.checkpoints import CLEAN_SHUTDOWN_MARKER, MAX_MARKER_BYTES
@@ -39,7 +40,7 @@ class CleanShutdownFileHandler:
         """
         content = {"version": version, "brokerEpoch": broker_epoch}
         text = json.dumps(content, separators=(",", ":"))
-        self._directory.create_file(CLEAN_SHUTDOWN_MARKER, text.encode())
+        self._directory.create_file(CLEAN_SHUTDOWN_MARKER, text.encode(), FileBarrier.CLEAN_MARKER)
 
     def read(self) -> int | None:
         """Return the broker epoch, None where none can be read; never an error [CKP-21]."""
@@ -61,4 +62,4 @@ class CleanShutdownFileHandler:
         """Remove the file, if it is there, and have that on stable storage."""
         if self.exists:
             self._directory.unlink(CLEAN_SHUTDOWN_MARKER, missing_ok=True)
-            self._directory.sync()
+            self._directory.sync(Barrier.CLEAN_MARKER_GONE)

@@ -6,6 +6,7 @@ import logging
 from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final
 
+from segstore._core import FileBarrier
 from segstore.errors import IllegalArgumentError
 from segstore.log.directory.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
@@ -162,7 +163,9 @@ class LeaderEpochFileCache:
         if self.before_write is not None and self.written_entry != latest:
             self.before_write(self.written_entry, latest)
         data = format_leader_epoch_checkpoint(kept)
-        return PreparedFile(self._directory, LEADER_EPOCH_CHECKPOINT, data)
+        return PreparedFile(
+            self._directory, LEADER_EPOCH_CHECKPOINT, data, FileBarrier.LEADER_EPOCHS
+        )
 
     def finish_truncation(self, end_offset: int, prepared: PreparedFile | None) -> None:
         """Do as `truncate_from_end`, with the checkpoint that was prepared for it."""
@@ -203,7 +206,9 @@ class LeaderEpochFileCache:
             if self.before_write is not None and self.written_entry != self.latest_entry:
                 self.before_write(self.written_entry, self.latest_entry)
             data = format_leader_epoch_checkpoint(self._entries)
-            self._directory.write_file_atomically(LEADER_EPOCH_CHECKPOINT, data)
+            self._directory.write_file_atomically(
+                LEADER_EPOCH_CHECKPOINT, data, FileBarrier.LEADER_EPOCHS
+            )
             self.written_entry = self.latest_entry
         self._is_dirty = False
 

@@ -15,6 +15,7 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from segstore._core import Barrier, FileBarrier
 from segstore.errors import (
     CorruptCheckpointError,
     LimitExceededError,
@@ -217,7 +218,7 @@ class LogPlaces:
             for name in left:
                 self.directory.unlink(name)
             if left:
-                self.directory.sync()
+                self.directory.sync(Barrier.CLEAN_MARKER_GONE)
 
     def prepare_log_start(self, offset: int) -> PreparedFile | None:
         """Do all of `write_log_start` that a full disk can refuse; the log start stays [DUR-30].
@@ -228,7 +229,8 @@ class LogPlaces:
         if not self._is_safe or home is None:
             return None
         self._lower_log_start_above(home, offset)
-        return PreparedFile(home, name, format_offset_checkpoint({self.topic_partition: offset}))
+        content = format_offset_checkpoint({self.topic_partition: offset})
+        return PreparedFile(home, name, content, FileBarrier.LOG_START)
 
     def write_log_start(self, offset: int, prepared: PreparedFile | None = None) -> None:
         """Bring the log start to stable storage in the partition's own checkpoint [DUR-19].
@@ -301,7 +303,9 @@ class LogPlaces:
                 offsets = parse_offset_checkpoint(home.read_file(name, MAX_CHECKPOINT_BYTES), name)
                 if self.topic_partition in offsets:
                     offsets[topic_partition] = offsets[self.topic_partition]
-                    home.write_file_atomically(name, format_offset_checkpoint(offsets))
+                    home.write_file_atomically(
+                        name, format_offset_checkpoint(offsets), FileBarrier.NEW_NAME_CHECKPOINT
+                    )
         self.topic_partition = topic_partition
 
     @property
@@ -320,14 +324,16 @@ class LogPlaces:
         if home is None:
             return
         if not self._is_safe:
-            self.directory.sync()  # Kafka's last snapshot has no durable name yet [CLO-1]
+            self.directory.sync(
+                Barrier.CLOSED_NAMES
+            )  # Kafka's last snapshot has no durable name yet [CLO-1]
         if not self._says_so(home, RECOVERY_POINT_CHECKPOINT, marker.log_end_offset):
             self.write_recovery_point(marker.log_end_offset)
         if log_start_offset > 0 or home.exists(LOG_START_OFFSET_CHECKPOINT):
             self.write_log_start(log_start_offset)
         if self._is_safe:
             self._merge_into_parent(log_start_offset, marker.log_end_offset)
-        home.create_file(CLEAN_SHUTDOWN_MARKER, marker.format())
+        home.create_file(CLEAN_SHUTDOWN_MARKER, marker.format(), FileBarrier.CLEAN_MARKER)
 
     def _says_so(self, home: Directory, name: str, offset: int) -> bool:
         """Whether a checkpoint, always written whole and synced, has these very bytes.
@@ -364,7 +370,9 @@ class LogPlaces:
             return
         if offsets.get(self.topic_partition, 0) != offset:
             offsets[self.topic_partition] = offset
-            parent.write_file_atomically(name, format_offset_checkpoint(offsets))
+            parent.write_file_atomically(
+                name, format_offset_checkpoint(offsets), FileBarrier.SHARED_CHECKPOINT
+            )
 
 
 @contextlib.contextmanager

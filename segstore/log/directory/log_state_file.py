@@ -9,6 +9,7 @@ import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from segstore._core import FileBarrier
 from segstore.log.directory.checkpoints import DAMAGED_TRANSACTION_INDEX, LOG_STATE, LogState
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ class LogStateFile:
             self._write(replace(self.state, latest_epoch=new, epochs_before=(old,)))
 
     def _write(self, state: LogState) -> None:
-        self._directory.write_file_atomically(LOG_STATE, state.format())
+        self._directory.write_file_atomically(LOG_STATE, state.format(), FileBarrier.LOG_STATE)
         self.state = state
 
 
@@ -96,4 +97,4 @@ def note_damaged_transaction_index(directory: Directory, base_offset: int) -> No
     if state is not None:
         noted = {**state.transaction_indexes, base_offset: DAMAGED_TRANSACTION_INDEX}
         data = replace(state, transaction_indexes=noted).format()
-        directory.write_file_atomically(LOG_STATE, data)
+        directory.write_file_atomically(LOG_STATE, data, FileBarrier.LOG_STATE)

@@ -9,6 +9,7 @@ import base64
 import uuid
 from typing import TYPE_CHECKING
 
+from segstore._core import FileBarrier
 from segstore.arguments import instance
 from segstore.errors import IllegalArgumentError, InconsistentTopicIdError
 from segstore.log.directory.checkpoints import PARTITION_METADATA, read_topic_id
@@ -74,7 +75,9 @@ class PartitionMetadataFile:
             raise inconsistent_topic_id(self.path, written, topic_id)
         if written is None:
             self._directory.write_file_atomically(
-                PARTITION_METADATA, format_partition_metadata(topic_id)
+                PARTITION_METADATA,
+                format_partition_metadata(topic_id),
+                FileBarrier.PARTITION_METADATA,
             )
         self._dirty_topic_id = None
         return written is None

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from segstore.errors import SegstoreError
 
 if TYPE_CHECKING:
-    from segstore._core import Directory
+    from segstore._core import Directory, FileBarrier
 
 
 class PreparedFile:
@@ -25,24 +25,25 @@ class PreparedFile:
         Of the file; nobody else writes it meanwhile.
     data : bytes
         All of its next content.
+    barrier : FileBarrier
+        What both syncs are for.
     """
 
-    def __init__(self, directory: Directory, name: str, data: bytes) -> None:
+    def __init__(self, directory: Directory, name: str, data: bytes, barrier: FileBarrier) -> None:
         self._directory = directory
         self._name = name
-        self._temporary = f"{name}.tmp"
+        self._barrier = barrier
         try:
-            directory.create_file(self._temporary, data)
+            directory.write_beside(name, data, barrier)
         except BaseException:
             self.discard()
             raise
 
     def publish(self) -> None:
         """Put it in the place of the old content."""
-        self._directory.rename(self._temporary, self._name)
-        self._directory.sync()
+        self._directory.put_in_place(self._name, self._barrier)
 
     def discard(self) -> None:
         """Leave the old content as it is."""
         with suppress(SegstoreError):  # what stays is removed by the next open
-            self._directory.unlink(self._temporary, missing_ok=True)
+            self._directory.unlink(f"{self._name}.tmp", missing_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from segstore._core import Barrier
 from segstore.errors import SegstoreError
 from segstore.log.local.segments import floor_index
 
@@ -36,4 +37,4 @@ def remove_deleted(segments: list[Segment], directory: Directory, report: Recove
         segment.close_quietly()
         report.removed.append(segment.name)
     if segments:
-        directory.sync()
+        directory.sync(Barrier.LEFTOVERS_DELETED)

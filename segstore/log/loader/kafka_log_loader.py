@@ -224,7 +224,7 @@ class KafkaLogLoader:
                 self._recover_segment(segment)
             else:
                 if not has_time_index:
-                    self._directory.create_file(file_name(base_offset, "timeindex"))
+                    self._directory.make_file(file_name(base_offset, "timeindex"))
                 try:
                     self._transaction_index(segment).sanity_check()
                 except CorruptIndexError as error:
@@ -379,5 +379,5 @@ def _epoch_cache(directory: Directory) -> LeaderEpochFileCache:
         raise
     if cache is not None:
         return cache
-    directory.create_file(LEADER_EPOCH_CHECKPOINT)
+    directory.make_file(LEADER_EPOCH_CHECKPOINT)
     return LeaderEpochFileCache(directory)

@@ -12,7 +12,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from typing import TYPE_CHECKING
 
-from segstore._core import open_segments
+from segstore._core import Barrier, open_segments
 from segstore.errors import NotALogError
 from segstore.log.directory.checkpoints import TEMPORARY_FILES
 from segstore.log.directory.partition_directory import (
@@ -87,7 +87,7 @@ class Leftovers:
             self._swap_in(segment_files(self._directory.names()), swaps, quarantine)
         else:
             self._remove(file.name for file in swaps)
-        self._directory.sync()
+        self._directory.sync(Barrier.LEFTOVERS_GONE)
         return self._directory.segment_listing()
 
     def remove_indexes_without_log(self, listing: SegmentListing | None) -> None:
@@ -130,7 +130,7 @@ class Leftovers:
             self._remove(
                 file.name for file in files if not file.suffix and first <= file.offset < end
             )
-            self._directory.sync()
+            self._directory.sync(Barrier.LEFTOVERS_REPLACED)
         for file in sorted(swaps):
             self._directory.rename(file.name, file._replace(suffix="").name)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segstore._core import open_segments
+from segstore._core import Barrier, open_segments
 from segstore.errors import (
     CorruptCheckpointError,
     CorruptLogError,
@@ -302,7 +302,7 @@ class LogLoader:
         It is made first: after a crash there is a ``.log`` [DUR-54]. Source: [LDR-25, LDR-26].
         """
         created = Segment(self._context, offset, create=True)
-        self._directory.sync()
+        self._directory.sync(Barrier.RECOVERY_BEGIN)
         for segment in reversed(segments):
             if segment.size_bytes > 0:
                 quarantine.set_aside(segment.base_offset)
@@ -310,7 +310,7 @@ class LogLoader:
                 segment.delete_files()
             segment.close_quietly()
         if segments:
-            self._directory.sync()
+            self._directory.sync(Barrier.RECOVERY_SET_ASIDE)
         segments[:] = [created]
         self._is_rewritten = True
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, NamedTuple
 
+from segstore._core import Barrier
 from segstore.errors import CorruptLogError, SegstoreError
 from segstore.log.directory.partition_directory import INDEX_ENTRY_BYTES, file_name
 from segstore.log.directory.ways_out import missing_records
@@ -284,7 +285,7 @@ class LogRecovery:
                 self._report.removed.append(segment.name)
             segment.close_quietly()
         if segments:
-            self._directory.sync()
+            self._directory.sync(Barrier.RECOVERY_SET_ASIDE)
 
 
 def _continues(following: Segment | None, next_offset: int) -> bool:

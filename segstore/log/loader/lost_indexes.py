@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from segstore._core import Barrier
 from segstore.errors import CorruptLogError
 from segstore.log.directory.partition_directory import INDEX_ENTRY_BYTES, LOG_FILE_SUFFIX, file_name
 from segstore.log.loader.overflow_split import is_overflowed
@@ -71,7 +72,7 @@ class LostIndexes:
                 continue
             _check_whole(segment, recovery.scan)
             if segment is not segments[-1]:
-                segment.flush(indexes=True)
+                segment.flush(Barrier.RECOVERY_RECORDS, indexes=True)
             self._report.rebuilt += lost
         return overflowed
 

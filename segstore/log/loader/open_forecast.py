@@ -265,7 +265,7 @@ class _ForecastSegment(Segment):
     def rewrite(self, position: int) -> None:
         """Leave it."""
 
-    def flush(self, *, indexes: bool = False) -> None:
+    def flush(self, barrier: _core.Barrier, *, indexes: bool = False) -> None:
         """Nothing to flush."""
 
     def delete_files(self) -> None:
@@ -328,11 +328,13 @@ class _OverlayDirectory:
         if known is None and not missing_ok:
             raise LogNotFoundError("there is no such file", file=f"{self.path}/{name}")
 
-    def create_file(self, name: str, data: bytes = b"") -> None:
+    def create_file(self, name: str, data: bytes, barrier: _core.FileBarrier) -> None:
+        del barrier
         self._written[name] = bytes(data)
 
-    def write_file_atomically(self, name: str, data: bytes) -> None:
+    def write_file_atomically(self, name: str, data: bytes, barrier: _core.FileBarrier) -> None:
+        del barrier
         self._written[name] = bytes(data)
 
-    def sync(self) -> None:
+    def sync(self, barrier: _core.Barrier) -> None:
         """Nothing was written."""

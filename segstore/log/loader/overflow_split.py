@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
+from segstore._core import Barrier
 from segstore.config import MAX_INT, MAX_LONG
 from segstore.errors import (
     IllegalArgumentError,
@@ -115,9 +116,9 @@ def split_overflowed_segment(
         _copy(segment, split, directory, context)
         for one in split:
             one.on_become_inactive()
-            one.flush(indexes=True)
+            one.flush(Barrier.SPLIT_RECORDS, indexes=True)
             _set_last_modified(one, modified_ms, directory)
-        directory.sync()
+        directory.sync(Barrier.SPLIT_CLEANED)
         done = _replace(segment, split, known, directory)
     except BaseException:
         for one in split:
@@ -198,7 +199,7 @@ def _replace(
     ordered = sorted(split, key=lambda segment: segment.base_offset)
     for segment in reversed(ordered):
         segment.change_suffix(SWAP_FILE_SUFFIX)
-    directory.sync()  # the commit
+    directory.sync(Barrier.SPLIT_COMMIT)  # the commit
     taken_out: tuple[Segment, ...] = ()
     if old.base_offset in known:
         known = known.without([old])
@@ -207,7 +208,7 @@ def _replace(
     for segment in ordered:
         segment.change_suffix("")
         known = known.with_segment(segment)
-    directory.sync()
+    directory.sync(Barrier.SPLIT_DONE)
     is_there = old.base_offset in {segment.base_offset for segment in ordered}
     vanished = () if is_there or not taken_out else (old.base_offset,)
     return SplitSegmentResult(known, taken_out, vanished)

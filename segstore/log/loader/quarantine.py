@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from segstore._core import FileBarrier
 from segstore.errors import DiskFullError
 from segstore.log.directory.partition_directory import INDEX_FILE_SUFFIXES, file_name
 
@@ -61,7 +62,7 @@ class Quarantine:
     def _write(self, base_offset: int, content: bytes) -> None:
         name = self._free_name(base_offset)
         try:
-            self._directory.create_file(name, content)
+            self._directory.create_file(name, content, FileBarrier.QUARANTINE)
         except DiskFullError:
             self._directory.unlink(name, missing_ok=True)
             self._report.warnings.append("no room to keep the bytes that were cut")

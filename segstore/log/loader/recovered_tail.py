@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from segstore._core import Barrier
 from segstore.log.directory.checkpoints import SYNC_FAILED_MARK
 from segstore.log.local.tail_rewrite import bytes_from, rewrite_from
 
@@ -66,8 +67,8 @@ def bring_to_disk(
         rewrite_from(segments, recovery_point)
     else:
         for segment in segments:
-            segment.flush()
-    directory.sync()
+            segment.flush(Barrier.RECOVERY_RECORDS)
+    directory.sync(Barrier.RECOVERY_NAMES)
     if is_marked:
         report.rewritten = report.rewritten_bytes > 0
         report.warnings.append("a sync had failed: all that there is was written again at once")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from segstore._core import base_offset_of, close_segments, close_segments_quietly
+from segstore._core import Barrier, base_offset_of, close_segments, close_segments_quietly
 from segstore.config import MAX_INT
 from segstore.errors import (
     CorruptRecordError,
@@ -203,7 +203,7 @@ class LocalLog(SegmentOrder):
         if removed:
             self._take_out(reversed(removed))
             self.segments = self.segments.without(removed)
-            self.directory.sync()
+            self.directory.sync(Barrier.TRUNCATION_NAMES)
         last.truncate_to(offset)
         self._is_cutting = False
         self.cuts.finish()
@@ -223,14 +223,14 @@ class LocalLog(SegmentOrder):
         first, *higher = removed
         if higher:  # the renames may reach the disk in any order: while the first is there, what
             self._take_out(reversed(higher))  # is left up to the first gap is a prefix
-            self.directory.sync()
+            self.directory.sync(Barrier.EMPTYING_HIGHER)
         self._take_out([first])
-        self.directory.sync()
+        self.directory.sync(Barrier.EMPTYING_FIRST)
         if self.transaction_index_notes is not None:
             self.transaction_index_notes.forget_above(-1)
             self.transaction_index_notes.save_if_there_is_room(self.segments)
         created = self._create_segment(offset)
-        self.directory.sync()
+        self.directory.sync(Barrier.EMPTYING_CREATED)
         self._publish(self.segments.without(removed).with_segment(created), created, offset)
         self._is_cutting = False
         self.cuts.finish()
@@ -287,7 +287,7 @@ class LocalLog(SegmentOrder):
         """
         self.segments = self.segments.without(segments)
         self._take_out(segments)
-        self.directory.sync()
+        self.directory.sync(Barrier.DELETION_NAMES)
 
     def _take_out(self, segments: Iterable[Segment]) -> None:
         """Rename to ``.deleted`` in the order given; unlink later [LOC-20]."""

@@ -143,7 +143,7 @@ def open_named_segment(
     """
     name = f"{file_name(base_offset, 'log')}{suffix}"
     if not directory.exists(name):
-        directory.create_file(name)
+        directory.make_file(name)
     return Segment(context, base_offset, suffix=suffix)
 
 

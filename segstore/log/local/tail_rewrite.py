@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from segstore._core import Barrier
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -28,7 +30,7 @@ def rewrite_from(segments: Iterable[Segment], offset: int) -> None:
         position = _position_of(segment, offset)
         if position < segment.size_bytes:
             segment.rewrite(position)
-        segment.flush(indexes=True)
+        segment.flush(Barrier.RECOVERY_RECORDS, indexes=True)
 
 
 def _position_of(segment: Segment, offset: int) -> int:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from segstore._core import DataFile
+from segstore._core import Barrier, DataFile
 from segstore.errors import (
     CorruptIndexError,
     IllegalArgumentError,
@@ -197,9 +197,9 @@ class TransactionIndex:
         if not self._is_open:
             return
         with DataFile(self._directory, self._name) as file:
-            file.sync()
+            file.sync(Barrier.TRANSACTION_INDEX)
         if not self._is_named:
-            self._directory.sync()
+            self._directory.sync(Barrier.TRANSACTION_INDEX_NAME)
             self._is_named = True
 
     def close(self) -> None:

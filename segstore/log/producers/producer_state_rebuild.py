@@ -12,7 +12,7 @@ import logging
 from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from segstore._core import iterate_raw_records
+from segstore._core import FileBarrier, iterate_raw_records
 from segstore.errors import DiskFullError, ResourceError
 from segstore.log.directory.partition_directory import file_name
 from segstore.log.local.transaction_index import TransactionIndex
@@ -172,7 +172,9 @@ def rebuild_transaction_index(  # noqa: PLR0913 - what is read, and which part o
         if result.why is not None:
             raise result.why.locate(segment.path)
     content = b"".join(transaction.format() for transaction in aborted)
-    directory.write_file_atomically(file_name(base_offset, "txnindex"), content)
+    directory.write_file_atomically(
+        file_name(base_offset, "txnindex"), content, FileBarrier.REBUILT_TRANSACTION_INDEX
+    )
 
 
 def recover_producer_state(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from segstore._core import DataFile
+from segstore._core import Barrier, DataFile, FileBarrier
 from segstore.errors import (
     CorruptSnapshotError,
     LimitExceededError,
@@ -90,7 +90,7 @@ class SnapshotFile:
         Source: [DUR-22].
         """
         if sync:
-            self._directory.write_file_atomically(self.name, data)
+            self._directory.write_file_atomically(self.name, data, FileBarrier.SNAPSHOT)
             return
         temporary = self.name + TEMPORARY_SUFFIX
         try:
@@ -108,12 +108,12 @@ class SnapshotFile:
         with DataFile(self._directory, self.name, create=True) as file:
             file.write(0, data)
             if sync:
-                file.sync()
+                file.sync(Barrier.ROLLED_SNAPSHOT)
 
     def sync(self) -> None:
         """Bring the bytes to stable storage, if the file is there still."""
         with suppress(LogNotFoundError), DataFile(self._directory, self.name) as file:
-            file.sync()
+            file.sync(Barrier.ROLLED_SNAPSHOT)
 
     def __repr__(self) -> str:
         return f"SnapshotFile({self.path!r}, offset={self.offset})"

@@ -10,6 +10,7 @@ import threading
 from bisect import bisect_left, bisect_right, insort
 from typing import TYPE_CHECKING
 
+from segstore._core import Barrier
 from segstore.errors import CorruptSnapshotError, LogNotFoundError
 from segstore.log.directory.partition_directory import file_name
 from segstore.log.producers.producer_snapshot import format_snapshot
@@ -155,7 +156,7 @@ class SnapshotFiles:
             for offset in sorted(set(self._unsynced[:count])):
                 self._file(offset).sync()
             if count:
-                self._directory.sync()
+                self._directory.sync(Barrier.ROLLED_SNAPSHOT_NAME)
             del self._unsynced[:count]
 
     def distrust_latest(self) -> None:

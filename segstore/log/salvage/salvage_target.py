@@ -77,7 +77,7 @@ class SalvageTarget:
         if end > self._next_offset or not self._segments:
             self._begin_segment(end)
             self._end_segment()
-        self._directory.sync()
+        self._directory.sync(_core.Barrier.SALVAGED_NAMES)
         self._check()
         report.warnings += doubted_ends(
             self._context, self._segments, report.lost, source.lost_markers
@@ -217,7 +217,7 @@ class SalvageTarget:
     def _end_segment(self) -> None:
         file = self._file
         if file is not None:
-            file.sync()
+            file.sync(_core.Barrier.SALVAGED_RECORDS)
             self._file = None
             file.close()
 

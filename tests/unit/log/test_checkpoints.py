@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segstore import _core
+from segstore._core import FileBarrier
 from segstore.errors import CorruptCheckpointError, SegstoreError
 from segstore.log.directory.checkpoints import DAMAGED_TRANSACTION_INDEX as DAMAGED
 from segstore.log.directory.checkpoints import (
@@ -147,7 +148,7 @@ def test_of_two_lines_for_a_partition_the_last_wins():
 def test_one_partition_is_read_from_a_checkpoint_of_many(directory):
     """[DUR-65] Missing file and missing line are None; a negative offset is refused."""
     assert read_offset(directory, "c", ORDERS) is None
-    directory.create_file("c", b"0\n2\nother 0 7\norders 1 9\n")
+    directory.create_file("c", b"0\n2\nother 0 7\norders 1 9\n", FileBarrier.CLEAN_MARKER)
     assert read_offset(directory, "c", ORDERS) is None
 
     write_offset(directory, "c", ORDERS, 11)
@@ -177,7 +178,9 @@ def test_the_topic_id_of_a_partition(directory):
     assert read_topic_id(directory) is None
 
     directory.create_file(
-        "partition.metadata", b"version: 0\ntopic_id: l1C1myon2PBpSRpRav27fA\nmore"
+        "partition.metadata",
+        b"version: 0\ntopic_id: l1C1myon2PBpSRpRav27fA\nmore",
+        FileBarrier.CLEAN_MARKER,
     )
 
     assert read_topic_id(directory) == topic_id

@@ -228,9 +228,12 @@ def test_more_segments_than_the_thread_can_sync(new_log, monkeypatch):
     monkeypatch.setattr(log._background, "submit", lambda _: None)
     flushed = []
     real = Segment.flush
-    monkeypatch.setattr(
-        Segment, "flush", lambda self, **how: (flushed.append(self.base_offset), real(self, **how))
-    )
+
+    def flush(segment, barrier, **how):
+        flushed.append(segment.base_offset)
+        real(segment, barrier, **how)
+
+    monkeypatch.setattr(Segment, "flush", flush)
     for _ in range(20):
         log.append(ONE)
         log.roll()

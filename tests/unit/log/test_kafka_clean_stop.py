@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import pytest
 
-from segstore._core import Directory, SimulatedDisk
+from segstore._core import Barrier, Directory, SimulatedDisk
 from segstore.log.directory.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
     LOG_START_OFFSET_CHECKPOINT,
@@ -43,7 +43,7 @@ def stopped() -> SimulatedDisk:
     root = Directory("/", disk)
     root.make_directory("logs")
     root.make_directory("state")
-    root.sync()
+    root.sync(Barrier.APPENDED_NAMES)
     log = open_log(disk, state_dir="/state")
     for number in range(COUNT):
         log.append_as_leader(batch([(None, b"%d" % number)], timestamp=0), number // 3)

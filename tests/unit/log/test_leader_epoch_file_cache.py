@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segstore import _core
+from segstore._core import FileBarrier
 from segstore.errors import CorruptCheckpointError, IllegalArgumentError
 from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
 
@@ -95,7 +96,7 @@ def test_truncations_wait_for_flush(directory):
 
 def test_a_reader_never_writes(directory):
     """[DUR-71]"""
-    directory.create_file(CHECKPOINT, b"0\n2\n0 0\n1 5\n")
+    directory.create_file(CHECKPOINT, b"0\n2\n0 0\n1 5\n", FileBarrier.CLEAN_MARKER)
 
     cache = LeaderEpochFileCache.read(directory, writable=False)
     cache.truncate_from_end(3)
@@ -106,7 +107,7 @@ def test_a_reader_never_writes(directory):
 
 def test_a_file_is_read_by_assigning_its_lines_in_order(directory):
     """[EPC-1, EPC-11] Lines that do not ascend replace others, as Kafka reads them."""
-    directory.create_file(CHECKPOINT, b"0\n3\n0 0\n5 9\n3 9\n")
+    directory.create_file(CHECKPOINT, b"0\n3\n0 0\n5 9\n3 9\n", FileBarrier.CLEAN_MARKER)
 
     assert LeaderEpochFileCache.read(directory, writable=False).entries == ((0, 0), (3, 9))
 
@@ -114,7 +115,7 @@ def test_a_file_is_read_by_assigning_its_lines_in_order(directory):
 @pytest.mark.parametrize("content", [b"0\n1\n-1 0\n", b"0\n1\n0 -1\n", b"0\n2\n0 0\n", b"x"])
 def test_a_file_that_cannot_be_read(directory, content):
     """[EPC-11]"""
-    directory.create_file(CHECKPOINT, content)
+    directory.create_file(CHECKPOINT, content, FileBarrier.CLEAN_MARKER)
 
     with pytest.raises((CorruptCheckpointError, IllegalArgumentError)):
         LeaderEpochFileCache.read(directory, writable=False)

@@ -52,21 +52,21 @@ def steps(monkeypatch) -> list[str]:
         def __getattr__(self, name):
             return getattr(self._directory, name)
 
-        def sync(self) -> None:
+        def sync(self, barrier) -> None:
             done.append("sync")
-            self._directory.sync()
+            self._directory.sync(barrier)
 
-        def write_file_atomically(self, name, data) -> None:
+        def write_file_atomically(self, name, data, barrier) -> None:
             done.append(name)
-            self._directory.write_file_atomically(name, data)
+            self._directory.write_file_atomically(name, data, barrier)
 
-        def create_file(self, name, data=b"") -> None:
-            done.append(f"create {name}")
-            self._directory.create_file(name, data)
+        def write_beside(self, name, data, barrier) -> None:
+            done.append(f"write beside {name}")
+            self._directory.write_beside(name, data, barrier)
 
-        def rename(self, old, new) -> None:
-            done.append(f"{old} to {new}")
-            self._directory.rename(old, new)
+        def put_in_place(self, name, barrier) -> None:
+            done.append(f"put in place {name}")
+            self._directory.put_in_place(name, barrier)
 
     class Steps(list):
         def watch(self, log) -> None:
@@ -281,11 +281,10 @@ def test_truncate_fully_in_order(log, steps):
     steps.watch(log)
     log.truncate_fully_and_start_at(5)
     log_start = "log-start-offset-checkpoint"
-    assert steps.done[:11] == [
+    assert steps.done[:10] == [
         "recovery-point-offset-checkpoint",
-        f"create {log_start}.tmp",
-        f"{log_start}.tmp to {log_start}",
-        "sync",
+        f"write beside {log_start}",
+        f"put in place {log_start}",
         *(f"change_suffix {base}" for base in (9, 6, 3)),
         "sync",
         "change_suffix 0",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from segstore import _core
+from segstore._core import FileBarrier
 from segstore.errors import DiskFullError
 from segstore.log.loader import quarantine as module
 from segstore.log.loader.quarantine import Quarantine
@@ -22,7 +23,7 @@ def directory(tmp_path):
 
 
 def keep(directory, content, position=0):
-    directory.create_file(LOG, content)
+    directory.create_file(LOG, content, FileBarrier.CLEAN_MARKER)
     report = RecoveryReport()
     Quarantine(directory, report).keep_tail(7, position, len(content))
     return report
@@ -76,7 +77,7 @@ def test_names_are_never_used_twice(directory):
     for content in (b"one", b"two", b"three"):
         if directory.exists(LOG):
             directory.unlink(LOG)
-        directory.create_file(LOG, content)
+        directory.create_file(LOG, content, FileBarrier.CLEAN_MARKER)
         Quarantine(directory, RecoveryReport()).keep_tail(7, 0, len(content))
 
     kept = [directory.read_file(f"{KEPT}{number}") for number in (1, 2, 3)]
@@ -86,7 +87,7 @@ def test_names_are_never_used_twice(directory):
 def test_a_whole_segment_is_renamed_and_its_indexes_go(directory):
     """[DUR-54, DUR-59]"""
     for kind in ("log", "index", "timeindex", "txnindex"):
-        directory.create_file(f"00000000000000000007.{kind}", b"content")
+        directory.create_file(f"00000000000000000007.{kind}", b"content", FileBarrier.CLEAN_MARKER)
     report = RecoveryReport()
 
     name = Quarantine(directory, report).set_aside(7)
@@ -108,7 +109,7 @@ def test_a_full_disk_does_not_keep_a_log_from_being_opened():
         def read_range(self, _name, position, size):
             return b"x" * size if position < 100 else b""
 
-        def create_file(self, name, _content):
+        def create_file(self, name, _content, _barrier):
             raise DiskFullError("no space left", file=name)
 
         def unlink(self, name, *, missing_ok):

@@ -1,0 +1,105 @@
+/* barrier.h - the names of all syncs: what each is for, and what a crash takes without it [DUR-110].
+ *
+ * A sync is done for a promise, not for a file: what comes behind it may count on what came before it. So none can be
+ * written without saying which of these it is; a test takes each name's syncs out of a run and looks for a crash that
+ * shows it. An order that is no sync itself (a checkpoint before a rename) is the sync of what comes first: without
+ * it a crash may find the second alone.
+ *
+ * A PROMISE's sync keeps what was promised. A WORK sync could go without breaking a promise: the next open would have
+ * more to do, or find something worthless; that is said instead.
+ *     SYNC(id, kind, rules, without)   one sync
+ *     FILE(id, rules, kind, without the content, kind, without the name)   of a small file that is written whole: its
+ *         content, <id>_CONTENT, before it gets its place, and its name there, <id>_NAME */
+#ifndef SGS_IO_BARRIER_H
+#define SGS_IO_BARRIER_H
+
+/* clang-format off */
+#define SGS_BARRIERS(SYNC, FILE) \
+    /* records */ \
+    SYNC(APPENDED_RECORDS, PROMISE, "DUR-3, DUR-13, DUR-15", "records that were acked") \
+    SYNC(APPENDED_NAMES, PROMISE, "DUR-11, DUR-13", "new segments with records that were acked") \
+    SYNC(REFUSED_RECORDS, PROMISE, "DUR-17, DUR-32", "a refused append comes back behind the next one") \
+    SYNC(CLOSED_RECORDS, WORK, "DUR-24", "the end of a preallocated file, which is zeros then") \
+    SYNC(INDEXES, WORK, "DUR-8, DUR-24, DUR-52", "indexes, to be made anew or done without") \
+    /* truncation and deletion */ \
+    SYNC(TRUNCATION_KEEPS, PROMISE, "DUR-15, DUR-16", "records below a truncation that nobody has synced yet") \
+    SYNC(TRUNCATION_NAMES, PROMISE, "DUR-16", "truncated segments come back") \
+    SYNC(TRUNCATION_CUT, PROMISE, "DUR-16, DUR-17", "truncated records come back") \
+    SYNC(EMPTYING_HIGHER, PROMISE, "DUR-18", "the first segment goes before others: no prefix") \
+    SYNC(EMPTYING_FIRST, PROMISE, "DUR-18", "truncated records come back before the new segment") \
+    SYNC(EMPTYING_CREATED, PROMISE, "DUR-11, DUR-18", "the new segment of an emptied log") \
+    SYNC(DELETION_NAMES, WORK, "DUR-19", "deleted segments come back as files; the log start hides them") \
+    /* recovery */ \
+    SYNC(RECOVERY_CUT, PROMISE, "DUR-17, DUR-56", "a torn tail comes back behind what is appended next") \
+    SYNC(RECOVERY_RECORDS, PROMISE, "DUR-36, DUR-56", "records that recovery has shown") \
+    SYNC(RECOVERY_NAMES, PROMISE, "DUR-36, DUR-56", "segments that recovery has shown") \
+    SYNC(RECOVERY_SET_ASIDE, PROMISE, "DUR-54, DUR-56", "segments come back that recovery has set aside") \
+    SYNC(RECOVERY_BEGIN, PROMISE, "DUR-11, DUR-54", "the new first segment of a log whose records all went") \
+    SYNC(LEFTOVERS_GONE, PROMISE, "DUR-20, DUR-55", "leftovers come back, and count again") \
+    SYNC(LEFTOVERS_REPLACED, PROMISE, "DUR-20, DUR-55", "replaced segments come back beside the new ones") \
+    SYNC(LEFTOVERS_DELETED, WORK, "DUR-19, DUR-56", "files of deleted records, which the next open removes again") \
+    FILE(QUARANTINE, "DUR-59", PROMISE, "the bytes that recovery cut", \
+         PROMISE, "the file of the bytes that recovery cut") \
+    /* replacing a segment by several */ \
+    SYNC(SPLIT_RECORDS, PROMISE, "DUR-20", "records of a segment that was split") \
+    SYNC(SPLIT_CLEANED, PROMISE, "DUR-20", "some of the new segments while others count") \
+    SYNC(SPLIT_COMMIT, PROMISE, "DUR-20", "the old segment goes before all of the new ones count") \
+    SYNC(SPLIT_DONE, PROMISE, "DUR-20", "names of the new segments") \
+    /* producers and transactions */ \
+    SYNC(TRANSACTION_INDEX, PROMISE, "DUR-8, DUR-13", "that a transaction was aborted") \
+    SYNC(TRANSACTION_INDEX_NAME, PROMISE, "DUR-8, DUR-13", "the file that says which transactions were aborted") \
+    FILE(REBUILT_TRANSACTION_INDEX, "DUR-52", WORK, "an index made anew", WORK, "an index made anew") \
+    SYNC(ROLLED_SNAPSHOT, PROMISE, "DUR-22, DUR-29", "producers whose records were deleted") \
+    SYNC(ROLLED_SNAPSHOT_NAME, PROMISE, "DUR-22, DUR-29", "producers whose records were deleted") \
+    FILE(SNAPSHOT, "DUR-22, DUR-24", PROMISE, "producers whose records were deleted", PROMISE, "the same") \
+    /* checkpoints */ \
+    FILE(RECOVERY_POINT, "DUR-16, DUR-18, DUR-21", WORK, "a number: all is read again", \
+         PROMISE, "that a truncation came: records are missed") \
+    FILE(LOG_START, "DUR-18, DUR-19, DUR-21", PROMISE, "deleted records come back", \
+         PROMISE, "deleted records come back") \
+    FILE(LEADER_EPOCHS, "DUR-12, DUR-21", PROMISE, "epochs that no batch has", PROMISE, "epochs that no batch has") \
+    FILE(LOG_STATE, "DUR-64", PROMISE, "that a hole is damage", PROMISE, "that a hole is damage, or none") \
+    FILE(SHARED_CHECKPOINT, "DUR-21, DUR-65", PROMISE, "lines of the log directory's other logs", \
+         PROMISE, "the log's own line there") \
+    FILE(NEW_NAME_CHECKPOINT, "DUR-5, DUR-19", PROMISE, "deleted records come back under a new name", \
+         PROMISE, "the same") \
+    FILE(PARTITION_METADATA, "DUR-21, DUR-23", PROMISE, "the topic id", PROMISE, "the topic id") \
+    FILE(CLEAN_MARKER, "DUR-24", WORK, "the mark: the log is recovered", WORK, "the mark: the log is recovered") \
+    SYNC(CLEAN_MARKER_GONE, PROMISE, "DUR-24", "the mark comes back: an unclean stop looks clean") \
+    SYNC(CLOSED_NAMES, WORK, "DUR-24, DUR-62", "Kafka's last producer snapshot") \
+    /* directories */ \
+    SYNC(NEW_DIRECTORY, PROMISE, "DUR-11", "a new log, with records that were acked") \
+    SYNC(RENAMED_DIRECTORY, PROMISE, "DUR-5", "a log's new name") \
+    SYNC(DOOMED_DIRECTORY, PROMISE, "DUR-5", "a deleted log comes back, without some of its files") \
+    SYNC(REMOVED_DIRECTORY, PROMISE, "DUR-5", "a deleted log's directory comes back") \
+    /* a new log made of a damaged one */ \
+    SYNC(SALVAGED_RECORDS, PROMISE, "DUR-2", "records that salvage has saved") \
+    SYNC(SALVAGED_NAMES, PROMISE, "DUR-11", "segments that salvage has saved") \
+    SYNC(SALVAGED_DIRECTORY, PROMISE, "DUR-11", "the log that salvage has made") \
+    /* Spark's sink */ \
+    SYNC(STAGED_RECORDS, PROMISE, "DUR-2", "records of a commit that is to be repeated") \
+    FILE(SINK_COMMIT, "DUR-2, DUR-21", PROMISE, "what was committed: it is appended twice", PROMISE, "the same")
+
+#define SGS_BARRIER_SYNC(id, kind, rules, without) SGS_BARRIER_##id,
+#define SGS_BARRIER_FILE(id, rules, kind, without, name_kind, name_without) \
+    SGS_BARRIER_##id##_CONTENT, SGS_BARRIER_##id##_NAME,
+typedef enum sgs_barrier { SGS_BARRIERS(SGS_BARRIER_SYNC, SGS_BARRIER_FILE) SGS_BARRIER_COUNT } sgs_barrier;
+#undef SGS_BARRIER_SYNC
+#undef SGS_BARRIER_FILE
+/* clang-format on */
+
+#define SGS_BARRIER(id) SGS_BARRIER_##id
+
+typedef enum sgs_barrier_kind { SGS_BARRIER_IS_PROMISE, SGS_BARRIER_IS_WORK } sgs_barrier_kind;
+
+typedef struct sgs_barrier_text {
+    const char *name; /* in capitals, without prefix */
+    sgs_barrier_kind kind;
+    const char *rules;
+    const char *without; /* what is lost, or not lost, without it */
+} sgs_barrier_text;
+
+/** @param barrier  below SGS_BARRIER_COUNT */
+sgs_barrier_text sgs_barrier_describe(sgs_barrier barrier);
+
+#endif
