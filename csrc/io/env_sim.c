@@ -354,7 +354,7 @@ sgs_status sgs_sim_open(const sgs_env *base, uint64_t device, sgs_sim_disk **dis
     made->env.context = made;
     made->base = base;
     made->device = device;
-    made->cut_after = -1;
+    made->cut_after = made->room = -1;
     const sgs_memory memory = sgs_env_memory(base);
     sgs_buffer_init(&made->nodes, memory);
     sgs_buffer_init(&made->descriptors, memory);

@@ -81,6 +81,10 @@ bool sgs_sim_is_off(const sgs_sim_disk *disk);
  *  never on the disk unless it is written again, whatever later syncs say. */
 void sgs_sim_fail(sgs_sim_disk *disk, sgs_sim_call call, int64_t nth, int os_error, bool for_ever);
 
+/** Let writes make files so many bytes longer in all, then fail for want of space, with what fits written; -1 = no limit.
+ *  What is cut off or removed gives nothing back. */
+void sgs_sim_set_room(sgs_sim_disk *disk, int64_t bytes);
+
 /** Set the wall clock, which stands still; the monotonic clock goes on by as much, if that is forward. */
 void sgs_sim_set_wall_clock(sgs_sim_disk *disk, int64_t wall_clock_ms);
 

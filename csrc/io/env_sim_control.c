@@ -9,6 +9,8 @@ int64_t sgs_sim_calls(const sgs_sim_disk *disk, sgs_sim_call call) { return disk
 
 bool sgs_sim_is_off(const sgs_sim_disk *disk) { return disk->is_off; }
 
+void sgs_sim_set_room(sgs_sim_disk *disk, int64_t bytes) { disk->room = bytes; }
+
 void sgs_sim_cut_power_after(sgs_sim_disk *disk, int64_t effects) { disk->cut_after = effects; }
 
 void sgs_sim_fail(sgs_sim_disk *disk, sgs_sim_call call, int64_t nth, int os_error, bool for_ever)

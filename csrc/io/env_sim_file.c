@@ -56,6 +56,19 @@ static sgs_status keep_slices(sgs_sim_disk *disk, const sgs_slice *slices, size_
     return status;
 }
 
+/* Leave out what a full disk has no room for. */
+static void fit_into_room(sgs_sim_disk *disk, sgs_sim_effect *effect)
+{
+    const int64_t size = sgs_sim_node_at(disk, effect->node)->size;
+    const int64_t end = effect->position + (int64_t)effect->bytes_count;
+    if (disk->room < 0 || end <= size)
+        return;
+    const int64_t growth = end - size < disk->room ? end - size : disk->room;
+    const int64_t fits = size + growth > effect->position ? size + growth - effect->position : 0;
+    effect->bytes_count = (size_t)fits;
+    disk->room -= growth;
+}
+
 sgs_status sgs_sim_write_at(const sgs_env *env, int fd, const char *name, const sgs_slice *slices, size_t count,
                             int64_t position, int64_t *written, sgs_error *err)
 {
@@ -68,10 +81,15 @@ sgs_status sgs_sim_write_at(const sgs_env *env, int fd, const char *name, const 
     status = file_of(disk, fd, SGS_SIM_write_at, true, name, &effect.node, err);
     if (status == SGS_OK)
         status = keep_slices(disk, slices, count, &effect, err);
+    const size_t wanted = effect.bytes_count;
+    if (status == SGS_OK)
+        fit_into_room(disk, &effect);
     if (status == SGS_OK)
         status = do_named(disk, effect, name, err);
     if (status == SGS_OK)
         *written = (int64_t)effect.bytes_count;
+    if (status == SGS_OK && effect.bytes_count < wanted)
+        status = sgs_sim_fail_call(SGS_SIM_write_at, ENOSPC, name, err);
     return sgs_sim_leave(disk, status, name, err);
 }
 

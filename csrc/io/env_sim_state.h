@@ -70,6 +70,7 @@ struct sgs_sim_disk {
     sgs_buffer log;         /* sgs_sim_effect */
     sgs_buffer bytes;       /* names and contents of the log */
     int64_t effects, cut_after;
+    int64_t room; /* bytes that writes may add to files; -1 = no limit */
     bool is_off;
     int64_t calls[SGS_SIM_ANY_CALL + 1];
     sgs_sim_plan plans[SGS_SIM_ANY_CALL + 1];

@@ -44,6 +44,7 @@ cdef extern from "io/env_sim.h" nogil:
     void sgs_sim_cut_power_after(sgs_sim_disk *disk, int64_t effects)
     c_bool sgs_sim_is_off(const sgs_sim_disk *disk)
     void sgs_sim_fail(sgs_sim_disk *disk, sgs_sim_call call, int64_t nth, int os_error, c_bool for_ever)
+    void sgs_sim_set_room(sgs_sim_disk *disk, int64_t bytes_count)
     void sgs_sim_set_wall_clock(sgs_sim_disk *disk, int64_t wall_clock_ms)
     sgs_status sgs_sim_crash_image(sgs_sim_disk *disk, const sgs_sim_crash *crash, uint64_t device,
                                    sgs_sim_disk **image, sgs_error *err)

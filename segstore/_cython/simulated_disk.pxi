@@ -87,6 +87,10 @@ cdef class SimulatedDisk(Environment):
         """Let the *nth* call from now on fail; None = a call of any kind."""
         sgs_sim_fail(self.disk, disk_call(call), nth, os_error, for_ever)
 
+    def set_room(self, bytes_count):
+        """Let writes add so many bytes to files, then fail for want of space; None = no limit."""
+        sgs_sim_set_room(self.disk, -1 if bytes_count is None else bytes_count)
+
     def crash_image(self, effects=None, *, str fate="seed", uint64_t seed=0, ignored=()):
         """The disk that the next process finds after a crash behind so many effects."""
         cdef SimulatedDisk image

@@ -224,6 +224,28 @@ TEST(a_planned_failure_changes_nothing)
     end();
 }
 
+TEST(a_full_disk_takes_what_fits)
+{
+    begin();
+    const int fd = open_as("file", SGS_OPEN_CREATE);
+    const sgs_slice slices[] = { { (const uint8_t *)"12345", 5 }, { (const uint8_t *)"678", 3 } };
+    int64_t written;
+    sgs_sim_set_room(disk, 15);
+    EXPECT_OK(env->write_at(env, fd, "file", slices, 2, 0, &written, &err), &err);
+    EXPECT_STATUS(env->write_at(env, fd, "file", slices, 2, 8, &written, &err), SGS_DISK_FULL);
+    EXPECT_EQ_I64(written, 7);
+    EXPECT_OK(env->write_at(env, fd, "file", slices, 2, 0, &written, &err), &err); /* in place */
+    EXPECT_STATUS(env->write_at(env, fd, "file", slices, 2, 14, &written, &err), SGS_DISK_FULL);
+    EXPECT_EQ_I64(written, 1);
+    sgs_sim_set_room(disk, -1);
+    EXPECT_OK(env->write_at(env, fd, "file", slices, 2, 14, &written, &err), &err);
+
+    sgs_file_info info;
+    EXPECT_OK(env->file_info(env, fd, "file", &info, &err), &err);
+    EXPECT_EQ_I64(info.size, 22);
+    end();
+}
+
 TEST(nothing_is_sent_from_it)
 {
     begin();
