@@ -68,12 +68,16 @@ class LogTruncator(LogRetention):
         flusher.sync_before_truncation(offset)
         is_safe = self.profile is Profile.SAFE
         goes_back = offset < self.log_start_offset
-        contiguous_from = None if kept_end == offset else offset
+        has_hole, file = kept_end != offset, self._state_file
+        # without one, what may be missing above *offset* goes with the records there
+        contiguous_from = (
+            offset if has_hole or file is None else min(file.state.contiguous_from, offset)
+        )
         with flusher.poisoned_by(FsyncFailedError), ExitStack() as undo:  # [DUR-30]
             undo.callback(flusher.take_durable_back, flusher.durable)
             flusher.lower_recovery_point(min(offset, kept_end) if is_safe else offset)
             self._places.lower_recovery_point(offset)
-            self._weaken_state(undo, contiguous_from)
+            self._weaken_state(undo, offset if has_hole else None)
             epochs = _or_discard(undo, self._epochs.prepare_truncation(offset))
             log_start = self._places.prepare_log_start(offset) if goes_back else None
             _or_discard(undo, log_start)
