@@ -35,6 +35,7 @@
     SYNC(RECOVERY_NAMES, PROMISE, "DUR-36, DUR-56", "segments that recovery has shown") \
     SYNC(RECOVERY_SET_ASIDE, PROMISE, "DUR-54, DUR-56", "segments come back that recovery has set aside") \
     SYNC(RECOVERY_BEGIN, PROMISE, "DUR-11, DUR-54", "the new first segment of a log whose records all went") \
+    SYNC(LEFTOVERS_INCOMPLETE, PROMISE, "DUR-20, DUR-55", "what shows that a set is incomplete goes before the set") \
     SYNC(LEFTOVERS_GONE, PROMISE, "DUR-20, DUR-55", "leftovers come back, and count again") \
     SYNC(LEFTOVERS_REPLACED, PROMISE, "DUR-20, DUR-55", "replaced segments come back beside the new ones") \
     SYNC(LEFTOVERS_DELETED, WORK, "DUR-19, DUR-56", "files of deleted records, which the next open removes again") \
@@ -43,6 +44,7 @@
     /* replacing a segment by several */ \
     SYNC(SPLIT_RECORDS, PROMISE, "DUR-20", "records of a segment that was split") \
     SYNC(SPLIT_CLEANED, PROMISE, "DUR-20", "some of the new segments while others count") \
+    SYNC(SPLIT_HIGHER, PROMISE, "DUR-20", "the last of the new segments, while the first replaces the old one") \
     SYNC(SPLIT_COMMIT, PROMISE, "DUR-20", "the old segment goes before all of the new ones count") \
     SYNC(SPLIT_DONE, PROMISE, "DUR-20", "names of the new segments") \
     /* producers and transactions */ \

@@ -72,16 +72,19 @@ class Leftovers:
         if not any(file.kind == LOG_FILE_SUFFIX for file in swaps):
             require_log_file(self._directory, listing, files)
         going = {
-            file.name
-            for file in files
-            if file.suffix in {DELETED_FILE_SUFFIX, CLEANED_FILE_SUFFIX}
-            or (file.suffix == SWAP_FILE_SUFFIX and file not in swaps)
+            file.name for file in files if file.suffix in {DELETED_FILE_SUFFIX, CLEANED_FILE_SUFFIX}
+        }
+        incomplete = {
+            file.name for file in files if file.suffix == SWAP_FILE_SUFFIX and file not in swaps
         }
         going |= TEMPORARY_FILES.intersection(names)
         endings = (".snapshot.tmp", ".txnindex.tmp")
         going |= {name for name in names if name.endswith(endings) and name[:20].isdigit()}
         if not going and not swaps:
             return listing
+        if incomplete:  # without the .cleaned files they would look complete
+            self._remove(incomplete)
+            self._directory.sync(Barrier.LEFTOVERS_INCOMPLETE)
         self._remove(going)
         if any(file.kind == "log" for file in swaps):
             self._swap_in(segment_files(self._directory.names()), swaps, quarantine)

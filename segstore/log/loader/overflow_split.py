@@ -198,6 +198,8 @@ def _replace(
     """
     ordered = sorted(split, key=lambda segment: segment.base_offset)
     for segment in reversed(ordered):
+        if segment is ordered[0]:  # it makes the set complete: the others' names come before
+            directory.sync(Barrier.SPLIT_HIGHER)
         segment.change_suffix(SWAP_FILE_SUFFIX)
     directory.sync(Barrier.SPLIT_COMMIT)  # the commit
     taken_out: tuple[Segment, ...] = ()

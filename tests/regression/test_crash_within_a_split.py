@@ -1,0 +1,71 @@
+"""A crash may bring any of the renames to the disk that came since the last sync of the directory.
+
+Where a segment is split, the first new segment could be there as ``.swap`` while a later one still
+was ``.cleaned``: the next open took the first for the whole result, put it in the place of the old
+segment, and removed the later one with its records. And where an incomplete set was removed, the
+``.cleaned`` file that showed it to be incomplete could go first: the open after that took the rest
+for complete, and found segments that reach into each other. Both came up when each sync of the
+engine got a name, and the question what a crash takes without it.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.crash.crash_check import Crash
+from tests.crash.crash_script import Settings
+from tests.crash.directory_kit import (
+    RECOVERY_POINT,
+    disk_with,
+    far_record,
+    name_of,
+    records,
+    recovery_point,
+)
+
+LARGE = Settings(segment_bytes=100_000)
+FAR = 2**31 + 10
+SEEDS = 12
+
+
+@pytest.mark.parametrize("synced", [0, 2])
+def test_no_record_of_a_split_segment_goes(synced: int):
+    """[DUR-1, DUR-20] Whatever of the split is there."""
+    content = far_record(0) + far_record(1) + far_record(FAR) + far_record(FAR + 1)
+    disk = disk_with({name_of(0): content, RECOVERY_POINT: recovery_point(synced)})
+    begin = disk.effects
+    log = LARGE.open(disk)
+    assert [segment.base_offset for segment in log.segments()] == [0, FAR]
+    end = disk.effects
+    log.close_quietly()
+
+    for effects in range(begin, end + 1):
+        for seed in range(SEEDS):
+            log = LARGE.open(Crash(effects, "seed", seed).image(disk))
+            found = [record.offset for record in log.scan()]
+            log.close_quietly()
+            assert found == [0, 1, FAR, FAR + 1], (effects, seed)
+
+
+@pytest.mark.parametrize("synced", [0, 6])
+def test_an_incomplete_set_stays_incomplete(synced: int):
+    """[DUR-20, DUR-55, DUR-56] Also when a crash takes part of what removed it."""
+    disk = disk_with(
+        {
+            name_of(0): records(0, 6),
+            name_of(0, "log.cleaned"): records(0, 3),
+            name_of(3, "log.swap"): records(3, 6),
+            RECOVERY_POINT: recovery_point(synced),
+        }
+    )
+    begin = disk.effects
+    LARGE.open(disk).close_quietly()
+
+    for effects in range(begin, disk.effects + 1):
+        for seed in range(SEEDS):
+            log = LARGE.open(Crash(effects, "seed", seed).image(disk))
+            found = [record.offset for record in log.scan()]
+            sizes = [(one.base_offset, one.size_bytes) for one in log.segments()]
+            log.close_quietly()
+            assert found == list(range(6)), (effects, seed)
+            assert sizes == [(0, len(records(0, 6)))], (effects, seed)
