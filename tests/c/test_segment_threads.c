@@ -179,7 +179,8 @@ static void *flush_until_stopped(void *argument)
     stage *common = self->common;
     while (!atomic_load(&common->stop) || self->done == 0) {
         const log_end end = published(common);
-        if (sgs_log_segment_flush(common->segment, self->done % 4 == 3, &self->first) == SGS_OK)
+        if (sgs_log_segment_flush(common->segment, self->done % 4 == 3, SGS_BARRIER(APPENDED_RECORDS), &self->first) ==
+            SGS_OK)
             atomic_store(&common->synced, end.offset);
         else
             ++self->wrong;
