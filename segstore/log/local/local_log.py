@@ -201,7 +201,10 @@ class LocalLog(SegmentOrder):
         self._max_segment_ms = max_segment_ms
         self.log_end = log_end
         if removed:
-            self._take_out(reversed(removed))
+            # the renames may reach the disk in any order: where no recovery would see that one in
+            # the midst is missing, each waits for the one before
+            one_by_one = not (self.is_kafkas or self.is_contiguous_from(removed[0].base_offset))
+            self._take_out(reversed(removed), one_by_one=one_by_one)
             self.segments = self.segments.without(removed)
             self.directory.sync(Barrier.TRUNCATION_NAMES)
         last.truncate_to(offset)
@@ -289,9 +292,14 @@ class LocalLog(SegmentOrder):
         self._take_out(segments)
         self.directory.sync(Barrier.DELETION_NAMES)
 
-    def _take_out(self, segments: Iterable[Segment]) -> None:
-        """Rename to ``.deleted`` in the order given; unlink later [LOC-20]."""
-        for segment in segments:
+    def _take_out(self, segments: Iterable[Segment], *, one_by_one: bool = False) -> None:
+        """Rename to ``.deleted`` in the order given; unlink later [LOC-20].
+
+        The caller syncs the directory. *one_by_one*: the next is not renamed before.
+        """
+        for number, segment in enumerate(segments):
+            if number and one_by_one:
+                self.directory.sync(Barrier.TRUNCATION_NAMES)
             segment.change_suffix(".deleted")
             self.names_version += 1
             self._unlink_later(segment)
