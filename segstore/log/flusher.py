@@ -171,10 +171,12 @@ class Flusher(FailureMark):
             self.settle()
             offset = self._local_log.log_end.message_offset
             generation = self._local_log.generation
+            names_version = self._local_log.names_version
             if self.durable.message_offset == offset:
                 self._oldest_unsynced_ns = None  # an append was announced, but wrote nothing
         self._require_not_failed()
         self.wait_until_durable(offset, generation)
+        self.sync_names(names_version)  # a roll behind the last sync: all was durable before it
         check_not_removed(self._local_log.directory)
         return self.durable.message_offset
 
@@ -225,7 +227,7 @@ class Flusher(FailureMark):
                 self._oldest_in_round_ns, self._oldest_unsynced_ns = self._oldest_unsynced_ns, None
             for segment in segments:
                 self._sync_segment(segment, indexes=segment is not active)
-            self._sync_names(names_version)
+            self.sync_names(names_version)
             check_not_removed(log.directory)
             with self._append_lock:
                 self._oldest_in_round_ns = None
@@ -240,12 +242,18 @@ class Flusher(FailureMark):
                 self._oldest_in_round_ns = None
             raise
 
-    def _sync_names(self, version: int) -> None:
+    def sync_names(self, version: int | None = None) -> None:
         """Sync the directory when files were created or renamed since it last was.
 
         Not beside the recovery point, whose file's name is synced too: of two syncs of one
         directory only one hears of an error [DUR-35].
+
+        Parameters
+        ----------
+        version : int or None
+            What `LocalLog.names_version` was when they were; None = now.
         """
+        version = self._local_log.names_version if version is None else version
         if version > self._synced_names_version:
             with self._checkpoint_lock, self.poisoned_by(FsyncFailedError):
                 self._require_not_failed()
@@ -266,7 +274,7 @@ class Flusher(FailureMark):
                 is_sealed = segment is not log.segments.active_segment
                 segment.flush(Barrier.TRUNCATION_KEEPS, indexes=is_sealed)
                 log.sync_transaction_index(segment.base_offset)
-            self._sync_names(log.names_version)
+            self.sync_names()
         self._require_not_failed()
 
     def _sync_segment(self, segment: Segment, *, indexes: bool) -> None:
@@ -313,6 +321,8 @@ class Flusher(FailureMark):
         offset = self.durable.message_offset
         lock = None if is_locked else self._append_lock
         self._local_log.note_transaction_indexes(lock, active_too=False)
+        # a segment that begins there, and is empty yet, may be all that says where the log ends
+        self.sync_names()
         with self._checkpoint_lock:
             offset = min(offset, self.durable.message_offset)
             hole_start, hole_end = self._hole

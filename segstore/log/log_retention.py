@@ -163,6 +163,8 @@ class LogRetention(TieredLog):
         if following is not None:
             self._raise_start(following.base_offset)
         gone = [segment for segment in chosen if segment in local_log.segments.as_tuple]
+        if self.profile is Profile.SAFE:  # after a crash there is the one behind them [DUR-54]
+            self._flusher.sync_names()
         local_log.delete_segments(gone)
         self._delete_snapshots_of(gone)
 

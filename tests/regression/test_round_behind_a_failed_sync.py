@@ -139,13 +139,13 @@ def test_nobody_leads_another_round(  # noqa: PLR0913 - its fixtures
 def test_a_round_beside_a_sync_that_fails(open_log, monkeypatch):
     """[DUR-13, DUR-35] its own syncs succeeded, perhaps because the other one was told."""
     log = synced_below_a_roll(open_log)
-    real = Flusher._sync_names
+    real = Flusher.sync_names
 
-    def sync_names(self, version):
+    def sync_names(self, version=None):
         real(self, version)
         log._flusher.poison(FsyncFailedError("the other one"))
 
-    monkeypatch.setattr(Flusher, "_sync_names", sync_names)
+    monkeypatch.setattr(Flusher, "sync_names", sync_names)
     with pytest.raises(FsyncFailedError):
         log.flush()
     assert (log.durable_offset, log.recovery_point) == (3, 3)

@@ -31,7 +31,12 @@ def count_deleted(segments: list[Segment], log_start_offset: int) -> int:
 
 
 def remove_deleted(segments: list[Segment], directory: Directory, report: RecoveryReport) -> None:
-    """Remove the files of *segments*, all of whose records lie below the log start."""
+    """Remove the files of *segments*, all of whose records lie below the log start.
+
+    The names of the segments behind them come first: they may be as new as the crash [DUR-54].
+    """
+    if segments:
+        directory.sync(Barrier.RECOVERY_NAMES)
     for segment in segments:
         segment.delete_files()
         segment.close_quietly()
