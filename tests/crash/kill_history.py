@@ -81,7 +81,7 @@ class KillHistory:
     def __init__(self) -> None:
         self._possible = [State(0, ())]
         self._under_way: Note | None = None
-        self._may_be_set_aside = self._index_may_be_longer = False
+        self._may_be_set_aside = self._index_may_be_longer = self._is_being_emptied = False
 
     def take(self, notes: Iterable[Note]) -> None:
         """Go through the steps of a writer that is dead now."""
@@ -99,11 +99,12 @@ class KillHistory:
         if self._under_way is not None:
             self._possible = _interrupted(self._possible, self._under_way)
             self._index_may_be_longer |= self._under_way.step in {TRUNCATE, EMPTY}
+            self._is_being_emptied |= self._under_way.step == EMPTY
 
     @property
-    def may_be_empty(self) -> bool:
-        """Whether nothing was acknowledged yet."""
-        return State(0, ()) in self._possible
+    def may_have_no_file(self) -> bool:
+        """Whether nothing was acknowledged yet, or all was being taken away [DUR-18]."""
+        return self._is_being_emptied or State(0, ()) in self._possible
 
     @property
     def index_may_be_longer(self) -> bool:
@@ -127,7 +128,7 @@ class KillHistory:
         # a segment is when the log start lies behind what a cut has left of it
         assert self._may_be_set_aside or not report.set_aside, str(report)
         self._possible = [fits[0].begun_at(start)]
-        self._may_be_set_aside = self._index_may_be_longer = False
+        self._may_be_set_aside = self._index_may_be_longer = self._is_being_emptied = False
 
     def _explain(self, start: int, rows: list[tuple[int, bytes]], log: UnifiedLog) -> str:
         known = self._possible[0]

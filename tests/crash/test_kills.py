@@ -92,5 +92,5 @@ def read_beside(path: Path, history: KillHistory) -> list[int]:
             assert report.ok or history.index_may_be_longer, str(report)
             return [row[0] for row in reader.scan().tuples()]
     except (LogNotFoundError, NotALogError):  # killed before the first segment had its name
-        assert history.may_be_empty
+        assert history.may_have_no_file
         return []
