@@ -99,7 +99,8 @@ class PartitionLock:
         LogLockedError
             Somebody else writes: this process, another one, or a broker.
         """
-        if not _registry.add(directory.identity):
+        identity = directory.identity  # once: to ask may fail
+        if not _registry.add(identity):
             raise LogLockedError(
                 "the log is already open for writing in this process: use that handle, or open it"
                 " with read_only=True",
@@ -122,9 +123,9 @@ class PartitionLock:
         except BaseException:
             for lock in locks:
                 lock.release()
-            _registry.remove(directory.identity)
+            _registry.remove(identity)
             raise
-        return cls(directory.identity, locks)
+        return cls(identity, locks)
 
     @property
     def held(self) -> bool:

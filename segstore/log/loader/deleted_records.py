@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segstore._core import Barrier
-from segstore.errors import SegstoreError
+from segstore.errors import ResourceError, SegstoreError
 from segstore.log.local.segments import floor_index
 
 if TYPE_CHECKING:
@@ -23,6 +23,8 @@ def count_deleted(segments: list[Segment], log_start_offset: int) -> int:
     for index, segment in enumerate(segments[:floor]):
         try:
             end, _ = segment.read_next_offset()
+        except ResourceError:
+            raise
         except SegstoreError:
             return index
         if end > log_start_offset:

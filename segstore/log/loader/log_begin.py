@@ -9,7 +9,7 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from segstore.errors import CorruptLogError, SegstoreError
+from segstore.errors import CorruptLogError, ResourceError, SegstoreError
 from segstore.log.directory.ways_out import missing_records, ways_out
 
 if TYPE_CHECKING:
@@ -39,6 +39,8 @@ def with_possible_log_start(
         return found  # wherever the log ends; to look costs a read
     try:
         end, ends_clean = segments[-1].read_next_offset()
+    except ResourceError:
+        raise
     except SegstoreError:
         return found  # not clean after all: told below
     is_clean = ends_clean and (
@@ -87,6 +89,8 @@ def first_missing_offset(
 def _may_hold_records(segment: Segment) -> bool:
     try:
         return segment.read_next_offset()[0] > segment.base_offset
+    except ResourceError:
+        raise
     except SegstoreError:
         return True
 

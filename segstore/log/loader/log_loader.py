@@ -43,6 +43,7 @@ from segstore.log.loader.marked_point import with_marked_point
 from segstore.log.loader.overflow_split import OverflowedSegmentError, split_overflowed_segment
 from segstore.log.loader.quarantine import Quarantine
 from segstore.log.loader.recovered_tail import after_failed_sync
+from segstore.log.loader.tail_or_damage import NO_DAMAGE
 from segstore.log.local.segment import Segment
 from segstore.log.local.segments import Segments, floor_index
 from segstore.log.local.transaction_index_notes import noted_transaction_indexes, sealed_notes
@@ -365,7 +366,9 @@ class LogLoader:
             try:
                 for headers, _ in segment.scan_windows(check_crc=False):
                     note_epochs(cache, epoch_changes(headers, latest_epoch(cache)))
-            except SegstoreError:
+            except SegstoreError as error:
+                if writable and isinstance(error, NO_DAMAGE):  # the rest would be lost for good
+                    raise
                 break  # damage is found, and reported, by who reads the segment
         if any(segment.size_bytes for segment in segments):
             self._report.rebuilt.append(LEADER_EPOCH_CHECKPOINT)

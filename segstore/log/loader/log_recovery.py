@@ -18,7 +18,7 @@ from segstore.log.directory.partition_directory import INDEX_ENTRY_BYTES, file_n
 from segstore.log.directory.ways_out import missing_records
 from segstore.log.loader.epoch_changes import epoch_changes
 from segstore.log.loader.recovered_tail import bring_to_disk
-from segstore.log.loader.tail_or_damage import TailOrDamage
+from segstore.log.loader.tail_or_damage import NO_DAMAGE, TailOrDamage
 from segstore.log.local.segments import floor_index
 
 if TYPE_CHECKING:
@@ -246,6 +246,8 @@ class LogRecovery:
         for segment, following in pairwise(segments):
             try:
                 next_offset, ends_clean = segment.read_next_offset()
+            except NO_DAMAGE:
+                raise
             except SegstoreError as error:
                 raise self._judge.damage(segment, "cannot be read to its end", error) from error
             is_padded = False

@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from segstore.errors import CorruptLogError, CorruptRecordError, SegstoreError
+from segstore.errors import (
+    CorruptLogError,
+    CorruptRecordError,
+    DiskFullError,
+    LogPermissionError,
+    ReadIOError,
+    ResourceError,
+    SegstoreError,
+    WriteError,
+)
 from segstore.log.directory.partition_directory import file_name
 from segstore.log.directory.ways_out import missing_records, ways_out
 from segstore.log.loader.offset_jump import end_before_jump
@@ -18,6 +27,8 @@ if TYPE_CHECKING:
     from segstore.log.directory.log_places import FoundState
     from segstore.log.local.segment import Segment
 
+NO_DAMAGE: Final = (DiskFullError, LogPermissionError, ReadIOError, ResourceError, WriteError)
+"""Errors of the environment: they say nothing of what is in a file [DUR-6, DUR-31, DUR-33]."""
 _PIECE_BYTES: Final = 1024 * 1024
 _SECTOR_BYTES: Final = 512  # what a disk writes whole, at least
 
