@@ -54,6 +54,9 @@
     SYNC(ROLLED_SNAPSHOT, PROMISE, "DUR-22, DUR-29", "producers whose records were deleted") \
     SYNC(ROLLED_SNAPSHOT_NAME, PROMISE, "DUR-22, DUR-29", "producers whose records were deleted") \
     FILE(SNAPSHOT, "DUR-22, DUR-24", PROMISE, "producers whose records were deleted", PROMISE, "the same") \
+    /* sealed segments */ \
+    FILE(CHECKSUM_SIDECAR, "DUR-60", WORK, "checksums that say themselves that they are none", \
+         WORK, "checksums of a segment, to be made again") \
     /* checkpoints */ \
     FILE(RECOVERY_POINT, "DUR-16, DUR-18, DUR-21", WORK, "a number: all is read again", \
          PROMISE, "that a truncation came: records are missed") \

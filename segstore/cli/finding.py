@@ -50,6 +50,8 @@ class PartitionCheck:
     recovery_point: int = 0
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    sidecars: int = 0
+    """Segments that are, byte for byte, what their checksum sidecar says."""
     quarantined: list[QuarantinedFile] = field(default_factory=list)
     """What opens for writing took out of the log; it is no part of it any more."""
     forecast: OpenForecast = field(default_factory=lambda: OpenForecast(report=RecoveryReport()))

@@ -51,6 +51,7 @@ def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
     """Collect the facts about the partition at *path* as plain values."""
     import segstore._core as _core
     from segstore.cli.state_check import read_state
+    from segstore.log.directory.checksum_sidecar import sidecar_base_offset
     from segstore.log.directory.partition_directory import segment_files
     from segstore.log.loader.quarantined_file import quarantine_names, quarantined_files
     from segstore.records.compression import codec_table
@@ -60,6 +61,7 @@ def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
     try:
         names = directory.names()
         files = segment_files(names)
+        sidecars = [name for name in names if sidecar_base_offset(name) is not None]
         bases = _core.SegmentListing(names).base_offsets("log")
         state = read_state(directory, path, problems)
         context = _core.SegmentContext(directory, codec_table(), writable=False)
@@ -88,9 +90,12 @@ def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
         "contiguous_from": state.contiguous_from,
         "epochs_ordered_from": state.epochs_ordered_from,
         "producer_snapshots": [f.name for f in files if f.kind == "snapshot" and not f.suffix],
+        "checksum_sidecars": sidecars,
         "transaction_indexes": [f.name for f in files if f.kind == "txnindex" and not f.suffix],
         "quarantined": [file._asdict() for file in quarantined],
-        "other_files": sorted({*names} - {f.name for f in files} - {*quarantine_names(names)}),
+        "other_files": sorted(
+            {*names} - {f.name for f in files} - {*quarantine_names(names), *sidecars}
+        ),
         "leftovers": [f.name for f in files if f.suffix],
         "unreadable": [f"{problem.file}: {problem.what}" for problem in problems],
         "segments": segments,

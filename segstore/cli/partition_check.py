@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from segstore.cli.finding import Finding, PartitionCheck
 from segstore.cli.index_check import check_indexes
 from segstore.cli.records_check import check_records
+from segstore.cli.sidecar_findings import compare_with_sidecars
 from segstore.cli.state_check import OPEN_REBUILDS, check_state_files, read_state
 from segstore.errors import CorruptLogError, SegstoreError
 from segstore.log.directory.partition_directory import file_name, segment_files
@@ -99,6 +100,7 @@ def check_partition(
         check_state_files(directory, names, state, check)
         check.findings = _with_outcomes(check.forecast, check.findings)
         _judge_open(check)
+        check.findings += compare_with_sidecars(check, directory, context, bases[:-1], state)
         check.findings.sort(key=_severity)
         check.quarantined = quarantined_files(directory, context, bases, check.log_start_offset)
         leftovers = [file.name for file in segment_files(names) if file.suffix]

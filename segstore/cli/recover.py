@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING
 
-from segstore.cli.output import Progress, count_of, say, write_line
+from segstore.cli.output import Progress, UsageError, count_of, say, write_line
 from segstore.cli.partition_paths import all_partitions, is_partition
 from segstore.errors import CorruptLogError, NotALogError
 
 if TYPE_CHECKING:
     import argparse
 
-    from segstore.cli.finding import PartitionCheck
+    from segstore.cli.finding import Finding, PartitionCheck
     from segstore.log.loader.recovery_report import RecoveryReport
+    from segstore.log.log_checksums import SidecarsReport
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -29,13 +31,26 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run", action="store_true", help="write nothing, say what would be done"
     )
+    parser.add_argument(
+        "--checksum-sidecars",
+        action="store_true",
+        help="then check every sealed segment and write its checksum sidecar (.segsum), which "
+        "verify and scrub compare, where it has none",
+    )
     parser.add_argument("--json", action="store_true", help="one JSON object a partition")
     parser.add_argument("-q", dest="quiet", action="store_true", help="no progress on stderr")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Recover, or only check, the partitions one after the other."""
-    work = _foretell if arguments.dry_run else _recover
+    if arguments.dry_run and arguments.checksum_sidecars:
+        msg = "--checksum-sidecars writes files, and --dry-run writes nothing"
+        raise UsageError(msg)
+    work = (
+        _foretell
+        if arguments.dry_run
+        else partial(_recover, with_sidecars=arguments.checksum_sidecars)
+    )
     code = 0
     paths = all_partitions(arguments.path)
     with Progress(quiet=arguments.quiet) as progress:
@@ -49,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     return code
 
 
-def _recover(path: str, progress: Progress, *, as_json: bool) -> int:
+def _recover(path: str, progress: Progress, *, as_json: bool, with_sidecars: bool) -> int:
     """Open for writing, close, check everything: what is still wrong cannot be repaired."""
     import segstore
     from segstore.cli.partition_check import (
@@ -66,6 +81,7 @@ def _recover(path: str, progress: Progress, *, as_json: bool) -> int:
     try:
         with segstore.open(path, progress=progress) as log:
             report = log.report
+            sidecars = log.write_checksum_sidecars(progress) if with_sidecars else None
     except CorruptLogError as error:  # the partitions beside it are recovered all the same
         if as_json:
             write_line(json.dumps({"path": path, "error": f"{type(error).__name__}: {error}"}))
@@ -79,16 +95,42 @@ def _recover(path: str, progress: Progress, *, as_json: bool) -> int:
         _build_anew(path, damaged)
         report.rebuilt += damaged
         left = check_partition(path, progress).findings
+    _tell(path, report, sidecars, left, as_json=as_json)
+    lacks_sidecars = sidecars is not None and bool(sidecars.problems)
+    return 1 if changed_records(report) or left or lacks_sidecars else 0
+
+
+def _tell(
+    path: str,
+    report: RecoveryReport,
+    sidecars: SidecarsReport | None,
+    left: list[Finding],
+    *,
+    as_json: bool,
+) -> None:
+    """Print what was done, and what could not be."""
     if as_json:
         not_repaired = [asdict(finding) for finding in left]
-        write_line(json.dumps({"path": path, **report.to_dict(), "not_repaired": not_repaired}))
+        values = {"path": path, **report.to_dict(), "not_repaired": not_repaired}
+        if sidecars is not None:
+            values["checksum_sidecars"] = sidecars._asdict()
+        write_line(json.dumps(values))
     else:
         write_line("\n  ".join([f"{path}:", *str(report).splitlines()]))
+        if sidecars is not None:
+            write_line("\n  ".join([f"  {_sidecars_text(sidecars)}", *sidecars.problems]))
         if left:
             write_line(f"  not repaired: {count_of(len(left), 'finding')}")
         for finding in left:
             write_line(f"  {finding}")
-    return 1 if changed_records(report) or left else 0
+
+
+def _sidecars_text(sidecars: SidecarsReport) -> str:
+    """Return what a person reads about the checksum sidecars."""
+    return (
+        f"checksum sidecars: {sidecars.written} written, {sidecars.fitting} were there and fit, "
+        f"{len(sidecars.problems)} refused"
+    )
 
 
 def _build_anew(path: str, names: list[str]) -> None:

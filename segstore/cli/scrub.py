@@ -21,7 +21,8 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
         "Read all segments but the active one from the disk itself, past what the system has in "
-        "memory, not faster than allowed, and check every batch and index entry: to find out that "
+        "memory, not faster than allowed, and check every batch and index entry, and each byte "
+        "where a segment has a checksum sidecar (.segsum): to find out that "
         "a disk loses bits while another copy is there. A log may be in use. Nothing is written. "
         "Exit code 1 when something is wrong."
     )
@@ -70,7 +71,10 @@ def scrub_text(path: str, report: VerifyReport) -> str:
         f"{count_of(report.batches, 'batch', 'batches')}, {count_of(report.records, 'record')}, "
         f"{human_bytes(report.size_bytes)}, {human_bytes(int(rate))} a second"
     )
+    if report.sidecars:
+        summary += f"; {count_of(report.sidecars, 'segment')} compared with checksum sidecars"
     lines = [summary, *(f"  {problem}" for problem in report.problems)]
     if not report.ok:
         lines.append(f"  segstore verify {path} says what each means and what to do")
+    lines += [f"  note: {note}" for note in report.notes]
     return "\n".join(lines)

@@ -18,7 +18,8 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Describe the command and its arguments."""
     parser.description = (
         "Check every batch (bounds, CRC, order), both indexes of each segment against "
-        "its batches, and the small files beside them; name what opens for writing took out of "
+        "its batches and, byte by byte, against its checksum sidecar (.segsum) where it has one, "
+        "and the small files beside them; name what opens for writing took out of "
         "the log and kept in quarantine files. Nothing is written. Exit code 1 when something is "
         "wrong with the log."
     )
@@ -58,6 +59,8 @@ def check_text(check: PartitionCheck) -> str:
         f"{count_of(check.segments, 'segment')}, {count_of(check.batches, 'batch', 'batches')}, "
         f"{count_of(check.records, 'record')}, {human_bytes(check.size_bytes)}"
     )
+    if check.sidecars:
+        summary += f"; {count_of(check.sidecars, 'segment')} compared with checksum sidecars"
     lines = [summary, *(f"  {finding}" for finding in check.findings)]
     lines += [f"  quarantine: {file}" for file in check.quarantined]
     lines += [f"  note: {note}" for note in check.notes]

@@ -25,8 +25,8 @@ from segstore.errors import (
 )
 from segstore.log.directory.checkpoints import RECOVERY_POINT_CHECKPOINT, write_offset
 from segstore.log.directory.partition_lock import check_not_removed
-from segstore.log.failure_mark import FailureMark
 from segstore.log.local.tail_rewrite import rewrite_from
+from segstore.log.sidecar_flusher import SidecarFlusher
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ _NS: Final = 1_000_000_000
 _MAX_SEALED_WAITING: Final = 16  # for the thread; each keeps its files open until it is synced
 
 
-class Flusher(FailureMark):
+class Flusher(SidecarFlusher):
     """Knows how far a log is durable, and makes it so.
 
     Attributes
@@ -295,6 +295,7 @@ class Flusher(FailureMark):
             with self.poisoned_by(FsyncFailedError):
                 segment.flush(Barrier.APPENDED_RECORDS)
         self._sealed_waiting.add(segment)
+        self._note_for_sidecar(segment)
         self._background.submit(lambda: self._flush_sealed(segment, sync_snapshots))
 
     def _flush_sealed(self, segment: Segment, sync_snapshots: Callable[[], None]) -> None:
@@ -310,6 +311,7 @@ class Flusher(FailureMark):
                 self._sync_segment(segment, indexes=True)
             sync_snapshots()
             self.write_recovery_point()
+        self._write_sidecar_behind_roll(segment)
 
     def _flush_by_timer(self) -> None:
         if self.failure is None and self._oldest_unsynced_ns is not None:

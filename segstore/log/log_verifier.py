@@ -7,9 +7,14 @@ from __future__ import annotations
 
 import time
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+
+import numpy as np
 
 from segstore._core import SegmentContext
+from segstore.errors import ClosedError, SegstoreError
+from segstore.log.checksum_sidecar_check import check_sidecar
 from segstore.log.directory.partition_directory import file_name
 from segstore.log.loader.quarantined_file import quarantined_files
 from segstore.log.segment_check import SegmentCheck, check_padding, check_segment, scan_all
@@ -19,10 +24,17 @@ from segstore.records.compression import codec_table
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from segstore._core import BatchHeaders
     from segstore.log.loader.quarantined_file import QuarantinedFile
     from segstore.log.loader.recovery_report import RecoveryReport
     from segstore.log.local.local_log import LocalLog
+    from segstore.log.local.segment import Segment
     from segstore.log.segment_check import SegmentScan
+
+
+MAY_BE_OF_OTHERS: Final = (
+    "another program, as a broker, may have written to the log since: then this is no damage"
+)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -32,6 +44,8 @@ class VerifyReport:
     segments: list[SegmentCheck] = field(default_factory=list)
     quarantined: list[QuarantinedFile] = field(default_factory=list)
     """What opens for writing took out of the log: no problem of what is left."""
+    notes: list[str] = field(default_factory=list)
+    """What is no problem of the log: checksum sidecars that may be of other bytes."""
     seconds: float = 0.0
     missing: str | None = None
     """What the open had missed of the log where no file of it shows that: the damage it told of."""
@@ -67,13 +81,19 @@ class VerifyReport:
         return sum(check.uncounted_batches for check in self.segments)
 
     @property
+    def sidecars(self) -> int:
+        """Segments that are, byte for byte, what their checksum sidecar says [DUR-60]."""
+        return sum(check.fits_sidecar for check in self.segments)
+
+    @property
     def size_bytes(self) -> int:
         """Bytes of all ``.log`` files."""
         return sum(check.size_bytes for check in self.segments)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the report as plain values, for JSON."""
-        return asdict(self) | {"ok": self.ok, "problems": self.problems}
+        told = {"ok": self.ok, "problems": self.problems, "sidecars": self.sidecars}
+        return asdict(self) | told
 
     def __str__(self) -> str:
         summary = (
@@ -82,7 +102,41 @@ class VerifyReport:
         )
         verdict = "all good" if self.ok else f"{len(self.problems)} problems"
         taken_out = [f"quarantine: {file}" for file in self.quarantined]
-        return "\n".join([f"{summary}{verdict}", *self.problems, *taken_out])
+        notes = [f"note: {note}" for note in self.notes]
+        return "\n".join([f"{summary}{verdict}", *self.problems, *taken_out, *notes])
+
+
+def _check_sealed(
+    local_log: LocalLog, segment: Segment, check: SegmentCheck, report: VerifyReport
+) -> None:
+    """Add what its padding tells, and its checksum sidecar, where it has one [DUR-60, DUR-80]."""
+    if not check.problems:
+        check_padding(local_log.directory, segment, check)
+    try:
+        found = check_sidecar(
+            local_log.directory,
+            segment.base_offset,
+            partial(all_headers, segment),
+            is_believed=not local_log.may_have_gaps,
+        )
+    except ClosedError:
+        raise
+    except SegstoreError as error:
+        check.problems.append(str(error))
+        return
+    if found is None:
+        return
+    check.fits_sidecar = found.fits
+    if found.is_problem:
+        check.problems.append(found.what)
+    elif not found.fits:
+        report.notes.append(f"{segment.base_offset:020d}: {found.what}; {MAY_BE_OF_OTHERS}")
+
+
+def all_headers(segment: Segment) -> BatchHeaders:
+    """Return the headers of the batches of a segment, as far as they can be read."""
+    tables = [headers for headers, _ in segment.scan_windows(check_crc=False)]
+    return np.concatenate(tables)
 
 
 def verify_log(  # noqa: PLR0913 - which segments of which log, and how
@@ -135,8 +189,8 @@ def verify_log(  # noqa: PLR0913 - which segments of which log, and how
             is_behind_gap=is_behind_gap,
             scan_segment=scan_segment,
         )
-        if not check.problems and segment is not active:  # that one may be growing
-            check_padding(local_log.directory, segment, check)
+        if segment is not active:  # that one may be growing
+            _check_sealed(local_log, segment, check, report)
         expected = max(expected, check.next_offset)
         if check.problems and segment not in local_log.segments.as_tuple:
             continue  # deleted meanwhile, or cut

@@ -38,6 +38,7 @@ def open(  # noqa: PLR0913 - the front door
     topic_id: uuid.UUID | None = None,
     producer_config: ProducerStateManagerConfig | None = None,
     remote_offset_reader: RemoteOffsetReader | None = None,
+    checksum_sidecar: bool = False,
     target: str | os.PathLike[str] | None = None,
     **settings: Any,
 ) -> UnifiedLog:
@@ -81,6 +82,10 @@ def open(  # noqa: PLR0913 - the front door
     remote_offset_reader : RemoteOffsetReader or None
         Finds records by time in remote storage, to which the caller copies segments. Given, a log
         with ``remote_storage_enable=True`` has a part there [UNI-6].
+    checksum_sidecar : bool
+        Write the checksums of all bytes of a ``.log`` beside it, behind its roll, in a file that
+        `scrub` and `verify` compare: also what no batch's checksum covers, the leader epoch above
+        all [DUR-60]. Files that are there are kept true without it too.
     target : path or None
         With ``recovery="salvage"``: where the new log is made; there must be nothing.
     **settings
@@ -125,6 +130,7 @@ def open(  # noqa: PLR0913 - the front door
         topic_id=topic_id,
         producer_config=producer_config,
         remote_offset_reader=remote_offset_reader,
+        checksum_sidecar=checksum_sidecar,
         **settings,
     )
     if target is not None:

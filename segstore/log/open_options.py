@@ -36,6 +36,7 @@ class OpenOptions(NamedTuple):
     topic_id: uuid.UUID | None = None
     producer_config: ProducerStateManagerConfig | None = None
     remote_offset_reader: RemoteOffsetReader | None = None
+    checksum_sidecar: bool = False
 
 
 def open_options(  # noqa: PLR0913 - those of `open`
@@ -51,6 +52,7 @@ def open_options(  # noqa: PLR0913 - those of `open`
     topic_id: uuid.UUID | None = None,
     producer_config: ProducerStateManagerConfig | None = None,
     remote_offset_reader: RemoteOffsetReader | None = None,
+    checksum_sidecar: bool = False,
     **settings: Any,
 ) -> OpenOptions:
     """Check the arguments of `open`; for one log or for many."""
@@ -75,6 +77,14 @@ def open_options(  # noqa: PLR0913 - those of `open`
         )
     if state_dir is not None and not path_text("state_dir", state_dir):
         raise IllegalArgumentError("state_dir is empty", found="''", expected="a directory")
+    flag("checksum_sidecar", checksum_sidecar)
+    if checksum_sidecar and (read_only or profile is Profile.KAFKA):
+        raise IllegalArgumentError(
+            "checksum_sidecar is for a handle that writes in the safe profile: a reader makes no"
+            " files, and recovery='kafka' none but Kafka's",
+            found=f"read_only={read_only}, recovery={recovery!r}",
+            expected="read_only=False, recovery='safe'",
+        )
     config = (config or _DEFAULTS).with_changes(**settings)
     if remote_offset_reader is not None:
         _check_remote_storage(remote_offset_reader, config, read_only=read_only)
@@ -90,6 +100,7 @@ def open_options(  # noqa: PLR0913 - those of `open`
         topic_id=topic_id,
         producer_config=producer_config,
         remote_offset_reader=remote_offset_reader,
+        checksum_sidecar=checksum_sidecar,
     )
 
 

@@ -43,6 +43,8 @@ class SegmentCheck:
     """In the good batches, as far as these can be opened."""
     uncounted_batches: int = 0
     """Good batches that had to be opened to count their records, and could not be."""
+    fits_sidecar: bool = False
+    """It has a checksum sidecar, and is byte for byte what that says."""
     problems: list[str] = field(default_factory=list)
 
 

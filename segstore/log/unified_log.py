@@ -22,9 +22,9 @@ from segstore.log.flusher import Flusher
 from segstore.log.kafka_flusher import KafkaFlusher
 from segstore.log.local.local_log import LocalLog
 from segstore.log.local.segment import Segment
+from segstore.log.log_checksums import LogChecksums
 from segstore.log.log_follower import LogFollower
 from segstore.log.log_offsets import LogOffsets
-from segstore.log.log_settings import LogSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-class UnifiedLog(LogSettings):
+class UnifiedLog(LogChecksums):
     """One partition's log; any number of threads append and read. Made by `segstore.open`.
 
     Attributes
@@ -95,8 +95,7 @@ class UnifiedLog(LogSettings):
         self._background = surroundings.background(
             f"segstore-{self.topic_partition}", holdings.lock
         )
-        self._epochs = loaded.epochs
-        self._state_file = loaded.state_file
+        self._epochs, self._state_file = loaded.epochs, loaded.state_file
         self._local_log = LocalLog(
             self._directory,
             context,
@@ -109,6 +108,7 @@ class UnifiedLog(LogSettings):
         self._local_log.transaction_index_notes = loaded.transaction_index_notes
         self._local_log.may_have_gaps = loaded.may_have_gaps or self.profile is Profile.KAFKA
         self._local_log.first_missing_offset = loaded.first_missing_offset
+        self._local_log.checksum_sidecars = self._sidecars(loaded, options)
         self._offsets = LogOffsets(
             self._local_log,
             loaded.producer_state,

@@ -6,6 +6,7 @@ import struct
 from typing import TYPE_CHECKING, NamedTuple
 
 from segstore._core import Directory, SimulatedDisk
+from segstore.log.directory.checksum_sidecar import sidecar_base_offset
 from tests.crash.crash_model import Batch, Found, State, during, is_possible
 from tests.crash.crash_script import PATH, batches_in, header_of, is_abort, producer_of
 
@@ -52,6 +53,7 @@ def look(disk: SimulatedDisk, settings: Settings) -> Looked:
             _check_indexes(log, disk, segment.base_offset)
         _check_epochs(disk, found)
         _check_producers(log, found)
+        _check_sidecars(log)
     finally:
         log.close_quietly()
     return Looked(found, effects, log.report.clean)
@@ -109,6 +111,17 @@ def _check_indexes(log: UnifiedLog, disk: SimulatedDisk, base_offset: int) -> No
         assert relative > previous[1], f"{name}.timeindex"
         assert base_offset + relative <= offsets[-1], f"{name}.timeindex"
         previous = (timestamp, relative)
+
+
+def _check_sidecars(log: UnifiedLog) -> None:
+    """[DUR-60] Each that is there says what its segment is, and there is none of another."""
+    names = Directory(PATH, log._directory.environment).names()
+    there = {base for name in names if (base := sidecar_base_offset(name)) is not None}
+    if there:
+        report = log.verify()
+        assert report.ok, report.problems
+        fitting = {check.base_offset for check in report.segments if check.fits_sidecar}
+        assert there == fitting, (there, fitting)
 
 
 def _entries(directory: Directory, name: str, form: str) -> list[tuple[int, int]]:

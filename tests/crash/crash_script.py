@@ -100,6 +100,7 @@ class Settings(NamedTuple):
     preallocate: bool = False
     in_log_directory: bool = False
     """Whether the directory above is one of a broker, with checkpoints of its own [DUR-65]."""
+    checksum_sidecar: bool = False
 
     def open(self, disk: Environment, scheduler: ManualScheduler | None = None) -> UnifiedLog:
         chosen = scheduler or ManualScheduler()
@@ -110,6 +111,7 @@ class Settings(NamedTuple):
             index_interval_bytes=self.interval_bytes,
             preallocate=self.preallocate,
             segment_ms=None,
+            checksum_sidecar=self.checksum_sidecar,
         )
         return open_partition(
             PATH, options, Surroundings(environment=disk, background=lambda *_: chosen)
@@ -377,10 +379,13 @@ def random_settings(choice: random.Random) -> Settings:
     )
 
 
-def run_random_script(seed: int, most: int = 8) -> Run:
+def run_random_script(seed: int, most: int = 8, *, checksum_sidecar: bool = False) -> Run:
     """Run a script that is drawn from *seed*."""
     choice = random.Random(seed)
-    runner = ScriptRunner(random_settings(choice), seed)
+    settings = random_settings(choice)
+    if checksum_sidecar:
+        settings = settings._replace(segment_bytes=400, checksum_sidecar=True)
+    runner = ScriptRunner(settings, seed)
     for _ in range(choice.randint(2, most)):
         runner.do(random_operation(choice, runner.state))
     return runner.finish()

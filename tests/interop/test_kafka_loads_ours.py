@@ -7,6 +7,8 @@ import shutil
 import struct
 from typing import TYPE_CHECKING, Any
 
+import pytest
+
 import segstore
 from segstore.log.directory.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
@@ -180,3 +182,36 @@ def test_kafka_loads_what_random_scripts_wrote(
                 error.add_note(f"seed {seed}, {script.ending}, {script.settings}")
                 raise
             shutil.rmtree(script.directory.parent)
+
+
+@pytest.mark.parametrize("clean", [True, False], ids=["clean", "recovered"])
+def test_kafka_loads_a_directory_with_checksum_sidecars(tmp_path: Path, *, clean: bool):
+    """[DUR-60, DUR-98] It looks at none of them and leaves them; here they are still true."""
+    directory = tmp_path / "topic-0"
+    settings = {"durability": "none", "internal_segment_bytes": 2000, "segment_ms": None}
+    with segstore.open(directory, checksum_sidecar=True, **settings) as log:
+        for number in range(60):
+            log.append([(1_700_000_000_000 + number, b"key", b"value %d" % number)])
+        log.write_checksum_sidecars()
+        expected, end, sealed = digest_of_records(log), log.log_end_offset, len(log.segments()) - 1
+    (directory / f"{0:020d}.segsum.tmp").write_bytes(b"left by a crash")
+    sidecars = {file.name: file.read_bytes() for file in directory.glob("*.segsum*")}
+    assert len(sidecars) == sealed + 1 > 2
+
+    with KafkaLoader() as kafka:
+        found = kafka.load(
+            directory,
+            clean=clean,
+            log_start_offset=0,
+            recovery_point=end if clean else 0,
+            config={"internal.segment.bytes": "2000"},
+        )
+
+    assert (found["log_end_offset"], found["records_sha256"]) == (end, expected)
+    assert len(found["segments"]) == sealed + 1
+    assert {name: (directory / name).read_bytes() for name in sidecars} == sidecars
+    with segstore.open(directory, **settings) as log:
+        report = log.scrub()
+        assert report.ok
+        assert report.sidecars == sealed
+        assert not list(directory.glob("*.tmp"))

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from segstore._core import Barrier, open_segments
 from segstore.errors import NotALogError
 from segstore.log.directory.checkpoints import TEMPORARY_FILES
+from segstore.log.directory.checksum_sidecar import CHECKSUM_SIDECAR_SUFFIX
 from segstore.log.directory.partition_directory import (
     CLEANED_FILE_SUFFIX,
     DELETED_FILE_SUFFIX,
@@ -26,6 +27,7 @@ from segstore.log.directory.partition_directory import (
     list_beside_a_writer,
     segment_files,
 )
+from segstore.log.loader.found_sidecars import FoundSidecars
 from segstore.log.loader.lost_log_files import require_log_file
 from segstore.log.local.segment import Segment
 
@@ -78,7 +80,7 @@ class Leftovers:
             file.name for file in files if file.suffix == SWAP_FILE_SUFFIX and file not in swaps
         }
         going |= TEMPORARY_FILES.intersection(names)
-        endings = (".snapshot.tmp", ".txnindex.tmp")
+        endings = (".snapshot.tmp", ".txnindex.tmp", f".{CHECKSUM_SIDECAR_SUFFIX}.tmp")
         going |= {name for name in names if name.endswith(endings) and name[:20].isdigit()}
         if not going and not swaps:
             return listing
@@ -130,9 +132,10 @@ class Leftovers:
                 ranges[base] = end
         if ranges:
             first, end = min(ranges), max(ranges.values())
-            self._remove(
-                file.name for file in files if not file.suffix and first <= file.offset < end
-            )
+            old = {file for file in files if not file.suffix and first <= file.offset < end}
+            there = FoundSidecars(self._directory, self._directory.names(), self._report)
+            there.remove({file.offset for file in old})
+            self._remove(file.name for file in old)
             self._directory.sync(Barrier.LEFTOVERS_REPLACED)
         for file in sorted(swaps):
             self._directory.rename(file.name, file._replace(suffix="").name)

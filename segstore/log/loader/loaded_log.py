@@ -56,5 +56,7 @@ class LoadedLog(NamedTuple):
     """Base offsets of segments whose transaction index is to be made anew [DUR-52]."""
     keeps_remote_part: bool = False
     """Records are in remote storage alone, though the log is not opened as a tiered one."""
+    checksum_sidecars: frozenset[int] = frozenset()
+    """Base offsets of the segments that have one, which is true."""
     topic_id: uuid.UUID | None = None
     """In ``partition.metadata``."""

@@ -26,6 +26,7 @@ from segstore.log.directory.log_state_file import LogStateFile, state_after_open
 from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, file_name
 from segstore.log.loader.deleted_records import count_deleted, remove_deleted
 from segstore.log.loader.epoch_changes import epoch_changes, fits, latest_epoch, note_epochs
+from segstore.log.loader.found_sidecars import FoundSidecars
 from segstore.log.loader.leftovers import Leftovers
 from segstore.log.loader.loaded_log import LoadedLog
 from segstore.log.loader.log_begin import (
@@ -122,6 +123,7 @@ class LogLoader:
         segments = self._open_segments(listing.base_offsets(LOG_FILE_SUFFIX))
         self._report.created = not segments
         found = self._believed(found, segments)
+        self._sidecars = FoundSidecars(self._directory, listing.others, self._report)
         epochs, known, is_as_marked = self._read_what_is_known(segments, found)
         require_begin(segments, first_missing_offset(segments, found, epochs, known))
         known = without_gap_from(known, segments, found.log_start_offset)
@@ -182,6 +184,7 @@ class LogLoader:
             state_file,
             recovered=self._recovered_of(segments),
             keeps_remote_part=kept is not None,
+            checksum_sidecars=frozenset(self._sidecars.base_offsets),
             transaction_indexes=transactions.noted,
             lost_transaction_indexes=transactions.lost,
             with_producers=frozenset(self._with_producers),
@@ -254,7 +257,9 @@ class LogLoader:
     ) -> int:
         recovered = None
         while recovered is None:
-            recovery = LogRecovery(self._directory, self._report, quarantine, state, self._progress)
+            recovery = LogRecovery(
+                self._directory, self._report, quarantine, state, self._progress, self._sidecars
+            )
             try:
                 recovered = recovery.recover(segments, found)
             except OverflowedSegmentError as overflow:
@@ -284,6 +289,7 @@ class LogLoader:
     def _split(self, overflowed: Segment, segments: list[Segment]) -> None:
         """Put several segments in the place of one whose offsets do not fit it [LDR-30, DUR-20]."""
         self._is_split = True
+        self._sidecars.remove_from(overflowed.base_offset)
         split = split_overflowed_segment(
             overflowed, Segments(segments), self._directory, self._context
         )
@@ -302,6 +308,7 @@ class LogLoader:
 
         It is made first: after a crash there is a ``.log`` [DUR-54]. Source: [LDR-25, LDR-26].
         """
+        self._sidecars.remove_from(0)
         created = Segment(self._context, offset, create=True)
         self._directory.sync(Barrier.RECOVERY_BEGIN)
         for segment in reversed(segments):
@@ -320,7 +327,8 @@ class LogLoader:
     ) -> tuple[LeaderEpochFileCache, LogState | None, bool]:
         """Read epochs and ``.segstore``, and whether the log is as its clean marker says.
 
-        Files go that a log start, or the local one, says were being deleted [DUR-19].
+        Files go that a log start, or the local one, says were being deleted [DUR-19], and checksum
+        sidecars that may not be true.
         """
         first = count_deleted(segments, found.log_start_offset)
         epochs = self._read_epochs(segments[first:], writable=True)
@@ -330,6 +338,7 @@ class LogLoader:
             first = max(first, count_deleted(segments, known.local_log_start_offset))
         remove_deleted(segments[:first], self._directory, self._report)
         del segments[:first]
+        self._sidecars.keep_true_ones(segments, is_known=known is not None)
         return epochs, known, is_as_marked
 
     def _read_state(

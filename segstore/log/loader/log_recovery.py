@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from segstore._core import BatchHeaders, Directory, ScanResult
     from segstore.log.directory.checkpoints import LogState
     from segstore.log.directory.log_places import FoundState
+    from segstore.log.loader.found_sidecars import FoundSidecars
     from segstore.log.loader.quarantine import Quarantine
     from segstore.log.loader.recovery_report import RecoveryReport
     from segstore.log.local.segment import Segment
@@ -96,21 +97,25 @@ class LogRecovery:
         What this log may count on; None = base offsets ascend, nothing else [DUR-64].
     progress : callable or None
         Called with ``"recover"``, bytes checked, bytes to check.
+    sidecars : FoundSidecars
+        Those of segments that are cut go before.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what it works on, and what it asks
         self,
         directory: Directory,
         report: RecoveryReport,
         quarantine: Quarantine,
         state: LogState | None,
         progress: Callable[[str, int, int], None] | None,
+        sidecars: FoundSidecars,
     ) -> None:
         self._directory = directory
         self._report = report
         self._quarantine = quarantine
         self._state = state
         self._progress = progress
+        self._sidecars = sidecars
         self._judge = TailOrDamage(directory)
 
     def recover(self, segments: list[Segment], found: FoundState) -> Recovered:
@@ -133,6 +138,11 @@ class LogRecovery:
         first = floor_index(segments, found.safe_below)
         to_repair = self._check_sealed(segments[: first + 1])
         plan = self._decide(segments[first:], found)
+        self._sidecars.remove_from(plan.scanned[-1].segment.base_offset)
+        self._sidecars.remove([one.segment.base_offset for one in plan.scanned if one.is_cut])
+        self._sidecars.remove(
+            [segment.base_offset for segment, is_padded in to_repair if is_padded]
+        )
         for segment, is_padded in to_repair:
             segment.recover(cut=is_padded, expected_offset=segment.base_offset, table=False)
             self._note_rebuilt(segment)

@@ -290,6 +290,8 @@ class LocalLog(SegmentOrder):
         """
         self.segments = self.segments.without(segments)
         self._take_out(segments)
+        if self.checksum_sidecars is not None:
+            self.checksum_sidecars.forget_deleted(segment.base_offset for segment in segments)
         self.directory.sync(Barrier.DELETION_NAMES)
 
     def _take_out(self, segments: Iterable[Segment], *, one_by_one: bool = False) -> None:

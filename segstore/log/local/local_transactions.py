@@ -103,9 +103,11 @@ class LocalTransactions(LogTail):
         last = None if offset is None else self.segments.floor_segment(offset)
         if last is not None:
             self._begin_index_change(last.base_offset)
+        base_offset = -1 if last is None else last.base_offset
         if self.transaction_index_notes is not None:
-            base_offset = -1 if last is None else last.base_offset
             self.transaction_index_notes.begin_truncation(base_offset, self.segments)
+        if self.checksum_sidecars is not None:
+            self.checksum_sidecars.forget_from(base_offset)
 
     def note_transaction_indexes(self, append_lock: AppendLock | None, *, active_too: bool) -> None:
         """Write down what the indexes of sealed segments are like; they are durable [DUR-8].

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     )
     from segstore.config import LogConfig
     from segstore.log.directory.background import Scheduler
+    from segstore.log.local.checksum_sidecars import ChecksumSidecars
     from segstore.log.local.segments import Segments
     from segstore.log.local.transaction_index import TransactionIndex
     from segstore.log.local.transaction_index_notes import TransactionIndexNotes
@@ -66,6 +67,8 @@ class LogTail:
         Raised whenever a file was created or renamed.
     transaction_index_notes : TransactionIndexNotes or None
         Tells whether a transaction index can be believed; None = it is, as in Kafka.
+    checksum_sidecars : ChecksumSidecars or None
+        None for a reader, and in Kafka's profile.
     """
 
     __slots__ = ("__dict__", "log_end")  # every append stores it: a slot takes half the time
@@ -97,6 +100,7 @@ class LogTail:
         self._transaction_index: TransactionIndex | None = None
         self.transaction_index_notes: TransactionIndexNotes | None = None
         self.unsynced_transaction_indexes: dict[int, int] = {}
+        self.checksum_sidecars: ChecksumSidecars | None = None
         self._active = segments.active_segment
         self._max_segment_ms = self._draw_max_segment_ms()
         self._rolling_to: int | None = None
