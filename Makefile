@@ -2,12 +2,15 @@
 # make pipeline  see the same data go through logs on Spark while its driver is killed
 # make test      every test
 # make test-oldest-spark   on PySpark 4.0, the tests of Spark that a version can change
+# make crash     power cuts: at least CRASH_IMAGES crash images of the C core, CRASH_SCRIPTS scripts of whole logs
 # make install   what both begin with: .venv with segstore, all extras and the development tools
 # Another Python: make PYTHON=python3.13 demo
 
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+CRASH_IMAGES ?= 10000000
+CRASH_SCRIPTS ?= 100000
 JOBS := $(shell nproc 2>/dev/null || echo 2)
 C_TESTS := $(MAKE) --no-print-directory -j$(JOBS) -C tests/c
 OLDEST := build/oldest-spark
@@ -16,7 +19,7 @@ OLDEST_LEAVES_OUT := cluster commit_log named_commit options ranges sink_commit 
 THREAD_TESTS := $(basename $(notdir $(shell grep -l pthread_create tests/c/test_*.c)))
 SOURCES := $(shell find csrc segstore -name '*.[ch]' -o -name '*.pyx' -o -name '*.px[di]')
 
-.PHONY: install demo pipeline test test-oldest-spark lint format types sanitize coverage fuzz bench clean
+.PHONY: install demo pipeline test test-oldest-spark crash lint format types sanitize coverage fuzz bench clean
 .DEFAULT_GOAL := install
 
 install: $(VENV)/built
@@ -29,7 +32,12 @@ pipeline: install
 
 test: install
 	$(C_TESTS) check
+	$(C_TESTS) crash
 	$(BIN)/pytest -n $(JOBS) tests
+
+crash: install
+	$(C_TESTS) crash CRASH_IMAGES=$(CRASH_IMAGES) CRASH_SEEDS=6
+	$(BIN)/pytest -n $(JOBS) --slow tests/crash --crash-scripts $(CRASH_SCRIPTS)
 
 test-oldest-spark: install $(OLDEST)/installed
 	$(OLDEST)/bin/pytest -n $(JOBS) tests/spark $(OLDEST_LEAVES_OUT:%=--ignore=tests/spark/test_%.py)
@@ -54,6 +62,7 @@ types: install
 
 sanitize:
 	$(C_TESTS) check SANITIZE=address,undefined
+	$(C_TESTS) crash SANITIZE=address,undefined CRASH_IMAGES=20000 CRASH_LENGTH=1
 	$(C_TESTS) check SANITIZE=thread TESTS="$(THREAD_TESTS)"
 	$(C_TESTS) fuzz-replay
 

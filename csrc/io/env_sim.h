@@ -76,6 +76,9 @@ const char *sgs_sim_call_name(sgs_sim_call call);
 /** Let every effect beyond the n-th, and from then on every call, fail as if the disk were pulled out; -1 = never. */
 void sgs_sim_cut_power_after(sgs_sim_disk *disk, int64_t effects);
 bool sgs_sim_is_off(const sgs_sim_disk *disk);
+/** A number for what can be found on the disk, all names and bytes of files: the same for two disks that hold the same. What
+ *  is synced and what is not makes no difference. */
+uint64_t sgs_sim_digest(sgs_sim_disk *disk);
 /** Fail the n-th call of a kind, or of any, from now on (1 = the next), with what errno `os_error` means there; 0 = none.
  *  A failed call changes nothing, but for a sync: what it should have brought to the disk stays what readers see, and is
  *  never on the disk unless it is written again, whatever later syncs say. */

@@ -1,4 +1,6 @@
 /* env_sim_control.c - what a test asks of a simulated disk, beside its environment. */
+#include <string.h>
+
 #include "io/env_sim_state.h"
 
 const sgs_env *sgs_sim_env(const sgs_sim_disk *disk) { return &disk->env; }
@@ -37,4 +39,46 @@ sgs_sim_event sgs_sim_event_of(const sgs_sim_disk *disk, int64_t number)
                             .position = found->position,
                             .bytes_count = (int64_t)found->bytes_count,
                             .barrier = found->kind == SGS_SIM_SYNC ? found->barrier : SGS_BARRIER_COUNT };
+}
+
+/* ---- what a disk holds, in one number ---- */
+
+static uint64_t mix(uint64_t digest, uint64_t word)
+{
+    digest = (digest ^ word) * 0x9E3779B97F4A7C15U;
+    return digest ^ (digest >> 32);
+}
+
+static uint64_t mix_bytes(uint64_t digest, const uint8_t *bytes, size_t size)
+{
+    uint64_t word = 0;
+    size_t at = 0;
+    for (; size - at >= sizeof word; at += sizeof word) {
+        memcpy(&word, bytes + at, sizeof word);
+        digest = mix(digest, word);
+    }
+    word = 0;
+    if (size > at)
+        memcpy(&word, bytes + at, size - at);
+    return mix(mix(digest, word), size);
+}
+
+/* What has a name in a directory that has one: a file is what it holds, at its path. Directories come before what was made in
+ * them, and stay where they were made. */
+uint64_t sgs_sim_digest(sgs_sim_disk *disk)
+{
+    enum { NO_NAME = 0, OF_ROOT = 1 };
+    uint64_t digest = 0; /* a sum: names have no order */
+    for (uint32_t number = 0; number < sgs_sim_node_count(disk); ++number)
+        sgs_sim_node_at(disk, number)->path_digest = number == SGS_SIM_ROOT ? OF_ROOT : NO_NAME;
+    for (uint32_t number = 0; number < sgs_sim_node_count(disk); ++number) {
+        const sgs_sim_node *node = sgs_sim_node_at(disk, number);
+        const sgs_sim_entry *entry = (const sgs_sim_entry *)node->entries.data;
+        for (size_t i = 0; node->path_digest != NO_NAME && i < node->entries.size / sizeof *entry; ++i) {
+            sgs_sim_node *child = sgs_sim_node_at(disk, entry[i].node);
+            child->path_digest = mix_bytes(node->path_digest, (const uint8_t *)entry[i].name, strlen(entry[i].name));
+            digest += mix_bytes(child->path_digest, child->data, child->is_directory ? 0 : (size_t)child->size);
+        }
+    }
+    return digest;
 }

@@ -46,6 +46,7 @@ typedef struct sgs_sim_node {
     sgs_buffer entries;     /* of a directory: sgs_sim_entry */
     uint8_t *data, *shadow; /* of a file, `capacity` bytes each; no shadow before it is mapped for writing */
     int64_t size, capacity;
+    uint64_t path_digest; /* while a digest is made */
 } sgs_sim_node;
 
 typedef struct sgs_sim_descriptor {

@@ -307,4 +307,48 @@ TEST(effects_have_names)
     end();
 }
 
+TEST(disks_that_hold_the_same_have_one_digest)
+{
+    begin();
+    const uint64_t empty = sgs_sim_digest(disk);
+    const int fd = make_file("one");
+    write_byte(fd, 'a', 0, 20);
+    (void)make_file("other");
+    const uint64_t before = sgs_sim_digest(disk);
+    EXPECT_TRUE(empty != before);
+    crash(-1, SGS_SIM_ALL_KEPT, 0);
+    EXPECT_EQ_U64(sgs_sim_digest(image), before);
+    crash(-1, SGS_SIM_KILLED, 0);
+    EXPECT_EQ_U64(sgs_sim_digest(image), before);
+    crash(-1, SGS_SIM_ALL_LOST, 0); /* files without a name do not count */
+    EXPECT_EQ_U64(sgs_sim_digest(image), empty);
+    write_byte(fd, 'b', 19, 1);
+    const uint64_t changed = sgs_sim_digest(disk);
+    EXPECT_TRUE(changed != before);
+    write_byte(fd, 'a', 19, 1);
+    EXPECT_EQ_U64(sgs_sim_digest(disk), before);
+    EXPECT_OK(env->rename(env, directory, "one", "two", &err), &err);
+    EXPECT_TRUE(sgs_sim_digest(disk) != before);
+    EXPECT_OK(env->rename(env, directory, "two", "one", &err), &err);
+    EXPECT_OK(env->truncate(env, fd, "one", 19, &err), &err);
+    EXPECT_TRUE(sgs_sim_digest(disk) != before);
+    end();
+}
+
+TEST(a_digest_counts_directories_and_what_is_in_them)
+{
+    begin();
+    const uint64_t empty = sgs_sim_digest(disk);
+    int inner = -1, fd = -1;
+    EXPECT_OK(env->make_directory(env, SGS_CWD, "inner", &err), &err);
+    const uint64_t with_directory = sgs_sim_digest(disk);
+    EXPECT_OK(env->open_directory(env, SGS_CWD, "inner", &inner, &err), &err);
+    EXPECT_OK(env->open_file(env, inner, "file", SGS_OPEN_CREATE, &fd, &err), &err);
+    const uint64_t with_file = sgs_sim_digest(disk);
+    EXPECT_OK(env->rename(env, directory, "inner", "moved", &err), &err);
+    const uint64_t moved = sgs_sim_digest(disk);
+    EXPECT_TRUE(empty != with_directory && with_directory != with_file && with_file != moved && moved != empty);
+    end();
+}
+
 TEST_MAIN()
