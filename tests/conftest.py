@@ -47,6 +47,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="sequences of the log's state machine (default: 40, 200 in CI; the long run: 10000)",
     )
     group.addoption(
+        "--crash-scripts",
+        type=int,
+        metavar="N",
+        help="random scripts of tests/crash (default: 400, 12000 in CI; the long run: 100000)",
+    )
+    group.addoption(
         "--kills",
         type=int,
         metavar="N",

@@ -7,6 +7,7 @@ crash point is then a disk of its own, opened and compared with what the model a
 from __future__ import annotations
 
 import random
+import shlex
 from typing import TYPE_CHECKING
 
 import pytest
@@ -14,6 +15,7 @@ import pytest
 from tests.crash.crash_check import Crash, check_crash, check_found, look, possible_states
 from tests.crash.crash_model import Operation
 from tests.crash.crash_script import KINDS, Settings, run_random_script, run_script
+from tests.crash.replay import command, main, parse_crash, parse_script, parse_settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -42,7 +44,7 @@ ALPHABET = (
     Operation("abort", 1),
 )
 FATES = ("lost", "kept", "seed", "seed", "seed", "killed")
-SCRIPTS = 20_000
+SCRIPTS = 12_000
 PARTS = 40
 
 
@@ -55,13 +57,14 @@ def crashes_behind(run: Run, begin: int, seeds: int) -> Iterator[Crash]:
             yield Crash(effects, "seed", effects * 1000 + seed)
 
 
-def check(run: Run, crash: Crash, *, thoroughly: bool, script: object) -> None:
-    """Say which script and crash it was that failed."""
+def check(run: Run, crash: Crash, *, thoroughly: bool, script: int | str, prelude: int = 0) -> None:
+    """Say which script and crash it was that failed, and how to see it again [DUR-114]."""
     try:
         check_crash(run, crash, thoroughly=thoroughly)
     except Exception as error:
         operations = " ".join(str(step.operation) for step in run.steps)
-        msg = f"script {script}: {operations}\n{run.settings}\n{crash}: {error!r}"
+        again = command(run, crash, script, prelude)
+        msg = f"script {script}: {operations}\n{run.settings}\n{crash}: {error!r}\nagain: {again}"
         raise AssertionError(msg) from error
 
 
@@ -69,7 +72,7 @@ def test_a_new_log_survives_a_crash_at_any_point():
     """[DUR-11] From the first effect of the first open on."""
     run = run_script([Operation("append", 2), Operation("close")], Settings())
     for crash in crashes_behind(run, 0, 10):
-        check(run, crash, thoroughly=True, script="new log")
+        check(run, crash, thoroughly=True, script="append(2) close(0)")
 
 
 @pytest.mark.parametrize("durability", ["none", "sync"])
@@ -84,7 +87,7 @@ def test_every_script_of_two_operations(
         run = run_script([first, second], settings, prelude=PRELUDE)
         for crash in crashes_behind(run, prelude, few_or_many(1, 3)):
             thoroughly = (crash.effects + number) % few_or_many(7, 3) == 0
-            check(run, crash, thoroughly=thoroughly, script=(first, second))
+            check(run, crash, thoroughly=thoroughly, script=f"{first} {second}", prelude=PRELUDE)
 
 
 def check_random_script(seed: int, crashes: int) -> None:
@@ -97,10 +100,15 @@ def check_random_script(seed: int, crashes: int) -> None:
         check(run, crash, thoroughly=number == 0, script=seed)
 
 
+@pytest.fixture
+def scripts(pytestconfig: pytest.Config, few_or_many: Callable[[int, int], int]) -> int:
+    return pytestconfig.getoption("--crash-scripts") or few_or_many(SCRIPTS // 30, SCRIPTS)
+
+
 @pytest.mark.parametrize("part", range(PARTS))
-def test_random_scripts(part: int, few_or_many: Callable[[int, int], int]):
-    """[DUR-1, DUR-2, DUR-5, DUR-56] 20,000 scripts in CI, some hundreds at home."""
-    scripts = few_or_many(SCRIPTS // 50, SCRIPTS) // PARTS
+def test_random_scripts(part: int, scripts: int):
+    """[DUR-1, DUR-2, DUR-5, DUR-56] 12,000 scripts in CI, some hundreds at home."""
+    scripts //= PARTS
     for seed in range(part * scripts, (part + 1) * scripts):
         check_random_script(seed, crashes=3)
 
@@ -124,6 +132,42 @@ def test_a_model_that_promises_less_or_more_would_be_noticed():
     for each in wrong:
         with pytest.raises(AssertionError, match="possible"):
             check_found(each, states)
+
+
+@pytest.mark.parametrize("script", [17, "append(2) roll(0) append(1)"], ids=str)
+def test_one_command_shows_an_image_again(script: int | str, capsys: pytest.CaptureFixture[str]):
+    """[DUR-114] What a failure prints leads to the same script and the same crash."""
+    settings = Settings("sync", preallocate=True)
+    if isinstance(script, int):
+        run = run_random_script(script)
+    else:
+        run = run_script(parse_script(script), settings, prelude=2)
+    crash = Crash(run.disk.effects // 2, "seed", 5)
+
+    words = shlex.split(command(run, crash, script, prelude=2))
+    assert main(words[3:]) == 0
+    told = capsys.readouterr().out.splitlines()
+
+    effects = [run.disk.event(number + 1) for number in range(run.disk.effects)]
+    listed = [line.split()[1] for line in told if line[:6].strip().isdigit()]
+    assert listed == [event.call for event in effects]
+    assert "nothing was lost or changed" in told[-1]
+    assert parse_crash(words[-1]) == crash
+    if isinstance(script, str):
+        assert parse_settings(words[words.index("--settings") + 1]) == settings
+
+
+def test_a_replay_tells_of_what_is_lost(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+):
+    """The check itself: exit status 1, and what was found."""
+
+    def fail(*_: object, **__: object) -> None:
+        raise AssertionError("found other records")
+
+    monkeypatch.setattr("tests.crash.replay.check_crash", fail)
+    assert main(["--script", "append(1)", "--crash", "30,lost"]) == 1
+    assert "found other records" in capsys.readouterr().out
 
 
 def test_the_alphabet_has_every_operation():
