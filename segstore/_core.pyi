@@ -1336,6 +1336,22 @@ class AppendLock:
     def locked(self) -> bool: ...
 
 @final
+class SyncRounds:
+    """Rounds of syncs, one at a time: each covers what was written before it began [DUR-15]."""
+
+    def join(self, sync_round: Callable[[], None]) -> bool:
+        """Call *sync_round* when no round runs, and return True.
+
+        Else return False when that one has ended.
+        """
+
+    def begin(self) -> None:
+        """Of the round that runs: what is written from here on is not in it."""
+
+    def wait(self) -> None:
+        """Return when no round runs that began before this call."""
+
+@final
 class AppendLane:
     """The short way of a plain append, from the list to the answer [D11].
 
@@ -1354,6 +1370,7 @@ class AppendLane:
         offsets: object,
         producers: object,
         flusher: object,
+        rounds: SyncRounds | None,
         syncs_on_append: bool,
         max_segment_bytes: int,
         max_message_bytes: int,
@@ -1373,8 +1390,12 @@ class AppendLane:
         leader_epoch: int,
         max_segment_ms: int,
         log_start_offset: int,
+        generation: int,
     ) -> None: ...
     def disarm(self) -> None: ...
+    def publish_written(self) -> None:
+        """Show what was written and waits for its sync; under the append lock."""
+
     def append(self, records: object, timestamp: object) -> LogAppendInfo | EncodedBatches | None:
         """Append a list of records.
 

@@ -11,9 +11,15 @@ import java.util.List;
 import java.util.Map;
 import java.util.Optional;
 import java.util.Random;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import java.util.concurrent.Future;
 import java.util.concurrent.ScheduledFuture;
 import java.util.concurrent.ScheduledThreadPoolExecutor;
 import java.util.concurrent.TimeUnit;
+import java.util.function.LongSupplier;
+
+import com.sun.management.OperatingSystemMXBean;
 
 import org.apache.kafka.common.record.internal.MemoryRecords;
 import org.apache.kafka.common.utils.Time;
@@ -31,9 +37,10 @@ import org.apache.kafka.storage.log.metrics.BrokerTopicStats;
 /**
  * Kafka's UnifiedLog, one measured round per line of input, so that its rounds come in turn with those of another process.
  *
- * A line holds words parted by tabs: pool FILE; append leader|follower DIR; open DIR CLEAN RECOVERY_POINT SEGMENT_BYTES and
+ * A line holds words parted by tabs: pool FILE; append leader|follower DIR; append_and_flush THREADS COUNT DIR; open DIR CLEAN RECOVERY_POINT SEGMENT_BYTES and
  * open_and_close with the same; keep DIR, the log that read COUNT MAX_BYTES and timestamps COUNT FROM TO then ask. The
- * answer is CPU seconds of this thread, wall seconds and the work done: collector and compiler count for nothing.
+ * answer is CPU seconds of this thread, wall seconds and the work done: collector and compiler count for nothing, but where
+ * threads append.
  */
 public class KafkaLogRounds {
     private static final BrokerTopicStats STATS = new BrokerTopicStats(false);
@@ -61,6 +68,8 @@ public class KafkaLogRounds {
                 return readPool(Path.of(words[1]));
             case "append":
                 return append(words[1].equals("leader"), new File(words[2]));
+            case "append_and_flush":
+                return appendAndFlush(Integer.parseInt(words[1]), Integer.parseInt(words[2]), new File(words[3]));
             case "open":
                 return open(words, false);
             case "open_and_close":
@@ -78,11 +87,15 @@ public class KafkaLogRounds {
     }
 
     private static String measure(Work work) throws Exception {
-        long cpu = ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime();
+        return measure(work, () -> ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime());
+    }
+
+    private static String measure(Work work, LongSupplier cpuClock) throws Exception {
+        long cpu = cpuClock.getAsLong();
         long wall = System.nanoTime();
         long units = work.run();
         wall = System.nanoTime() - wall;
-        cpu = ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime() - cpu;
+        cpu = cpuClock.getAsLong() - cpu;
         return cpu / 1e9 + " " + wall / 1e9 + " " + units;
     }
 
@@ -116,11 +129,46 @@ public class KafkaLogRounds {
             }
             return bytes;
         });
+        remove(log, directory);
+        return measured;
+    }
+
+    private static void remove(UnifiedLog log, File directory) throws IOException {
         log.closeHandlers();
         for (File file : directory.listFiles())
             Files.delete(file.toPath());
         Files.delete(directory.toPath());
+    }
+
+    /** Each thread appends a batch and flushes the log, so often. */
+    private String appendAndFlush(int threads, int count, File directory) throws Exception {
+        Files.createDirectory(directory.toPath());
+        UnifiedLog log = open(directory, true, 0, 1 << 30);
+        ExecutorService pool = Executors.newFixedThreadPool(threads);
+        String measured = measure(() -> {
+            List<Future<Long>> appending = new ArrayList<>();
+            for (int thread = 0; thread < threads; thread++)
+                appending.add(pool.submit(() -> appendAndFlush(log, count)));
+            long appended = 0;
+            for (Future<Long> each : appending)
+                appended += each.get();
+            return appended;
+        }, () -> ((OperatingSystemMXBean) ManagementFactory.getOperatingSystemMXBean()).getProcessCpuTime());
+        pool.shutdown();
+        remove(log, directory);
         return measured;
+    }
+
+    private long appendAndFlush(UnifiedLog log, int count) throws IOException {
+        RequestLocal request = RequestLocal.withThreadConfinedCaching();
+        for (int i = 0; i < count; i++) {
+            ByteBuffer sent = this.pool.get(i % this.pool.size());
+            ByteBuffer batch = ByteBuffer.allocate(sent.limit()).put(sent.duplicate().rewind()).flip(); // each has its own
+            log.appendAsLeader(MemoryRecords.readableRecords(batch), 0, AppendOrigin.CLIENT, request, VerificationGuard.SENTINEL,
+                    (short) 2);
+            log.flush(false);
+        }
+        return count;
     }
 
     private String open(String[] words, boolean closes) throws Exception {

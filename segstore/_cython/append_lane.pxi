@@ -22,7 +22,8 @@ cdef class AppendLane:
     cdef LogSegment segment
     cdef LogValidator validator_of_sent
     cdef LogValidator validator_of_own
-    cdef _BatchWriter writer  # None while somebody builds with it
+    cdef list writers  # those that nobody builds with
+    cdef tuple options_of_writers
     cdef AppendLock append_lock
     cdef object local_log
     cdef object log_start_offset
@@ -35,15 +36,19 @@ cdef class AppendLane:
     cdef object last_log_end  # before that one
     cdef bint is_replicated
     cdef bint syncs_on_append
+    cdef SyncRounds rounds  # for who waits for each sync, else None
+    cdef sgs_log_segment *armed  # that of `segment`; guarded by the append lock
+    cdef int64_t generation
 
     def __cinit__(self, LogValidator validator_of_sent not None, LogValidator validator_of_own not None,
                   options, CodecTable codecs not None, AppendLock append_lock not None, *, local_log, offsets,
-                  producers, flusher, bint syncs_on_append, int32_t max_segment_bytes, int32_t max_message_bytes,
-                  int64_t max_batch_bytes):
+                  producers, flusher, SyncRounds rounds, bint syncs_on_append, int32_t max_segment_bytes,
+                  int32_t max_message_bytes, int64_t max_batch_bytes):
         sgs_append_lane_init(&self.lane, memory)
         self.validator_of_sent = validator_of_sent
         self.validator_of_own = validator_of_own
-        self.writer = _BatchWriter(options, codecs, 0, max_batch_bytes)
+        self.writers = []
+        self.options_of_writers = (options, codecs, 0, max_batch_bytes)
         self.append_lock = append_lock
         self.local_log = local_log
         self.offsets = offsets
@@ -53,6 +58,7 @@ cdef class AppendLane:
         self.place_of_log_end = place_of_slot(local_log, "log_end")
         self.place_of_map_end_offset = place_of_slot(producers, "map_end_offset")
         self.place_of_durable = place_of_slot(flusher, "durable")
+        self.rounds = rounds
         self.syncs_on_append = syncs_on_append
         self.lane.max_segment_bytes = max_segment_bytes
         self.lane.max_batch_bytes = max_message_bytes
@@ -61,17 +67,20 @@ cdef class AppendLane:
         sgs_append_lane_deinit(&self.lane)
 
     def arm(self, LogSegment segment not None, int64_t next_offset, int32_t position, int32_t leader_epoch,
-            int64_t max_segment_ms, log_start_offset):
+            int64_t max_segment_ms, log_start_offset, int64_t generation):
         """The log ends there, in that epoch, and nothing is left undone."""
         self.lane.next_offset = next_offset
         self.lane.position = position
         self.lane.leader_epoch = leader_epoch
         self.lane.max_segment_ms = max_segment_ms
         self.log_start_offset = log_start_offset  # which nobody moves before the lane is disarmed
+        self.generation = generation
         self.segment = segment
+        self.armed = segment.segment
 
     def disarm(self):
         """The log is about to change in another way."""
+        self.armed = NULL
         self.segment = None
 
     @property
@@ -89,12 +98,12 @@ cdef class AppendLane:
     @cython.binding(False)  # a plain method, which bytecode calls by the shortest way
     def append(self, records, timestamp):
         """A list of records; what was built of it comes back when the layers have to append it."""
-        cdef _BatchWriter writer = self.writer
+        cdef _BatchWriter writer
         cdef LogSegment segment = self.segment
         cdef EncodedBatches batches
         cdef int64_t now_ms, default_timestamp
         cdef int overflow = 0
-        if segment is None or writer is None or type(records) is not list:
+        if segment is None or type(records) is not list:
             return None
         default_timestamp = now_ms = wall_clock_ms_of(segment)
         if timestamp is not None:
@@ -103,7 +112,8 @@ cdef class AppendLane:
             default_timestamp = PyLong_AsLongLongAndOverflow(timestamp, &overflow)
             if overflow != 0:
                 return None
-        self.writer = None  # other code may run in between, and append
+        # other code may run in between, and append: with another writer
+        writer = <_BatchWriter>self.writers.pop() if self.writers else _BatchWriter(*self.options_of_writers)
         try:
             batches = writer.write(<list>records, default_timestamp)
             if batches.row_bytes.size == sizeof(sgs_batch_header):
@@ -114,7 +124,7 @@ cdef class AppendLane:
             return writer.give_away()
         finally:
             writer.forget()
-            self.writer = writer
+            self.writers.append(writer)
 
     @cython.binding(False)
     def append_as_leader(self, data, leader_epoch):
@@ -139,49 +149,116 @@ cdef class AppendLane:
         """Append, publish, sync as the layers do; None when they have to, and nothing was changed."""
         cdef LogSegment segment = self.segment
         cdef sgs_lane_append answer
-        cdef sgs_error err
-        cdef sgs_status status
         cdef int64_t append_time = -1
         if segment is None or segment.process != current_process or self.append_lock.is_barred:
             return None
+        answer.taken = False
+        if self.rounds is None:
+            self.append_here(way, segment, data, size, row, leader_epoch, now_ms, &answer)
+        elif self.append_lock.owner != PyThread_get_thread_ident():
+            self.append_durably(way, segment, data, size, row, leader_epoch, now_ms, &answer)
+        if not answer.taken:
+            return None
+        if way == AS_LEADER and self.validator_of_sent.validator.options.log_append_time:
+            append_time = now_ms
+        return self.append_info(&answer, append_time, size)
+
+    cdef int append_here(self, _Way way, LogSegment segment, uint8_t *data, size_t size, sgs_batch_header *row,
+                         int32_t leader_epoch, int64_t now_ms, sgs_lane_append *answer) except -1:
+        """Append, publish, and sync when it is due."""
+        cdef sgs_error err
+        cdef sgs_status status
         if not self.append_lock.try_acquire():
-            return None  # who has to wait looks at his batches meanwhile [CON-2]
+            return 0  # who has to wait looks at his batches meanwhile [CON-2]
         try:
             segment = self.segment
-            if segment is None:
-                return None
-            if way == AS_LEADER and leader_epoch >= 0 and leader_epoch != self.lane.leader_epoch:
-                return None
+            if segment is None or not self.fits(way, leader_epoch):
+                return 0
             segment.enter()
             with nogil:
-                if way == BUILT_HERE:
-                    status = sgs_append_lane_own(
-                        &self.lane, segment.segment, &self.validator_of_own.validator, data, size, row, now_ms,
-                        &answer, &err
-                    )
-                elif way == AS_LEADER:
-                    status = sgs_append_lane_leader(
-                        &self.lane, segment.segment, &self.validator_of_sent.validator, data, size, now_ms, &answer,
-                        &err
-                    )
-                else:
-                    status = sgs_append_lane_follower(
-                        &self.lane, segment.segment, data, size, leader_epoch, now_ms, &answer, &err
-                    )
+                status = self.write(way, segment, data, size, row, leader_epoch, now_ms, answer, &err)
             segment.leave()
             if status != SGS_OK:
-                self.fail(segment, status, &answer, &err)
+                self.fail(segment, status, answer, &err)
             if not answer.taken:
-                return None
+                return 0
             self.publish(segment)
             generation = self.local_log.generation if self.syncs_on_append else None
         finally:
             self.append_lock.release()
         if self.syncs_on_append:
             self.flusher.sync_if_due(answer.last_offset + 1, generation)
-        if way == AS_LEADER and self.validator_of_sent.validator.options.log_append_time:
-            append_time = now_ms
-        return self.append_info(&answer, append_time, size)
+        return 0
+
+    cdef int append_durably(self, _Way way, LogSegment segment, uint8_t *data, size_t size, sgs_batch_header *row,
+                            int32_t leader_epoch, int64_t now_ms, sgs_lane_append *answer) except -1:
+        """Append, and sleep until a sync that began behind the write has ended [DUR-15].
+
+        The GIL is let go of once for both. What was written is published by who leads the round.
+        """
+        cdef SyncRounds rounds = self.rounds
+        cdef AppendLock append_lock = self.append_lock
+        cdef sgs_error err
+        cdef sgs_status status = SGS_OK
+        cdef int64_t generation = 0
+        cdef uint64_t number = 0
+        cdef _Turn turn = IS_DURABLE
+        segment.enter()
+        try:
+            with nogil:
+                if append_lock.wait_for():
+                    if (
+                        self.armed != NULL and self.armed == segment.segment and not append_lock.is_barred
+                        and self.fits(way, leader_epoch)
+                    ):
+                        status = self.write(way, segment, data, size, row, leader_epoch, now_ms, answer, &err)
+                    generation = self.generation
+                    if status == SGS_OK:
+                        append_lock.release()
+                    if answer.taken:
+                        number = rounds.next_round()
+                        turn = rounds.sleep_until(number)
+            if status != SGS_OK:
+                try:
+                    self.fail(segment, status, answer, &err)
+                finally:
+                    append_lock.release()
+            while turn != IS_DURABLE:
+                if turn == TO_LEAD:
+                    rounds.lead(self.flusher, self)
+                else:
+                    with append_lock:
+                        self.publish_written()
+                    PyErr_CheckSignals()
+                with nogil:
+                    turn = rounds.sleep_until(number)
+        finally:
+            segment.leave()
+        if answer.taken and <int64_t>load_slot(self.flusher, self.place_of_durable)[0] <= answer.last_offset:
+            with append_lock:
+                self.publish_written()
+            self.flusher.wait_until_durable(answer.last_offset + 1, generation)
+        return 0
+
+    cdef inline bint fits(self, _Way way, int32_t leader_epoch) noexcept nogil:
+        return way != AS_LEADER or leader_epoch < 0 or leader_epoch == self.lane.leader_epoch
+
+    cdef inline sgs_status write(self, _Way way, LogSegment segment, uint8_t *data, size_t size,
+                                 sgs_batch_header *row, int32_t leader_epoch, int64_t now_ms,
+                                 sgs_lane_append *answer, sgs_error *err) noexcept nogil:
+        if way == BUILT_HERE:
+            return sgs_append_lane_own(&self.lane, segment.segment, &self.validator_of_own.validator, data, size, row,
+                                       now_ms, answer, err)
+        if way == AS_LEADER:
+            return sgs_append_lane_leader(&self.lane, segment.segment, &self.validator_of_sent.validator, data, size,
+                                          now_ms, answer, err)
+        return sgs_append_lane_follower(&self.lane, segment.segment, data, size, leader_epoch, now_ms, answer, err)
+
+    def publish_written(self):
+        """Under the append lock: show readers what was written, as its writer would when he wakes."""
+        cdef object published = load_slot(self.local_log, self.place_of_log_end)
+        if self.segment is not None and self.lane.next_offset > <int64_t>published[0]:
+            self.publish(self.segment)
 
     cdef int publish(self, LogSegment segment) except -1:
         """Under the append lock: from here on readers see what was written."""

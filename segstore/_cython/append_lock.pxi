@@ -22,8 +22,8 @@ cdef class AppendLock:
     """A lock for ``with`` blocks, which the append lane takes without a Python call; a wait can be interrupted."""
 
     cdef sem_t semaphore  # 1 = nobody has it
-    cdef bint is_held  # guarded by the GIL, as the next one is
-    cdef bint is_barred
+    cdef bint is_held
+    cdef bint is_barred  # guarded by the GIL
     cdef unsigned long owner  # the thread in a ``with`` block, 0 for none; the lane calls nothing that could come here
     cdef object told  # returns who hears of a broken invariant, or None
 
@@ -39,7 +39,14 @@ cdef class AppendLock:
         self.is_held = True
         return True
 
-    cdef inline void release(self) noexcept:
+    cdef inline bint wait_for(self) noexcept nogil:
+        """Take it, however long that takes; False = a signal came first."""
+        if sem_wait(&self.semaphore) != 0:
+            return False
+        self.is_held = True
+        return True
+
+    cdef inline void release(self) noexcept nogil:
         self.is_held = False
         sem_post(&self.semaphore)
 

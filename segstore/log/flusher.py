@@ -13,7 +13,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 import segstore._core as _core
-from segstore._core import Barrier
+from segstore._core import Barrier, SyncRounds
 from segstore.errors import (
     ClosedError,
     DiskFullError,
@@ -32,7 +32,7 @@ from segstore.types import LogOffsetMetadata
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segstore._core import AppendLock
+    from segstore._core import AppendLane, AppendLock
     from segstore.log.directory.background import Scheduler
     from segstore.log.directory.durability import Durability
     from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
@@ -71,8 +71,7 @@ class Flusher(SidecarFlusher):
         self._local_log = local_log
         self._durability = durability
         self._background = background
-        self._mutex = threading.Lock()
-        self._round = threading.Lock()
+        self.rounds = SyncRounds()
         self._synced_names_version = 0
         self._has_ended = False
         self._checkpoint_lock = threading.Lock()
@@ -189,30 +188,24 @@ class Flusher(SidecarFlusher):
             self._require_not_failed()  # of this round, or the one that would have covered us
 
     def _lead_round(self, up_to_offset: int | None = None) -> bool:
-        """Sync when nobody does; else wait until the round that runs has ended, and return False.
+        """Sync when nobody does; else return False when the round that runs has ended."""
+        return self.rounds.join(lambda: self._sync_round(up_to_offset))
 
-        The leader holds a lock that the others wait for. It is let go whatever is raised, and
-        wherever: these locks are not classes of Python, whose methods could be interrupted.
-        """
-        own = threading.Lock()
-        with own:
-            with self._mutex:
-                running = self._round
-                if not running.locked():
-                    self._round = running = own
-            if running is own:
-                self._sync_round(up_to_offset)
-                return True
-        with running:
-            return False
+    def sync_round(self, lane: AppendLane) -> None:
+        """Lead the round that appends through *lane* wait for; what they wrote is published."""
+        self._sync_round(lane=lane)
 
-    def _sync_round(self, up_to_offset: int | None = None) -> None:
+    def _sync_round(
+        self, up_to_offset: int | None = None, *, lane: AppendLane | None = None
+    ) -> None:
         """Sync what was written, ascending and below *up_to_offset*, then the names [DUR-13]."""
         log = self._local_log
         try:
             with self._append_lock:
                 self._require_not_ended()
                 self._require_not_failed()
+                if lane is not None:
+                    lane.publish_written()
                 generation = log.generation
                 target = log.log_end
                 if up_to_offset is not None:
@@ -225,6 +218,8 @@ class Flusher(SidecarFlusher):
                 active = log.segments.active_segment
                 names_version = log.names_version
                 self._oldest_in_round_ns, self._oldest_unsynced_ns = self._oldest_unsynced_ns, None
+                if up_to_offset is None:
+                    self.rounds.begin()
             for segment in segments:
                 self._sync_segment(segment, indexes=segment is not active)
             self.sync_names(names_version)
@@ -383,9 +378,8 @@ class Flusher(SidecarFlusher):
         """
         with self._append_lock:
             self._has_ended = True
-        with self._mutex:
-            running = self._round
-        with running, self._checkpoint_lock:
+        self.rounds.wait()
+        with self._checkpoint_lock:
             pass
 
     def _require_not_ended(self) -> None:

@@ -15,6 +15,7 @@ from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
     from segstore._core import BatchOptions
+    from segstore.log.directory.durability import Durability
     from segstore.log.producers.producer_input import ProducerInput
 
 
@@ -27,9 +28,11 @@ class LaneAppender(LogWriter):
     _input: ProducerInput
     _lane: AppendLane | None = None
     _syncs_on_append: bool
+    durability: Durability
 
     def _new_lane(self) -> AppendLane:
         """Return a lane that goes by the settings of now; an append by the layers arms it."""
+        waits_for_each_sync = self.durability.sync and not self._offsets.replicated
         validator_of_sent, validator_of_own = self._input.validators_of_lane()
         return AppendLane(
             validator_of_sent,
@@ -41,6 +44,7 @@ class LaneAppender(LogWriter):
             offsets=self._offsets,
             producers=self._producers,
             flusher=self._flusher,
+            rounds=self._flusher.rounds if waits_for_each_sync else None,
             syncs_on_append=self._syncs_on_append,
             max_segment_bytes=self.config.roll_bytes,
             max_message_bytes=self.config.max_message_bytes,

@@ -178,6 +178,7 @@ class LogTail:
             leader_epoch,
             self._max_segment_ms,
             log_start_offset,
+            self.generation,
         )
 
     @property

@@ -36,6 +36,7 @@ SETTINGS: list[dict[str, Any]] = [
     {"cleanup_policy": "compact"},
     {"message_timestamp_before_max_ms": 5000, "max_message_bytes": 300},
     {"durability": "messages=7"},
+    {"durability": "sync"},
 ]
 
 

@@ -1,0 +1,132 @@
+# sync_rounds.pxi - group commit: one syncs, the others wait for the round that covers them [DUR-15]
+#
+# Who waits sleeps on a futex, without the GIL, and is woken when his round has ended: of many threads each sleeps once
+# an append. With Python's locks they came one behind the other, each for a turn of the GIL.
+
+cdef extern from *:
+    """
+    #include <errno.h>
+    #include <limits.h>
+    #include <linux/futex.h>
+    #include <sys/syscall.h>
+    #include <unistd.h>
+
+    /* Returns at once when the word is no longer `seen`; false = a signal came. */
+    static int sgs_futex_wait(uint32_t *word, uint32_t seen)
+    {
+        return syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0) == 0 || errno != EINTR;
+    }
+    static void sgs_futex_wake(uint32_t *word, int threads)
+    {
+        syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, threads, NULL, NULL, 0);
+    }
+    #define sgs_atomic_load(place) __atomic_load_n(place, __ATOMIC_SEQ_CST)
+    #define sgs_atomic_store(place, value) __atomic_store_n(place, value, __ATOMIC_SEQ_CST)
+    #define sgs_atomic_add(place, value) __atomic_fetch_add(place, value, __ATOMIC_SEQ_CST)
+    #define sgs_atomic_take(place) (__atomic_exchange_n(place, 1, __ATOMIC_SEQ_CST) == 0)
+    """
+    int INT_MAX
+    bint sgs_futex_wait(uint32_t *word, uint32_t seen) noexcept nogil
+    void sgs_futex_wake(uint32_t *word, int threads) noexcept nogil
+    uint32_t sgs_atomic_load(uint32_t *place) noexcept nogil
+    uint64_t sgs_atomic_load_64 "sgs_atomic_load"(uint64_t *place) noexcept nogil
+    void sgs_atomic_store(uint32_t *place, uint32_t value) noexcept nogil
+    void sgs_atomic_store_64 "sgs_atomic_store"(uint64_t *place, uint64_t value) noexcept nogil
+    uint32_t sgs_atomic_add(uint32_t *place, int value) noexcept nogil
+    bint sgs_atomic_take(uint32_t *place) noexcept nogil
+
+
+cdef enum _Turn:
+    IS_DURABLE
+    TO_LEAD  # a round, which nobody else does until ``lead`` has returned
+    INTERRUPTED  # by a signal
+
+
+@cython.final
+cdef class SyncRounds:
+    """Rounds of syncs, one at a time; each covers what was written before it began."""
+
+    cdef uint32_t is_running
+    cdef uint32_t changes  # of the field above and of `done`
+    cdef uint32_t sleepers
+    cdef uint64_t begun  # rounds that took what they sync
+    cdef uint64_t done  # the last one that succeeded
+
+    def join(self, sync_round not None):
+        """Call ``sync_round()`` when no round runs, and return True; else return False when that one has ended."""
+        if sgs_atomic_take(&self.is_running):
+            self.lead(sync_round, None)
+            return True
+        self.wait_for_the_end()
+        return False
+
+    def begin(self):
+        """Of the round that runs: what is written from here on is not in it."""
+        self.note_begin()
+
+    def wait(self):
+        """Return when no round runs that began before this call."""
+        self.wait_for_the_end()
+
+    cdef inline uint64_t next_round(self) noexcept nogil:
+        """The first round that covers what was written before this call."""
+        return sgs_atomic_load_64(&self.begun) + 1
+
+    cdef _Turn sleep_until(self, uint64_t number) noexcept nogil:
+        """Until that round, or a later one, has succeeded, or somebody has to lead it."""
+        cdef uint32_t seen
+        while True:
+            seen = sgs_atomic_load(&self.changes)
+            if sgs_atomic_load_64(&self.done) >= number:
+                return IS_DURABLE
+            if sgs_atomic_take(&self.is_running):
+                if sgs_atomic_load_64(&self.done) < number:
+                    return TO_LEAD
+                self.let_others()
+                return IS_DURABLE
+            if not self.sleep_while(seen):
+                return INTERRUPTED
+
+    cdef int lead(self, leader, lane) except -1:
+        """The round of who took ``is_running``, for a lane's appends or by a call.
+
+        Whatever is raised, and wherever, the others are let go.
+        """
+        cdef uint64_t before = self.begun
+        try:
+            if lane is None:
+                leader()
+            else:
+                leader.sync_round(lane)
+            if self.begun != before:
+                sgs_atomic_store_64(&self.done, self.begun)
+        finally:
+            self.let_others()
+        return 0
+
+    cdef void let_others(self) noexcept nogil:
+        sgs_atomic_store(&self.is_running, 0)
+        sgs_atomic_add(&self.changes, 1)
+        if sgs_atomic_load(&self.sleepers) > 0:  # who counts himself from here on finds `changes` changed
+            sgs_futex_wake(&self.changes, INT_MAX)
+
+    cdef inline bint sleep_while(self, uint32_t seen) noexcept nogil:
+        """Until `changes` is another; False = a signal came."""
+        cdef bint was_woken
+        sgs_atomic_add(&self.sleepers, 1)
+        was_woken = sgs_futex_wait(&self.changes, seen)
+        sgs_atomic_add(&self.sleepers, -1)
+        return was_woken
+
+    cdef inline void note_begin(self) noexcept nogil:
+        sgs_atomic_store_64(&self.begun, self.begun + 1)  # by the leader alone
+
+    cdef int wait_for_the_end(self) except -1:
+        cdef uint32_t seen = sgs_atomic_load(&self.changes)
+        cdef bint was_woken = True
+        while sgs_atomic_load(&self.is_running) and sgs_atomic_load(&self.changes) == seen:
+            with nogil:
+                was_woken = self.sleep_while(seen)
+            if not was_woken:
+                PyErr_CheckSignals()
+        return 0
