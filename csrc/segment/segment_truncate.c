@@ -23,17 +23,27 @@ static sgs_status cut_log(sgs_log_segment *segment, int32_t position, sgs_error 
     return sgs_segment_sync(segment, fd, name, SGS_SYNC_SHRINK, SGS_BARRIER(TRUNCATION_CUT), err);
 }
 
-/* A file with one slot of zeros would be an entry to who reads beside us: (0, base offset) is one [DUR-80]. */
-static void hide_emptied_slot(sgs_log_segment *segment)
+/* A file with one slot of zeros would be an entry to who reads beside us: (0, base offset) is one, and (0, 0) [DUR-80]. */
+static bool is_one_emptied_slot(const sgs_abstract_index *index)
 {
-    sgs_time_index *index = &segment->time_index;
+    return sgs_abstract_index_entries(index) == 0 && index->file.length == index->entry_size;
+}
+
+static void hide_emptied_slots(sgs_log_segment *segment)
+{
+    const sgs_env *env = segment->context->env;
     char name[SGS_SEGMENT_NAME_BYTES];
     sgs_error ignored; /* a look-up beside us may keep the file's length; then only verify speaks of it */
-    if (segment->context->kafka_profile || sgs_abstract_index_entries(&index->base) > 0 ||
-        index->base.file.length != index->base.entry_size)
+    if (segment->context->kafka_profile)
         return;
-    sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
-    (void)sgs_time_index_trim(index, segment->context->env, name, &ignored);
+    if (is_one_emptied_slot(&segment->offset_index.base)) {
+        sgs_segment_name(segment, SGS_FILE_INDEX, name);
+        (void)sgs_abstract_index_trim(&segment->offset_index.base, env, name, &ignored);
+    }
+    if (is_one_emptied_slot(&segment->time_index.base)) {
+        sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
+        (void)sgs_time_index_trim(&segment->time_index, env, name, &ignored);
+    }
 }
 
 /* [SEG-24.2, SEG-24.3] */
@@ -45,7 +55,7 @@ static sgs_status truncate_indexes(sgs_log_segment *segment, int64_t offset, sgs
     if (status == SGS_OK)
         status = sgs_time_index_truncate_to(&segment->time_index, offset, err);
     if (status == SGS_OK)
-        hide_emptied_slot(segment);
+        hide_emptied_slots(segment);
     return status == SGS_OK ? sgs_log_segment_prepare_for_appends(segment, err) : status;
 }
 

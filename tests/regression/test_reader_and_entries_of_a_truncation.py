@@ -86,3 +86,19 @@ def test_the_largest_timestamp_is_one_that_is_there(
     largest = max(times, default=-1)
     found = reader.fetch_offset_by_timestamp(SpecialTimestamp.MAX)
     assert (found.timestamp, found.offset) == (largest, times.index(largest) if times else -1)
+
+
+def test_an_index_that_a_truncation_emptied_has_no_entry(new_log: Callable[..., UnifiedLog]):
+    """[DUR-53, DUR-80] Of a sealed segment it was one entry long, and became one of zeros."""
+    writer = new_log(index_interval_bytes=100, internal_segment_bytes=400)
+    for number in range(12):
+        writer.append([(TIME + number, None, b"x" * 80)])
+    sealed = writer.segments()[1]
+    index = Path(writer.path, sealed.name).with_suffix(".index")
+    assert index.stat().st_size == 8
+
+    writer.truncate_to(sealed.base_offset)
+    writer.append([(TIME, None, b"a batch"), (TIME, None, b"of two")])
+
+    reader = new_log(read_only=True)
+    assert reader.verify().ok, str(reader.verify())
