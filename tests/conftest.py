@@ -58,6 +58,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help="SIGKILL cycles over all kinds that run (default: 60, 300 in CI; the long run: 20000)",
     )
+    group.addoption(
+        "--operations",
+        type=int,
+        metavar="N",
+        help="appends of 16 threads beside 7 processes (default: 500, 1500 in CI; the long run:"
+        " 1000000, what one thread does in an hour with a sync of 3.6 ms for each)",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
