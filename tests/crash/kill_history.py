@@ -116,7 +116,18 @@ class KillHistory:
         """Offsets and values as `adopt` found them."""
         return self._possible[0].rows
 
-    def adopt(self, log: UnifiedLog) -> None:
+    def lose_tail(self, durable_offset: int) -> None:
+        """Let a power cut take what lies above; whole appends, the last ones first [DUR-1]."""
+        found = {
+            State(state.start, state.batches[:count]): None
+            for state in self._possible
+            for count in range(len(state.batches), -1, -1)
+            if max([0, *(one.end for one in state.batches[:count][-1:])])
+            >= min(durable_offset, state.end)
+        }
+        self._possible = list(found)
+
+    def adopt(self, log: UnifiedLog, *, after_power_loss: bool = False) -> None:
         """Check what *log* holds, and go on from there."""
         rows = [(offset, value) for offset, _, _, value in log.scan().tuples()]
         start = log.log_start_offset
@@ -126,7 +137,8 @@ class KillHistory:
         assert log.log_end_offset >= max([start, *(row[0] + 1 for row in rows)])
         report = log.report
         # a segment is when the log start lies behind what a cut has left of it
-        assert self._may_be_set_aside or not report.set_aside, str(report)
+        may_be_set_aside = after_power_loss or self._may_be_set_aside
+        assert may_be_set_aside or not report.set_aside, str(report)
         self._possible = [fits[0].begun_at(start)]
         self._may_be_set_aside = self._index_may_be_longer = self._is_being_emptied = False
 

@@ -1,0 +1,86 @@
+"""The package in a real process, on a disk that loses what was not synced [DUR-1, DUR-2, DUR-5].
+
+As test_crash_scripts.py shows on the simulated disk; here the calls of the system are real, and a
+library in front of them keeps what a power cut would take back.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    import random
+    from collections.abc import Callable
+
+HERE = Path(__file__).parent
+PATIENCE_SECONDS = 600
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """``lossy_disk.c``, compiled."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler for the library in front of the system's")
+    made = tmp_path_factory.mktemp("lossy") / "lossy_disk.so"
+    command = [compiler, "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-pthread"]
+    subprocess.run([*command, "-o", made, HERE / "lossy_disk.c", "-ldl"], check=True)
+    return made
+
+
+def run_rounds(library: Path, folder: Path, durability: str, rounds: int, seed: int, **more: str):
+    (folder / "disk").mkdir()
+    environment = {
+        **os.environ,
+        "LD_PRELOAD": str(library),
+        "LOSSY_ROOT": str(folder / "disk"),
+        "LOSSY_JOURNAL": str(folder / "journal"),
+        "PYTHONPATH": os.pathsep.join(sys.path),
+        **more,
+    }
+    driver = [sys.executable, "-m", "tests.crash.lossy_driver", str(folder / "disk"), durability]
+    return subprocess.run(
+        [*driver, str(rounds), str(seed)],
+        env=environment,
+        cwd=HERE.parent.parent,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=PATIENCE_SECONDS,
+    )
+
+
+@pytest.mark.parametrize("durability", ["sync", "none"])
+def test_what_was_durable_is_there_after_a_power_cut(
+    library: Path,
+    durability: str,
+    tmp_path: Path,
+    chooser: random.Random,
+    few_or_many: Callable[[int, int], int],
+    pytestconfig: pytest.Config,
+):
+    """[DUR-1..DUR-5, DUR-13, DUR-16, DUR-19] Of appends, rolls, truncations and deletions."""
+    rounds = (pytestconfig.getoption("--kills") or 0) // 20 or few_or_many(10, 20)
+    ran = run_rounds(library, tmp_path, durability, rounds, chooser.getrandbits(32))
+
+    assert ran.returncode == 0, ran.stderr[-4000:]
+    assert "could be lost" in ran.stdout
+
+
+@pytest.mark.parametrize("liar", ["fdatasync", "fsync"])
+def test_a_sync_that_is_missing_is_noticed(
+    library: Path, liar: str, tmp_path: Path, chooser: random.Random
+):
+    """[DUR-110] The same with a call that promises and does nothing: records are missing."""
+    seed = chooser.getrandbits(32)
+    ran = run_rounds(library, tmp_path, "sync", 200, seed, LOSSY_LIAR=liar)
+
+    assert ran.returncode != 0
+    assert "records became" in ran.stderr, ran.stderr[-4000:]
