@@ -35,6 +35,12 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made
 
 
+@pytest.fixture
+def rounds(pytestconfig: pytest.Config, few_or_many: Callable[[int, int], int]) -> int:
+    """How often the power is cut in a test."""
+    return (pytestconfig.getoption("--kills") or 0) // 20 or few_or_many(10, 20)
+
+
 def run_rounds(library: Path, folder: Path, durability: str, rounds: int, seed: int, **more: str):
     (folder / "disk").mkdir()
     environment = {
@@ -63,11 +69,9 @@ def test_what_was_durable_is_there_after_a_power_cut(
     durability: str,
     tmp_path: Path,
     chooser: random.Random,
-    few_or_many: Callable[[int, int], int],
-    pytestconfig: pytest.Config,
+    rounds: int,
 ):
     """[DUR-1..DUR-5, DUR-13, DUR-16, DUR-19] Of appends, rolls, truncations and deletions."""
-    rounds = (pytestconfig.getoption("--kills") or 0) // 20 or few_or_many(10, 20)
     ran = run_rounds(library, tmp_path, durability, rounds, chooser.getrandbits(32))
 
     assert ran.returncode == 0, ran.stderr[-4000:]
