@@ -28,7 +28,7 @@
     SYNC(EMPTYING_HIGHER, PROMISE, "DUR-18", "the first segment goes before others: no prefix") \
     SYNC(EMPTYING_FIRST, PROMISE, "DUR-18", "truncated records come back before the new segment") \
     SYNC(EMPTYING_CREATED, PROMISE, "DUR-11, DUR-18", "the new segment of an emptied log") \
-    SYNC(DELETION_NAMES, WORK, "DUR-19", "deleted segments come back as files; the log start hides them") \
+    SYNC(DELETION_NAMES, WORK, "DUR-19", "deleted segments come back for who knows no log start: a broker") \
     /* recovery */ \
     SYNC(RECOVERY_CUT, PROMISE, "DUR-17, DUR-56", "a torn tail comes back behind what is appended next") \
     SYNC(RECOVERY_RECORDS, PROMISE, "DUR-36, DUR-56", "records that recovery has shown") \
@@ -36,7 +36,7 @@
     SYNC(RECOVERY_SET_ASIDE, PROMISE, "DUR-54, DUR-56", "segments come back that recovery has set aside") \
     SYNC(RECOVERY_BEGIN, PROMISE, "DUR-11, DUR-54", "the new first segment of a log whose records all went") \
     SYNC(LEFTOVERS_INCOMPLETE, PROMISE, "DUR-20, DUR-55", "what shows that a set is incomplete goes before the set") \
-    SYNC(LEFTOVERS_GONE, PROMISE, "DUR-20, DUR-55", "leftovers come back, and count again") \
+    SYNC(LEFTOVERS_GONE, WORK, "DUR-20, DUR-55", "leftovers, which the next open sorts out again") \
     SYNC(LEFTOVERS_REPLACED, PROMISE, "DUR-20, DUR-55", "replaced segments come back beside the new ones") \
     SYNC(LEFTOVERS_DELETED, WORK, "DUR-19, DUR-56", "files of deleted records, which the next open removes again") \
     FILE(QUARANTINE, "DUR-59", PROMISE, "the bytes that recovery cut", \
@@ -46,19 +46,20 @@
     SYNC(SPLIT_CLEANED, PROMISE, "DUR-20", "some of the new segments while others count") \
     SYNC(SPLIT_HIGHER, PROMISE, "DUR-20", "the last of the new segments, while the first replaces the old one") \
     SYNC(SPLIT_COMMIT, PROMISE, "DUR-20", "the old segment goes before all of the new ones count") \
-    SYNC(SPLIT_DONE, PROMISE, "DUR-20", "names of the new segments") \
+    SYNC(SPLIT_DONE, WORK, "DUR-20", "last renames, which the next open does again") \
     /* producers and transactions */ \
-    SYNC(TRANSACTION_INDEX, PROMISE, "DUR-8, DUR-13", "that a transaction was aborted") \
-    SYNC(TRANSACTION_INDEX_NAME, PROMISE, "DUR-8, DUR-13", "the file that says which transactions were aborted") \
+    SYNC(TRANSACTION_INDEX, WORK, "DUR-8, DUR-13", "an index: what .segstore says of it shows that") \
+    SYNC(TRANSACTION_INDEX_NAME, WORK, "DUR-8, DUR-13", "an index: what .segstore says of it shows that") \
     FILE(REBUILT_TRANSACTION_INDEX, "DUR-52", WORK, "an index made anew", WORK, "an index made anew") \
     SYNC(ROLLED_SNAPSHOT, PROMISE, "DUR-22, DUR-29", "producers whose records were deleted") \
-    SYNC(ROLLED_SNAPSHOT_NAME, PROMISE, "DUR-22, DUR-29", "producers whose records were deleted") \
-    FILE(SNAPSHOT, "DUR-22, DUR-24", PROMISE, "producers whose records were deleted", PROMISE, "the same") \
+    SYNC(ROLLED_SNAPSHOT_NAME, WORK, "DUR-22, DUR-29", "a snapshot, until the directory is synced again") \
+    FILE(SNAPSHOT, "DUR-22, DUR-24", PROMISE, "producers whose records were deleted", \
+         WORK, "a snapshot, until the directory is synced again") \
     /* sealed segments */ \
     FILE(CHECKSUM_SIDECAR, "DUR-60", WORK, "checksums that say themselves that they are none", \
          WORK, "checksums of a segment, to be made again") \
     /* checkpoints */ \
-    FILE(RECOVERY_POINT, "DUR-16, DUR-18, DUR-21", WORK, "a number: all is read again", \
+    FILE(RECOVERY_POINT, "DUR-16, DUR-18, DUR-21", PROMISE, "that a truncation came: the directory above says more", \
          PROMISE, "that a truncation came: records are missed") \
     FILE(LOG_START, "DUR-18, DUR-19, DUR-21", PROMISE, "deleted records come back", \
          PROMISE, "deleted records come back") \
@@ -67,7 +68,7 @@
     FILE(SHARED_CHECKPOINT, "DUR-21, DUR-65", PROMISE, "lines of the log directory's other logs", \
          PROMISE, "the log's own line there") \
     FILE(NEW_NAME_CHECKPOINT, "DUR-5, DUR-19", PROMISE, "deleted records come back under a new name", \
-         PROMISE, "the same") \
+         WORK, "the new name: what stands for the old one counts, with a warning") \
     FILE(PARTITION_METADATA, "DUR-21, DUR-23", PROMISE, "the topic id", PROMISE, "the topic id") \
     FILE(CLEAN_MARKER, "DUR-24", WORK, "the mark: the log is recovered", WORK, "the mark: the log is recovered") \
     SYNC(CLEAN_MARKER_GONE, PROMISE, "DUR-24", "the mark comes back: an unclean stop looks clean") \
@@ -79,10 +80,10 @@
     SYNC(REMOVED_DIRECTORY, PROMISE, "DUR-5", "a deleted log's directory comes back") \
     /* a new log made of a damaged one */ \
     SYNC(SALVAGED_RECORDS, PROMISE, "DUR-2", "records that salvage has saved") \
-    SYNC(SALVAGED_NAMES, PROMISE, "DUR-11", "segments that salvage has saved") \
     SYNC(SALVAGED_DIRECTORY, PROMISE, "DUR-11", "the log that salvage has made") \
     /* Spark's sink */ \
     SYNC(STAGED_RECORDS, PROMISE, "DUR-2", "records of a commit that is to be repeated") \
+    SYNC(STAGED_NAMES, PROMISE, "DUR-2", "files of a commit that is to be repeated") \
     FILE(SINK_COMMIT, "DUR-2, DUR-21", PROMISE, "what was committed: it is appended twice", PROMISE, "the same")
 
 #define SGS_BARRIER_SYNC(id, kind, rules, without) SGS_BARRIER_##id,

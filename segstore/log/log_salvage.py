@@ -205,6 +205,7 @@ def _build(
                 PARTITION_METADATA, content, _core.FileBarrier.PARTITION_METADATA
             )
     start = report.log_start_offset
+    # with their names, those of the segments come to stable storage
     write_offset(directory, LOG_START_OFFSET_CHECKPOINT, topic_partition, start)
     write_offset(directory, RECOVERY_POINT_CHECKPOINT, topic_partition, start)
 

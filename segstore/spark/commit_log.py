@@ -12,7 +12,7 @@ import json
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from segstore._core import FileBarrier
+from segstore._core import Barrier, FileBarrier
 from segstore.config import MAX_INT, MAX_LONG
 from segstore.errors import CorruptCheckpointError, IllegalStateError, SegstoreError
 from segstore.log.directory.partition_directory import directory_name, parse_directory_name
@@ -135,7 +135,13 @@ class CommitLog:
         return record
 
     def write(self, record: CommitRecord) -> None:
-        """Replace the file; on stable storage when this returns."""
+        """Replace the file; on stable storage when this returns.
+
+        So are the names of the staged files by then: a crash must not leave the word alone that
+        they are to be appended.
+        """
+        if record.state == COMMITTING:
+            self._directory.sync(Barrier.STAGED_NAMES)
         content = {
             "format": FORMAT,
             "id": record.application_id,

@@ -1,120 +1,74 @@
-"""Each kind of sync is needed: without it some crash takes what was promised [DUR-110].
+"""Each barrier is needed: without it some crash takes what was promised, or makes work [DUR-110].
 
-A sync is taken out of a run after the fact: the disk is asked what a crash leaves if it had done
-nothing. Where no crash of these scripts shows the difference, it is untested or not needed.
+The syncs of one name are taken out of a run after the fact: the disk is asked what a crash leaves
+if they had done nothing. csrc/io/barrier.h says what each is for.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import pytest
 
-from tests.crash.crash_check import Crash, check_crash
-from tests.crash.crash_model import Operation
-from tests.crash.crash_script import Settings, run_script
+from segstore._core import BARRIERS, Barrier, DataFile, Directory, FileBarrier, SimulatedDisk
+from segstore.errors import ArgumentTypeError
+from tests.crash.barrier_scenes import SCENES
+from tests.crash.crash_check import Crash
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.crash.crash_script import Run
+NAMES = [text.name for text in BARRIERS]
 
 
-def operations(*kinds: str | tuple[str, int]) -> list[Operation]:
-    return [Operation(kind) if isinstance(kind, str) else Operation(*kind) for kind in kinds]
+def test_every_barrier_has_a_scene_and_every_scene_a_barrier():
+    """[DUR-110]"""
+    assert sorted(SCENES) == sorted(NAMES)
 
 
-APPEND = ("append", 2)
-SYNCED = Settings("sync", segment_bytes=100_000)
-LAZY = Settings("none", segment_bytes=100_000)
+@pytest.mark.parametrize("barrier", [text.name for text in BARRIERS if text.is_promise])
+def test_without_it_a_crash_breaks_a_promise(barrier: str):
+    """[DUR-110] The mutant: its syncs do nothing."""
+    scene = SCENES[barrier]()
+
+    assert scene.syncs(barrier), "the scene does not come to it"
+    assert scene.is_missed(barrier)
 
 
-def syncs_of(run: Run, call: str, suffix: str) -> Iterator[int]:
-    """Numbers of the syncs of that kind, from the first open on."""
-    for number in range(1, run.disk.effects + 1):
-        event = run.disk.event(number)
-        if event.call == call and event.name.endswith(suffix):
-            yield number
+@pytest.mark.parametrize("barrier", [text.name for text in BARRIERS if not text.is_promise])
+def test_without_it_the_next_open_has_more_to_do(barrier: str):
+    """[DUR-110] No promise is broken: it is shown what it saves."""
+    scene = SCENES[barrier]()
+
+    assert scene.syncs(barrier), "the scene does not come to it"
+    assert scene.saves_work(barrier)
 
 
-def is_noticed(run: Run, ignored: tuple[int, ...], seeds: int = 12) -> bool:
-    """Whether some crash behind the first of these syncs breaks a promise without them."""
-    for effects in range(min(ignored), run.disk.effects + 1):
-        crashes = [Crash(effects, "lost", 0, ignored)]
-        crashes += [Crash(effects, "seed", seed, ignored) for seed in range(seeds)]
-        for crash in crashes:
-            try:
-                check_crash(run, crash)
-            except Exception:  # noqa: BLE001 - an open that fails breaks a promise too
-                return True
-    return False
-
-
-CASES = {
-    "new log: its directory": (SYNCED, operations(APPEND), "sync_directory", "."),
-    "append: the bytes": (SYNCED, operations(APPEND), "sync_data", ".log"),
-    "flush: the bytes": (LAZY, operations(APPEND, "flush"), "sync_data", ".log"),
-    "flush: the name of a new segment": (
-        LAZY,
-        operations(APPEND, "flush", "roll", APPEND, "flush"),
-        "sync_directory",
-        ".",
-    ),
-    "truncate: the shrunk file": (
-        LAZY,
-        operations(APPEND, APPEND, "flush", ("truncate_to", 2), APPEND),
-        "sync_file",
-        ".log",
-    ),
-    "truncate: the names of the segments": (
-        SYNCED,
-        operations(APPEND, "roll", APPEND, "roll", APPEND, ("truncate_to", 2)),
-        "sync_directory",
-        ".",
-    ),
-    "truncate fully: the names of the segments": (
-        SYNCED,
-        operations(APPEND, "roll", APPEND, ("truncate_fully_and_start_at", 9)),
-        "sync_directory",
-        ".",
-    ),
-    "delete records: the log start": (
-        SYNCED,
-        operations(APPEND, APPEND, ("delete_records", 2)),
-        "sync_file",
-        "log-start-offset-checkpoint.tmp",
-    ),
-    "state: from where on no record may be missing": (
-        LAZY,
-        operations(APPEND, APPEND, "roll", APPEND),
-        "sync_file",
-        ".segstore.tmp",
-    ),
-    "close: the bytes": (LAZY, operations(APPEND, "close"), "sync_data", ".log"),
-    "recovery: the bytes of a process that was killed": (
-        LAZY,
-        operations(APPEND, "kill"),
-        "sync_data",
-        ".log",
-    ),
-}
-
-
-@pytest.mark.parametrize(("settings", "script", "call", "suffix"), CASES.values(), ids=CASES)
-def test_a_sync_that_does_nothing_is_noticed(
-    settings: Settings, script: list[Operation], call: str, suffix: str
-):
-    run = run_script(script, settings)
-    ignored = tuple(syncs_of(run, call, suffix))
-
-    assert ignored, "there is no such sync"
-    assert is_noticed(run, ignored)
-
-
-def test_without_such_a_fault_nothing_is_noticed():
+@pytest.mark.parametrize("barrier", NAMES)
+def test_with_all_of_them_every_promise_is_kept(barrier: str):
     """[DUR-110] The check itself: the same crashes, all syncs done."""
-    for settings, script, _, _ in CASES.values():
-        run = run_script(script, settings)
-        for effects in range(run.disk.effects + 1):
-            check_crash(run, Crash(effects, "lost"))
-            check_crash(run, Crash(effects, "seed", effects))
+    scene = SCENES[barrier]()
+    for effects in range(min(scene.syncs(barrier)), scene.disk.effects + 1):
+        scene.check(Crash(effects, "lost"))
+        scene.check(Crash(effects, "seed", effects))
+
+
+def test_no_sync_goes_without_a_name():
+    """[DUR-110] What is no barrier is refused, and nothing is synced."""
+    disk = SimulatedDisk()
+    directory = Directory("/", disk)
+    with DataFile(directory, "a", create=True) as file:
+        begun = disk.effects
+        for no_barrier in (None, "LOG_START", 0, FileBarrier.LOG_START):
+            with pytest.raises(ArgumentTypeError, match="named by a Barrier"):
+                file.sync(no_barrier)
+            with pytest.raises(ArgumentTypeError, match="named by a Barrier"):
+                directory.sync(no_barrier)
+        with pytest.raises(ArgumentTypeError, match="named by a FileBarrier"):
+            directory.write_file_atomically("b", b"", Barrier.APPENDED_RECORDS)
+    assert disk.effects == begun
+
+
+def test_the_two_kinds_are_all_of_the_list():
+    """[DUR-110] A FileBarrier stands for two in a row."""
+    pairs = {f"{one.name}_CONTENT": int(one) for one in FileBarrier}
+    pairs |= {f"{one.name}_NAME": int(one) + 1 for one in FileBarrier}
+    assert {name: number for number, name in enumerate(NAMES)} == {
+        **{one.name: int(one) for one in Barrier},
+        **pairs,
+    }

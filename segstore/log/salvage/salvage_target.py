@@ -55,7 +55,7 @@ class SalvageTarget:
         )
 
     def copy(self) -> None:
-        """Write all segments, and see that they are whole; on return they are synced."""
+        """Write all segments, and see that they are whole; on return their bytes are synced."""
         report, source = self._report, self._source
         try:
             for rows, kept in source.batches():
@@ -77,7 +77,6 @@ class SalvageTarget:
         if end > self._next_offset or not self._segments:
             self._begin_segment(end)
             self._end_segment()
-        self._directory.sync(_core.Barrier.SALVAGED_NAMES)
         self._check()
         report.warnings += doubted_ends(
             self._context, self._segments, report.lost, source.lost_markers

@@ -1,0 +1,263 @@
+"""Barriers of what is not a log's records: directories, producers, other logs' lines, salvage."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
+
+import pyarrow as pa
+
+from segstore._core import Directory
+from segstore.errors import LogNotFoundError
+from segstore.log.directory.checkpoints import parse_offset_checkpoint, read_topic_id
+from segstore.log.log_salvage import salvage_and_open
+from segstore.log.open_options import open_options
+from segstore.log.surroundings import Surroundings
+from segstore.spark.commit_log import COMMITTING, CommitLog, CommitRecord
+from segstore.spark.sink_options import SinkOptions
+from segstore.spark.staged_file import StagedFile
+from segstore.types import TopicPartition
+from tests.crash.barrier_scene import LAZY, Scene, files_left, new_disk, open_log, operations
+from tests.crash.crash_check import Crash, check_crash
+from tests.crash.crash_script import PATH, ManualScheduler, run_script
+from tests.crash.directory_kit import disk_with, name_of, records, recovery_point
+from tests.log_kit import at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segstore._core import SimulatedDisk
+
+ABOVE: Final = os.path.dirname(PATH)  # noqa: PTH120 - not a real one
+NEW_NAME: Final = f"{ABOVE}/other-3"
+LOG_START: Final = "log-start-offset-checkpoint"
+SHARED_RECOVERY_POINT: Final = "recovery-point-offset-checkpoint"
+
+
+def exists(disk: SimulatedDisk, path: str) -> bool:
+    try:
+        Directory(path, disk).close()
+    except LogNotFoundError:
+        return False
+    return True
+
+
+# ---- producers -----------------------------------------------------------------------------------
+
+
+def producers_of_deleted_records(*kinds: str | tuple[str, int]) -> Scene:
+    """A snapshot that was synced keeps a producer known whose records are deleted [PSM-60]."""
+    run = run_script(operations(*kinds), LAZY)
+    deletion = next(step for step in run.steps if step.operation.kind == "delete_records")
+    marks = Scene(run.disk, len).syncs("CLEAN_MARKER_NAME")
+    closed = marks[-1] if marks else 0
+
+    def check(crash: Crash) -> None:
+        if kinds[-1] == "close" and crash.effects != closed:
+            return  # an open behind an unclean stop reads the records that are left
+        with closing(LAZY.open(crash.image(run.disk))) as log:
+            if log.log_start_offset == deletion.operation.argument:
+                assert 3 in {one.producer_id for one in log.active_producers()}
+
+    return Scene(run.disk, check)
+
+
+def rolled_snapshot() -> Scene:
+    return producers_of_deleted_records(
+        ("idempotent", 3), ("append", 2), "roll", ("idempotent", 5), "flush", ("delete_records", 2)
+    )
+
+
+def closing_snapshot() -> Scene:
+    return producers_of_deleted_records(
+        ("idempotent", 3), ("append", 2), "roll", ("append", 2), ("delete_records", 4), "close"
+    )
+
+
+def snapshots(*kinds: str | tuple[str, int]) -> Scene:
+    """The check counts the snapshots that are missing, of so many as there may be."""
+    run = run_script(operations(*kinds), LAZY)
+
+    def check(crash: Crash) -> int:
+        check_crash(run, crash)
+        return -files_left(crash.image(run.disk), (".snapshot",))
+
+    return Scene(run.disk, check)
+
+
+# ---- checkpoints ---------------------------------------------------------------------------------
+
+
+def log_start_alone() -> Scene:
+    """A log without leader epochs: no other file is written when its start moves."""
+    content = b"".join(at(offset, epoch=-1) for offset in range(4))
+    disk = disk_with({name_of(0): content, SHARED_RECOVERY_POINT: recovery_point(4)})
+    log = open_log(disk, durability="sync")
+    log.maybe_increment_log_start_offset(2)
+    acked = disk.effects
+    log.close_quietly()
+
+    def check(crash: Crash) -> None:
+        with closing(open_log(crash.image(disk))) as found:
+            assert crash.effects < acked or found.log_start_offset == 2
+
+    return Scene(disk, check)
+
+
+def lines_of_other_logs() -> Scene:
+    """The close merges a line into the log directory's files [DUR-65]."""
+    run = run_script(operations(("append", 2), "close"), LAZY._replace(in_log_directory=True))
+    marks = Scene(run.disk, len).syncs("CLEAN_MARKER_NAME")
+    other, own = TopicPartition("other", 0), TopicPartition("topic", 0)
+
+    def check(crash: Crash) -> None:
+        content = Directory(ABOVE, crash.image(run.disk)).read_file(SHARED_RECOVERY_POINT)
+        lines = parse_offset_checkpoint(content, SHARED_RECOVERY_POINT)
+        assert lines[other] == 7
+        assert crash.effects < marks[-1] or lines[own] == 2
+
+    return Scene(run.disk, check)
+
+
+def new_name() -> Scene:
+    """Records stay deleted under whichever name the directory has [DUR-5]."""
+    run = run_script(operations(("append", 2), ("append", 2), ("delete_records", 2)), LAZY)
+    disk = run.disk
+    deleted = disk.effects
+    log = LAZY.open(disk)
+    log.rename_dir("other-3")
+    renamed = disk.effects
+    log.append_as_leader(at(0), 0)
+    log.flush()
+    log.close_quietly()
+
+    def check(crash: Crash) -> int:
+        image = crash.image(disk)
+        is_there = exists(image, NEW_NAME)
+        assert is_there or crash.effects < renamed
+        with closing(open_log(image, NEW_NAME if is_there else PATH)) as found:
+            assert crash.effects < deleted or found.log_start_offset == 2
+            return len(found.report.warnings)
+
+    return Scene(disk, check)
+
+
+def topic_id() -> Scene:
+    """It is on the disk before a batch that was appended with it [DUR-23]."""
+    disk, given = new_disk(), uuid.UUID(int=5)
+    for options in ({}, {"topic_id": given}):
+        log = open_log(disk, durability="sync", **options)
+        log.append_as_leader(at(0), 0)
+        log.close_quietly()
+    size = 2 * len(at(0))
+
+    def check(crash: Crash) -> None:
+        image = crash.image(disk)
+        if not exists(image, PATH):
+            return
+        directory = Directory(PATH, image)
+        if directory.exists(name_of(0)) and len(directory.read_file(name_of(0))) == size:
+            assert read_topic_id(directory) == given
+
+    return Scene(disk, check)
+
+
+# ---- directories ---------------------------------------------------------------------------------
+
+
+def deleted_log() -> Scene:
+    """All of it is there under its name, or nothing; in the end nothing at all [DEL-1]."""
+    run = run_script(operations(("append", 2), "roll", ("append", 2), "flush"), LAZY)
+    disk = run.disk
+    flushed = disk.effects
+    log = LAZY.open(disk)
+    log.delete()
+
+    def check(crash: Crash) -> None:
+        image = crash.image(disk)
+        if exists(image, PATH):
+            assert crash.effects < disk.effects
+            with closing(LAZY.open(image)) as found:
+                assert crash.effects < flushed or found.log_end_offset == 4
+        if crash.effects == disk.effects:
+            assert Directory(ABOVE, image).names() == []
+
+    return Scene(disk, check)
+
+
+def salvage() -> Scene:
+    """The new log is whole or not there; when the call has returned it is there [DUR-62]."""
+    files = {name_of(0): records(0, 3) + b"?" * 70, name_of(5): records(5, 6)}
+    disk = disk_with(files)
+    options = open_options(durability="none", segment_ms=None)
+    scheduler = ManualScheduler()
+    surroundings = Surroundings(environment=disk, background=lambda *_: scheduler)
+    log, _ = salvage_and_open(PATH, NEW_NAME, options, surroundings)
+    done = disk.effects
+    log.close_quietly()
+
+    def check(crash: Crash) -> None:
+        image = crash.image(disk)
+        if not exists(image, NEW_NAME):
+            assert crash.effects < done
+            return
+        with closing(open_log(image, NEW_NAME)) as found:
+            assert [record.offset for record in found.scan()] == [0, 1, 2, 5]
+
+    return Scene(disk, check)
+
+
+# ---- Spark's sink --------------------------------------------------------------------------------
+
+
+def committed_write() -> Scene:
+    """When the redo log says that a commit began, the records that it names are there [DUR-2]."""
+    disk = disk_with({})
+    directory = Directory(PATH, disk)
+    table = pa.table({"value": [b"a" * 600, b"b" * 600]})
+    with StagedFile(
+        directory, "owner", SinkOptions(PATH, "topic", batch_bytes=500), sync=True
+    ) as staged:
+        staged.add(TopicPartition("topic", 0), table.to_batches()[0])
+        staged.finish()
+    content = directory.read_file(staged.name)
+    record = CommitRecord("application", 1, COMMITTING)
+    CommitLog(directory, "application").write(record)
+    committed = disk.effects
+
+    def check(crash: Crash) -> None:
+        there = Directory(PATH, crash.image(disk))
+        found = CommitLog(there, "application").read()
+        assert found == record or (found is None and crash.effects < committed)
+        if found is not None:
+            assert there.read_file(staged.name) == content
+
+    return Scene(disk, check)
+
+
+DIRECTORY_SCENES: dict[str, Callable[[], Scene]] = {
+    "ROLLED_SNAPSHOT": rolled_snapshot,
+    "ROLLED_SNAPSHOT_NAME": lambda: snapshots(
+        ("idempotent", 3), "roll", ("append", 2), ("delete_records", 1)
+    ),
+    "SNAPSHOT_CONTENT": closing_snapshot,
+    "SNAPSHOT_NAME": lambda: snapshots(("idempotent", 3), "close"),
+    "LOG_START_NAME": log_start_alone,
+    "SHARED_CHECKPOINT_CONTENT": lines_of_other_logs,
+    "SHARED_CHECKPOINT_NAME": lines_of_other_logs,
+    "NEW_NAME_CHECKPOINT_CONTENT": new_name,
+    "NEW_NAME_CHECKPOINT_NAME": new_name,
+    "PARTITION_METADATA_CONTENT": topic_id,
+    "PARTITION_METADATA_NAME": topic_id,
+    "RENAMED_DIRECTORY": new_name,
+    "DOOMED_DIRECTORY": deleted_log,
+    "REMOVED_DIRECTORY": deleted_log,
+    "SALVAGED_RECORDS": salvage,
+    "SALVAGED_DIRECTORY": salvage,
+    "STAGED_RECORDS": committed_write,
+    "STAGED_NAMES": committed_write,
+    "SINK_COMMIT_CONTENT": committed_write,
+    "SINK_COMMIT_NAME": committed_write,
+}
