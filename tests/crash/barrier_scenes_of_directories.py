@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Final
 import pyarrow as pa
 
 from segstore._core import Directory
-from segstore.errors import LogNotFoundError
+from segstore.errors import LogNotFoundError, SegstoreError
 from segstore.log.directory.checkpoints import parse_offset_checkpoint, read_topic_id
+from segstore.log.directory.checksum_sidecar import ChecksumSidecar, sidecar_name
 from segstore.log.log_salvage import salvage_and_open
 from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
@@ -85,6 +86,30 @@ def snapshots(*kinds: str | tuple[str, int]) -> Scene:
         return -files_left(crash.image(run.disk), (".snapshot",))
 
     return Scene(run.disk, check)
+
+
+def checksums() -> Scene:
+    """The check counts the sidecars of sealed segments that are whole, as a negative [DUR-60]."""
+    disk, scheduler = new_disk(), ManualScheduler()
+    log = open_log(disk, scheduler=scheduler, checksum_sidecar=True)
+    log.append_as_leader(at(0), 0)
+    log.roll()
+    scheduler.run(3600)
+    log.close_quietly()
+    name = sidecar_name(0)
+
+    def check(crash: Crash) -> int:
+        image = crash.image(disk)
+        directory = Directory(PATH, image) if exists(image, PATH) else None
+        if directory is None or not directory.exists(name):
+            return 0
+        try:
+            ChecksumSidecar.parse(directory.read_file(name), 0)
+        except SegstoreError:
+            return 0
+        return -1
+
+    return Scene(disk, check)
 
 
 # ---- checkpoints ---------------------------------------------------------------------------------
@@ -244,6 +269,8 @@ DIRECTORY_SCENES: dict[str, Callable[[], Scene]] = {
     ),
     "SNAPSHOT_CONTENT": closing_snapshot,
     "SNAPSHOT_NAME": lambda: snapshots(("idempotent", 3), "close"),
+    "CHECKSUM_SIDECAR_CONTENT": checksums,
+    "CHECKSUM_SIDECAR_NAME": checksums,
     "LOG_START_NAME": log_start_alone,
     "SHARED_CHECKPOINT_CONTENT": lines_of_other_logs,
     "SHARED_CHECKPOINT_NAME": lines_of_other_logs,
