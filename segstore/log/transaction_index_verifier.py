@@ -10,7 +10,12 @@ from typing import TYPE_CHECKING
 
 from segstore._core import SegmentContext
 from segstore.config import LogConfig
-from segstore.errors import CorruptIndexError, LogNotFoundError, UnsupportedFormatError
+from segstore.errors import (
+    CorruptIndexError,
+    LogNotFoundError,
+    SegstoreError,
+    UnsupportedFormatError,
+)
 from segstore.log.directory.background import BackgroundWorker
 from segstore.log.directory.log_places import LogPlaces
 from segstore.log.directory.partition_path import (
@@ -24,7 +29,7 @@ from segstore.log.local.local_log import LocalLog
 from segstore.log.local.transaction_index import TransactionIndex
 from segstore.log.local.transaction_walk import TransactionWalk, Walked
 from segstore.records.compression import codec_table
-from segstore.types import NO_PRODUCER_ID
+from segstore.types import NO_PRODUCER_ID, LogOffsetMetadata
 
 if TYPE_CHECKING:
     from segstore._core import CodecTable
@@ -41,7 +46,7 @@ def find_damaged_transaction_indexes(
     segments, log_end = local_log.segments, local_log.log_end
     first = segments.first_segment.base_offset
     aborted: dict[int, _Aborted] = {}
-    walk = _walk_from(first, local_log, codecs)
+    walk = _walk_from(LogOffsetMetadata(first, first, 0), local_log, codecs)
     for marker, transaction in _aborted_of(walk.walk()).items():
         segment = segments.floor_segment(marker)
         if segment is not None:
@@ -78,15 +83,15 @@ def find_damaged_transaction_indexes(
 
 
 class _VisibleTransactions:
-    """Transactions as they are in the segment with the log start and those behind it.
+    """Transactions as they are from the log start on.
 
-    Recovery begins there, and makes entries of what it has read [LDR-17, PSM-56]: one that began
-    before has lost that part, or all but its marker, and no reader is shown any of it.
+    Who begins there, as a recovery [LDR-17] or the producers behind a truncation [PSM-56], makes
+    entries of what he has read: one that began before has lost that part, or all but its marker,
+    and no reader is shown any of it.
     """
 
     def __init__(self, local_log: LocalLog, codecs: CodecTable, log_start_offset: int) -> None:
-        segment = local_log.segments.floor_segment(log_start_offset)
-        self._begin = 0 if segment is None else segment.base_offset
+        self._log_start_offset = log_start_offset
         self._local_log = local_log
         self._codecs = codecs
         self._aborted: _Aborted | None = None
@@ -95,20 +100,32 @@ class _VisibleTransactions:
         """Whether *entry*, perhaps none, tells what counts of *transaction*, which it is not."""
         known, begins = entry
         producer_id, first_offset = transaction
-        if first_offset >= self._begin:
+        if first_offset >= self._log_start_offset:
             return False
         if self._aborted is None:
-            walk = _walk_from(self._begin, self._local_log, self._codecs)
+            walk = _walk_from(self._begin(), self._local_log, self._codecs)
             self._aborted = _aborted_of(walk.walk())
         if known == NO_PRODUCER_ID:
             return marker not in self._aborted
         _, visible_from = self._aborted.get(marker, (producer_id, marker))
         return known == producer_id and first_offset <= begins <= visible_from
 
+    def _begin(self) -> LogOffsetMetadata:
+        """Where the log start is; where its segment begins when a damaged one cannot tell."""
+        segments = self._local_log.segments
+        segment = segments.floor_segment(self._log_start_offset) or segments.first_segment
+        base = segment.base_offset
+        try:
+            return self._local_log.offset_metadata(max(self._log_start_offset, base))
+        except SegstoreError:
+            return LogOffsetMetadata(base, base, 0)
 
-def _walk_from(base_offset: int, local_log: LocalLog, codecs: CodecTable) -> TransactionWalk:
-    """Return a walk through the segments from this one on."""
-    nothing = Walked(base_offset, base_offset, 0, {}, ())
+
+def _walk_from(
+    place: LogOffsetMetadata, local_log: LocalLog, codecs: CodecTable
+) -> TransactionWalk:
+    """Return a walk from that batch on."""
+    nothing = Walked(*place, {}, ())
     return TransactionWalk(local_log, codecs, local_log.segments, local_log.log_end, nothing)
 
 
