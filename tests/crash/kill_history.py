@@ -81,7 +81,7 @@ class KillHistory:
     def __init__(self) -> None:
         self._possible = [State(0, ())]
         self._under_way: Note | None = None
-        self._may_be_set_aside = self._index_may_be_longer = self._is_being_emptied = False
+        self._may_be_set_aside = self._index_may_be_longer = False
 
     def take(self, notes: Iterable[Note]) -> None:
         """Go through the steps of a writer that is dead now."""
@@ -99,12 +99,14 @@ class KillHistory:
         if self._under_way is not None:
             self._possible = _interrupted(self._possible, self._under_way)
             self._index_may_be_longer |= self._under_way.step in {TRUNCATE, EMPTY}
-            self._is_being_emptied |= self._under_way.step == EMPTY
 
     @property
     def may_have_no_file(self) -> bool:
-        """Whether nothing was acknowledged yet, or all was being taken away [DUR-18]."""
-        return self._is_being_emptied or State(0, ()) in self._possible
+        """Whether nothing was acknowledged yet, or all was being taken away [DUR-18].
+
+        As a truncation does, too, of what lies above the log start alone [TRU-2].
+        """
+        return self._index_may_be_longer or State(0, ()) in self._possible
 
     @property
     def index_may_be_longer(self) -> bool:
@@ -140,7 +142,7 @@ class KillHistory:
         may_be_set_aside = after_power_loss or self._may_be_set_aside
         assert may_be_set_aside or not report.set_aside, str(report)
         self._possible = [fits[0].begun_at(start)]
-        self._may_be_set_aside = self._index_may_be_longer = self._is_being_emptied = False
+        self._may_be_set_aside = self._index_may_be_longer = False
 
     def _explain(self, start: int, rows: list[tuple[int, bytes]], log: UnifiedLog) -> str:
         known = self._possible[0]
