@@ -14,8 +14,8 @@ cdef enum _Way:
 cdef class AppendLane:
     """Where a log stands, as far as its next plain append needs it, and such an append from end to end.
 
-    Under the append lock, no bytecode runs up to the publication, so that no signal handler comes between it and the
-    write: bytes that were written are published [CON-4].
+    No bytecode runs between a write and its publication, so that no signal handler comes between them: bytes that were
+    written are published when the thread that wrote them goes on [CON-4].
     """
 
     cdef sgs_append_lane lane
@@ -179,12 +179,14 @@ cdef class AppendLane:
                 status = self.write(way, segment, data, size, row, leader_epoch, now_ms, answer, &err)
             segment.leave()
             if status != SGS_OK:
+                self.append_lock.owner = PyThread_get_thread_ident()  # what is told of may run anything
                 self.fail(segment, status, answer, &err)
             if not answer.taken:
                 return 0
             self.publish(segment)
             generation = self.local_log.generation if self.syncs_on_append else None
         finally:
+            self.append_lock.owner = 0
             self.append_lock.release()
         if self.syncs_on_append:
             self.flusher.sync_if_due(answer.last_offset + 1, generation)
@@ -194,7 +196,8 @@ cdef class AppendLane:
                             int32_t leader_epoch, int64_t now_ms, sgs_lane_append *answer) except -1:
         """Append, and sleep until a sync that began behind the write has ended [DUR-15].
 
-        The GIL is let go of once for both. What was written is published by who leads the round.
+        The GIL is let go of once for both. What was written is published by who leads the round, or by its writer
+        before anything else.
         """
         cdef SyncRounds rounds = self.rounds
         cdef AppendLock append_lock = self.append_lock
@@ -203,6 +206,7 @@ cdef class AppendLane:
         cdef int64_t generation = 0
         cdef uint64_t number = 0
         cdef _Turn turn = IS_DURABLE
+        rounds.require_another_leader()
         segment.enter()
         try:
             with nogil:
@@ -219,24 +223,29 @@ cdef class AppendLane:
                         number = rounds.next_round()
                         turn = rounds.sleep_until(number)
             if status != SGS_OK:
+                append_lock.owner = PyThread_get_thread_ident()
                 try:
                     self.fail(segment, status, answer, &err)
                 finally:
+                    append_lock.owner = 0
                     append_lock.release()
             while turn != IS_DURABLE:
+                try:
+                    self.publish_now()
+                except BaseException:
+                    if turn == TO_LEAD:
+                        rounds.let_others()
+                    raise
                 if turn == TO_LEAD:
                     rounds.lead(self.flusher, self)
                 else:
-                    with append_lock:
-                        self.publish_written()
                     PyErr_CheckSignals()
                 with nogil:
                     turn = rounds.sleep_until(number)
         finally:
             segment.leave()
         if answer.taken and <int64_t>load_slot(self.flusher, self.place_of_durable)[0] <= answer.last_offset:
-            with append_lock:
-                self.publish_written()
+            self.publish_now()
             self.flusher.wait_until_durable(answer.last_offset + 1, generation)
         return 0
 
@@ -253,6 +262,19 @@ cdef class AppendLane:
             return sgs_append_lane_leader(&self.lane, segment.segment, &self.validator_of_sent.validator, data, size,
                                           now_ms, answer, err)
         return sgs_append_lane_follower(&self.lane, segment.segment, data, size, leader_epoch, now_ms, answer, err)
+
+    cdef int publish_now(self) except -1:
+        """As `publish_written`, whatever signals come."""
+        cdef AppendLock append_lock = self.append_lock
+        if not append_lock.try_acquire():
+            with nogil:
+                while not append_lock.wait_for():
+                    pass
+        try:
+            self.publish_written()
+        finally:
+            append_lock.release()
+        return 0
 
     def publish_written(self):
         """Under the append lock: show readers what was written, as its writer would when he wakes."""

@@ -43,6 +43,7 @@ cdef enum _Turn:
 
 
 @cython.final
+@cython.auto_pickle(False)
 cdef class SyncRounds:
     """Rounds of syncs, one at a time; each covers what was written before it began."""
 
@@ -51,9 +52,17 @@ cdef class SyncRounds:
     cdef uint32_t sleepers
     cdef uint64_t begun  # rounds that took what they sync
     cdef uint64_t done  # the last one that succeeded
+    cdef unsigned long leader  # the thread whose round runs, or 0; guarded by the GIL
+
+    cdef int require_another_leader(self) except -1:
+        """A signal's handler that uses the log runs in the midst of a round of its own thread."""
+        if self.leader != 0 and self.leader == PyThread_get_thread_ident():
+            raise RuntimeError("this thread leads a round of syncs already: it would wait for itself for ever")
+        return 0
 
     def join(self, sync_round not None):
         """Call ``sync_round()`` when no round runs, and return True; else return False when that one has ended."""
+        self.require_another_leader()
         if sgs_atomic_take(&self.is_running):
             self.lead(sync_round, None)
             return True
@@ -66,6 +75,7 @@ cdef class SyncRounds:
 
     def wait(self):
         """Return when no round runs that began before this call."""
+        self.require_another_leader()
         self.wait_for_the_end()
 
     cdef inline uint64_t next_round(self) noexcept nogil:
@@ -93,6 +103,7 @@ cdef class SyncRounds:
         Whatever is raised, and wherever, the others are let go.
         """
         cdef uint64_t before = self.begun
+        self.leader = PyThread_get_thread_ident()
         try:
             if lane is None:
                 leader()
@@ -101,6 +112,7 @@ cdef class SyncRounds:
             if self.begun != before:
                 sgs_atomic_store_64(&self.done, self.begun)
         finally:
+            self.leader = 0
             self.let_others()
         return 0
 

@@ -72,9 +72,14 @@ class FailureMark:
     def poison(self, error: BaseException) -> None:
         """Make the log read-only, by an I/O error its log directory too; the first error stays.
 
-        It is told last: nothing that a handler of `logging` raises leaves a log writable [LOC-27].
+        But for that of an append in the moment between a sync that failed and its report: it only
+        met what the sync had left. The failure is told last: nothing that a handler of `logging`
+        raises leaves a log writable [LOC-27].
         """
-        if self.failure is not None:
+        first = self.failure
+        if first is not None and not (
+            isinstance(first, IllegalStateError) and isinstance(error, IO_ERRORS)
+        ):
             return
         if isinstance(error, SegstoreError):
             self.failure = error

@@ -237,7 +237,7 @@ class Flusher(SidecarFlusher):
                 self._oldest_in_round_ns = None
             raise
 
-    def sync_names(self, version: int | None = None) -> None:
+    def sync_names(self, version: int) -> None:
         """Sync the directory when files were created or renamed since it last was.
 
         Not beside the recovery point, whose file's name is synced too: of two syncs of one
@@ -245,15 +245,15 @@ class Flusher(SidecarFlusher):
 
         Parameters
         ----------
-        version : int or None
-            What `LocalLog.names_version` was when they were; None = now.
+        version : int
+            What `LocalLog.names_version` was under the append lock: in the midst of a roll it
+            counts a name that is not there yet.
         """
-        version = self._local_log.names_version if version is None else version
         if version > self._synced_names_version:
             with self._checkpoint_lock, self.poisoned_by(FsyncFailedError):
                 self._require_not_failed()
                 self._local_log.directory.sync(Barrier.APPENDED_NAMES)
-                self._synced_names_version = version
+                self._synced_names_version = max(version, self._synced_names_version)
 
     def sync_before_truncation(self, offset: int) -> None:
         """Sync everything that is there, for those who wait for records below *offset* [DUR-15].
@@ -269,7 +269,7 @@ class Flusher(SidecarFlusher):
                 is_sealed = segment is not log.segments.active_segment
                 segment.flush(Barrier.TRUNCATION_KEEPS, indexes=is_sealed)
                 log.sync_transaction_index(segment.base_offset)
-            self.sync_names()
+            self.sync_names(log.names_version)
         self._require_not_failed()
 
     def _sync_segment(self, segment: Segment, *, indexes: bool) -> None:
@@ -299,10 +299,11 @@ class Flusher(SidecarFlusher):
         if self.failure is not None or following is None:
             return
         with self._telling_of_failures("sync after a roll"):
-            if following.base_offset > self.durable.message_offset:
-                while not self._lead_round(following.base_offset):
-                    pass  # that one may have begun before this segment's end
-            else:
+            is_durable = following.base_offset <= self.durable.message_offset
+            while following.base_offset > self.durable.message_offset:
+                if self._lead_round(following.base_offset):
+                    break  # the others may have begun before this segment's end
+            if is_durable:
                 self._sync_segment(segment, indexes=True)
             sync_snapshots()
             self.write_recovery_point()
@@ -318,8 +319,10 @@ class Flusher(SidecarFlusher):
         offset = self.durable.message_offset
         lock = None if is_locked else self._append_lock
         self._local_log.note_transaction_indexes(lock, active_too=False)
+        with contextlib.nullcontext() if is_locked else self._append_lock:
+            names_version = self._local_log.names_version
         # a segment that begins there, and is empty yet, may be all that says where the log ends
-        self.sync_names()
+        self.sync_names(names_version)
         with self._checkpoint_lock:
             offset = min(offset, self.durable.message_offset)
             hole_start, hole_end = self._hole

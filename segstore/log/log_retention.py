@@ -164,7 +164,7 @@ class LogRetention(TieredLog):
             self._raise_start(following.base_offset)
         gone = [segment for segment in chosen if segment in local_log.segments.as_tuple]
         if self.profile is Profile.SAFE:  # after a crash there is the one behind them [DUR-54]
-            self._flusher.sync_names()
+            self._flusher.sync_names(local_log.names_version)
         local_log.delete_segments(gone)
         self._delete_snapshots_of(gone)
 

@@ -47,6 +47,7 @@ class LogTruncator(LogRetention):
         offset = natural("offset", offset)
         with self._append_lock:
             self._require_writable()
+            self._settle_lane()
             if offset >= self.log_end_offset:
                 if self._epochs.truncate_from_end(self.log_end_offset):
                     with self._flusher.poisoned_by(FsyncFailedError):

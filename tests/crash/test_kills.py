@@ -39,6 +39,7 @@ WRITERS = [
     pytest.param("none", DELETER, id="deleter"),
     pytest.param("seconds=0.01", ALL, id="all, seconds=0.01"),
 ]
+MOST_MORE = 300
 
 
 @pytest.mark.parametrize(("durability", "weights"), WRITERS)
@@ -50,19 +51,20 @@ def test_a_killed_writer_leaves_what_it_acknowledged(
     kills: int,
 ):
     """[DUR-1..DUR-3, DUR-5, DUR-56] While it opens, recovers, appends, rolls, cuts, deletes."""
-    wrote = 0
+    kill, wrote = 0, False
     logs = fresh_logs(tmp_path)
     path, history = next(logs)
-    for kill in range(kills):
+    while kill < kills or not wrote:  # on a slow machine few of them live long enough
         notes = run_until_killed(
             write_on(path, durability, chooser.getrandbits(40), weights), chooser, kill
         )
-        wrote += any(note.step == APPEND and note.is_done for note in notes)
+        kill += 1
+        wrote = wrote or any(note.step == APPEND and note.is_done for note in notes)
         history.take(notes)
         size = look_again(path, durability, history, chooser)
         if size > FULL_BYTES:
             path, history = next(logs)
-    assert wrote, "no writer lived long enough to append"
+        assert kill < kills + MOST_MORE, "no writer lived long enough to append"
 
 
 def look_again(path: Path, durability: str, history: KillHistory, chooser: random.Random) -> int:

@@ -80,7 +80,7 @@ static bool look_at(explorer *self, int64_t effects, sgs_sim_fate fate, uint64_t
         key ^= ~(uint64_t)effects << 32;
     bool is_good = true;
     if (is_new_in_run(self, crash_draw(&key))) {
-        const bool thoroughly = key % THOROUGH_ONE_IN == 0;
+        const bool thoroughly = (key + self->plan->first_seed) % THOROUGH_ONE_IN == 0; /* others with each first seed */
         if (thoroughly)
             count(&self->counts->thorough);
         is_good = crash_check_image(&self->checker, &self->run, &crash, image, thoroughly);

@@ -1,0 +1,50 @@
+"""A sync of names beside a roll counted the name of a segment that was not made yet.
+
+No later sync brought it to stable storage: appends to that segment were acknowledged, and a power
+cut took them.
+"""
+
+from __future__ import annotations
+
+import threading
+
+from segstore._core import SimulatedDisk
+from segstore.log.local import log_tail
+from segstore.log.log_opener import open_partition
+from segstore.log.open_options import open_options
+from segstore.log.surroundings import Surroundings
+from tests.crash.crash_script import PATH, ManualScheduler
+
+PATIENCE_SECONDS = 20
+
+
+def open_log(disk):
+    where = Surroundings(environment=disk, background=ManualScheduler)  # which syncs names, too
+    return open_partition(PATH, open_options(durability="sync"), where)
+
+
+def test_a_recovery_point_that_is_written_while_a_segment_is_made(monkeypatch):
+    """[DUR-3, DUR-11, DUR-13]"""
+    disk = SimulatedDisk()
+    log = open_log(disk)
+    log.append([(None, b"before")])
+    real, started, write = log_tail.Segment, [], log._flusher.write_recovery_point
+    write()  # else the next one would sync names, too
+
+    def make(*arguments, **options):
+        started.append(threading.Thread(target=write))
+        started[-1].start()
+        started[-1].join(0.2)  # before the name is there, if nothing holds it up
+        return real(*arguments, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(log_tail, "Segment", make)
+        log.roll()
+    started[0].join(PATIENCE_SECONDS)
+    info = log.append([(None, b"acknowledged")])
+    assert info.durable_offset == 2
+    image = disk.crash_image(disk.effects, fate="lost")
+    log.close()
+
+    with open_log(image) as found:
+        assert [record.value for record in found] == [b"before", b"acknowledged"]
