@@ -3,6 +3,7 @@
 # make test      every test
 # make test-oldest-spark   on PySpark 4.0, the tests of Spark that a version can change
 # make crash     power cuts: at least CRASH_IMAGES crash images of the C core, CRASH_SCRIPTS scripts of whole logs
+# make mutants   small changes of recovery, truncation and indexes, which tests must notice; takes hours
 # make install   what both begin with: .venv with segstore, all extras and the development tools
 # Another Python: make PYTHON=python3.13 demo
 
@@ -19,7 +20,7 @@ OLDEST_LEAVES_OUT := cluster commit_log named_commit options ranges sink_commit 
 THREAD_TESTS := $(basename $(notdir $(shell grep -l pthread_create tests/c/test_*.c)))
 SOURCES := $(shell find csrc segstore -name '*.[ch]' -o -name '*.pyx' -o -name '*.px[di]')
 
-.PHONY: install demo pipeline test test-oldest-spark crash lint format types sanitize coverage fuzz bench clean
+.PHONY: install demo pipeline test test-oldest-spark crash mutants lint format types sanitize coverage fuzz bench clean
 .DEFAULT_GOAL := install
 
 install: $(VENV)/built
@@ -38,6 +39,9 @@ test: install
 crash: install
 	$(C_TESTS) crash CRASH_IMAGES=$(CRASH_IMAGES) CRASH_SEEDS=6
 	$(BIN)/pytest -n $(JOBS) --slow tests/crash --crash-scripts $(CRASH_SCRIPTS)
+
+mutants: install
+	$(BIN)/python -m tests.mutation $(MUTANTS)
 
 test-oldest-spark: install $(OLDEST)/installed
 	$(OLDEST)/bin/pytest -n $(JOBS) tests/spark $(OLDEST_LEAVES_OUT:%=--ignore=tests/spark/test_%.py)

@@ -1,0 +1,186 @@
+"""``python -m tests.mutation``: which mutants of recovery, truncation and the indexes survive.
+
+Each runs in a copy of the project, with the tests that speak of its file until one fails; what does
+not compile is none. Survivors are printed, and the share that was killed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from queue import SimpleQueue
+
+from rich.progress import Progress
+
+from tests.mutation.mutants import Mutant, mutants_of
+
+ROOT = Path(__file__).parents[2]
+CORE = (
+    "csrc/segment/recovery.c",
+    "csrc/segment/kafka_recovery.c",
+    "csrc/segment/segment_truncate.c",
+    "csrc/segment/index_builder.c",
+    "csrc/index/abstract_index.c",
+    "csrc/index/index_search.c",
+    "csrc/index/offset_index.c",
+    "csrc/index/time_index.c",
+)
+PYTHON = (
+    "segstore/log/log_truncator.py",
+    "segstore/log/loader/leftovers.py",
+    "segstore/log/loader/log_begin.py",
+    "segstore/log/loader/log_loader.py",
+    "segstore/log/loader/log_recovery.py",
+    "segstore/log/loader/lost_indexes.py",
+    "segstore/log/loader/overflow_split.py",
+    "segstore/log/loader/recovered_tail.py",
+    "segstore/log/loader/swap_files.py",
+    "segstore/log/loader/tail_or_damage.py",
+)
+CORE_TESTS = [
+    "test_recovery",
+    "test_kafka_recovery",
+    "test_log_segment",
+    "test_segment_refusals",
+    "test_offset_index",
+    "test_time_index",
+    "test_abstract_index",
+    "test_index_search",
+    "test_segment_timestamps",
+    "test_segment_scan",
+    "test_segment_sync",
+    "test_segment_read",
+    "test_failing_calls",
+    "test_mapped_file",
+    "test_segment_release",
+]
+PYTHON_TESTS = [
+    "unit/log/test_log_recovery.py",
+    "unit/log/test_leftovers.py",
+    "unit/log/test_log_loader.py",
+    "unit/log/test_log_truncator.py",
+    "unit/log/test_local_log.py",
+    "unit/log/test_quarantine.py",
+    "unit/log/test_damage_below_recovery_point.py",
+    "conformance/test_kafka_log_loader.py",
+    "crash/test_barriers.py",
+    "crash/test_crash_scripts.py",
+    "regression",
+]
+SECONDS_FEW, SECONDS_MANY = 60, 400
+
+
+class Workshop:
+    """A copy of the project in which one mutant after another is tried."""
+
+    def __init__(self, folder: Path) -> None:
+        self._root = folder
+        for name in ("csrc", "segstore", "tests", "pyproject.toml"):
+            source = ROOT / name
+            (shutil.copytree if source.is_dir() else shutil.copy2)(source, folder / name)
+
+    def is_killed(self, mutant: Mutant) -> bool | None:
+        """Whether a test fails with it; None = it does not compile."""
+        name = mutant.path.relative_to(ROOT)
+        place = self._root / name
+        before = place.read_text(encoding="utf-8")
+        place.write_text(mutant.text(), encoding="utf-8")
+        try:
+            return self._core_dies() if name.suffix == ".c" else self._package_dies(place)
+        finally:
+            place.write_text(before, encoding="utf-8")
+
+    def build(self) -> None:
+        """Compile all of it once, so that a mutant compiles one file."""
+        if not self._make("build", SECONDS_MANY) or not self._make("crash CRASH_IMAGES=10"):
+            sys.exit("the C tests do not pass as they are")
+
+    def _make(self, words: str, seconds: int = SECONDS_FEW) -> bool:
+        command = ["make", "-s", "-C", str(self._root / "tests" / "c"), *words.split()]
+        return self._runs([*command, "CFLAGS=-O1 -w"], seconds)
+
+    def _core_dies(self) -> bool | None:
+        if not self._make(f"build TESTS={CORE_TESTS[0].split()[0]}"):
+            return None
+        tests = [f"check TESTS={test}" for line in CORE_TESTS for test in line.split()]
+        return any(
+            not self._make(test) for test in (*tests, "crash CRASH_IMAGES=4000 CRASH_JOBS=1")
+        )
+
+    def _package_dies(self, place: Path) -> bool | None:
+        if not self._runs([sys.executable, "-m", "py_compile", str(place)], SECONDS_FEW):
+            return None
+        options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
+        tests = [f"tests/{name}" for name in PYTHON_TESTS]
+        return not self._runs([sys.executable, "-m", "pytest", *options, *tests], SECONDS_MANY)
+
+    def _runs(self, command: list[str], seconds: int) -> bool:
+        environment = {**os.environ, "PYTHONPATH": str(self._root)}
+        environment.pop("CI", None)
+        process = subprocess.Popen(
+            command,
+            cwd=self._root,
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        try:
+            return process.wait(seconds) == 0
+        except subprocess.TimeoutExpired:
+            return False  # it hangs: that is noticed
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.mutation", description=__doc__)
+    parser.add_argument("--most", type=int, default=0, help="so many of them by chance; 0 = all")
+    parser.add_argument("--seed", type=int, default=1, help="of the chance")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--least", type=float, default=85.0, help="per cent that must be killed")
+    parser.add_argument("files", nargs="*", help=f"default: {' '.join((*CORE, *PYTHON))}")
+    chosen = parser.parse_args()
+    mutants = [m for name in chosen.files or (*CORE, *PYTHON) for m in mutants_of(ROOT / name)]
+    if chosen.most:
+        mutants = random.Random(chosen.seed).sample(mutants, min(chosen.most, len(mutants)))
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder, Progress() as progress:
+        workshops: SimpleQueue[Workshop] = SimpleQueue()
+        for number in range(chosen.jobs):
+            workshop = Workshop(Path(folder, str(number)))
+            if any(mutant.path.suffix == ".c" for mutant in mutants):
+                workshop.build()
+            workshops.put(workshop)
+        task = progress.add_task("mutants", total=len(mutants))
+
+        def try_one(mutant: Mutant) -> bool | None:
+            workshop = workshops.get()
+            try:
+                killed = workshop.is_killed(mutant)
+            finally:
+                workshops.put(workshop)
+            if killed is False:
+                progress.console.print(f"survives: {mutant}", markup=False, soft_wrap=True)
+            progress.advance(task)
+            return killed
+
+        with ThreadPoolExecutor(chosen.jobs) as pool:
+            answers = [answer for answer in pool.map(try_one, mutants) if answer is not None]
+    share = 100 * sum(answers) / max(1, len(answers))
+    print(f"{sum(answers)} of {len(answers)} mutants are killed: {share:.1f} %")
+    return 0 if share >= chosen.least else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,66 @@
+"""The changes that a mutation run makes: one token of code, nothing in texts and comments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.mutation.mutants import mutants_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CASES = {
+    "a.c": (
+        """/* if (a < b) */
+static bool f(int a)
+{
+    if (a <= 1 && g("x == y")) {
+        h(a);
+    }
+    SGS_ASSERT(a == 1);
+}
+""",
+        {
+            '    if (a < 1 && g("x == y")) {',
+            '    if (a <= 2 && g("x == y")) {',
+            '    if (a <= 1 || g("x == y")) {',
+            '    if (!a <= 1 && g("x == y")) {',
+            "        ;",
+        },
+    ),
+    "a.py": (
+        """import os
+def f(a):
+    \"\"\"a < b.\"\"\"
+    if a is None or a > 0:  # a < 0
+        g(a)
+    return max(a, 7)
+""",
+        {
+            "    if a is not None or a > 0:  # a < 0",
+            "    if a is None and a > 0:  # a < 0",
+            "    if a is None or a >= 0:  # a < 0",
+            "    if a is None or a > 1:  # a < 0",
+            "        pass",
+            "    return min(a, 7)",
+        },
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_mutants_of_a_file(name: str, tmp_path: Path):
+    text, wanted = CASES[name]
+    path = tmp_path / name
+    path.write_text(text)
+
+    mutants = list(mutants_of(path))
+
+    assert {mutant.after for mutant in mutants} == wanted
+    for mutant in mutants:
+        lines = mutant.text().split("\n")
+        assert lines[mutant.line_number - 1] == mutant.after
+        assert len(lines) == len(text.split("\n"))
+    assert path.read_text() == text
