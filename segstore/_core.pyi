@@ -1345,6 +1345,9 @@ class SyncRounds:
         Else return False when that one has ended.
         """
 
+    def require_another_leader(self) -> None:
+        """Raise RuntimeError when this thread leads the round that runs: it would wait for it."""
+
     def begin(self) -> None:
         """Of the round that runs: what is written from here on is not in it."""
 

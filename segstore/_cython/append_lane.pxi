@@ -183,6 +183,8 @@ cdef class AppendLane:
                 self.fail(segment, status, answer, &err)
             if not answer.taken:
                 return 0
+            if self.is_replicated:
+                self.append_lock.owner = PyThread_get_thread_ident()  # what follows the log end is Python's
             self.publish(segment)
             generation = self.local_log.generation if self.syncs_on_append else None
         finally:
@@ -206,7 +208,7 @@ cdef class AppendLane:
         cdef int64_t generation = 0
         cdef uint64_t number = 0
         cdef _Turn turn = IS_DURABLE
-        rounds.require_another_leader()
+        rounds.check_leader()
         segment.enter()
         try:
             with nogil:
@@ -270,9 +272,11 @@ cdef class AppendLane:
             with nogil:
                 while not append_lock.wait_for():
                     pass
+        append_lock.owner = PyThread_get_thread_ident()
         try:
             self.publish_written()
         finally:
+            append_lock.owner = 0
             append_lock.release()
         return 0
 

@@ -19,7 +19,7 @@ cdef extern from "pythread.h":
 
 @cython.final
 cdef class AppendLock:
-    """A lock for ``with`` blocks, which the append lane takes without a Python call; a wait can be interrupted."""
+    """A lock for ``with`` blocks, whose wait can be interrupted; the append lane takes it without a Python call."""
 
     cdef sem_t semaphore  # 1 = nobody has it
     cdef bint is_held

@@ -54,15 +54,18 @@ cdef class SyncRounds:
     cdef uint64_t done  # the last one that succeeded
     cdef unsigned long leader  # the thread whose round runs, or 0; guarded by the GIL
 
-    cdef int require_another_leader(self) except -1:
-        """A signal's handler that uses the log runs in the midst of a round of its own thread."""
+    def require_another_leader(self):
+        """Raise when this thread leads a round: a signal's handler that uses the log runs in the midst of it."""
+        self.check_leader()
+
+    cdef int check_leader(self) except -1:
         if self.leader != 0 and self.leader == PyThread_get_thread_ident():
             raise RuntimeError("this thread leads a round of syncs already: it would wait for itself for ever")
         return 0
 
     def join(self, sync_round not None):
         """Call ``sync_round()`` when no round runs, and return True; else return False when that one has ended."""
-        self.require_another_leader()
+        self.check_leader()
         if sgs_atomic_take(&self.is_running):
             self.lead(sync_round, None)
             return True
@@ -75,7 +78,7 @@ cdef class SyncRounds:
 
     def wait(self):
         """Return when no round runs that began before this call."""
-        self.require_another_leader()
+        self.check_leader()
         self.wait_for_the_end()
 
     cdef inline uint64_t next_round(self) noexcept nogil:

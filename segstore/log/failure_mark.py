@@ -77,9 +77,7 @@ class FailureMark:
         raises leaves a log writable [LOC-27].
         """
         first = self.failure
-        if first is not None and not (
-            isinstance(first, IllegalStateError) and isinstance(error, IO_ERRORS)
-        ):
+        if first is not None and not (_is_met(first) and _is_cause(error)):
             return
         if isinstance(error, SegstoreError):
             self.failure = error
@@ -128,3 +126,13 @@ class FailureMark:
         """
         if self.failure is not None:
             raise sync_failed_before(self.failure, self._directory.path)
+
+
+def _is_met(failure: SegstoreError) -> bool:
+    """Whether an append has met what another failure left; an interrupted one has a cause."""
+    return isinstance(failure, IllegalStateError) and failure.__cause__ is None
+
+
+def _is_cause(error: BaseException) -> bool:
+    """Whether it is an I/O error of its own, not one told again of what ended writing before."""
+    return isinstance(error, IO_ERRORS) and error.__cause__ is None

@@ -9,11 +9,10 @@ the next round; the first to wait leads it, so many writers share one ``fdatasyn
 from __future__ import annotations
 
 import contextlib
-import threading
 from typing import TYPE_CHECKING, Final
 
 import segstore._core as _core
-from segstore._core import Barrier, SyncRounds
+from segstore._core import AppendLock, Barrier, SyncRounds
 from segstore.errors import (
     ClosedError,
     DiskFullError,
@@ -32,7 +31,7 @@ from segstore.types import LogOffsetMetadata
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segstore._core import AppendLane, AppendLock
+    from segstore._core import AppendLane
     from segstore.log.directory.background import Scheduler
     from segstore.log.directory.durability import Durability
     from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
@@ -74,7 +73,7 @@ class Flusher(SidecarFlusher):
         self.rounds = SyncRounds()
         self._synced_names_version = 0
         self._has_ended = False
-        self._checkpoint_lock = threading.Lock()
+        self._checkpoint_lock = AppendLock()
         self._oldest_unsynced_ns: int | None = None
         self._oldest_in_round_ns: int | None = None
         self._sealed_waiting: set[Segment] = set()
@@ -299,12 +298,12 @@ class Flusher(SidecarFlusher):
         if self.failure is not None or following is None:
             return
         with self._telling_of_failures("sync after a roll"):
-            is_durable = following.base_offset <= self.durable.message_offset
             while following.base_offset > self.durable.message_offset:
                 if self._lead_round(following.base_offset):
-                    break  # the others may have begun before this segment's end
-            if is_durable:
-                self._sync_segment(segment, indexes=True)
+                    break
+            self._sync_segment(
+                segment, indexes=True
+            )  # of whose indexes no round knew it was sealed
             sync_snapshots()
             self.write_recovery_point()
         self._write_sidecar_behind_roll(segment)

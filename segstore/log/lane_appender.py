@@ -58,7 +58,10 @@ class LaneAppender(LogWriter):
     def _settle_lane(self) -> None:
         """Take over where the lane has left the log, also when a write was interrupted."""
         lane, local_log = self._lane, self._local_log
-        if lane is None or not lane.is_armed:
+        if lane is None:
+            return
+        self._flusher.rounds.require_another_leader()
+        if not lane.is_armed:
             return
         end, base_offset = lane.next_offset, local_log.log_end.segment_base_offset
         if end > local_log.log_end.message_offset:

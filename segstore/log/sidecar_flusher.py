@@ -8,8 +8,7 @@ from segstore.errors import FsyncFailedError
 from segstore.log.failure_mark import FailureMark
 
 if TYPE_CHECKING:
-    import threading
-
+    from segstore._core import AppendLock
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
 
@@ -20,7 +19,7 @@ class SidecarFlusher(FailureMark):
     __slots__ = ()
 
     _local_log: LocalLog
-    _checkpoint_lock: threading.Lock
+    _checkpoint_lock: AppendLock
 
     def _require_not_ended(self) -> None:
         raise NotImplementedError

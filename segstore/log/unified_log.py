@@ -347,10 +347,12 @@ class UnifiedLog(LogChecksums):
 
     def _let_go(self) -> None:
         self._background.close()  # once more, when that was interrupted
-        if not self.read_only:
-            self._flusher.end()
-        self._local_log.close_quietly()
-        self._holdings.let_go()
+        try:
+            if not self.read_only:
+                self._flusher.end()
+        finally:
+            self._local_log.close_quietly()
+            self._holdings.let_go()
 
     def __enter__(self) -> Self:
         return self

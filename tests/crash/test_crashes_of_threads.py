@@ -50,6 +50,7 @@ class Run:
         self.chooser = random.Random(seed)
         self.disk = SimulatedDisk()
         self.acknowledged: list[tuple[int, int]] = []
+        self._errors: list[BaseException] = []
         self._log = open_log(self.disk, self.chooser.choice([1500, 4000, 20_000]))
         appenders = self.chooser.choice([1, 2, 4, 8])
         threads = [
@@ -69,6 +70,7 @@ class Run:
             thread.join()
         self.effects = self.disk.effects
         self._log.close()
+        assert self._errors == []
         assert len(self.acknowledged) == appenders * APPENDS
 
     def _append(self, thread: int, seed: int) -> None:
@@ -76,16 +78,21 @@ class Run:
         for number in range(APPENDS):
             info = self._log.append([(b"%d" % thread, b"%d" % number)])
             self.acknowledged.append((self.disk.effects, info.last_offset))
-            if chooser.random() < 0.1:
+            if chooser.random() < 0.3:
                 self._log.roll()
 
     def _flush(self) -> None:
-        while not self._is_over.is_set():
-            self._log.flush()
+        try:
+            while not self._is_over.is_set():
+                self._log.flush()
+        except BaseException as error:
+            self._errors.append(error)
+            raise
 
     def check_a_crash(self) -> None:
-        """Open what a power cut at any effect leaves."""
-        effects = self.chooser.randint(1, self.effects)
+        """Open what a power cut behind an acknowledgement leaves, or soon after one."""
+        at, _ = self.chooser.choice(self.acknowledged)
+        effects = min(self.effects, at + self.chooser.choice([0, 0, 1, 2, 5, 20]))
         fate = self.chooser.choice(["lost", "lost", "seed"])
         image = self.disk.crash_image(effects, fate=fate, seed=self.chooser.getrandbits(60))
         needed = max((last for at, last in self.acknowledged if at <= effects), default=-1)

@@ -11,27 +11,38 @@ import threading
 import pytest
 
 from segstore._core import Directory, SimulatedDisk
-from segstore.errors import FsyncFailedError, SegstoreError
+from segstore.errors import FsyncFailedError, IllegalStateError, SegstoreError
 from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
 from segstore.log.flusher import Flusher
+from segstore.log.local.local_log import LocalLog
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
-from tests.crash.crash_script import PATH
+
+PATIENCE_SECONDS = 20
 
 
-def test_the_log_directory_hears_of_the_sync(monkeypatch):
-    """[DUR-35, DUR-38, LOC-27]"""
-    disk = SimulatedDisk()
+@pytest.fixture
+def opened():
+    """Two durable logs of one directory, with three records each."""
+    disk, failures = SimulatedDisk(), LogDirFailureChannel()
     Directory("/data", disk, create=True)
-    failures = LogDirFailureChannel()
-    log = open_partition(
-        PATH,
-        open_options(durability="sync"),
-        Surroundings(environment=disk, failures=failures),
-    )
-    log.append([(None, b"a")])
-    log.append([(None, b"b")])
+    where = Surroundings(environment=disk, failures=failures)
+    logs = [
+        open_partition(f"/data/{name}", open_options(durability="sync"), where)
+        for name in ("topic-0", "other-0")
+    ]
+    for log in logs:
+        for _ in range(3):
+            log.append([(None, b"x")])
+    yield disk, failures, *logs
+    for log in logs:
+        log.close_quietly()
+
+
+def test_the_log_directory_hears_of_the_sync(opened, monkeypatch):
+    """[DUR-35, DUR-38, LOC-27]"""
+    disk, failures, log, _ = opened
     real, met = Flusher._sync_segment, []
 
     def append_beside():
@@ -46,7 +57,7 @@ def test_the_log_directory_hears_of_the_sync(monkeypatch):
         except SegstoreError:
             beside = threading.Thread(target=append_beside, daemon=True)
             beside.start()
-            beside.join(1)
+            beside.join(PATIENCE_SECONDS)
             raise
 
     monkeypatch.setattr(Flusher, "_sync_segment", sync_segment)
@@ -56,4 +67,39 @@ def test_the_log_directory_hears_of_the_sync(monkeypatch):
     assert met
     assert isinstance(log._flusher.failure, FsyncFailedError)
     assert failures.has_offline_log_dir("/data")
-    log.close_quietly()
+
+
+def test_an_interrupted_truncation_is_no_failure_of_the_disk(opened, monkeypatch):
+    """[DUR-38, LOC-27] Who waits for a round is told what ended writing: that is no cause."""
+    _, failures, log, other = opened
+    real, begun, may_end = Flusher._sync_segment, threading.Event(), threading.Event()
+
+    def sync_segment(self, segment, *, indexes):
+        begun.set()
+        assert may_end.wait(PATIENCE_SECONDS)
+        real(self, segment, indexes=indexes)
+
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    told = []
+
+    def append():
+        try:
+            log.append([(None, b"waits")])
+        except SegstoreError as error:
+            told.append(error)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Flusher, "_sync_segment", sync_segment)
+        waiting = threading.Thread(target=append)
+        waiting.start()
+        assert begun.wait(PATIENCE_SECONDS)
+        patched.setattr(LocalLog, "truncate_to", interrupted)
+        may_end.set()
+        with pytest.raises(KeyboardInterrupt):
+            log.truncate_to(1)
+        waiting.join(PATIENCE_SECONDS)
+    assert not failures.has_offline_log_dir("/data")
+    assert isinstance(log._flusher.failure, IllegalStateError)
+    assert other.append([(None, b"goes on")]).durable_offset == 4

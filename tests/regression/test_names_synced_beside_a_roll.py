@@ -41,6 +41,7 @@ def test_a_recovery_point_that_is_written_while_a_segment_is_made(monkeypatch):
         patched.setattr(log_tail, "Segment", make)
         log.roll()
     started[0].join(PATIENCE_SECONDS)
+    assert not started[0].is_alive()
     info = log.append([(None, b"acknowledged")])
     assert info.durable_offset == 2
     image = disk.crash_image(disk.effects, fate="lost")

@@ -82,7 +82,7 @@ class Leftovers:
         going |= TEMPORARY_FILES.intersection(names)
         endings = (".snapshot.tmp", ".txnindex.tmp", f".{CHECKSUM_SIDECAR_SUFFIX}.tmp")
         going |= {name for name in names if name.endswith(endings) and name[:20].isdigit()}
-        if not (going or swaps or incomplete):
+        if not going and not swaps:
             return listing
         if incomplete:  # without the .cleaned files they would look complete
             self._remove(incomplete)

@@ -109,12 +109,16 @@ def test_waiting_for_the_end_of_a_round():
         assert waiting.result() is None
 
 
-def control_c_later(seconds: float) -> threading.Timer:
-    """Send what the terminal sends; the main thread gets it."""
+def control_c_later(seconds: float, when=lambda: True) -> None:
+    """Send what the terminal sends, so long after *when*; the main thread gets it."""
     main = threading.main_thread().ident
-    timer = threading.Timer(seconds, signal.pthread_kill, [main, signal.SIGINT])
-    timer.start()
-    return timer
+
+    def send() -> None:
+        wait_for(when)
+        time.sleep(seconds)
+        signal.pthread_kill(main, signal.SIGINT)
+
+    threading.Thread(target=send).start()
 
 
 @pytest.mark.parametrize(
@@ -124,7 +128,7 @@ def test_a_signal_comes_through_to_who_waits(wait):
     """Control-C while another thread syncs: at once, not when the disk has answered."""
     rounds = SyncRounds()
     held = HeldRound(rounds)
-    control_c_later(0.1)
+    control_c_later(0.5)
     with pytest.raises(KeyboardInterrupt):
         wait(rounds)
     assert held.thread.is_alive()
@@ -154,7 +158,7 @@ def test_an_append_is_not_released_by_a_sync_that_began_before_its_write(new_log
         if not begun.wait(0.5):  # the first sync may have seen nothing of so short a moment
             may_end.set()
         assert first.result().durable_offset >= 3
-        assert begun.is_set()
+        assert begun.wait(PATIENCE_SECONDS)
         may_end.set()
         assert second.result().durable_offset == 4
 
@@ -184,7 +188,7 @@ def test_control_c_while_a_sync_runs_that_another_thread_leads(new_log, syncs):
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(log.append, [(None, b"first")])
         assert begun.wait(PATIENCE_SECONDS)
-        control_c_later(0.2)
+        control_c_later(0.2, lambda: log._lane.next_offset == 3)
         with pytest.raises(KeyboardInterrupt):
             log.append([(None, b"interrupted")])
         assert log.log_end_offset == 3
