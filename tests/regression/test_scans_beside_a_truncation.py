@@ -77,12 +77,12 @@ def test_a_scan_made_during_a_truncation(log, monkeypatch):
     local_log = log._local_log
     take_out = local_log._take_out
 
-    def look_first(segments):
+    def look_first(segments, **how):
         bound = before
         scan = log.scan()
         scan._chunks._bound, scan._chunks._end_offset = bound, bound.message_offset
         scans.append(scan)
-        take_out(segments)
+        take_out(segments, **how)
 
     before = local_log.log_end
     monkeypatch.setattr(local_log, "_take_out", look_first)

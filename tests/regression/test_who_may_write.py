@@ -49,6 +49,14 @@ def test_close_quietly_waits_for_an_append_that_is_inside(tmp_path, monkeypatch)
         assert offsets(again) == [0, 1]
 
 
+def wait_for_written(log, offset):
+    """Wait until a record below *offset* waits for its sync; readers see it when that begins."""
+    deadline = time.monotonic() + 20
+    while log._lane.next_offset < offset:
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
+
+
 def test_close_quietly_waits_for_a_sync_and_refuses_later_ones(tmp_path, monkeypatch):
     """[DUR-15] What was not synced is not acknowledged, and writes no checkpoint any more."""
     log = segstore.open(tmp_path / "topic-0", durability="sync")
@@ -73,8 +81,7 @@ def test_close_quietly_waits_for_a_sync_and_refuses_later_ones(tmp_path, monkeyp
     threads[0].start()
     assert syncing.wait(20)
     threads[1].start()
-    while log.log_end_offset < 2:
-        time.sleep(0.001)
+    wait_for_written(log, 2)
     threads.append(threading.Thread(target=log.close_quietly))
     threads[2].start()
     while not log._flusher._has_ended:
@@ -113,8 +120,7 @@ def test_a_truncation_lets_nobody_go_without_a_sync(new_log, monkeypatch):
     threads[0].start()
     assert leading.wait(20)
     threads[1].start()
-    while log.log_end_offset < 3:
-        time.sleep(0.001)
+    wait_for_written(log, 3)
     size = log.segments()[0].size_bytes
     monkeypatch.setattr(log._flusher, "segment_was_sealed", lambda *_: None)
     log.roll()
