@@ -83,7 +83,7 @@ def test_a_closed_file_says_so(directory):
         lambda: file.size,
         lambda: file.write(0, b"x"),
         lambda: file.truncate(0),
-        file.sync,
+        lambda: file.sync(Barrier.APPENDED_RECORDS),
         file.__enter__,
     ):
         with pytest.raises(ClosedError):

@@ -7,9 +7,7 @@ import time
 
 import pytest
 
-from segstore._core import (
-    Directory,
-)
+from segstore._core import Barrier, Directory
 from segstore.errors import (
     ClosedError,
     ForkedHandleError,
@@ -29,7 +27,7 @@ def test_a_closed_segment_says_so(segment):
     assert segment.closed
     assert segment.base_offset == 0
     for call in (
-        segment.flush,
+        lambda: segment.flush(Barrier.APPENDED_RECORDS),
         segment.read_next_offset,
         segment.scan,
         segment.offset_index_entries,
@@ -152,7 +150,7 @@ def test_a_forked_child_can_neither_use_nor_harm_a_segment(directory):
         refused = 0
         calls = (
             segment.close,
-            segment.flush,
+            lambda: segment.flush(Barrier.APPENDED_RECORDS),
             lambda: append(segment, 1, start=3),
             lambda: segment.size_bytes,
             lambda: segment.truncate_to(0),
