@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -114,6 +115,17 @@ class Scheduler:
 def scheduler() -> Scheduler:
     """What `new_log` gives its logs instead of a thread."""
     return Scheduler()
+
+
+PATIENCE_SECONDS = 20
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    """Return when *condition* holds, which is asked again and again."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.001)
 
 
 def batch(

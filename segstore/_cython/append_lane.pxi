@@ -208,7 +208,7 @@ cdef class AppendLane:
         cdef int64_t generation = 0
         cdef uint64_t number = 0
         cdef _Turn turn = IS_DURABLE
-        rounds.check_leader()
+        rounds.require_another_leader()
         segment.enter()
         try:
             with nogil:

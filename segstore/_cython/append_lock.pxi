@@ -24,7 +24,7 @@ cdef class AppendLock:
     cdef sem_t semaphore  # 1 = nobody has it
     cdef bint is_held
     cdef bint is_barred  # set once, under the GIL; who misses it without the GIL finds the failure before he syncs
-    cdef unsigned long owner  # the thread in a ``with`` block, 0 for none; the lane calls nothing that could come here
+    cdef unsigned long owner  # the thread that has it and may run Python meanwhile, so come here again; 0 for none
     cdef object told  # returns who hears of a broken invariant, or None
 
     def __cinit__(self):

@@ -54,18 +54,15 @@ cdef class SyncRounds:
     cdef uint64_t done  # the last one that succeeded
     cdef unsigned long leader  # the thread whose round runs, or 0; guarded by the GIL
 
-    def require_another_leader(self):
+    cpdef int require_another_leader(self) except -1:
         """Raise when this thread leads a round: a signal's handler that uses the log runs in the midst of it."""
-        self.check_leader()
-
-    cdef int check_leader(self) except -1:
         if self.leader != 0 and self.leader == PyThread_get_thread_ident():
             raise RuntimeError("this thread leads a round of syncs already: it would wait for itself for ever")
         return 0
 
     def join(self, sync_round not None):
         """Call ``sync_round()`` when no round runs, and return True; else return False when that one has ended."""
-        self.check_leader()
+        self.require_another_leader()
         if sgs_atomic_take(&self.is_running):
             self.lead(sync_round, None)
             return True
@@ -74,11 +71,11 @@ cdef class SyncRounds:
 
     def begin(self):
         """Of the round that runs: what is written from here on is not in it."""
-        self.note_begin()
+        sgs_atomic_store_64(&self.begun, self.begun + 1)  # by the leader alone
 
     def wait(self):
         """Return when no round runs that began before this call."""
-        self.check_leader()
+        self.require_another_leader()
         self.wait_for_the_end()
 
     cdef inline uint64_t next_round(self) noexcept nogil:
@@ -132,9 +129,6 @@ cdef class SyncRounds:
         was_woken = sgs_futex_wait(&self.changes, seen)
         sgs_atomic_add(&self.sleepers, -1)
         return was_woken
-
-    cdef inline void note_begin(self) noexcept nogil:
-        sgs_atomic_store_64(&self.begun, self.begun + 1)  # by the leader alone
 
     cdef int wait_for_the_end(self) except -1:
         cdef uint32_t seen = sgs_atomic_load(&self.changes)

@@ -298,12 +298,10 @@ class Flusher(SidecarFlusher):
         if self.failure is not None or following is None:
             return
         with self._telling_of_failures("sync after a roll"):
-            while following.base_offset > self.durable.message_offset:
-                if self._lead_round(following.base_offset):
-                    break
-            self._sync_segment(
-                segment, indexes=True
-            )  # of whose indexes no round knew it was sealed
+            end = following.base_offset
+            while self.durable.message_offset < end and not self._lead_round(end):
+                pass  # the round that ran may have begun before this segment's end
+            self._sync_segment(segment, indexes=True)  # no round may have known that it is sealed
             sync_snapshots()
             self.write_recovery_point()
         self._write_sidecar_behind_roll(segment)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import time
 from pathlib import Path
 
 import pytest
@@ -19,19 +18,12 @@ from segstore.log.directory.partition_directory import (
     segment_files,
     stray_directory_name,
 )
-from tests.log_kit import TIME, bases, offsets
+from tests.log_kit import TIME, bases, offsets, wait_for
 
 
 def append(log, *numbers: int) -> None:
     for number in numbers:
         log.append([(TIME + number, b"key %d" % number, b"value %d" % number)])
-
-
-def wait_for(condition) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.002)
 
 
 def names(log, ending: str) -> list[str]:

@@ -268,3 +268,10 @@ def check_crash(run: Run, crash: Crash, *, thoroughly: bool = False) -> None:
     if span > 0:
         second = Crash(begun + crash.seed % (span + 1), crash.fate, crash.seed)
         check_found(look(second.image(image), run.settings).found, states)
+
+
+def check_crashes(run: Run, begin: int, end: int, seeds: int) -> None:
+    """Look at the log after a crash behind each of these effects, with each of so many seeds."""
+    for effects in range(begin, end + 1):
+        for seed in range(seeds):
+            check_crash(run, Crash(effects, "seed", seed))

@@ -8,7 +8,7 @@ truncate_to(11) truncate_to(3) delete_records(1)`, crash 75,seed,102665062996844
 
 from __future__ import annotations
 
-from tests.crash.crash_check import Crash, check_crash
+from tests.crash.crash_check import check_crashes
 from tests.crash.crash_model import Operation
 from tests.crash.crash_script import Settings, run_script
 
@@ -31,6 +31,4 @@ def test_what_a_truncation_leaves_is_a_prefix():
     run = run_script(OPERATIONS, Settings(segment_bytes=100_000))
     last = run.steps[-1]
 
-    for effects in range(last.begin, last.end + 1):
-        for seed in range(40):
-            check_crash(run, Crash(effects, "seed", seed))
+    check_crashes(run, last.begin, last.end, seeds=40)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.crash.crash_check import Crash, check_crash
+from tests.crash.crash_check import check_crashes
 from tests.crash.crash_model import Operation
 from tests.crash.crash_script import Settings, run_script
 
@@ -56,6 +56,4 @@ def test_the_log_opens_with_what_it_held(operations: list[Operation]):
     run = run_script(operations, Settings(segment_bytes=100_000))
     last = run.steps[-1]
 
-    for effects in range(last.begin, last.end + 1):
-        for seed in range(60):
-            check_crash(run, Crash(effects, "seed", seed))
+    check_crashes(run, last.begin, last.end, seeds=60)

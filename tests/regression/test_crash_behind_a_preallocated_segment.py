@@ -10,7 +10,7 @@ import pytest
 
 from segstore._core import DataFile, Directory
 from segstore.errors import CorruptLogError
-from tests.crash.crash_check import Crash, check_crash, look
+from tests.crash.crash_check import Crash, check_crash, check_crashes, look
 from tests.crash.crash_model import Operation
 from tests.crash.crash_script import PATH, Settings, run_script
 
@@ -31,9 +31,8 @@ def test_the_next_segment_goes_on(behind: list[Operation]):
     run = run_script([*FILLING, *behind], SETTINGS)
     begin = run.steps[len(FILLING) - 1].end
 
+    check_crashes(run, begin, run.disk.effects, seeds=20)
     for effects in range(begin, run.disk.effects + 1):
-        for seed in range(20):
-            check_crash(run, Crash(effects, "seed", seed))
         check_crash(run, Crash(effects, "lost"), thoroughly=True)
 
 

@@ -12,7 +12,7 @@ import pytest
 
 from segstore.log.directory.checkpoints import LogState
 from segstore.types import EpochEntry
-from tests.crash.crash_check import Crash, check_crash
+from tests.crash.crash_check import check_crashes
 from tests.crash.crash_model import Operation
 from tests.crash.crash_script import Settings, run_script
 
@@ -46,9 +46,7 @@ SCRIPTS = {
 def test_no_records_are_missing_in_the_midst(operations: list[Operation]):
     run = run_script(operations, Settings(segment_bytes=100_000))
 
-    for effects in range(run.disk.effects + 1):
-        for seed in range(40):
-            check_crash(run, Crash(effects, "seed", seed))
+    check_crashes(run, 0, run.disk.effects, seeds=40)
 
 
 def test_the_state_fits_the_checkpoint_before_and_after():

@@ -11,7 +11,7 @@ import pytest
 
 from segstore._core import Directory
 from segstore.log.directory.checkpoints import LogState
-from tests.crash.crash_check import Crash, check_crash
+from tests.crash.crash_check import check_crashes
 from tests.crash.crash_model import Operation
 from tests.crash.crash_script import PATH, Settings, run_script
 
@@ -26,9 +26,7 @@ def test_what_is_missing_there_is_missed(first: int, second: int):
     cuts = (Operation("truncate_to", first), Operation("truncate_to", second))
     run = run_script([*BEGIN, *cuts, *END], LARGE)
 
-    for effects in range(run.steps[-2].begin, run.disk.effects + 1):
-        for seed in range(30):
-            check_crash(run, Crash(effects, "seed", seed))
+    check_crashes(run, run.steps[-2].begin, run.disk.effects, seeds=30)
 
 
 def test_the_log_is_contiguous_from_its_end_on_again():

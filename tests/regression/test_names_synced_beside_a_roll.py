@@ -10,23 +10,16 @@ import threading
 
 from segstore._core import SimulatedDisk
 from segstore.log.local import log_tail
-from segstore.log.log_opener import open_partition
-from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
-from tests.crash.crash_script import PATH, ManualScheduler
+from tests.crash.crash_script import Settings
+from tests.log_kit import PATIENCE_SECONDS
 
-PATIENCE_SECONDS = 20
-
-
-def open_log(disk):
-    where = Surroundings(environment=disk, background=ManualScheduler)  # which syncs names, too
-    return open_partition(PATH, open_options(durability="sync"), where)
+DURABLE = Settings("sync")  # and no background, which syncs names, too
 
 
 def test_a_recovery_point_that_is_written_while_a_segment_is_made(monkeypatch):
     """[DUR-3, DUR-11, DUR-13]"""
     disk = SimulatedDisk()
-    log = open_log(disk)
+    log = DURABLE.open(disk)
     log.append([(None, b"before")])
     real, started, write = log_tail.Segment, [], log._flusher.write_recovery_point
     write()  # else the next one would sync names, too
@@ -47,5 +40,5 @@ def test_a_recovery_point_that_is_written_while_a_segment_is_made(monkeypatch):
     image = disk.crash_image(disk.effects, fate="lost")
     log.close()
 
-    with open_log(image) as found:
+    with DURABLE.open(image) as found:
         assert [record.value for record in found] == [b"before", b"acknowledged"]

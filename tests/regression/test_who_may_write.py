@@ -14,7 +14,7 @@ import segstore
 from segstore.errors import ClosedError, LogLockedError, LogReadOnlyError
 from segstore.log.flusher import Flusher
 from segstore.log.local.segment import Segment
-from tests.log_kit import offsets
+from tests.log_kit import offsets, wait_for
 
 ONE = [(None, b"x")]
 
@@ -49,14 +49,6 @@ def test_close_quietly_waits_for_an_append_that_is_inside(tmp_path, monkeypatch)
         assert offsets(again) == [0, 1]
 
 
-def wait_for_written(log, offset):
-    """Wait until a record below *offset* waits for its sync; readers see it when that begins."""
-    deadline = time.monotonic() + 20
-    while log._lane.next_offset < offset:
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
-
-
 def test_close_quietly_waits_for_a_sync_and_refuses_later_ones(tmp_path, monkeypatch):
     """[DUR-15] What was not synced is not acknowledged, and writes no checkpoint any more."""
     log = segstore.open(tmp_path / "topic-0", durability="sync")
@@ -81,7 +73,7 @@ def test_close_quietly_waits_for_a_sync_and_refuses_later_ones(tmp_path, monkeyp
     threads[0].start()
     assert syncing.wait(20)
     threads[1].start()
-    wait_for_written(log, 2)
+    wait_for(lambda: log._lane.next_offset == 2)  # readers see it when its sync begins
     threads.append(threading.Thread(target=log.close_quietly))
     threads[2].start()
     while not log._flusher._has_ended:
@@ -120,7 +112,7 @@ def test_a_truncation_lets_nobody_go_without_a_sync(new_log, monkeypatch):
     threads[0].start()
     assert leading.wait(20)
     threads[1].start()
-    wait_for_written(log, 3)
+    wait_for(lambda: log._lane.next_offset == 3)
     size = log.segments()[0].size_bytes
     monkeypatch.setattr(log._flusher, "segment_was_sealed", lambda *_: None)
     log.roll()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import segstore
 from segstore._core import Directory
 
 from .segment_inputs import Segment, context_of
@@ -28,6 +29,18 @@ def segment(directory):
     opened = Segment(context_of(directory), 0, create=True)
     yield opened
     opened.close()
+
+
+@pytest.fixture
+def partition(tmp_path):
+    """Two sealed segments of 20 batches and an active one."""
+    path = tmp_path / "orders-0"
+    with segstore.open(path, durability="none", index_interval_bytes=200) as log:
+        for number in range(60):
+            if number in {20, 40}:
+                log.roll()
+            log.append([(1700000000000 + number, b"key", b"value %d" % number)])
+    return path
 
 
 @pytest.fixture

@@ -6,19 +6,7 @@ import json
 
 import pytest
 
-import segstore
 from segstore import cli
-
-
-@pytest.fixture
-def partition(tmp_path):
-    path = tmp_path / "orders-0"
-    with segstore.open(path, durability="none", index_interval_bytes=200) as log:
-        for number in range(60):
-            if number in {20, 40}:
-                log.roll()
-            log.append([(1700000000000 + number, b"key", b"value %d" % number)])
-    return path
 
 
 def test_a_clean_log(partition, capsys):

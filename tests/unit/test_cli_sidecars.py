@@ -6,23 +6,10 @@ import json
 
 import pytest
 
-import segstore
 from segstore import cli
 from tests.unit.log.damaged_logs import batches_of, flip_bit
 
 EPOCH_AT = 12
-
-
-@pytest.fixture
-def partition(tmp_path):
-    """Two sealed segments of 20 batches and an active one, in the second leader epoch."""
-    path = tmp_path / "orders-0"
-    with segstore.open(path, durability="none", index_interval_bytes=200) as log:
-        for number in range(60):
-            if number in {20, 40}:
-                log.roll()
-            log.append([(1700000000000 + number, b"key", b"value %d" % number)])
-    return path
 
 
 def names(partition, ending=".segsum"):

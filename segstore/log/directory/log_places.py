@@ -324,9 +324,8 @@ class LogPlaces:
         if home is None:
             return
         if not self._is_safe:
-            self.directory.sync(
-                Barrier.CLOSED_NAMES
-            )  # Kafka's last snapshot has no durable name yet [CLO-1]
+            # Kafka's last snapshot has no durable name yet [CLO-1]
+            self.directory.sync(Barrier.CLOSED_NAMES)
         if not self._says_so(home, RECOVERY_POINT_CHECKPOINT, marker.log_end_offset):
             self.write_recovery_point(marker.log_end_offset)
         if log_start_offset > 0 or home.exists(LOG_START_OFFSET_CHECKPOINT):

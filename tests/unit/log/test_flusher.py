@@ -11,7 +11,7 @@ import pytest
 from segstore.errors import FsyncFailedError, LogReadOnlyError, SegstoreError, WriteError
 from segstore.log.flusher import Flusher
 from segstore.log.local.segment import Segment
-from tests.log_kit import bases, offsets
+from tests.log_kit import bases, offsets, wait_for
 
 ONE = [(None, b"x")]
 
@@ -42,13 +42,6 @@ def syncs(monkeypatch):
     yield made
     made.may_end.set()
     made.error = None
-
-
-def wait_for(condition) -> None:
-    deadline = time.monotonic() + 20
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.001)
 
 
 # ---- modes ---------------------------------------------------------------------------------------
