@@ -62,25 +62,31 @@ _TEXT: Final = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'(?:[^'\\]|\\.)*'|/\*.*?\*/|  #
 
 
 class Mutant(NamedTuple):
-    """One line in another form."""
+    """One line in another form, in a file of the project."""
 
-    path: Path
+    name: str
     line_number: int
     before: str
     after: str
 
     def __str__(self) -> str:
-        return f"{self.path}:{self.line_number}: {self.before.strip()}  ->  {self.after.strip()}"
+        return f"{self.name}:{self.line_number}: {self.before.strip()}  ->  {self.after.strip()}"
 
-    def text(self) -> str:
-        """Return the file with it."""
-        lines = self.path.read_text(encoding="utf-8").split("\n")
+    @property
+    def is_python(self) -> bool:
+        """Whether tests of Python are asked."""
+        return self.name.endswith(".py")
+
+    def of(self, text: str) -> str:
+        """Return a file's text with it."""
+        lines = text.split("\n")
         lines[self.line_number - 1] = self.after
         return "\n".join(lines)
 
 
-def mutants_of(path: Path) -> Iterator[Mutant]:
-    """Yield every mutant of a file, by lines."""
+def mutants_of(root: Path, name: str) -> Iterator[Mutant]:
+    """Yield every mutant of a file of the project, by lines."""
+    path = root / name
     in_text = False
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), 1):
         was_in_text = in_text
@@ -93,7 +99,7 @@ def mutants_of(path: Path) -> Iterator[Mutant]:
         if was_in_text or in_text or _SKIPPED[path.suffix].search(line):
             continue
         for after in _changed(line, path.suffix):
-            yield Mutant(path, number, line, after)
+            yield Mutant(name, number, line, after)
 
 
 def _changed(line: str, suffix: str) -> Iterator[str]:

@@ -12,6 +12,7 @@ import pytest
 
 from segstore._core import Directory, SimulatedDisk
 from segstore.errors import FsyncFailedError, IllegalStateError, SegstoreError
+from segstore.log.directory.durability import sync_failed_before
 from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
 from segstore.log.flusher import Flusher
 from segstore.log.local.local_log import LocalLog
@@ -102,4 +103,15 @@ def test_an_interrupted_truncation_is_no_failure_of_the_disk(opened, monkeypatch
         waiting.join(PATIENCE_SECONDS)
     assert not failures.has_offline_log_dir("/data")
     assert isinstance(log._flusher.failure, IllegalStateError)
+    assert other.append([(None, b"goes on")]).durable_offset == 4
+
+
+def test_what_is_told_again_is_no_cause(opened):
+    """[DUR-35, LOC-27] Nothing of the disk has failed: the other logs of the directory go on."""
+    _, failures, log, other = opened
+    met = IllegalStateError("the log ends where nobody left it")
+    log._flusher.poison(met)
+    log._flusher.poison(sync_failed_before(met, log.path))
+    assert log._flusher.failure is met
+    assert not failures.has_offline_log_dir("/data")
     assert other.append([(None, b"goes on")]).durable_offset == 4

@@ -166,6 +166,23 @@ def test_what_waits_for_its_sync_can_be_read_when_its_round_has_begun(held_log):
         assert appended.result().durable_offset == 2
 
 
+def test_a_truncation_takes_away_what_waits_for_its_sync(held_log):
+    """[DUR-15, TRU-1] It was written behind the log end that the truncation is told of."""
+    log, begun, may_end = held_log
+    with ThreadPoolExecutor(3) as pool:
+        first = pool.submit(log.append, ONE)
+        assert begun.wait(PATIENCE_SECONDS)
+        second = pool.submit(log.append, ONE)
+        wait_for(lambda: log._lane.next_offset == 3)
+        assert log.log_end_offset == 2
+        truncated = pool.submit(log.truncate_to, 2)
+        may_end.set()
+        assert truncated.result()
+        assert {first.result().base_offset, second.result().base_offset} == {1, 2}
+    assert log.log_end_offset == 2
+    assert log.append(ONE).base_offset == 2
+
+
 def test_control_c_while_a_sync_runs_that_another_thread_leads(held_log):
     """[DUR-15] The record was written, and is not acknowledged: it is there, and nothing hangs."""
     log, begun, may_end = held_log
