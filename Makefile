@@ -4,6 +4,7 @@
 # make test-oldest-spark   on PySpark 4.0, the tests of Spark that a version can change
 # make crash     power cuts: at least CRASH_IMAGES crash images of the C core, CRASH_SCRIPTS scripts of whole logs
 # make mutants   small changes of recovery, truncation and indexes, which tests must notice; takes hours
+# make price     what changes cost: CPU time of every benchmark's own side over that of the commit BASE, build by build
 # make install   what both begin with: .venv with segstore, all extras and the development tools
 # Another Python: make PYTHON=python3.13 demo
 
@@ -20,7 +21,7 @@ OLDEST_LEAVES_OUT := cluster commit_log named_commit options ranges sink_commit 
 THREAD_TESTS := $(basename $(notdir $(shell grep -l pthread_create tests/c/test_*.c)))
 SOURCES := $(shell find csrc segstore -name '*.[ch]' -o -name '*.pyx' -o -name '*.px[di]')
 
-.PHONY: install demo pipeline test test-oldest-spark crash mutants lint format types sanitize coverage fuzz bench clean
+.PHONY: install demo pipeline test test-oldest-spark crash mutants lint format types sanitize coverage fuzz bench price clean
 .DEFAULT_GOAL := install
 
 install: $(VENV)/built
@@ -78,6 +79,9 @@ fuzz:
 
 bench: install
 	cd asv_benchmarks && ../$(BIN)/asv machine --yes && ../$(BIN)/asv run --python=same --show-stderr
+
+price: install
+	cd asv_benchmarks && ../$(BIN)/python -m compare_builds $(PRICE) $(BASE)
 
 clean:
 	rm -rf build dist *.egg-info $(VENV)/built

@@ -1,7 +1,8 @@
 """Profiles, seeds, temporary directories, and the one way in which a ratio is measured.
 
 SEGSTORE_BENCHMARK_PROFILE chooses how much is done: ``smoke`` (runs in the tests, so that no
-benchmark can rot), ``regular`` (the default) or ``large``.
+benchmark can rot), ``regular`` (the default) or ``large``; ``price`` is for `compare_builds`, which
+begins anew for each round.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ class Profile:
 
 PROFILES: Final = {
     "smoke": Profile(log_bytes=400_000, rounds=1, lookups=200, slow_peer_records=500),
+    "price": Profile(log_bytes=16_000_000, rounds=2, lookups=20_000, slow_peer_records=500),
     "regular": Profile(log_bytes=64_000_000, rounds=7, lookups=20_000, slow_peer_records=20_000),
     "large": Profile(log_bytes=512_000_000, rounds=9, lookups=200_000, slow_peer_records=50_000),
 }

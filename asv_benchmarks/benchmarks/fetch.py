@@ -82,6 +82,8 @@ class ManySegments(Comparison):
             self.log.append_as_follower(batch, 0)
         self.log.close()
         self.log = segstore.open(self.path / "bench-0", durability="none", segment_ms=None)
+
+    def keep_in_kafka(self) -> None:
         assert kafka_log().measure("keep", self.path / "bench-0")[2] == len(self.log.segments())
 
     def teardown(self, *parameters: object) -> None:
@@ -98,6 +100,10 @@ class Slice(ManySegments):
     warm_up_rounds = 4
 
     def setup(self) -> None:
+        self.set_up_ours()
+        self.keep_in_kafka()
+
+    def set_up_ours(self) -> None:
         self.make_log()
         chooser, end = random.Random(SEED), self.log.log_end_offset
         self.offsets = [chooser.randrange(end) for _ in range(PROFILE.lookups)]

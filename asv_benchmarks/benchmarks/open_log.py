@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 IS_SMOKE = PROFILE.rounds == 1
 SEGMENT_BYTES = 64 * 1024 * 1024
-RECOVERED_BYTES = 3_000_000 if IS_SMOKE else 1024 * 1024 * 1024
+RECOVERED_BYTES = min(17 * PROFILE.log_bytes, 1024 * 1024 * 1024)
 SETTINGS: dict[str, Any] = {"durability": "none", "segment_ms": None}
 
 

@@ -32,6 +32,7 @@ class SendSlice(ScratchDirectory):
 
     def setup(self, fetch_bytes: int) -> None:
         self.make_scratch()
+        self.fetch_bytes = fetch_bytes
         self.log = segstore.open(self.path / "bench-0", durability="none", segment_ms=None)
         for batch in batches(1000, BATCH_BYTES):
             self.log.append_as_leader(batch)
@@ -51,15 +52,14 @@ class SendSlice(ScratchDirectory):
             assert self.log.read(offset, fetch_bytes).records == expected
 
     def track_speed_against_sendfile(self, fetch_bytes: int) -> float:
-        return speed_ratio(lambda: self._slices(fetch_bytes), self._sendfile)
+        return speed_ratio(self._slices, self._sendfile)
 
     def track_speed_against_read_and_sendall(self, fetch_bytes: int) -> float:
-        return speed_ratio(lambda: self._slices(fetch_bytes), lambda: self._copies(fetch_bytes))
+        return speed_ratio(self._slices, self._copies)
 
-    def _slices(self, fetch_bytes: int) -> float:
-        return sum(
-            self.log.slice(offset, fetch_bytes).write_to(self.near) for offset in self.offsets
-        )
+    def _slices(self) -> float:
+        find, size = self.log.slice, self.fetch_bytes
+        return sum(find(offset, size).write_to(self.near) for offset in self.offsets)
 
     def _sendfile(self) -> float:
         destination = self.near.fileno()
@@ -71,10 +71,10 @@ class SendSlice(ScratchDirectory):
             sent += size
         return sent
 
-    def _copies(self, fetch_bytes: int) -> float:
+    def _copies(self) -> float:
         sent = 0
         for offset in self.offsets:
-            records = self.log.read(offset, fetch_bytes).records
+            records = self.log.read(offset, self.fetch_bytes).records
             self.near.sendall(records)
             sent += records.nbytes
         return sent

@@ -18,6 +18,10 @@ class OffsetForTimestamp(ManySegments):
     warm_up_rounds = 4
 
     def setup(self) -> None:
+        self.set_up_ours()
+        self.keep_in_kafka()
+
+    def set_up_ours(self) -> None:
         self.make_log()
         self.last_timestamp = last = self.log.segments()[-1].largest_timestamp()
         chooser = random.Random(SEED)

@@ -31,20 +31,14 @@ class Validate(ScratchDirectory):
     param_names = ("value_bytes", "batch_bytes", "codecs")
     unit = "ratio"
     timeout = 600
+    peer: subprocess.Popen[str] | None = None
 
     def setup(self, value_bytes: int, batch_bytes: int, codecs: str) -> None:
         class_path = kafka_class_path()
-        self.make_scratch()
-        source, _, target = codecs.partition(" to ")
-        self.target = Codec.NONE if codecs == "uncompressed" else Codec[(target or source).upper()]
-        batch = batches(value_bytes, batch_bytes, source)[0]
-        self.data, (self.headers, _) = bytearray(batch), _core.scan_batches(batch)
-        self.records_count = int(self.headers["records_count"][0])
-        self.repeats = -(-ROUND_RECORDS // self.records_count)
-        self.validator = _core.LogValidator(codec_table(), target_codec=self.target)
+        self.set_up_ours(value_bytes, batch_bytes, codecs)
         file = self.path / "batch"
-        file.write_bytes(batch)
-        names = [source.replace("uncompressed", "none"), self.target.name.lower()]
+        file.write_bytes(self.data)
+        names = [self.source.replace("uncompressed", "none"), self.target.name.lower()]
         self.peer = subprocess.Popen(
             ["java", "-cp", class_path, str(JAVA_SOURCE), str(file), *names, str(self.repeats)],
             stdin=subprocess.PIPE,
@@ -52,8 +46,21 @@ class Validate(ScratchDirectory):
             text=True,
         )
 
+    def set_up_ours(self, value_bytes: int, batch_bytes: int, codecs: str) -> None:
+        self.make_scratch()
+        self.source, _, target = codecs.partition(" to ")
+        self.target = (
+            Codec.NONE if codecs == "uncompressed" else Codec[(target or self.source).upper()]
+        )
+        batch = batches(value_bytes, batch_bytes, self.source)[0]
+        self.data, (self.headers, _) = bytearray(batch), _core.scan_batches(batch)
+        self.records_count = int(self.headers["records_count"][0])
+        self.repeats = -(-ROUND_RECORDS // self.records_count)
+        self.validator = _core.LogValidator(codec_table(), target_codec=self.target)
+
     def teardown(self, *parameters: object) -> None:
-        self.peer.communicate()
+        if self.peer is not None:
+            self.peer.communicate()
         super().teardown(*parameters)
 
     def track_speed_against_kafka(self, value_bytes: int, batch_bytes: int, codecs: str) -> float:
@@ -76,6 +83,7 @@ class Validate(ScratchDirectory):
         return next_offset
 
     def _theirs(self) -> float:
+        assert self.peer is not None
         assert self.peer.stdin is not None
         assert self.peer.stdout is not None
         self.peer.stdin.write("round\n")
