@@ -1,4 +1,5 @@
 /* Kafka's recovery of one segment in its own steps: what a recovery leaves that fails in the middle. */
+#include <errno.h>
 #include <string.h>
 
 #include "segment_kit.h"
@@ -107,6 +108,65 @@ TEST(an_index_without_room_fails)
     EXPECT_EQ_I64((int64_t)taken, 6);
     sgs_batch_table_deinit(&table);
     segment_kit_close(&kit);
+}
+
+/* [SEG-40] the first batch with the largest timestamp is the one that counts, and none does before there is one */
+TEST(the_first_of_the_largest_timestamps_counts)
+{
+    const int64_t offsets[] = { 0, 1, 2, 3 };
+    const int64_t timestamps[] = { 50, 90, 90, 70 };
+    static uint8_t file[4 * BATCH_BYTES];
+    segment_kit kit;
+    sgs_batch_table table;
+    sgs_timestamp_offset largest;
+    size_t taken;
+    int32_t cut;
+    open_log(&kit, offsets, 4, "");
+    sgs_log_segment_close_quietly(kit.segment);
+    for (int i = 0; i < 4; ++i)
+        segment_kit_batch(file + BATCH_BYTES * i, BATCH_BYTES, i, 1, timestamps[i], BATCH_BYTES);
+    temporary_write(&kit.directory, LOG, file, sizeof file);
+    REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
+    EXPECT_OK(sgs_log_segment_max_timestamp(kit.segment, &largest, &kit.err), &kit.err);
+    EXPECT_OK(take_all(&kit, &table, &taken), &kit.err);
+    EXPECT_OK(sgs_log_segment_end_recovery(kit.segment, sizeof file, &cut, &kit.err), &kit.err);
+    EXPECT_OK(sgs_log_segment_max_timestamp(kit.segment, &largest, &kit.err), &kit.err);
+    EXPECT_EQ_I64(largest.timestamp, 90);
+    EXPECT_EQ_I64(largest.offset, 1);
+    EXPECT_OK(sgs_log_segment_begin_recovery(kit.segment, &kit.err), &kit.err);
+    EXPECT_OK(sgs_log_segment_max_timestamp(kit.segment, &largest, &kit.err), &kit.err);
+    EXPECT_EQ_I64(largest.timestamp, -1);
+    EXPECT_EQ_I64(largest.offset, 0);
+    sgs_batch_table_deinit(&table);
+    segment_kit_close(&kit);
+}
+
+/* [DUR-52] what cannot be written is told with its file */
+TEST(an_error_names_the_file_that_could_not_be_written)
+{
+    const char *const calls[] = { "allocate_space", "truncate", "sync_mapping", "map" };
+    const char *const files[] = { INDEX, TIMEINDEX };
+    const int64_t offsets[] = { 0, 1, 2 };
+    int failed = 0;
+    for (size_t call = 0; call < sizeof calls / sizeof calls[0]; ++call)
+        for (int nth = 1; nth <= 4; ++nth) {
+            segment_kit kit;
+            int32_t cut;
+            open_log(&kit, offsets, 3, "");
+            memory_env_fail(&kit.memory, calls[call], nth, EIO);
+            sgs_status status = sgs_log_segment_begin_recovery(kit.segment, &kit.err);
+            if (status == SGS_OK)
+                status = sgs_log_segment_end_recovery(kit.segment, 3 * BATCH_BYTES, &cut, &kit.err);
+            if (status != SGS_OK) {
+                ++failed;
+                EXPECT_TRUE(strcmp(kit.err.file, files[0]) == 0 || strcmp(kit.err.file, files[1]) == 0);
+            }
+            memory_env_heal(&kit.memory);
+            sgs_log_segment_close_quietly(kit.segment);
+            kit.segment = NULL;
+            segment_kit_close(&kit);
+        }
+    EXPECT_TRUE(failed >= 4);
 }
 
 TEST(no_end_outside_of_the_file)

@@ -336,11 +336,66 @@ TEST(a_recovery_that_fails_leaves_the_file_as_it_was)
         REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
         memory_env_fail(&kit.memory, cases[i].call, 1, cases[i].os_error);
         EXPECT_STATUS(sgs_log_segment_recover(kit.segment, &options, true, NULL, &recovery, &kit.err), cases[i].status);
+        if (cases[i].status != SGS_RESOURCE)
+            EXPECT_TEXT(kit.err.file, LOG);
         EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_LOG), 550);
         memory_env_heal(&kit.memory);
         EXPECT_EQ_I64(recover(&kit, true).truncated_bytes, 50);
         segment_kit_close(&kit);
     }
+}
+
+/* [DUR-50, SEG-40] what was known of the file before goes with what is cut */
+TEST(a_recovery_of_a_segment_in_use_knows_its_new_end)
+{
+    enum { BATCHES = 10, SIZE = 100 };
+    static uint8_t file[BATCHES * SIZE];
+    for (int kept = 0; kept < BATCHES; kept += 7) {
+        int64_t next;
+        int64_t first;
+        bool ends_clean;
+        sgs_timestamp_offset largest;
+        segment_kit kit;
+        segment_kit_open(&kit);
+        fill(&kit, BATCHES, SIZE);
+        EXPECT_EQ_I64(segment_kit_read_offset(&kit, BATCHES - 1), BATCHES - 1);
+        EXPECT_OK(sgs_log_segment_read_next_offset(kit.segment, &next, &ends_clean, &kit.err), &kit.err);
+        EXPECT_EQ_I64(next, BATCHES);
+        temporary_read(&kit.directory, LOG, file, sizeof file);
+        file[kept * SIZE + 80] ^= 1;
+        temporary_write(&kit.directory, LOG, file, sizeof file);
+
+        EXPECT_EQ_I64(recover(&kit, true).truncated_bytes, (BATCHES - kept) * SIZE);
+        EXPECT_EQ_I64(sgs_log_segment_size(kit.segment), kept * SIZE);
+        EXPECT_OK(sgs_log_segment_read_next_offset(kit.segment, &next, &ends_clean, &kit.err), &kit.err);
+        EXPECT_EQ_I64(next, kept);
+        EXPECT_OK(sgs_log_segment_max_timestamp(kit.segment, &largest, &kit.err), &kit.err);
+        EXPECT_EQ_I64(largest.timestamp, kept == 0 ? -1 : (kept - 1) * 10);
+        EXPECT_OK(segment_kit_append(&kit, kept, 1, 777, SIZE - 20), &kit.err);
+        EXPECT_OK(segment_kit_append(&kit, kept + 1, 1, 778, SIZE - 20), &kit.err);
+        EXPECT_EQ_I64(segment_kit_read_offset(&kit, kept + 1), kept + 1);
+        EXPECT_EQ_I64(segment_kit_read_offset(&kit, kept + 2), -1);
+        EXPECT_OK(sgs_log_segment_first_batch_timestamp(kit.segment, &first, &kit.err), &kit.err);
+        EXPECT_EQ_I64(first, kept == 0 ? 777 : 0);
+        segment_kit_close(&kit);
+    }
+}
+
+/* [DUR-35] */
+TEST(a_segment_whose_sync_failed_is_not_recovered)
+{
+    segment_kit kit;
+    const sgs_scan_options options = strict();
+    sgs_recovery recovery;
+    segment_kit_open(&kit);
+    fill(&kit, 5, 100);
+    memory_env_fail(&kit.memory, "sync_data", 1, EIO);
+    EXPECT_STATUS(segment_kit_flush(&kit, false), SGS_FSYNC_FAILED);
+    EXPECT_STATUS(sgs_log_segment_recover(kit.segment, &options, true, NULL, &recovery, &kit.err), SGS_ILLEGAL_STATE);
+    EXPECT_STATUS(sgs_log_segment_rewrite(kit.segment, 0, &kit.err), SGS_ILLEGAL_STATE);
+    sgs_log_segment_close_quietly(kit.segment);
+    kit.segment = NULL;
+    segment_kit_close(&kit);
 }
 
 /* ---- scan ---- */
@@ -418,6 +473,34 @@ TEST(a_rewrite_writes_the_same_bytes_again_and_syncs)
     EXPECT_MEM(after, before, 200000);
     EXPECT_STATUS(sgs_log_segment_rewrite(kit.segment, 200001, &kit.err), SGS_ILLEGAL_ARGUMENT);
     EXPECT_OK(sgs_log_segment_rewrite(kit.segment, 200000, &kit.err), &kit.err);
+    memory_env_fail(&kit.memory, "write_at", 1, EIO);
+    EXPECT_STATUS(sgs_log_segment_rewrite(kit.segment, 0, &kit.err), SGS_WRITE_IO);
+    EXPECT_TEXT(kit.err.file, LOG);
+    segment_kit_close(&kit);
+}
+
+/* [DUR-36] in windows of 1 MiB; the indexes are nobody's business here */
+TEST(a_rewrite_of_a_large_segment_writes_each_byte_once)
+{
+    enum { BATCHES = 25, SIZE = 100 * 1024 };
+    static uint8_t before[BATCHES * SIZE];
+    static uint8_t after[BATCHES * SIZE];
+    segment_kit kit;
+    segment_kit_open(&kit);
+    kit.context.segment_bytes = sizeof before;
+    fill(&kit, BATCHES, SIZE);
+    temporary_read(&kit.directory, LOG, before, sizeof before);
+    const int64_t writes = memory_env_calls(&kit.memory, "write_at");
+    const int64_t data_syncs = memory_env_calls(&kit.memory, "sync_data");
+    const int64_t other_syncs =
+        memory_env_calls(&kit.memory, "sync_mapping") + memory_env_calls(&kit.memory, "sync_file");
+    EXPECT_OK(sgs_log_segment_rewrite(kit.segment, SIZE, &kit.err), &kit.err);
+    EXPECT_EQ_I64(memory_env_calls(&kit.memory, "write_at"), writes + 3);
+    EXPECT_EQ_I64(memory_env_calls(&kit.memory, "sync_data"), data_syncs + 1);
+    EXPECT_EQ_I64(memory_env_calls(&kit.memory, "sync_mapping") + memory_env_calls(&kit.memory, "sync_file"),
+                  other_syncs);
+    EXPECT_EQ_I64(temporary_read(&kit.directory, LOG, after, sizeof after), (int64_t)sizeof before);
+    EXPECT_MEM(after, before, sizeof before);
     segment_kit_close(&kit);
 }
 

@@ -56,14 +56,14 @@ CORE_TESTS = [
     "test_offset_index",
     "test_time_index",
     "test_abstract_index",
-    "test_index_search",
-    "test_segment_timestamps",
     "test_segment_scan",
     "test_segment_sync",
     "test_segment_read",
-    "test_failing_calls",
     "test_mapped_file",
     "test_segment_release",
+    "test_segment_timestamps",
+    "test_failing_calls",
+    "test_index_search",
 ]
 PYTHON_TESTS = [
     "unit/log/test_log_recovery.py",
@@ -108,7 +108,7 @@ class Workshop:
 
     def build(self) -> None:
         """Compile all of it once, so that a mutant compiles one file."""
-        if not self._make("build", SECONDS_MANY) or not self._make("crash CRASH_IMAGES=10"):
+        if self._core_dies(SECONDS_MANY) is not False:
             sys.exit("the C tests do not pass as they are")
 
     def learn(self, files: list[str]) -> LineTests:
@@ -121,21 +121,19 @@ class Workshop:
             sys.exit("the tests do not pass as they are")
         return LineTests.read(answer)
 
-    def _make(self, words: str, seconds: float = SECONDS_FEW) -> bool:
-        command = ["make", "-s", "-C", str(self._root / "tests" / "c"), *words.split()]
-        return self._runs([*command, "CFLAGS=-O1 -w"], seconds)
-
     def _pytest(self, words: list[str], seconds: float) -> bool:
         options = ["-x", "-q", "-p", "no:cacheprovider", "-p", "no:xdist"]
         return self._runs([sys.executable, "-m", "pytest", *options, *words], seconds)
 
-    def _core_dies(self) -> bool | None:
-        if not self._make(f"build TESTS={CORE_TESTS[0]}"):
+    def _core_dies(self, seconds: float = SECONDS_FEW) -> bool | None:
+        built, explorer = self._root / "build", str(self._root / "build" / "explore_crashes")
+        words = [f"BUILD={built}", f"TESTS={' '.join(CORE_TESTS)}", "CFLAGS=-O1 -w -g0"]
+        folder = str(self._root / "tests" / "c")
+        if not self._runs(["make", "-s", "-C", folder, "build", explorer, *words], seconds):
             return None
-        tests = [f"check TESTS={test}" for test in CORE_TESTS]
-        return any(
-            not self._make(test) for test in (*tests, "crash CRASH_IMAGES=4000 CRASH_JOBS=1")
-        )
+        tests = [[str(built / name)] for name in CORE_TESTS]
+        crashes = [explorer, "--jobs=1", "--length=2", "--images=4000"]
+        return any(not self._runs(command, SECONDS_FEW) for command in (*tests, crashes))
 
     def _package_dies(self, place: Path, tests: dict[str, float]) -> bool | None:
         if not self._runs([sys.executable, "-m", "py_compile", str(place)], SECONDS_FEW):
