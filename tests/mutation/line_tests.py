@@ -7,18 +7,15 @@ tests that run its line, the quick ones first.
 from __future__ import annotations
 
 import json
-import sys
-import threading
-from collections import defaultdict
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pytest
+from coverage import Coverage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import FrameType
 
 MOST_SECONDS = 90.0
 
@@ -53,36 +50,30 @@ class Observer:
     """Notes the lines that each test runs, in any thread."""
 
     def __init__(self, root: Path, watched: list[str]) -> None:
-        self._names = {str(root / name): name for name in watched}
+        self._files = {str(root / name): name for name in watched}
+        self._coverage = Coverage(data_file=None, config_file=False, include=list(self._files))
         self._seconds: dict[str, float] = {}
-        self._tests: dict[str, set[str]] = defaultdict(set)
-        self._running = ""
+        self._coverage.start()
 
     @pytest.hookimpl(wrapper=True)
     def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
-        self._running = item.nodeid
+        self._coverage.switch_context(item.nodeid)
         begin = perf_counter()
-        threading.settrace(self._enter)
-        sys.settrace(self._enter)
         try:
             return (yield)
         finally:
-            sys.settrace(None)
-            threading.settrace(None)  # type: ignore[arg-type]  # what typeshed does not know
             self._seconds[item.nodeid] = perf_counter() - begin
-
-    def _enter(self, frame: FrameType, _event: str, _argument: object) -> Any:
-        return self._line if frame.f_code.co_filename in self._names else None
-
-    def _line(self, frame: FrameType, event: str, _argument: object) -> Any:
-        if event == "line":
-            place = f"{self._names[frame.f_code.co_filename]}:{frame.f_lineno}"
-            self._tests[place].add(self._running)
-        return self._line
+            self._coverage.switch_context("")
 
     def write(self, path: Path) -> None:
-        found = LineTests(self._seconds, {place: sorted(s) for place, s in self._tests.items()})
-        path.write_text(json.dumps(found._asdict()), encoding="utf-8")
+        self._coverage.stop()
+        data = self._coverage.get_data()
+        tests = {
+            f"{name}:{line}": sorted(filter(None, contexts))
+            for file, name in self._files.items()
+            for line, contexts in data.contexts_by_lineno(file).items()
+        }
+        path.write_text(json.dumps(LineTests(self._seconds, tests)._asdict()), encoding="utf-8")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
