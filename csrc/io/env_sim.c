@@ -89,6 +89,7 @@ static sgs_status fail_if_planned(sgs_sim_disk *disk, sgs_sim_call call, const c
     int os_error = by_kind != 0 ? by_kind : by_count;
     if (disk->is_off)
         os_error = EIO;
+    disk->failed_calls += os_error != 0;
     return os_error != 0 ? sgs_sim_fail_call(call, os_error, name, err) : SGS_OK;
 }
 
@@ -103,7 +104,10 @@ sgs_status sgs_sim_check_power(sgs_sim_disk *disk, sgs_sim_call call, const char
 {
     const sgs_status status = disk->is_off ? SGS_OK : sgs_sim_notice_stores(disk, err);
     disk->is_off = disk->is_off || (disk->cut_after >= 0 && disk->effects >= disk->cut_after);
-    return status == SGS_OK && disk->is_off ? sgs_sim_fail_call(call, EIO, name, err) : status;
+    if (status != SGS_OK || !disk->is_off)
+        return status;
+    ++disk->failed_calls;
+    return sgs_sim_fail_call(call, EIO, name, err);
 }
 
 sgs_status sgs_sim_enter_effect(sgs_sim_disk *disk, sgs_sim_call call, const char *name, sgs_error *err)

@@ -68,6 +68,10 @@ const sgs_env *sgs_sim_env(const sgs_sim_disk *disk);
 int64_t sgs_sim_effects(const sgs_sim_disk *disk);
 /** Calls of one kind, or of any, so far, failed ones included. */
 int64_t sgs_sim_calls(const sgs_sim_disk *disk, sgs_sim_call call);
+/** Calls so far that failed because that had been asked for: as planned, for want of room, without power. */
+int64_t sgs_sim_failed_calls(const sgs_sim_disk *disk);
+/** Descriptors that were opened and not closed. */
+int64_t sgs_sim_open_descriptors(const sgs_sim_disk *disk);
 /** @param number  1 to sgs_sim_effects() */
 sgs_sim_event sgs_sim_event_of(const sgs_sim_disk *disk, int64_t number);
 /** The call's name in sgs_env. */

@@ -9,6 +9,17 @@ int64_t sgs_sim_effects(const sgs_sim_disk *disk) { return disk->effects; }
 
 int64_t sgs_sim_calls(const sgs_sim_disk *disk, sgs_sim_call call) { return disk->calls[call]; }
 
+int64_t sgs_sim_failed_calls(const sgs_sim_disk *disk) { return disk->failed_calls; }
+
+int64_t sgs_sim_open_descriptors(const sgs_sim_disk *disk)
+{
+    const sgs_sim_descriptor *descriptors = (const sgs_sim_descriptor *)disk->descriptors.data;
+    int64_t count = 0;
+    for (size_t i = 0; i < disk->descriptors.size / sizeof *descriptors; ++i)
+        count += descriptors[i].is_open;
+    return count;
+}
+
 bool sgs_sim_is_off(const sgs_sim_disk *disk) { return disk->is_off; }
 
 void sgs_sim_set_room(sgs_sim_disk *disk, int64_t bytes) { disk->room = bytes; }

@@ -88,8 +88,10 @@ sgs_status sgs_sim_write_at(const sgs_env *env, int fd, const char *name, const 
         status = do_named(disk, effect, name, err);
     if (status == SGS_OK)
         *written = (int64_t)effect.bytes_count;
-    if (status == SGS_OK && effect.bytes_count < wanted)
+    if (status == SGS_OK && effect.bytes_count < wanted) {
+        ++disk->failed_calls;
         status = sgs_sim_fail_call(SGS_SIM_write_at, ENOSPC, name, err);
+    }
     return sgs_sim_leave(disk, status, name, err);
 }
 

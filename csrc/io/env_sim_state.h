@@ -73,7 +73,7 @@ struct sgs_sim_disk {
     int64_t effects, cut_after;
     int64_t room; /* bytes that writes may add to files; -1 = no limit */
     bool is_off;
-    int64_t calls[SGS_SIM_ANY_CALL + 1];
+    int64_t calls[SGS_SIM_ANY_CALL + 1], failed_calls;
     sgs_sim_plan plans[SGS_SIM_ANY_CALL + 1];
     int64_t wall_clock_ms, monotonic_ns;
 };

@@ -143,6 +143,8 @@ TEST(planned_failures_come_when_they_are_planned)
         const sgs_status status = use_all(sgs_sim_env(disk));
         const bool reached = sgs_sim_calls(disk, SGS_SIM_ANY_CALL) >= nth;
         EXPECT_TRUE(status != SGS_OK || !reached || nth >= sgs_sim_calls(disk, SGS_SIM_ANY_CALL) - 1);
+        EXPECT_EQ_I64(sgs_sim_failed_calls(disk), reached);
+        EXPECT_EQ_I64(sgs_sim_open_descriptors(disk), 0);
         EXPECT_OK(look_at_images(disk), &err);
         sgs_sim_close(disk);
         if (!reached)
@@ -158,6 +160,27 @@ TEST(planned_failures_come_when_they_are_planned)
     }
 }
 
+TEST(a_full_disk_counts_as_a_failed_call)
+{
+    sgs_sim_disk *disk;
+    REQUIRE_OK(sgs_sim_open(sgs_env_posix(), 7, &disk, &err), &err);
+    const sgs_env *env = sgs_sim_env(disk);
+    const sgs_slice slice = { (const uint8_t *)"0123456789", 10 };
+    int64_t written = -1;
+    int fd = -1;
+    sgs_sim_set_room(disk, 15);
+    EXPECT_OK(env->open_file(env, SGS_CWD, "file", SGS_OPEN_CREATE, &fd, &err), &err);
+    EXPECT_OK(env->write_at(env, fd, "file", &slice, 1, 0, &written, &err), &err);
+    EXPECT_EQ_I64(sgs_sim_failed_calls(disk), 0);
+    EXPECT_STATUS(env->write_at(env, fd, "file", &slice, 1, 10, &written, &err), SGS_DISK_FULL);
+    EXPECT_EQ_I64(written, 5);
+    EXPECT_EQ_I64(sgs_sim_failed_calls(disk), 1);
+    EXPECT_EQ_I64(sgs_sim_open_descriptors(disk), 1);
+    EXPECT_OK(env->close(env, fd, "file", &err), &err);
+    EXPECT_EQ_I64(sgs_sim_open_descriptors(disk), 0);
+    sgs_sim_close(disk);
+}
+
 /* The power goes after each effect: all calls fail from then on. */
 TEST(without_power_everything_fails)
 {
@@ -168,6 +191,7 @@ TEST(without_power_everything_fails)
         const sgs_status status = use_all(sgs_sim_env(disk));
         const bool is_off = sgs_sim_is_off(disk);
         EXPECT_EQ_I64(status == SGS_OK, !is_off);
+        EXPECT_EQ_I64(sgs_sim_failed_calls(disk) > 0, is_off);
         EXPECT_OK(look_at_images(disk), &err);
         sgs_sim_close(disk);
         if (!is_off)
