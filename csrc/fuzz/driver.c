@@ -7,6 +7,8 @@
  *         -timeout=SECONDS            one execution may take so long, default 10
  *         -artifact_prefix=P          where crash-<target> is written, default the working directory
  *         -save=DIRECTORY             keep there each mutated input that reached new code
+ *         -keep=DIRECTORY             keep there each given input that reached a place which none before it did: a
+ *                                     smaller corpus. Files are taken in the order in which they are named
  *
  * The input that kills the target is written to crash-<target> when it dies: by an abort, a sanitizer, a signal, or by
  * taking too long. With -fsanitize-coverage=trace-pc (gcc and clang) an input that reaches new code joins the corpus in
@@ -30,7 +32,7 @@ typedef struct options {
     size_t max_len;
     double seconds;
     int timeout;
-    const char *artifact_prefix, *save;
+    const char *artifact_prefix, *save, *keep;
 } options;
 
 enum { COVERAGE_SLOTS = 1 << 16, FILE_LIMIT = 16 << 20, DEFAULT_LONGEST = 4096 };
@@ -180,13 +182,13 @@ static bool execute(const uint8_t *data, size_t size)
     return reached_something_new();
 }
 
-static void save(const uint8_t *data, size_t size)
+static void save(const char *directory, const uint8_t *data, size_t size)
 {
     uint64_t hash = 0xCBF29CE484222325U;
     for (size_t i = 0; i < size; ++i)
         hash = (hash ^ data[i]) * 0x100000001B3U;
     char path[1024];
-    (void)snprintf(path, sizeof path, "%s/%016" PRIx64, chosen.save, hash);
+    (void)snprintf(path, sizeof path, "%s/%016" PRIx64, directory, hash);
     const fuzz_sample input = { (uint8_t *)(uintptr_t)data, size };
     write_file(path, &input);
 }
@@ -202,7 +204,10 @@ static void replay_file(const char *path)
         fuzz_give_up(path);
     (void)fclose(file);
     (void)fuzz_corpus_keep(data, size);
+    const size_t covered_before = covered_count;
     (void)execute(data, size);
+    if (chosen.keep != NULL && covered_count > covered_before)
+        save(chosen.keep, data, size);
     free(data);
 }
 
@@ -256,7 +261,7 @@ static void mutate_and_run(double start)
         else
             size = LLVMFuzzerMutate(data, size, longest);
         if (execute(data, size) && fuzz_corpus_keep(data, size) && chosen.save != NULL)
-            save(data, size);
+            save(chosen.save, data, size);
     }
     free(data);
 }
@@ -287,6 +292,8 @@ static void take_option(const char *word)
         chosen.artifact_prefix = value;
     else if (is_option(word, "-save=", &value))
         chosen.save = value;
+    else if (is_option(word, "-keep=", &value))
+        chosen.keep = value;
     else {
         (void)fprintf(stderr, "%s: unknown option %s; see csrc/fuzz/driver.c\n", target, word);
         exit(2);

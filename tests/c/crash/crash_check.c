@@ -75,8 +75,7 @@ static bool fail_impossible(crash_checker *checker, const char *when, const mode
 
 /* ---- one look ---- */
 
-/* All batches that can be read, in order. */
-static sgs_status read_all(crash_checker *checker, const small_log *log, sgs_error *err)
+sgs_status crash_read_all(crash_checker *checker, const small_log *log, sgs_error *err)
 {
     sgs_buffer_clear(&checker->found);
     for (size_t i = 0; i < log->segments_count; ++i) {
@@ -95,14 +94,14 @@ static sgs_status read_all(crash_checker *checker, const small_log *log, sgs_err
     return SGS_OK;
 }
 
-static bool open_and_read(crash_checker *checker, const crash_run *run, sgs_sim_disk *disk, const char *when,
-                          look *found)
+static bool open_and_read(crash_checker *checker, const crash_expectation *expected, sgs_sim_disk *disk,
+                          const char *when, look *found)
 {
     sgs_error err;
-    if (small_log_open(&found->log, sgs_sim_env(disk), &run->script->settings, &err) != SGS_OK)
+    if (small_log_open(&found->log, sgs_sim_env(disk), expected->settings, &err) != SGS_OK)
         return fail_with(checker, when, &err);
     found->opened_at = sgs_sim_effects(disk);
-    if (read_all(checker, &found->log, &err) != SGS_OK) {
+    if (crash_read_all(checker, &found->log, &err) != SGS_OK) {
         small_log_abandon(&found->log);
         return fail_with(checker, when, &err);
     }
@@ -110,13 +109,20 @@ static bool open_and_read(crash_checker *checker, const crash_run *run, sgs_sim_
     return true;
 }
 
+size_t crash_way_of(crash_checker *checker, const model_found *found, const model_state *ways, size_t count,
+                    const char *when)
+{
+    for (size_t i = 0; i < count; ++i)
+        if (model_is_possible(found, &ways[i]))
+            return i;
+    (void)fail_impossible(checker, when, found, ways, count);
+    return count;
+}
+
 static bool is_possible(crash_checker *checker, const look *found, const model_state *ways, size_t count,
                         const char *when)
 {
-    for (size_t i = 0; i < count; ++i)
-        if (model_is_possible(&found->found, &ways[i]))
-            return true;
-    return fail_impossible(checker, when, &found->found, ways, count);
+    return crash_way_of(checker, &found->found, ways, count, when) < count;
 }
 
 /* ---- thoroughly ---- */
@@ -138,8 +144,7 @@ static model_state state_of(const model_found *found, uint8_t *copy)
     return state;
 }
 
-/* Every offset and every timestamp leads to its batch [DUR-53]. */
-static bool check_look_ups(crash_checker *checker, const small_log *log, const model_state *state)
+bool crash_check_look_ups(crash_checker *checker, const small_log *log, const model_state *state)
 {
     for (size_t i = 0; i < state->count; ++i) {
         const model_batch *const batch = &state->batches[i];
@@ -159,60 +164,60 @@ static bool check_look_ups(crash_checker *checker, const small_log *log, const m
 }
 
 /* The log on a disk is this one exactly; nothing is left open. */
-static bool holds_this(crash_checker *checker, const crash_run *run, sgs_sim_disk *disk, const model_state *state,
-                       const char *when)
+static bool holds_this(crash_checker *checker, const crash_expectation *expected, sgs_sim_disk *disk,
+                       const model_state *state, const char *when)
 {
     look again;
-    if (!open_and_read(checker, run, disk, when, &again))
+    if (!open_and_read(checker, expected, disk, when, &again))
         return false;
     small_log_abandon(&again.log);
     return is_possible(checker, &again, state, 1, when);
 }
 
-static bool holds_this_after(crash_checker *checker, const crash_run *run, sgs_sim_disk *disk, const model_state *state,
-                             const char *when)
+static bool holds_this_after(crash_checker *checker, const crash_expectation *expected, sgs_sim_disk *disk,
+                             const model_state *state, const char *when)
 {
     sgs_sim_disk *image;
     sgs_error err;
     const sgs_sim_crash crash = { .effects = -1, .fate = SGS_SIM_ALL_LOST };
     if (sgs_sim_crash_image(disk, &crash, 3, &image, &err) != SGS_OK)
         return fail_with(checker, when, &err);
-    const bool is_good = holds_this(checker, run, image, state, when);
+    const bool is_good = holds_this(checker, expected, image, state, when);
     sgs_sim_close(image);
     return is_good;
 }
 
 /* A power cut within the recovery: behind `begin`, at most where it was done. */
-static bool survives_another(crash_checker *checker, const crash_run *run, const sgs_sim_crash *crash,
-                             sgs_sim_disk *image, int64_t begin, int64_t end, const model_state *ways, size_t count)
+static bool survives_another(crash_checker *checker, const crash_expectation *expected, sgs_sim_disk *image,
+                             int64_t begin, int64_t end)
 {
     sgs_sim_disk *second;
     sgs_error err;
     look found;
-    uint64_t random = crash->seed;
+    uint64_t random = expected->seed;
     const sgs_sim_crash within = { .effects = begin + (int64_t)(crash_draw(&random) % (uint64_t)(end - begin + 1)),
                                    .fate = (sgs_sim_fate)(crash_draw(&random) % 4),
                                    .seed = crash_draw(&random) };
     if (sgs_sim_crash_image(image, &within, 3, &second, &err) != SGS_OK)
         return fail_with(checker, "a crash of the recovery", &err);
-    bool is_good = open_and_read(checker, run, second, "after a crash of the recovery", &found);
+    bool is_good = open_and_read(checker, expected, second, "after a crash of the recovery", &found);
     if (is_good) {
         small_log_abandon(&found.log);
-        is_good = is_possible(checker, &found, ways, count, "after a crash of the recovery");
+        is_good = is_possible(checker, &found, expected->ways, expected->ways_count, "after a crash of the recovery");
     }
     sgs_sim_close(second);
     return is_good;
 }
 
 /* An append behind what was found, synced: both are there after a power cut. */
-static bool goes_on(crash_checker *checker, const crash_run *run, sgs_sim_disk *image, model_state *state)
+static bool goes_on(crash_checker *checker, const crash_expectation *expected, sgs_sim_disk *image, model_state *state)
 {
     static uint8_t bytes[NEXT_BATCH_BYTES]; /* one thread a process */
     look again;
     sgs_error err;
-    if (!open_and_read(checker, run, image, "another open", &again))
+    if (!open_and_read(checker, expected, image, "another open", &again))
         return false;
-    const size_t size = crash_batch_make(bytes, again.log.log_end, 2, 100, run->epoch, CRASH_OPERATIONS_MAX);
+    const size_t size = crash_batch_make(bytes, again.log.log_end, 2, 100, expected->epoch, CRASH_OPERATIONS_MAX);
     sgs_status status = small_log_append(&again.log, bytes, size, &err);
     if (status == SGS_OK)
         status = small_log_flush(&again.log, &err);
@@ -224,30 +229,30 @@ static bool goes_on(crash_checker *checker, const crash_run *run, sgs_sim_disk *
         state->batches[state->count++] = (model_batch){ again.log.log_end - 2, again.log.log_end - 1, bytes, size };
     state->log_end = state->durable = again.log.log_end;
     small_log_abandon(&again.log);
-    return holds_this_after(checker, run, image, state, "after an append behind the recovery");
+    return holds_this_after(checker, expected, image, state, "after an append behind the recovery");
 }
 
-static bool check_thoroughly(crash_checker *checker, const crash_run *run, const sgs_sim_crash *crash,
-                             sgs_sim_disk *image, int64_t begin, look *first, const model_state *ways, size_t count)
+static bool check_thoroughly(crash_checker *checker, const crash_expectation *expected, sgs_sim_disk *image,
+                             int64_t begin, look *first)
 {
     static uint8_t copy[CRASH_BATCHES_BYTES]; /* one thread a process */
     model_state state = state_of(&first->found, copy);
     const int64_t end = first->opened_at;
     const bool was_clean = first->log.was_clean;
-    const bool is_good = check_look_ups(checker, &first->log, &state);
+    const bool is_good = crash_check_look_ups(checker, &first->log, &state);
     small_log_abandon(&first->log);
-    if (!is_good || !survives_another(checker, run, crash, image, begin, end, ways, count) ||
-        !holds_this_after(checker, run, image, &state, "not all that was found is on the disk"))
+    if (!is_good || !survives_another(checker, expected, image, begin, end) ||
+        !holds_this_after(checker, expected, image, &state, "not all that was found is on the disk"))
         return false;
     /* Room that was given to a new segment is not kept by the next open: it changes as much, once. */
-    if (run->script->settings.preallocate && !holds_this(checker, run, image, &state, "another open"))
+    if (expected->settings->preallocate && !holds_this(checker, expected, image, &state, "another open"))
         return false;
     const uint64_t before = sgs_sim_digest(image);
-    if (!holds_this(checker, run, image, &state, "another open"))
+    if (!holds_this(checker, expected, image, &state, "another open"))
         return false;
     if (!was_clean && sgs_sim_digest(image) != before)
         return fail(checker, "a second recovery changed a file");
-    return goes_on(checker, run, image, &state);
+    return goes_on(checker, expected, image, &state);
 }
 
 /* ---- one image ---- */
@@ -262,21 +267,26 @@ sgs_sim_disk *crash_image_of(crash_checker *checker, const crash_run *run, const
     return NULL;
 }
 
-bool crash_check_image(crash_checker *checker, const crash_run *run, const sgs_sim_crash *crash, sgs_sim_disk *image,
-                       bool thoroughly)
+void crash_expect(crash_expectation *expected, const crash_run *run, const sgs_sim_crash *crash)
 {
-    model_state ways[MODEL_WAYS_MAX];
-    const size_t count = crash_run_ways(run, crash->effects, ways);
+    expected->settings = &run->script->settings;
+    expected->epoch = run->epoch;
+    expected->seed = crash->seed;
+    expected->ways_count = crash_run_ways(run, crash->effects, expected->ways);
+}
+
+bool crash_check_image(crash_checker *checker, const crash_expectation *expected, sgs_sim_disk *image, bool thoroughly)
+{
     const int64_t begin = sgs_sim_effects(image);
     look found;
-    if (!open_and_read(checker, run, image, "the open after the crash", &found))
+    if (!open_and_read(checker, expected, image, "the open after the crash", &found))
         return false;
-    if (!is_possible(checker, &found, ways, count, "the open after the crash")) {
+    if (!is_possible(checker, &found, expected->ways, expected->ways_count, "the open after the crash")) {
         small_log_abandon(&found.log);
         return false;
     }
     if (thoroughly)
-        return check_thoroughly(checker, run, crash, image, begin, &found, ways, count);
+        return check_thoroughly(checker, expected, image, begin, &found);
     small_log_abandon(&found.log);
     return true;
 }

@@ -17,6 +17,7 @@ typedef struct explorer {
     crash_checker checker;
     crash_run run;
     crash_script script;
+    crash_expectation expected;
     sgs_buffer ignored; /* int64_t each: what the fault takes out of the run */
     uint64_t run_set[RUN_SET_SLOTS];
     size_t run_set_count;
@@ -83,7 +84,8 @@ static bool look_at(explorer *self, int64_t effects, sgs_sim_fate fate, uint64_t
         const bool thoroughly = (key + self->plan->first_seed) % THOROUGH_ONE_IN == 0; /* others with each first seed */
         if (thoroughly)
             count(&self->counts->thorough);
-        is_good = crash_check_image(&self->checker, &self->run, &crash, image, thoroughly);
+        crash_expect(&self->expected, &self->run, &crash);
+        is_good = crash_check_image(&self->checker, &self->expected, image, thoroughly);
     }
     sgs_sim_close(image);
     if (!is_good)
@@ -104,7 +106,7 @@ static bool begin_run(explorer *self)
         note_failure(self, NULL, self->run.why);
     else
         crash_fault_promise(&self->plan->fault, &self->run);
-    if (is_good && crash_fault_numbers(&self->plan->fault, &self->run, &self->ignored, &err) != SGS_OK) {
+    if (is_good && crash_fault_numbers(&self->plan->fault, self->run.disk, &self->ignored, &err) != SGS_OK) {
         note_failure(self, NULL, err.message);
         is_good = false;
     }

@@ -3,13 +3,8 @@
 #define SGS_TEST_CRASH_CRASH_EXPLORER_H
 
 #include "crash_check.h"
+#include "crash_fault.h"
 #include "image_set.h"
-
-/* A barrier whose syncs are taken out of every run after the fact, or a model that promises too much: the check of the check [DUR-110]. */
-typedef struct crash_fault {
-    bool promises_more;  /* every append is said to be durable */
-    sgs_barrier without; /* SGS_BARRIER_COUNT = none */
-} crash_fault;
 
 typedef struct crash_counts {  /* of all workers; in memory that they share */
     _Atomic uint64_t images;   /* asked for */
@@ -46,11 +41,5 @@ bool crash_replay(const crash_plan *plan, const crash_script *script, const sgs_
 /** "12,seed,345": effects, fate, seed. @return false when the text is none */
 bool crash_parse(sgs_sim_crash *crash, const char *text);
 void crash_print_failure(const crash_plan *plan, const crash_failure *failure);
-
-/** Numbers of the syncs of a run that the fault takes out.
- *  @return how many; `numbers` is released with the base's memory */
-sgs_status crash_fault_numbers(const crash_fault *fault, const crash_run *run, sgs_buffer *numbers, sgs_error *err);
-/** Let the steps of a run promise what the fault says. */
-void crash_fault_promise(const crash_fault *fault, crash_run *run);
 
 #endif

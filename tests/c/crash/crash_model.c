@@ -93,20 +93,35 @@ static bool are_the_bytes(const model_found *found, const model_state *state, si
     return at == found->size;
 }
 
-bool model_is_possible(const model_found *found, const model_state *state)
+/* How many batches are left, as far as the records go that were found; more than there are when it cannot be this state. */
+static size_t count_kept(const model_found *found, const model_state *state)
 {
+    const size_t none = state->count + 1;
     if (found->log_start != state->log_start)
-        return false;
+        return none;
     for (size_t kept = state->count + 1; kept-- > 0;) {
         if (kept < state->count) { /* one less: may it be lost? */
             const model_batch *const lost = &state->batches[kept];
             if (lost->last_offset >= state->log_start && lost->last_offset < state->durable)
-                return false;
+                return none;
         }
         const int64_t end = end_of(state, kept); /* a truncation may leave a hole behind it */
         const int64_t highest = kept < state->count ? state->batches[kept].base_offset : state->log_end;
         if (found->log_end >= end && found->log_end <= larger(end, highest) && are_the_bytes(found, state, kept))
-            return true;
+            return kept;
     }
-    return false;
+    return none;
+}
+
+bool model_is_possible(const model_found *found, const model_state *state)
+{
+    return count_kept(found, state) <= state->count;
+}
+
+void model_narrow(model_state *state, const model_found *found)
+{
+    const size_t kept = count_kept(found, state);
+    state->count = kept < state->count ? kept : state->count;
+    state->log_end = found->log_end;
+    state->durable = smaller(state->durable, found->log_end);
 }

@@ -42,5 +42,7 @@ size_t model_during(const model_state *before, const crash_operation *operation,
 /** Where a log that is opened again goes on at the earliest. */
 int64_t model_data_end(const model_state *state);
 bool model_is_possible(const model_found *found, const model_state *state);
+/** Of a state that is possible, leave what was found. */
+void model_narrow(model_state *state, const model_found *found);
 
 #endif

@@ -60,7 +60,7 @@ static sgs_status reopen(crash_run *run, bool cleanly, sgs_error *err)
     return small_log_open(&run->log, sgs_sim_env(run->disk), &run->script->settings, err);
 }
 
-static sgs_status do_operation(crash_run *run, const crash_operation *operation, model_batch *appended, sgs_error *err)
+sgs_status crash_run_do(crash_run *run, const crash_operation *operation, model_batch *appended, sgs_error *err)
 {
     small_log *const log = &run->log;
     switch (operation->kind) {
@@ -119,7 +119,7 @@ static bool do_step(crash_run *run, const crash_operation *operation)
     step->operation = *operation;
     step->before = run->state;
     step->begin = sgs_sim_effects(run->disk);
-    const sgs_status status = do_operation(run, operation, &step->appended, &err);
+    const sgs_status status = crash_run_do(run, operation, &step->appended, &err);
     step->end = sgs_sim_effects(run->disk);
     if (status != SGS_OK) {
         (void)snprintf(run->why, sizeof run->why, "step %zu: %s: %s (%s)", run->steps_count + 1,
@@ -133,7 +133,7 @@ static bool do_step(crash_run *run, const crash_operation *operation)
     return true;
 }
 
-bool crash_run_script(crash_run *run, const crash_script *script, const sgs_env *base)
+bool crash_run_begin(crash_run *run, const crash_script *script, const sgs_env *base)
 {
     sgs_error err;
     run->script = script;
@@ -141,11 +141,19 @@ bool crash_run_script(crash_run *run, const crash_script *script, const sgs_env 
     run->steps_count = run->batches_size = 0;
     run->epoch = 0;
     run->state = (model_state){ .log_start = 0 };
-    sgs_status status = sgs_sim_open(base, 1, &run->disk, &err);
-    if (status == SGS_OK)
-        status = small_log_open(&run->log, sgs_sim_env(run->disk), &script->settings, &err);
-    if (status != SGS_OK) {
-        (void)snprintf(run->why, sizeof run->why, "a new log: %s: %s (%s)", sgs_status_name(status), err.message,
+    if (sgs_sim_open(base, 1, &run->disk, &err) == SGS_OK)
+        return true;
+    (void)snprintf(run->why, sizeof run->why, "no disk: %s", err.message);
+    return false;
+}
+
+bool crash_run_script(crash_run *run, const crash_script *script, const sgs_env *base)
+{
+    sgs_error err;
+    if (!crash_run_begin(run, script, base))
+        return false;
+    if (small_log_open(&run->log, sgs_sim_env(run->disk), &script->settings, &err) != SGS_OK) {
+        (void)snprintf(run->why, sizeof run->why, "a new log: %s: %s (%s)", sgs_status_name(err.status), err.message,
                        err.file);
         return false;
     }

@@ -27,6 +27,11 @@ typedef struct crash_run {
     char why[CRASH_WHY_BYTES]; /* what went wrong, when something did */
 } crash_run;
 
+/** An empty disk, and nothing appended. @return false, and `why` */
+bool crash_run_begin(crash_run *run, const crash_script *script, const sgs_env *base);
+/** Do one operation on the log; one that opens it again does so on the disk itself.
+ *  @param appended  by an append, also by one that fails */
+sgs_status crash_run_do(crash_run *run, const crash_operation *operation, model_batch *appended, sgs_error *err);
 /** Run it and leave the log without closing it: what follows is for the crashes.
  *  @return false, and `why`, when the log fails, or does not do what the model says */
 bool crash_run_script(crash_run *run, const crash_script *script, const sgs_env *base);

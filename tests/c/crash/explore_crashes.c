@@ -52,22 +52,12 @@ static const char *value_of(const char *argument, const char *name)
     return strncmp(argument, name, size) == 0 && argument[size] == '=' ? argument + size + 1 : NULL;
 }
 
-static bool parse_barrier(sgs_barrier *barrier, const char *name)
-{
-    for (int number = 0; number < SGS_BARRIER_COUNT; ++number)
-        if (strcmp(sgs_barrier_describe((sgs_barrier)number).name, name) == 0)
-            *barrier = (sgs_barrier)number;
-    return *barrier != SGS_BARRIER_COUNT;
-}
-
 static bool parse_option(options *chosen, const char *argument)
 {
     crash_plan *const plan = &chosen->plan;
     const char *value;
-    if (strcmp(argument, "--promise-more") == 0)
-        return plan->fault.promises_more = true;
-    if ((value = value_of(argument, "--without")) != NULL)
-        return parse_barrier(&plan->fault.without, value);
+    if (crash_fault_parse(&plan->fault, argument))
+        return true;
     if ((value = value_of(argument, "--settings")) != NULL)
         return (chosen->settings = value) != NULL;
     if ((value = value_of(argument, "--script")) != NULL)

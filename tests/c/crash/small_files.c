@@ -31,8 +31,14 @@ sgs_status small_file_prepare(const sgs_env *env, int directory_fd, const small_
     temporary_name(file->name, temporary);
     const int size = snprintf(text, sizeof text, "%s%" PRId64 "\n", before, number);
     const sgs_slice slice = { (const uint8_t *)text, (size_t)size };
-    SGS_TRY(env->open_file(env, directory_fd, temporary, SGS_OPEN_CREATE, &fd, err));
-    sgs_status status = env->write_at(env, fd, temporary, &slice, 1, 0, &written, err);
+    sgs_status status = env->open_file(env, directory_fd, temporary, SGS_OPEN_CREATE, &fd, err);
+    if (status == SGS_ALREADY_EXISTS) { /* of one that failed */
+        SGS_TRY(small_file_remove(env, directory_fd, temporary, NULL, err));
+        status = env->open_file(env, directory_fd, temporary, SGS_OPEN_CREATE, &fd, err);
+    }
+    if (status != SGS_OK)
+        return status;
+    status = env->write_at(env, fd, temporary, &slice, 1, 0, &written, err);
     if (status == SGS_OK)
         status = env->sync_file(env, fd, temporary, file->content_barrier, err);
     sgs_error ignored;

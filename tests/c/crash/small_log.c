@@ -168,6 +168,13 @@ sgs_status small_log_append(small_log *log, const uint8_t *batch, size_t size, s
 
 /* ---- truncate and delete ---- */
 
+static void forget(small_log *log, size_t at)
+{
+    --log->segments_count;
+    for (size_t i = at; i < log->segments_count; ++i)
+        log->segments[i] = log->segments[i + 1];
+}
+
 /* Out of the log, and of its names: the segments [first, end), the highest or the lowest first. */
 static sgs_status take_out(small_log *log, size_t first, size_t end, bool highest_first, sgs_barrier barrier,
                            sgs_error *err)
@@ -177,22 +184,17 @@ static sgs_status take_out(small_log *log, size_t first, size_t end, bool highes
     const bool one_by_one = highest_first && first > 0 && first < end &&
                             sgs_log_segment_base_offset(log->segments[first]) < log->contiguous_from;
     for (size_t i = first; i < end; ++i) {
-        sgs_log_segment *segment = log->segments[highest_first ? first + end - 1 - i : i];
+        const size_t at = highest_first ? first + end - 1 - i : first;
+        sgs_log_segment *segment = log->segments[at];
         if (one_by_one && i > first)
             SGS_TRY(small_log_sync_directory(log, barrier, err));
         if (log->doomed_count == SMALL_LOG_SEGMENTS_MAX)
             return sgs_fail(err, SGS_LIMIT_EXCEEDED, "too many segments for a small log");
         SGS_TRY(sgs_log_segment_change_suffix(segment, SGS_SUFFIX_DELETED, err));
         log->doomed[log->doomed_count++] = segment;
+        forget(log, at);
     }
     return end > first ? small_log_sync_directory(log, barrier, err) : SGS_OK;
-}
-
-static void forget(small_log *log, size_t first, size_t end)
-{
-    for (size_t i = end; i < log->segments_count; ++i)
-        log->segments[first + i - end] = log->segments[i];
-    log->segments_count -= end - first;
 }
 
 static sgs_status lower_recovery_point(small_log *log, int64_t offset, sgs_error *err)
@@ -256,7 +258,6 @@ sgs_status small_log_truncate_to(small_log *log, int64_t offset, sgs_error *err)
     log->hole_end = offset;
     const size_t first_removed = small_log_floor(log, offset) + 1, end = log->segments_count;
     SGS_TRY(take_out(log, first_removed, end, true, SGS_BARRIER(TRUNCATION_NAMES), err));
-    forget(log, first_removed, end);
     SGS_TRY(sgs_log_segment_truncate_to(small_log_active(log), offset, &bytes_cut, err));
     if (goes_back) {
         SGS_TRY(small_file_put(log->env, log->context.directory_fd, &small_log_start, err));
@@ -285,7 +286,6 @@ sgs_status small_log_truncate_fully(small_log *log, int64_t offset, sgs_error *e
     SGS_TRY(take_out(log, 1, count, true, SGS_BARRIER(EMPTYING_HIGHER),
                      err)); /* while the first is there, what is left up to a gap is a prefix */
     SGS_TRY(take_out(log, 0, 1, true, SGS_BARRIER(EMPTYING_FIRST), err));
-    log->segments_count = 0;
     SGS_TRY(small_log_create_segment(log, offset, &created, err));
     log->segments[log->segments_count++] = created;
     SGS_TRY(small_log_sync_directory(log, SGS_BARRIER(EMPTYING_CREATED), err));
@@ -309,9 +309,7 @@ sgs_status small_log_delete_records(small_log *log, int64_t before_offset, sgs_e
         ++count;
     if (count > 0) /* after a crash there is the one behind them */
         SGS_TRY(sync_names(log, err));
-    SGS_TRY(take_out(log, 0, count, false, SGS_BARRIER(DELETION_NAMES), err));
-    forget(log, 0, count);
-    return SGS_OK;
+    return take_out(log, 0, count, false, SGS_BARRIER(DELETION_NAMES), err);
 }
 
 /* ---- the end ---- */

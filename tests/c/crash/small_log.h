@@ -35,6 +35,7 @@ typedef struct small_log {
     bool has_new_names;           /* since the last sync of the directory */
     bool is_settled;              /* what an unclean stop left has been written again [DUR-36] */
     bool was_clean;               /* nothing had to be recovered */
+    bool is_marked;               /* a sync has failed: what can be read may not be on the disk [DUR-35] */
 } small_log;
 
 /** Open the log of a disk, or make it; recover it unless it was closed. A log that cannot be opened leaves nothing open.

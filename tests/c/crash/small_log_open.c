@@ -171,7 +171,12 @@ static sgs_status read_numbers(small_log *log, int64_t *marked_end, int64_t *emp
 {
     const sgs_env *env = log->env;
     const int fd = log->context.directory_fd;
-    bool was_marked;
+    bool was_clean;
+    sgs_file_info mark;
+    const sgs_status marked = env->file_info_at(env, fd, SGS_SYNC_FAILED_MARK, &mark, err);
+    if (marked != SGS_OK && marked != SGS_NOT_FOUND)
+        return marked;
+    log->is_marked = marked == SGS_OK;
     SGS_TRY(small_file_read(env, fd, &small_log_start, &log->log_start, err));
     SGS_TRY(small_file_read(env, fd, &small_recovery_point, &log->recovery_point, err));
     SGS_TRY(small_file_read(env, fd, &small_contiguous_from, &log->contiguous_from, err));
@@ -179,8 +184,10 @@ static sgs_status read_numbers(small_log *log, int64_t *marked_end, int64_t *emp
     SGS_TRY(small_file_read(env, fd, &small_clean_end, marked_end, err));
     if (log->log_start < 0)
         log->log_start = 0;
-    SGS_TRY(small_file_remove(env, fd, small_clean_end.name, &was_marked, err)); /* before the first write [DUR-24] */
-    return was_marked ? small_log_sync_directory(log, SGS_BARRIER(CLEAN_MARKER_GONE), err) : SGS_OK;
+    SGS_TRY(small_file_remove(env, fd, small_clean_end.name, &was_clean, err)); /* before the first write [DUR-24] */
+    if (was_clean && log->is_marked)
+        *marked_end = log->recovery_point = -1; /* of somebody who does not know the mark [DUR-36] */
+    return was_clean ? small_log_sync_directory(log, SGS_BARRIER(CLEAN_MARKER_GONE), err) : SGS_OK;
 }
 
 static sgs_status finish(small_log *log, int64_t emptied_at, sgs_error *err)

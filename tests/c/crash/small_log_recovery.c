@@ -4,6 +4,7 @@
  * damage, and refused; the same above it is the tail, and goes. */
 #include <inttypes.h>
 
+#include "small_files.h"
 #include "small_log.h"
 
 enum { PIECE_BYTES = 4096 };
@@ -135,20 +136,28 @@ static sgs_status act(small_log *log, const log_plan *plan, sgs_error *err)
     return SGS_OK;
 }
 
-/* A power cut takes nothing of what this open shows; it is written again before the first change [DUR-36]. */
+/* A power cut takes nothing of what this open shows; it is written again before the first change, behind a sync that failed
+ * at once [DUR-36]. */
 static sgs_status bring_to_disk(small_log *log, size_t first, sgs_error *err)
 {
-    const int64_t point = log->recovery_point < 0 ? 0 : log->recovery_point;
+    const int64_t point = log->recovery_point < 0 || log->is_marked ? 0 : log->recovery_point;
+    first = log->is_marked ? 0 : first;
     log->is_settled = true;
     for (size_t i = first; i < log->segments_count; ++i) {
         int32_t position;
         SGS_TRY(small_log_position_of(log->segments[i], point, &position, err));
-        if (position < sgs_log_segment_size(log->segments[i]))
+        if (position < sgs_log_segment_size(log->segments[i]) && log->is_marked)
+            SGS_TRY(sgs_log_segment_rewrite(log->segments[i], position, err));
+        else if (position < sgs_log_segment_size(log->segments[i]))
             log->is_settled = false;
     }
     for (size_t i = first; i < log->segments_count; ++i)
         SGS_TRY(sgs_log_segment_flush(log->segments[i], true, SGS_BARRIER(RECOVERY_RECORDS), err));
-    return small_log_sync_directory(log, SGS_BARRIER(RECOVERY_NAMES), err);
+    SGS_TRY(small_log_sync_directory(log, SGS_BARRIER(RECOVERY_NAMES), err));
+    if (!log->is_marked)
+        return SGS_OK;
+    log->is_marked = false;
+    return small_file_remove(log->env, log->context.directory_fd, SGS_SYNC_FAILED_MARK, NULL, err);
 }
 
 sgs_status small_log_recover(small_log *log, sgs_error *err)
