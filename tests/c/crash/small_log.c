@@ -67,9 +67,22 @@ static sgs_status write_recovery_point(small_log *log, sgs_error *err)
     return SGS_OK;
 }
 
+/* Nothing of a roll that failed stays behind [DUR-30]. */
+static sgs_status undo_roll(small_log *log, sgs_error *err)
+{
+    char name[SGS_SEGMENT_NAME_BYTES];
+    if (log->rolling_to < 0)
+        return SGS_OK;
+    sgs_segment_file_name(log->rolling_to, SGS_FILE_LOG, SGS_SUFFIX_NONE, name);
+    SGS_TRY(small_file_remove(log->env, log->context.directory_fd, name, NULL, err));
+    log->rolling_to = -1;
+    return SGS_OK;
+}
+
 /* Write again what an unclean stop left: a clean page may not be on the disk [DUR-36]. */
 static sgs_status settle(small_log *log, sgs_error *err)
 {
+    SGS_TRY(undo_roll(log, err));
     if (log->is_settled)
         return SGS_OK;
     const int64_t point = log->recovery_point < 0 ? 0 : log->recovery_point;
@@ -139,7 +152,9 @@ static sgs_status roll(small_log *log, sgs_error *err)
         return sgs_log_segment_prepare_for_appends(sealed, err);
     if (log->segments_count == SMALL_LOG_SEGMENTS_MAX)
         return sgs_fail(err, SGS_LIMIT_EXCEEDED, "too many segments for a small log");
+    log->rolling_to = log->log_end;
     SGS_TRY(small_log_create_segment(log, log->log_end, &created, err));
+    log->rolling_to = -1;
     log->segments[log->segments_count++] = created;
     return sgs_log_segment_on_become_inactive(sealed, err);
 }

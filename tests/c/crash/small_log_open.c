@@ -248,6 +248,7 @@ sgs_status small_log_open(small_log *log, const sgs_env *env, const small_log_se
                         .is_settled = true,
                         .hole_start = -1,
                         .hole_end = -1,
+                        .rolling_to = -1,
                         .context = {
                             .env = env,
                             .writable = true,
