@@ -361,6 +361,8 @@ TEST(a_recovery_of_a_segment_in_use_knows_its_new_end)
         EXPECT_EQ_I64(segment_kit_read_offset(&kit, BATCHES - 1), BATCHES - 1);
         EXPECT_OK(sgs_log_segment_read_next_offset(kit.segment, &next, &ends_clean, &kit.err), &kit.err);
         EXPECT_EQ_I64(next, BATCHES);
+        EXPECT_OK(sgs_log_segment_first_batch_timestamp(kit.segment, &first, &kit.err), &kit.err);
+        EXPECT_EQ_I64(first, 0);
         temporary_read(&kit.directory, LOG, file, sizeof file);
         file[kept * SIZE + 80] ^= 1;
         temporary_write(&kit.directory, LOG, file, sizeof file);
