@@ -8,7 +8,7 @@
 
 enum { SYNC = 1, HEAP = 2, PREALLOCATE = 4, THOROUGHLY = 7 };
 
-static small_log_settings settings_of(uint8_t byte)
+small_log_settings fault_script_settings(uint8_t byte)
 {
     static const uint32_t segments[] = { 300, 600, 1200, 100000 }, intervals[] = { 1, 150, 400, 100000 };
     return (small_log_settings){
@@ -75,7 +75,7 @@ void fault_script_decode(fault_script *script, const uint8_t *bytes, size_t size
     uint8_t head[FAULT_HEAD_BYTES] = { 0 };
     for (size_t i = 0; i < size && i < FAULT_HEAD_BYTES; ++i)
         head[i] = bytes[i];
-    script->operations = (crash_script){ .settings = settings_of(head[0]) };
+    script->operations = (crash_script){ .settings = fault_script_settings(head[0]) };
     script->thoroughly = (head[1] & THOROUGHLY) == THOROUGHLY; /* one in eight: it takes as long as all the rest */
     script->fate = (sgs_sim_fate)(head[1] >> 3 & 3);
     script->seed = head[2];

@@ -44,6 +44,8 @@ typedef struct fault_script {
     bool thoroughly; /* look at what is left in every way */
 } fault_script;
 
+/** Every byte is one of the settings. */
+small_log_settings fault_script_settings(uint8_t byte);
 /** Bytes that are missing count as zero, those too many for FAULT_STEPS_MAX are left out. */
 void fault_script_decode(fault_script *script, const uint8_t *bytes, size_t size);
 void fault_script_print(const fault_script *script, FILE *out);

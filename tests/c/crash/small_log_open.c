@@ -196,10 +196,12 @@ static sgs_status finish(small_log *log, int64_t emptied_at, sgs_error *err)
     const int fd = log->context.directory_fd;
     const int64_t base = sgs_log_segment_base_offset(log->segments[0]);
     SGS_TRY(sgs_log_segment_prepare_for_appends(small_log_active(log), err));
+    const int64_t known = log->contiguous_from;
+    int64_t contiguous = known < 0 || known > log->log_end ? log->log_end : known;
+    if (base > contiguous && base > log->log_start) /* emptied without a log start of its own: no gap from now on */
+        contiguous = base;
     if (log->log_start < base)
         log->log_start = base;
-    const int64_t known = log->contiguous_from;
-    const int64_t contiguous = known < 0 || known > log->log_end ? log->log_end : known;
     if (contiguous != known)
         SGS_TRY(small_file_write(env, fd, &small_contiguous_from, contiguous, err));
     log->contiguous_from = contiguous;
