@@ -178,13 +178,12 @@ cdef class AppendLane:
             with nogil:
                 status = self.write(way, segment, data, size, row, leader_epoch, now_ms, answer, &err)
             segment.leave()
+            # what is told of may run anything, and so may a finalizer when something is allocated
+            self.append_lock.owner = PyThread_get_thread_ident()
             if status != SGS_OK:
-                self.append_lock.owner = PyThread_get_thread_ident()  # what is told of may run anything
                 self.fail(segment, status, answer, &err)
             if not answer.taken:
                 return 0
-            if self.is_replicated:
-                self.append_lock.owner = PyThread_get_thread_ident()  # what follows the log end is Python's
             self.publish(segment)
             generation = self.local_log.generation if self.syncs_on_append else None
         finally:

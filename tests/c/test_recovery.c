@@ -400,48 +400,6 @@ TEST(a_segment_whose_sync_failed_is_not_recovered)
     segment_kit_close(&kit);
 }
 
-/* ---- scan ---- */
-
-/* [DUR-61] batches around and above the window, and the rows of all of them */
-TEST(a_scan_takes_batches_of_any_size_through_a_bounded_window)
-{
-    const size_t sizes[] = { 100, 1 << 20, (1 << 20) - 1, 3 << 20, 5000, (2 << 20) + 7, 70, 900000, 900000, 900000 };
-    enum { COUNT = sizeof sizes / sizeof sizes[0] };
-    segment_kit kit;
-    sgs_batch_table table;
-    sgs_scan_result result;
-    const sgs_scan_options options = strict();
-    segment_kit_open(&kit);
-    REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
-    int64_t total = 0;
-    for (int i = 0; i < COUNT; ++i) {
-        EXPECT_OK(segment_kit_append(&kit, i * 10, 10, i * 100, sizes[i] < 200 ? 0 : sizes[i]), &kit.err);
-        total = sgs_log_segment_size(kit.segment);
-    }
-    sgs_batch_table_init(&table, sgs_env_memory(&kit.memory.env));
-    EXPECT_OK(sgs_log_segment_scan(kit.segment, &options, 0, -1, &table, &result, &kit.err), &kit.err);
-    EXPECT_EQ_I64(result.stop, SGS_SCAN_COMPLETE);
-    EXPECT_EQ_I64(result.valid_bytes, total);
-    EXPECT_EQ_I64(result.max_timestamp, (COUNT - 1) * 100 + 9);
-    REQUIRE_EQ_I64(sgs_batch_table_count(&table), COUNT);
-    const sgs_batch_header *rows = sgs_batch_table_rows(&table);
-    for (int i = 1; i < COUNT; ++i)
-        EXPECT_EQ_I64(rows[i].position, rows[i - 1].position + rows[i - 1].size_bytes);
-
-    sgs_scan_options from_third = strict();
-    from_third.expected_offset = 20;
-    EXPECT_OK(
-        sgs_log_segment_scan(kit.segment, &from_third, rows[2].position, rows[5].position, NULL, &result, &kit.err),
-        &kit.err);
-    EXPECT_EQ_I64(result.batches_count, 3);
-    EXPECT_EQ_I64(result.next_offset, 50);
-    EXPECT_STATUS(sgs_log_segment_scan(kit.segment, &options, -1, -1, NULL, &result, &kit.err), SGS_ILLEGAL_ARGUMENT);
-    EXPECT_STATUS(sgs_log_segment_scan(kit.segment, &options, 0, total + 1, NULL, &result, &kit.err),
-                  SGS_ILLEGAL_ARGUMENT);
-    sgs_batch_table_deinit(&table);
-    segment_kit_close(&kit);
-}
-
 TEST(recovery_hands_out_the_rows_of_all_good_batches)
 {
     segment_kit kit;
@@ -456,53 +414,6 @@ TEST(recovery_hands_out_the_rows_of_all_good_batches)
     for (int i = 0; i < 20000; i += 997)
         EXPECT_EQ_I64(sgs_batch_table_rows(&table)[i].base_offset, i);
     sgs_batch_table_deinit(&table);
-    segment_kit_close(&kit);
-}
-
-/* [DUR-36] */
-TEST(a_rewrite_writes_the_same_bytes_again_and_syncs)
-{
-    static uint8_t before[1 << 18];
-    static uint8_t after[1 << 18];
-    segment_kit kit;
-    segment_kit_open(&kit);
-    fill(&kit, 2000, 100);
-    EXPECT_EQ_I64(temporary_read(&kit.directory, LOG, before, sizeof before), 200000);
-    const int64_t syncs = memory_env_calls(&kit.memory, "sync_data");
-    EXPECT_OK(sgs_log_segment_rewrite(kit.segment, 100000, &kit.err), &kit.err);
-    EXPECT_EQ_I64(memory_env_calls(&kit.memory, "sync_data"), syncs + 1);
-    EXPECT_EQ_I64(temporary_read(&kit.directory, LOG, after, sizeof after), 200000);
-    EXPECT_MEM(after, before, 200000);
-    EXPECT_STATUS(sgs_log_segment_rewrite(kit.segment, 200001, &kit.err), SGS_ILLEGAL_ARGUMENT);
-    EXPECT_OK(sgs_log_segment_rewrite(kit.segment, 200000, &kit.err), &kit.err);
-    memory_env_fail(&kit.memory, "write_at", 1, EIO);
-    EXPECT_STATUS(sgs_log_segment_rewrite(kit.segment, 0, &kit.err), SGS_WRITE_IO);
-    EXPECT_TEXT(kit.err.file, LOG);
-    segment_kit_close(&kit);
-}
-
-/* [DUR-36] in windows of 1 MiB; the indexes are nobody's business here */
-TEST(a_rewrite_of_a_large_segment_writes_each_byte_once)
-{
-    enum { BATCHES = 25, SIZE = 100 * 1024 };
-    static uint8_t before[BATCHES * SIZE];
-    static uint8_t after[BATCHES * SIZE];
-    segment_kit kit;
-    segment_kit_open(&kit);
-    kit.context.segment_bytes = sizeof before;
-    fill(&kit, BATCHES, SIZE);
-    temporary_read(&kit.directory, LOG, before, sizeof before);
-    const int64_t writes = memory_env_calls(&kit.memory, "write_at");
-    const int64_t data_syncs = memory_env_calls(&kit.memory, "sync_data");
-    const int64_t other_syncs =
-        memory_env_calls(&kit.memory, "sync_mapping") + memory_env_calls(&kit.memory, "sync_file");
-    EXPECT_OK(sgs_log_segment_rewrite(kit.segment, SIZE, &kit.err), &kit.err);
-    EXPECT_EQ_I64(memory_env_calls(&kit.memory, "write_at"), writes + 3);
-    EXPECT_EQ_I64(memory_env_calls(&kit.memory, "sync_data"), data_syncs + 1);
-    EXPECT_EQ_I64(memory_env_calls(&kit.memory, "sync_mapping") + memory_env_calls(&kit.memory, "sync_file"),
-                  other_syncs);
-    EXPECT_EQ_I64(temporary_read(&kit.directory, LOG, after, sizeof after), (int64_t)sizeof before);
-    EXPECT_MEM(after, before, sizeof before);
     segment_kit_close(&kit);
 }
 

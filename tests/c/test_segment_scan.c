@@ -4,11 +4,17 @@
 #include "segment_kit.h"
 #include "test.h"
 
-static sgs_scan_options order_only(void)
+static sgs_scan_options in_order(void)
 {
     sgs_scan_options options;
     sgs_scan_options_default(&options, SGS_SCAN_FILE);
     options.check_order = true;
+    return options;
+}
+
+static sgs_scan_options order_only(void)
+{
+    sgs_scan_options options = in_order();
     options.check_crc = false;
     return options;
 }
@@ -105,6 +111,46 @@ TEST(the_cache_is_dropped_of_the_whole_file)
     memory_env_fail(&kit.memory, "open_file", 1, EMFILE); /* the first use opens it */
     EXPECT_STATUS(sgs_log_segment_drop_cache(kit.segment, &kit.err), SGS_RESOURCE);
     EXPECT_EQ_I64(memory_env_calls(&kit.memory, "drop_cache"), 1);
+    segment_kit_close(&kit);
+}
+
+/* [DUR-61] batches around and above the window, and the rows of all of them */
+TEST(a_scan_takes_batches_of_any_size_through_a_bounded_window)
+{
+    const size_t sizes[] = { 100, 1 << 20, (1 << 20) - 1, 3 << 20, 5000, (2 << 20) + 7, 70, 900000, 900000, 900000 };
+    enum { COUNT = sizeof sizes / sizeof sizes[0] };
+    segment_kit kit;
+    sgs_batch_table table;
+    sgs_scan_result result;
+    const sgs_scan_options options = in_order();
+    segment_kit_open(&kit);
+    REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
+    int64_t total = 0;
+    for (int i = 0; i < COUNT; ++i) {
+        EXPECT_OK(segment_kit_append(&kit, i * 10, 10, i * 100, sizes[i] < 200 ? 0 : sizes[i]), &kit.err);
+        total = sgs_log_segment_size(kit.segment);
+    }
+    sgs_batch_table_init(&table, sgs_env_memory(&kit.memory.env));
+    EXPECT_OK(sgs_log_segment_scan(kit.segment, &options, 0, -1, &table, &result, &kit.err), &kit.err);
+    EXPECT_EQ_I64(result.stop, SGS_SCAN_COMPLETE);
+    EXPECT_EQ_I64(result.valid_bytes, total);
+    EXPECT_EQ_I64(result.max_timestamp, (COUNT - 1) * 100 + 9);
+    REQUIRE_EQ_I64(sgs_batch_table_count(&table), COUNT);
+    const sgs_batch_header *rows = sgs_batch_table_rows(&table);
+    for (int i = 1; i < COUNT; ++i)
+        EXPECT_EQ_I64(rows[i].position, rows[i - 1].position + rows[i - 1].size_bytes);
+
+    sgs_scan_options from_third = in_order();
+    from_third.expected_offset = 20;
+    EXPECT_OK(
+        sgs_log_segment_scan(kit.segment, &from_third, rows[2].position, rows[5].position, NULL, &result, &kit.err),
+        &kit.err);
+    EXPECT_EQ_I64(result.batches_count, 3);
+    EXPECT_EQ_I64(result.next_offset, 50);
+    EXPECT_STATUS(sgs_log_segment_scan(kit.segment, &options, -1, -1, NULL, &result, &kit.err), SGS_ILLEGAL_ARGUMENT);
+    EXPECT_STATUS(sgs_log_segment_scan(kit.segment, &options, 0, total + 1, NULL, &result, &kit.err),
+                  SGS_ILLEGAL_ARGUMENT);
+    sgs_batch_table_deinit(&table);
     segment_kit_close(&kit);
 }
 

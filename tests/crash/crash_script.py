@@ -102,7 +102,13 @@ class Settings(NamedTuple):
     """Whether the directory above is one of a broker, with checkpoints of its own [DUR-65]."""
     checksum_sidecar: bool = False
 
-    def open(self, disk: Environment, scheduler: ManualScheduler | None = None) -> UnifiedLog:
+    def open(
+        self,
+        disk: Environment,
+        scheduler: ManualScheduler | None = None,
+        *,
+        read_only: bool = False,
+    ) -> UnifiedLog:
         chosen = scheduler or ManualScheduler()
         options = open_options(
             durability=self.durability,
@@ -112,6 +118,7 @@ class Settings(NamedTuple):
             preallocate=self.preallocate,
             segment_ms=None,
             checksum_sidecar=self.checksum_sidecar,
+            read_only=read_only,
         )
         return open_partition(
             PATH, options, Surroundings(environment=disk, background=lambda *_: chosen)

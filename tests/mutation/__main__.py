@@ -50,6 +50,7 @@ PYTHON = (
 )
 CORE_TESTS = [
     "test_recovery",
+    "test_segment_rewrite",
     "test_kafka_recovery",
     "test_log_segment",
     "test_segment_refusals",
@@ -195,10 +196,11 @@ def main() -> int:
                 killed = workshop.is_killed(mutant, lines if mutant.is_python else None)
             finally:
                 workshops.put(workshop)
-            if killed is False:
-                progress.console.print(f"survives: {mutant}", markup=False, soft_wrap=True)
             if killed is not None:
                 answers.append(killed)
+            if killed is False:
+                told = f"{sum(answers)} of {len(answers)} killed; survives: {mutant}"
+                progress.console.print(told, markup=False, soft_wrap=True)
             progress.advance(task)
 
         with ThreadPoolExecutor(chosen.jobs) as pool:

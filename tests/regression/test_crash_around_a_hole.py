@@ -3,14 +3,28 @@
 The renames of another truncation may reach the disk in any order: a crash took segments out of the
 midst, and nobody noticed [DUR-1, DUR-16, DUR-54]. Found by tests/c/crash: `append(4,130)
 append(1,520) append(1,70) append(2,1100) append(4,520) truncate_to(10) append(4,70) append(3,90)
-truncate_to(11) truncate_to(3) delete_records(1)`, crash 75,seed,10266506299684445813.
+truncate_to(11) truncate_to(3) delete_records(1)`, crash 75,seed,10266506299684445813. What empties
+such a log, or one that a broker began, renamed its segments in any order, too.
 """
 
 from __future__ import annotations
 
-from tests.crash.crash_check import check_crashes
+from contextlib import closing
+
+import pytest
+
+from tests.crash.crash_check import Crash, check_crashes
 from tests.crash.crash_model import Operation
 from tests.crash.crash_script import Settings, run_script
+from tests.crash.directory_kit import (
+    RECOVERY_POINT,
+    disk_with,
+    name_of,
+    records,
+    recovery_point,
+)
+
+LARGE = Settings(segment_bytes=100_000)
 
 OPERATIONS = (
     Operation("append", 3),
@@ -28,7 +42,47 @@ OPERATIONS = (
 
 
 def test_what_a_truncation_leaves_is_a_prefix():
-    run = run_script(OPERATIONS, Settings(segment_bytes=100_000))
+    run = run_script(OPERATIONS, LARGE)
     last = run.steps[-1]
 
     check_crashes(run, last.begin, last.end, seeds=40)
+
+
+EMPTIED = (
+    Operation("append", 3),
+    Operation("roll"),
+    Operation("append", 3),
+    Operation("roll"),
+    Operation("append", 3),
+    Operation("roll"),
+    Operation("append", 2),
+    Operation("truncate_to", 10),
+    Operation("flush"),
+)
+
+
+@pytest.mark.parametrize("offset", [0, 5])
+def test_what_is_left_of_a_log_that_is_emptied_is_a_prefix(offset: int):
+    """[DUR-2, DUR-18] Above a hole that a truncation into a batch left."""
+    run = run_script((*EMPTIED, Operation("truncate_fully_and_start_at", offset)), LARGE)
+    last = run.steps[-1]
+
+    check_crashes(run, last.begin, last.end, seeds=60)
+
+
+def test_what_is_left_of_a_brokers_log_that_is_emptied_is_a_prefix():
+    """[DUR-2, DUR-18] Nothing says that such a log has no holes."""
+    files = {name_of(base): records(base, base + 3) for base in (0, 3, 6, 9)}
+    disk = disk_with({**files, RECOVERY_POINT: recovery_point(12)})
+    log = LARGE.open(disk)
+    log.flush()
+    begin = disk.effects
+    log.truncate_fully_and_start_at(0)
+    end = disk.effects
+    log.close_quietly()
+
+    for effects in range(begin, end + 1):
+        for seed in range(60):
+            with closing(LARGE.open(Crash(effects, "seed", seed).image(disk))) as log:
+                found = [record.offset for record in log.scan()]
+            assert found == list(range(len(found))), (effects, seed)

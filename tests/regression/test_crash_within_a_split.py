@@ -6,9 +6,15 @@ segment, and removed the later one with its records. And where an incomplete set
 ``.cleaned`` file that showed it to be incomplete could go first: the open after that took the rest
 for complete, and found segments that reach into each other. Both came up when each sync of the
 engine got a name, and the question what a crash takes without it.
+
+With three new segments the last rename of the middle one could be on the disk alone: between the
+``.swap`` files of its neighbours it was taken for a segment that they replace, and removed.
 """
 
 from __future__ import annotations
+
+from contextlib import closing
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,6 +28,11 @@ from tests.crash.directory_kit import (
     records,
     recovery_point,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segstore._core import SimulatedDisk
 
 LARGE = Settings(segment_bytes=100_000)
 FAR = 2**31 + 10
@@ -45,6 +56,55 @@ def test_no_record_of_a_split_segment_goes(synced: int):
             found = [record.offset for record in log.scan()]
             log.close_quietly()
             assert found == [0, 1, FAR, FAR + 1], (effects, seed)
+
+
+def replaced(count: int) -> SimulatedDisk:
+    """Return a disk with a segment of three batches a new one, and those that replace it."""
+    return disk_with(
+        {
+            name_of(0): records(0, 3 * count),
+            **{name_of(3 * k, "log.swap"): records(3 * k, 3 * k + 3) for k in range(count)},
+            RECOVERY_POINT: recovery_point(3 * count),
+        }
+    )
+
+
+def overflowing(count: int) -> SimulatedDisk:
+    """Return a disk with a segment that is split in so many."""
+    content = b"".join(far_record(k * FAR) + far_record(k * FAR + 1) for k in range(count))
+    end = (count - 1) * FAR + 2
+    return disk_with({name_of(0): content, RECOVERY_POINT: recovery_point(end)})
+
+
+@pytest.mark.parametrize("disk_of", [replaced, overflowing])
+def test_no_new_segment_is_taken_for_an_old_one(disk_of: Callable[[int], SimulatedDisk]):
+    """[DUR-1, DUR-20, DUR-55] Its last name may be on the disk before those of its neighbours."""
+    disk = disk_of(3)
+    begin = disk.effects
+    log = LARGE.open(disk)
+    expected = [record.offset for record in log.scan()]
+    end = disk.effects
+    log.close_quietly()
+    assert len(expected) >= 6
+
+    for effects in range(begin, end + 1):
+        for seed in range(SEEDS):
+            log = LARGE.open(Crash(effects, "seed", seed).image(disk))
+            found = [record.offset for record in log.scan()]
+            log.close_quietly()
+            assert found == expected, (effects, seed)
+
+
+def test_a_reader_takes_no_new_segment_for_an_old_one():
+    """[DUR-55, DUR-71] Of three of a set, the one in the middle has its last name."""
+    files = {
+        name_of(0, "log.swap"): records(0, 3),
+        name_of(3): records(3, 6),
+        name_of(6, "log.swap"): records(6, 9),
+        name_of(9): records(9, 10),
+    }
+    with closing(LARGE.open(disk_with(files), read_only=True)) as log:
+        assert [record.offset for record in log.scan()] == list(range(10))
 
 
 @pytest.mark.parametrize("synced", [0, 6])

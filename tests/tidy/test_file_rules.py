@@ -15,7 +15,7 @@ LIMIT_LINES = 400
 # Longer files, and how long they may be: a ratchet, numbers go down and names go away.
 LONG_FILES = {
     "tests/c/test_log_segment.c": 750,
-    "tests/c/test_recovery.c": 430,
+    "tests/c/test_recovery.c": 420,
     "tests/c/test_segment_read.c": 520,
 }
 

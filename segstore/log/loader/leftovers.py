@@ -9,7 +9,7 @@ incomplete. Names that are not ours are never touched.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from array import array
 from typing import TYPE_CHECKING
 
 from segstore._core import Barrier, open_segments
@@ -131,8 +131,8 @@ class Leftovers:
             else:
                 ranges[base] = end
         if ranges:
-            first, end = min(ranges), max(ranges.values())
-            old = {file for file in files if not file.suffix and first <= file.offset < end}
+            replaced = replaced_by(ranges, {file.offset for file in files if not file.suffix})
+            old = {file for file in files if not file.suffix and file.offset in replaced}
             there = FoundSidecars(self._directory, self._directory.names(), self._report)
             there.remove({file.offset for file in old})
             self._remove(file.name for file in old)
@@ -161,8 +161,7 @@ class Leftovers:
     def segments_for_reading(self) -> list[Segment]:
         """Return the segments as they will be once a writer has opened the log; changes nothing."""
         listing, bases = list_beside_a_writer(self._directory)
-        swapped_in = []
-        first = end = 0
+        ranges = {}
         for file in sorted(complete_swaps(segment_files(listing.others))):
             if file.kind != "log":
                 continue
@@ -170,16 +169,24 @@ class Leftovers:
             if next_offset is None:
                 self._report.warnings.append(f"a damaged .swap segment at {file.offset} is ignored")
             elif next_offset > file.offset:
-                swapped_in.append(Segment(self._context, file.offset, suffix=SWAP_FILE_SUFFIX))
-                end = max(end, next_offset)
-        if swapped_in:
-            first = swapped_in[0].base_offset
+                ranges[file.offset] = next_offset
+        if ranges:
+            first, end = min(ranges), max(ranges.values())
             self._report.warnings.append(
                 f"a compaction was interrupted: offsets {first} to {end} are read from .swap files"
             )
-        replaced = slice(bisect_left(bases, first), bisect_left(bases, end))
-        del bases[replaced]
+            bases = array("q", sorted({*bases} - replaced_by(ranges, bases)))
+        swapped_in = [Segment(self._context, base, suffix=SWAP_FILE_SUFFIX) for base in ranges]
         return open_segments(Segment, self._context, bases) + swapped_in
+
+
+def replaced_by(ranges: dict[int, int], bases: Iterable[int]) -> set[int]:
+    """Return which segments the ``.swap`` ones with these ranges of offsets take the place of.
+
+    Each range counts by itself: what lies between two may be of the same set, with its last name
+    already [LDR-5].
+    """
+    return {base for base in bases if any(first <= base < end for first, end in ranges.items())}
 
 
 def complete_swaps(files: list[SegmentFile]) -> set[SegmentFile]:

@@ -201,10 +201,7 @@ class LocalLog(SegmentOrder):
         self._max_segment_ms = max_segment_ms
         self.log_end = log_end
         if removed:
-            # the renames may reach the disk in any order: where no recovery would see that one in
-            # the midst is missing, each waits for the one before
-            one_by_one = not (self.is_kafkas or self.is_contiguous_from(removed[0].base_offset))
-            self._take_out(reversed(removed), one_by_one=one_by_one)
+            self._take_out_from_the_end(removed)
             self.segments = self.segments.without(removed)
             self.directory.sync(Barrier.TRUNCATION_NAMES)
         last.truncate_to(offset)
@@ -224,8 +221,8 @@ class LocalLog(SegmentOrder):
         self.note_cut(LogOffsetMetadata(first_offset, first_offset, 0))
         self._is_cutting = True
         first, *higher = removed
-        if higher:  # the renames may reach the disk in any order: while the first is there, what
-            self._take_out(reversed(higher))  # is left up to the first gap is a prefix
+        if higher:  # while the first is there, what is left up to the first gap is a prefix
+            self._take_out_from_the_end(higher)
             self.directory.sync(Barrier.EMPTYING_HIGHER)
         self._take_out([first])
         self.directory.sync(Barrier.EMPTYING_FIRST)
@@ -293,6 +290,15 @@ class LocalLog(SegmentOrder):
         if self.checksum_sidecars is not None:
             self.checksum_sidecars.forget_deleted(segment.base_offset for segment in segments)
         self.directory.sync(Barrier.DELETION_NAMES)
+
+    def _take_out_from_the_end(self, segments: list[Segment]) -> None:
+        """Mark the last segments of the log as deleted, of which a crash may leave a prefix only.
+
+        The renames may reach the disk in any order: where no recovery would see that one in the
+        midst is missing, each waits for the one before [DUR-2, DUR-18].
+        """
+        one_by_one = not (self.is_kafkas or self.is_contiguous_from(segments[0].base_offset))
+        self._take_out(reversed(segments), one_by_one=one_by_one)
 
     def _take_out(self, segments: Iterable[Segment], *, one_by_one: bool = False) -> None:
         """Rename to ``.deleted`` in the order given; unlink later [LOC-20].
