@@ -37,10 +37,6 @@ static bool is_excused(fault_run *self, int64_t failures_before, const sgs_error
         if (was_made_to)
             return true;
         break;
-    case SGS_ILLEGAL_STATE:
-        if (self->is_shaken)
-            return true;
-        break;
     default:
         break;
     }
@@ -92,7 +88,7 @@ static bool settle_for(fault_run *self, bool is_power_cut)
     else if (log->durable > state->durable)
         state->durable = log->durable;
     self->doubtful.kind = CRASH_KINDS_COUNT;
-    self->is_over = self->is_shaken = false;
+    self->is_over = false;
     return true;
 }
 
@@ -193,9 +189,8 @@ static bool change(fault_run *self, const crash_operation *operation)
     }
     if (!is_excused(self, before, &err))
         return false;
-    const bool goes_on = operation->kind == CRASH_append && status != SGS_FSYNC_FAILED && !self->is_shaken &&
+    const bool goes_on = operation->kind == CRASH_append && status != SGS_FSYNC_FAILED && !self->run.log.is_poisoned &&
                          self->run.log.log_end == self->run.state.log_end;
-    self->is_shaken = true;
     if (!goes_on) {
         self->is_over = true;
         self->doubtful = *operation;
@@ -313,7 +308,7 @@ bool fault_run_script(fault_run *self, const fault_script *script, const sgs_env
     self->script = script;
     self->power_cut = NULL;
     self->doubtful.kind = CRASH_KINDS_COUNT;
-    self->is_open = self->is_over = self->is_shaken = self->has_failed = false;
+    self->is_open = self->is_over = self->has_failed = false;
     if (!crash_run_begin(&self->run, &script->operations, base))
         return fail(self, "%s", self->run.why);
     crash_checker_init(&self->checker, base);

@@ -4,7 +4,7 @@
  * log can go on changed nothing [DUR-30..DUR-32]; what another operation that failed has left is as if the process had died
  * in it; a log that was killed has all that was acknowledged [DUR-3], after a power cut all that was durable [DUR-1], and
  * nothing else [DUR-2, DUR-5]; without a fault it can be opened [DUR-56]; memory and descriptors are given back.
- * A handle whose operation failed in any other way than an append can takes no more changes [DUR-38]. */
+ * A handle whose operation failed in any other way than an append that was taken back takes no more changes [DUR-38]. */
 #ifndef SGS_TEST_CRASH_FAULT_RUN_H
 #define SGS_TEST_CRASH_FAULT_RUN_H
 
@@ -23,7 +23,6 @@ typedef struct fault_run {
     model_batch appended;        /* by the last append */
     bool is_open;
     bool is_over;        /* takes no more changes */
-    bool is_shaken;      /* an append failed: the segment may refuse the next one */
     bool has_failed;     /* since the power was cut last: a later sync may bring nothing to the disk */
     sgs_buffer ignored;  /* int64_t each: syncs of this disk that the planted fault takes out */
     crash_fault planted; /* set before the run */

@@ -82,6 +82,8 @@ static sgs_status undo_roll(small_log *log, sgs_error *err)
 /* Write again what an unclean stop left: a clean page may not be on the disk [DUR-36]. */
 static sgs_status settle(small_log *log, sgs_error *err)
 {
+    if (log->is_poisoned)
+        return sgs_fail(err, SGS_ILLEGAL_STATE, "an append that failed could not be taken back");
     SGS_TRY(undo_roll(log, err));
     if (log->is_settled)
         return SGS_OK;
@@ -168,7 +170,7 @@ sgs_status small_log_roll(small_log *log, sgs_error *err)
 sgs_status small_log_append(small_log *log, const uint8_t *batch, size_t size, sgs_error *err)
 {
     sgs_batch_header row;
-    bool is_full, poisoned;
+    bool is_full;
     const sgs_slice slice = { batch, size };
     SGS_TRY(settle(log, err));
     SGS_TRY(sgs_batch_header_load(batch, size, 0, &row, err));
@@ -176,7 +178,7 @@ sgs_status small_log_append(small_log *log, const uint8_t *batch, size_t size, s
     const int32_t present = sgs_log_segment_size(small_log_active(log));
     if (present > 0 && (is_full || (size_t)present + size > log->settings->segment_bytes))
         SGS_TRY(roll(log, err));
-    SGS_TRY(sgs_log_segment_append(small_log_active(log), &slice, 1, &row, 1, &poisoned, err));
+    SGS_TRY(sgs_log_segment_append(small_log_active(log), &slice, 1, &row, 1, &log->is_poisoned, err));
     log->log_end = row.last_offset + 1;
     return log->settings->sync ? small_log_flush(log, err) : SGS_OK;
 }

@@ -33,6 +33,7 @@ typedef struct small_log {
     int64_t recovery_point, contiguous_from;
     int64_t hole_start, hole_end; /* a truncation took a whole batch: between is nothing */
     int64_t rolling_to;           /* a roll failed: the .log that it made may be there; -1 = none */
+    bool is_poisoned;             /* an append failed and could not be taken back: no more changes [DUR-32] */
     bool has_new_names;           /* since the last sync of the directory */
     bool is_settled;              /* what an unclean stop left has been written again [DUR-36] */
     bool was_clean;               /* nothing had to be recovered */
