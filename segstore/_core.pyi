@@ -173,6 +173,11 @@ class SimulatedDisk(Environment):
 
         ``nth=0`` takes it back.
         """
+    def watch(self, watcher: Callable[[str, str], None] | None) -> None:
+        """Call *watcher* before every call that can fail, with its kind and the file; None = nobody.
+
+        It runs in the thread that makes the call, and may plan that this very call fails.
+        """
     def set_room(self, bytes_count: int | None) -> None:
         """Let writes make files so many bytes longer in all, then fail with what fits written.
 

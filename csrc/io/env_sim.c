@@ -29,6 +29,13 @@ void sgs_sim_take(sgs_sim_disk *disk)
         thrd_yield();
 }
 
+/* Before the disk is taken. */
+static void tell(const sgs_sim_disk *disk, sgs_sim_call call, const char *name)
+{
+    if (disk->watch != NULL)
+        disk->watch(disk->watch_context, call, name);
+}
+
 static void let_go(sgs_sim_disk *disk) { atomic_flag_clear_explicit(&disk->is_busy, memory_order_release); }
 
 static sgs_status status_otherwise(sgs_sim_call call)
@@ -95,6 +102,7 @@ static sgs_status fail_if_planned(sgs_sim_disk *disk, sgs_sim_call call, const c
 
 sgs_status sgs_sim_enter(sgs_sim_disk *disk, sgs_sim_call call, const char *name, sgs_error *err)
 {
+    tell(disk, call, name);
     sgs_sim_take(disk);
     const sgs_status status = fail_if_planned(disk, call, name, err);
     return status != SGS_OK ? sgs_sim_leave(disk, status, name, err) : SGS_OK;
@@ -112,6 +120,7 @@ sgs_status sgs_sim_check_power(sgs_sim_disk *disk, sgs_sim_call call, const char
 
 sgs_status sgs_sim_enter_effect(sgs_sim_disk *disk, sgs_sim_call call, const char *name, sgs_error *err)
 {
+    tell(disk, call, name);
     sgs_sim_take(disk);
     sgs_status status = fail_if_planned(disk, call, name, err);
     if (status == SGS_OK)
@@ -157,6 +166,7 @@ sgs_status sgs_sim_add_descriptor(sgs_sim_disk *disk, uint32_t node, bool is_wri
 static sgs_status sim_close(const sgs_env *env, int fd, const char *name, sgs_error *err)
 {
     sgs_sim_disk *disk = sgs_sim_of(env);
+    tell(disk, SGS_SIM_close, name);
     sgs_sim_take(disk);
     sgs_status status = fail_if_planned(disk, SGS_SIM_close, name, err);
     sgs_error unused; /* the descriptor is gone in any case [DUR-34] */
@@ -267,15 +277,6 @@ static int64_t sim_monotonic_ns(const sgs_env *env)
     const int64_t now_ns = disk->monotonic_ns += TICK_NS;
     let_go(disk);
     return now_ns;
-}
-
-void sgs_sim_set_wall_clock(sgs_sim_disk *disk, int64_t wall_clock_ms)
-{
-    sgs_sim_take(disk);
-    if (wall_clock_ms > disk->wall_clock_ms)
-        disk->monotonic_ns += (wall_clock_ms - disk->wall_clock_ms) * 1000000;
-    disk->wall_clock_ms = wall_clock_ms;
-    let_go(disk);
 }
 
 static int64_t sim_process_id(const sgs_env *env)

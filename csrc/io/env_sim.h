@@ -88,6 +88,11 @@ uint64_t sgs_sim_digest(sgs_sim_disk *disk);
  *  never on the disk unless it is written again, whatever later syncs say. */
 void sgs_sim_fail(sgs_sim_disk *disk, sgs_sim_call call, int64_t nth, int os_error, bool for_ever);
 
+/* Told of a call before it is made, by the thread that makes it; the disk is free, so it may plan that this very call fails. */
+typedef void (*sgs_sim_watcher)(void *context, sgs_sim_call call, const char *name);
+/** Tell `watch` of every call that can fail; NULL = nobody. */
+void sgs_sim_watch(sgs_sim_disk *disk, sgs_sim_watcher watch, void *context);
+
 /** Let writes make files so many bytes longer in all, then fail for want of space, with what fits written; -1 = no limit.
  *  What is cut off or removed gives nothing back. */
 void sgs_sim_set_room(sgs_sim_disk *disk, int64_t bytes);

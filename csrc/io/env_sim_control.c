@@ -22,6 +22,22 @@ int64_t sgs_sim_open_descriptors(const sgs_sim_disk *disk)
 
 bool sgs_sim_is_off(const sgs_sim_disk *disk) { return disk->is_off; }
 
+void sgs_sim_watch(sgs_sim_disk *disk, sgs_sim_watcher watch, void *context)
+{
+    disk->watch = watch;
+    disk->watch_context = context;
+}
+
+void sgs_sim_set_wall_clock(sgs_sim_disk *disk, int64_t wall_clock_ms)
+{
+    sgs_error unused;
+    sgs_sim_take(disk);
+    if (wall_clock_ms > disk->wall_clock_ms)
+        disk->monotonic_ns += (wall_clock_ms - disk->wall_clock_ms) * 1000000;
+    disk->wall_clock_ms = wall_clock_ms;
+    (void)sgs_sim_leave(disk, SGS_OK, "", &unused);
+}
+
 void sgs_sim_set_room(sgs_sim_disk *disk, int64_t bytes) { disk->room = bytes; }
 
 void sgs_sim_cut_power_after(sgs_sim_disk *disk, int64_t effects) { disk->cut_after = effects; }

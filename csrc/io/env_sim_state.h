@@ -76,6 +76,8 @@ struct sgs_sim_disk {
     int64_t calls[SGS_SIM_ANY_CALL + 1], failed_calls;
     sgs_sim_plan plans[SGS_SIM_ANY_CALL + 1];
     int64_t wall_clock_ms, monotonic_ns;
+    sgs_sim_watcher watch; /* NULL = nobody */
+    void *watch_context;
 };
 
 static inline sgs_sim_node *sgs_sim_node_at(const sgs_sim_disk *disk, uint32_t node)

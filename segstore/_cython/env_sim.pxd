@@ -34,6 +34,8 @@ cdef extern from "io/env_sim.h" nogil:
         int64_t bytes_count
         sgs_barrier barrier
 
+    ctypedef void (*sgs_sim_watcher)(void *context, sgs_sim_call call, const char *name) noexcept nogil
+
     sgs_status sgs_sim_open(const sgs_env *base, uint64_t device, sgs_sim_disk **disk, sgs_error *err)
     void sgs_sim_close(sgs_sim_disk *disk)
     const sgs_env *sgs_sim_env(const sgs_sim_disk *disk)
@@ -44,6 +46,7 @@ cdef extern from "io/env_sim.h" nogil:
     void sgs_sim_cut_power_after(sgs_sim_disk *disk, int64_t effects)
     c_bool sgs_sim_is_off(const sgs_sim_disk *disk)
     void sgs_sim_fail(sgs_sim_disk *disk, sgs_sim_call call, int64_t nth, int os_error, c_bool for_ever)
+    void sgs_sim_watch(sgs_sim_disk *disk, sgs_sim_watcher watch, void *context)
     void sgs_sim_set_room(sgs_sim_disk *disk, int64_t bytes_count)
     void sgs_sim_set_wall_clock(sgs_sim_disk *disk, int64_t wall_clock_ms)
     sgs_status sgs_sim_crash_image(sgs_sim_disk *disk, const sgs_sim_crash *crash, uint64_t device,

@@ -36,11 +36,16 @@ cdef sgs_sim_fate disk_fate(str name) except *:
     raise IllegalArgumentError(f"no fate {name!r}", found=repr(name), expected="'lost', 'kept', 'seed' or 'killed'")
 
 
+cdef void tell_watcher(void *context, sgs_sim_call call, const char *name) noexcept with gil:
+    (<SimulatedDisk>context).watcher(DISK_CALLS[<int>call], name.decode("utf-8", "surrogateescape"))
+
+
 @cython.final
 cdef class SimulatedDisk(Environment):
     """A disk in memory that remembers every effect; empty at first."""
 
     cdef sgs_sim_disk *disk
+    cdef object watcher
 
     def __cinit__(self):
         cdef sgs_error err
@@ -86,6 +91,11 @@ cdef class SimulatedDisk(Environment):
     def fail(self, str call, int64_t nth, int os_error, *, bint for_ever=False):
         """Let the *nth* call from now on fail; None = a call of any kind."""
         sgs_sim_fail(self.disk, disk_call(call), nth, os_error, for_ever)
+
+    def watch(self, watcher):
+        """Call *watcher* before every call that can fail, which it may plan; None = nobody."""
+        self.watcher = watcher
+        sgs_sim_watch(self.disk, NULL if watcher is None else &tell_watcher, <void *>self)
 
     def set_room(self, bytes_count):
         """Let writes add so many bytes to files, then fail for want of space; None = no limit."""

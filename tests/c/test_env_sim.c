@@ -224,6 +224,30 @@ TEST(a_planned_failure_changes_nothing)
     end();
 }
 
+static void fail_the_second_write(void *context, sgs_sim_call call, const char *name)
+{
+    int *const writes = context;
+    if (call == SGS_SIM_write_at && strcmp(name, "file") == 0 && ++*writes == 2)
+        sgs_sim_fail(disk, SGS_SIM_write_at, 1, ENOSPC, false);
+}
+
+TEST(who_watches_is_told_before_a_call_and_may_let_it_fail)
+{
+    begin();
+    const int fd = open_as("file", SGS_OPEN_CREATE);
+    const sgs_slice piece = { (const uint8_t *)"x", 1 };
+    int64_t written;
+    int writes = 0;
+    sgs_sim_watch(disk, fail_the_second_write, &writes);
+    EXPECT_OK(env->write_at(env, fd, "file", &piece, 1, 0, &written, &err), &err);
+    EXPECT_STATUS(env->write_at(env, fd, "file", &piece, 1, 1, &written, &err), SGS_DISK_FULL);
+    EXPECT_OK(env->write_at(env, fd, "file", &piece, 1, 1, &written, &err), &err);
+    sgs_sim_watch(disk, NULL, NULL);
+    EXPECT_OK(env->write_at(env, fd, "file", &piece, 1, 2, &written, &err), &err);
+    EXPECT_EQ_I64(writes, 3);
+    end();
+}
+
 TEST(a_full_disk_takes_what_fits)
 {
     begin();

@@ -119,6 +119,29 @@ def test_a_call_fails_as_planned():
         disk.fail("writev", 1, errno.EIO)
 
 
+def test_who_watches_is_told_before_a_call_and_may_let_it_fail():
+    disk = SimulatedDisk()
+    directory = Directory("/", disk)
+    told: list[tuple[str, str]] = []
+
+    def watch(call: str, name: str) -> None:
+        told.append((call, name))
+        if call == "write_at" and name == "b":
+            disk.fail(call, 1, errno.ENOSPC)
+
+    disk.watch(watch)
+    directory.create_file("a", b"x", FileBarrier.CLEAN_MARKER)
+    with pytest.raises(DiskFullError):
+        directory.create_file("b", b"x", FileBarrier.CLEAN_MARKER)
+    disk.watch(None)
+    directory.create_file("b", b"x", FileBarrier.CLEAN_MARKER)
+
+    assert [call for call, name in told if name == "b"] == [
+        "open_file", "truncate", "write_at", "close",
+    ]  # fmt: skip
+    assert told[:2] == [("open_file", "a"), ("truncate", "a")]
+
+
 def test_its_effects_have_names():
     disk = SimulatedDisk()
     directory = Directory("/", disk)
