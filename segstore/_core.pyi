@@ -174,7 +174,7 @@ class SimulatedDisk(Environment):
         ``nth=0`` takes it back.
         """
     def watch(self, watcher: Callable[[str, str], None] | None) -> None:
-        """Call *watcher* before every call that can fail, with its kind and the file; None = nobody.
+        """Call *watcher* with kind and file before every call that can fail; None = nobody.
 
         It runs in the thread that makes the call, and may plan that this very call fails.
         """
