@@ -47,6 +47,8 @@ cdef class Directory(_DirectoryWrites):
             if status == SGS_OK:
                 status = self.env.sync_directory(self.env, parent_fd, SGS_BARRIER_NEW_DIRECTORY, err)
                 self.env.close(self.env, parent_fd, parent_name, &second)
+                if status != SGS_OK:  # no later sync brings the name to the disk: it has to be made again [DUR-35]
+                    self.env.remove_directory(self.env, SGS_CWD, name, &second)
         elif status == SGS_ALREADY_EXISTS:  # another process made it in between
             status = SGS_OK
         if status == SGS_OK:

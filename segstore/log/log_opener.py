@@ -9,7 +9,7 @@ import segstore._core as _core
 from segstore.arguments import path_text
 from segstore.config import MAX_INT
 from segstore.errors import CorruptCheckpointError
-from segstore.log.directory.checkpoints import read_topic_id
+from segstore.log.directory.checkpoints import LOG_STATE, read_topic_id
 from segstore.log.directory.holdings import Holdings
 from segstore.log.directory.log_places import LogPlaces
 from segstore.log.directory.partition_lock import PartitionLock
@@ -68,6 +68,8 @@ def open_partition(
             holdings.lock = PartitionLock.acquire(
                 directory, parent, parent_is_locked=surroundings.parent_is_locked, home=home
             )
+            if not is_kafka:
+                _sync_name_of_new_log(directory, parent)
         report = RecoveryReport(mode=options.profile.value)
         # loading removes the clean marker; a broker has loaded a log when it looks at its topic
         topic_id = None if is_kafka else _topic_id(directory, options, report)
@@ -154,6 +156,17 @@ def _open_directories(
     if home is not None:
         home = _one_object(home, directory)
     return Holdings(directory, home=home), topic_partition
+
+
+def _sync_name_of_new_log(directory: _core.Directory, parent: _core.Directory | None) -> None:
+    """Bring the name of a directory to the disk that was there, but never held a log [DUR-11].
+
+    Whoever made it may have been killed before he synced it, or have been no segstore at all.
+    """
+    if directory.created or parent is None:
+        return
+    if not (directory.exists(LOG_STATE) or directory.has_segments()):
+        parent.sync(_core.Barrier.NEW_DIRECTORY)
 
 
 def _one_object(home: _core.Directory, directory: _core.Directory) -> _core.Directory:
