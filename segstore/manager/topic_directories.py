@@ -22,7 +22,10 @@ def make_log_directory(path: str) -> Directory:
         with hint_at_read_only():
             return Directory(path, create=True)
     except LogNotFoundError:
-        make_log_directory(os.path.dirname(path)).close()  # noqa: PTH120 - the caller's spelling
+        above = os.path.dirname(path)  # noqa: PTH120 - the caller's spelling
+        if above == path:  # the root itself: nothing can be made above it
+            raise
+        make_log_directory(above).close()
         return Directory(path, create=True)
 
 

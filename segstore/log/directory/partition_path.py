@@ -177,6 +177,8 @@ def make_directory(path: str, environment: _core.Environment | None) -> _core.Di
     try:
         return _core.Directory(path, environment, create=True)
     except LogNotFoundError:
+        if _above(path) == path:  # the root itself: nothing can be made above it
+            raise
         make_directory(_above(path), environment).close()
         return _core.Directory(path, environment, create=True)
 

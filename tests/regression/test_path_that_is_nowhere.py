@@ -1,0 +1,38 @@
+"""Where not even the root can be found, making what is missing above it had no end: RecursionError.
+
+A root like that is one of a directory that was removed, or of a file system that fails.
+"""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from segstore._core import SimulatedDisk
+from segstore.errors import LogNotFoundError
+from segstore.log.log_opener import open_partition
+from segstore.log.open_options import open_options
+from segstore.log.surroundings import Surroundings
+from segstore.manager import topic_directories
+
+
+def test_an_open_says_what_is_not_there():
+    """[DUR-103, DUR-111]"""
+    disk = SimulatedDisk()
+    disk.fail("open_directory", 1, errno.ENOENT, for_ever=True)
+
+    with pytest.raises(LogNotFoundError):
+        open_partition("/logs/topic-0", open_options(), Surroundings(environment=disk))
+
+
+def test_a_log_directory_says_what_is_not_there(monkeypatch: pytest.MonkeyPatch):
+    """[DUR-103, DUR-111]"""
+
+    def find_nothing(path: str, **_: object) -> None:
+        raise LogNotFoundError("it is not there", file=path)
+
+    monkeypatch.setattr(topic_directories, "Directory", find_nothing)
+
+    with pytest.raises(LogNotFoundError):
+        topic_directories.make_log_directory("/logs")
