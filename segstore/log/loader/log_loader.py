@@ -376,8 +376,8 @@ class LogLoader:
                 for headers, _ in segment.scan_windows(check_crc=False):
                     note_epochs(cache, epoch_changes(headers, latest_epoch(cache)))
             except SegstoreError as error:
-                if writable and isinstance(error, NO_DAMAGE):  # the rest would be lost for good
-                    raise
+                if writable and isinstance(error, (*NO_DAMAGE, NotALogError)):
+                    raise  # the rest would be lost for good
                 break  # damage is found, and reported, by who reads the segment
         if any(segment.size_bytes for segment in segments):
             self._report.rebuilt.append(LEADER_EPOCH_CHECKPOINT)
