@@ -104,14 +104,14 @@ class BatchSearch:
             bad = self._next_block(self._position, size, readable=False)
             if bad > self._position:
                 yield from self._rows_of(bad)
-            if bad < size:
-                end = self._next_block(bad, size, readable=True)
+            if bad < size:  # its own block is not tried again: it may be given out now and then
+                end = self._next_block(min(size, _block_end(bad)), size, readable=True)
                 yield self._lost(end, "the disk cannot read these bytes")
 
     def _next_block(self, position: int, size: int, *, readable: bool) -> int:
         """Return where the first block begins that can be read, or cannot; *size* without one."""
         while position < size:
-            end = min(size, position - position % _BLOCK_BYTES + _BLOCK_BYTES)
+            end = min(size, _block_end(position))
             try:
                 self._directory.read_range(self._name, position, end - position)
                 is_readable = True
@@ -247,6 +247,10 @@ class BatchSearch:
         if scan.batches_count == 0:
             self._budget -= size
         return scan.batches_count == 1
+
+
+def _block_end(position: int) -> int:
+    return position - position % _BLOCK_BYTES + _BLOCK_BYTES
 
 
 def is_followed_by_batch(directory: Directory, segment: Segment, position: int) -> bool:

@@ -1,0 +1,47 @@
+"""A salvage met a block that could not be read twice and then could: KeyError.
+
+The block was lost, and was not: two rows said what stands at one position, of which the first took
+the reason of both.
+"""
+
+from __future__ import annotations
+
+import errno
+import itertools
+
+from segstore.errors import ReadIOError
+from segstore.log.log_salvage import salvage_and_open
+from segstore.log.open_options import open_options
+from segstore.log.surroundings import Surroundings
+from tests.crash.crash_script import PATH, ManualScheduler
+from tests.crash.directory_kit import disk_with, name_of, records
+
+
+def salvage_with(first: int) -> tuple[list[int], bool] | None:
+    """Return what is kept, and whether that is all, when two reads fail; None = it was refused."""
+    disk = disk_with({name_of(0): records(0, 3) + b"?" * 70, name_of(5): records(5, 6)})
+    reads = itertools.count(1)
+
+    def fail_two(call: str, name: str) -> None:
+        if call == "read_at" and name == name_of(0) and next(reads) in {first, first + 1}:
+            disk.fail(call, 1, errno.EIO)
+
+    disk.watch(fail_two)
+    surroundings = Surroundings(environment=disk, background=lambda *_: ManualScheduler())
+    options = open_options(segment_index_bytes=4096)
+    try:
+        log, report = salvage_and_open(PATH, "/data/new-0", options, surroundings)
+    except ReadIOError:  # what had been read before cannot be copied
+        return None
+    disk.watch(None)
+    kept = [record.offset for record in log.scan()]
+    log.close_quietly()
+    return kept, report.complete
+
+
+def test_a_salvage_ends_whichever_reads_fail():
+    """[DUR-33, DUR-62, DUR-103] Records of other segments are there, and a loss is told."""
+    results = [salvage_with(first) for first in range(1, 40)]
+
+    assert ([5], False) in results
+    assert all(each in (None, ([5], False), ([0, 1, 2, 5], False)) for each in results)
