@@ -84,6 +84,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(skip)
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say how many places of the Python classes had failing calls [DUR-111]."""
+    properties = [
+        one for report in terminalreporter.getreports("passed") for one in report.user_properties
+    ]
+    parts = [value for name, value in properties if name == "failing_places"]
+    if parts:
+        from tests.crash.failing_places import told
+
+        terminalreporter.write_line(told(parts))
+    for name, value in properties:
+        if name == "places":
+            terminalreporter.write_line(value)
+
+
 @pytest.fixture(scope="session")
 def golden(pytestconfig: pytest.Config) -> Path:
     """Folder of golden cases; read-only, see ``copy_of``."""

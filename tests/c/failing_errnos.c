@@ -1,5 +1,6 @@
 /* failing_errnos.c - which errnos a call can have, by its manual page: those that come from the system and its devices, none
- * that only a mistake of ours brings. */
+ * that only a mistake of ours brings. Also for those that only the floors above the core make: tests/crash/errno_table.py reads
+ * this file. */
 #include "failing_errnos.h"
 
 #include <errno.h>
@@ -21,6 +22,10 @@ const int *failing_errnos(memory_env_call call)
     static const int allocate_space[] = { EIO, ENOSPC, EDQUOT, EFBIG, 0 };
     static const int sync[] = { EIO, ENOSPC, EDQUOT, EROFS, 0 };
     static const int map[] = { ENOMEM, EACCES, ENFILE, EPERM, 0 };
+    static const int set_modified_at[] = { EIO, EACCES, EPERM, EROFS, ENOENT, ENOMEM, 0 };
+    static const int lock[] = { EIO, EAGAIN, ENOLCK, ENOMEM, 0 };
+    static const int unlock[] = { EIO, ENOLCK, 0 };
+    static const int is_network_file_system[] = { EIO, EACCES, ENOMEM, 0 };
     static const int none[] = { 0 };
     switch (call) {
     case MEMORY_ENV_allocate:
@@ -31,6 +36,8 @@ const int *failing_errnos(memory_env_call call)
         return list_directory;
     case MEMORY_ENV_file_info_at:
         return file_info_at;
+    case MEMORY_ENV_make_directory:
+    case MEMORY_ENV_remove_directory:
     case MEMORY_ENV_rename:
     case MEMORY_ENV_unlink:
         return names;
@@ -57,6 +64,14 @@ const int *failing_errnos(memory_env_call call)
         return sync;
     case MEMORY_ENV_map:
         return map;
+    case MEMORY_ENV_set_modified_at:
+        return set_modified_at;
+    case MEMORY_ENV_lock:
+        return lock;
+    case MEMORY_ENV_unlock:
+        return unlock;
+    case MEMORY_ENV_is_network_file_system:
+        return is_network_file_system;
     default:
         return none;
     }
@@ -71,9 +86,10 @@ const char *failing_errno_name(int os_error)
     static const struct {
         int os_error;
         const char *name;
-    } names[] = { NAMED(EIO),     NAMED(EACCES), NAMED(EPERM),  NAMED(EROFS),  NAMED(ENOENT),    NAMED(ENOSPC),
-                  NAMED(EDQUOT),  NAMED(ENOMEM), NAMED(EMFILE), NAMED(ENFILE), NAMED(ELOOP),     NAMED(ENXIO),
-                  NAMED(ENOTDIR), NAMED(EISDIR), NAMED(EFBIG),  NAMED(EPIPE),  NAMED(ECONNRESET) };
+    } names[] = { NAMED(EIO),    NAMED(EACCES), NAMED(EPERM),   NAMED(EROFS),     NAMED(ENOENT),
+                  NAMED(ENOSPC), NAMED(EDQUOT), NAMED(ENOMEM),  NAMED(EMFILE),    NAMED(ENFILE),
+                  NAMED(ELOOP),  NAMED(ENXIO),  NAMED(ENOTDIR), NAMED(EAGAIN),    NAMED(ENOLCK),
+                  NAMED(EISDIR), NAMED(EFBIG),  NAMED(EPIPE),   NAMED(ECONNRESET) };
 #undef NAMED
     for (size_t i = 0; i < sizeof names / sizeof names[0]; ++i)
         if (names[i].os_error == os_error)

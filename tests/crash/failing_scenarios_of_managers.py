@@ -1,0 +1,148 @@
+"""Many logs of one directory, on a simulated disk, while calls fail [DUR-111].
+
+A manager opens the system's directories: its modules are given those of the disk instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from functools import partial
+from typing import TYPE_CHECKING, Final
+from unittest import mock
+
+from segstore._core import Directory
+from segstore.errors import LogReadOnlyError, SegstoreError, UnknownTopicOrPartitionError
+from segstore.log.log_opener import open_partition
+from segstore.manager import log_manager, partition_directories, topic_directories
+from segstore.manager.log_manager import LogManager
+from tests.crash.barrier_scene import new_disk
+from tests.crash.crash_script import START_MS, ManualScheduler
+from tests.crash.failing_trial import CLOSED, GOES_ON, READ_ONLY, Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from segstore import UnifiedLog
+    from segstore._core import SimulatedDisk
+    from segstore.log.surroundings import Surroundings
+
+LOGS: Final = "/data/logs"
+KEYS: Final = (b"a", b"b", b"c", b"d")
+
+
+@contextlib.contextmanager
+def living_on(disk: SimulatedDisk) -> Iterator[None]:
+    """Let managers find *disk* where the system's directories are."""
+
+    def open_there(path: str, options: object, surroundings: Surroundings) -> UnifiedLog:
+        there = surroundings._replace(environment=disk, background=lambda *_: ManualScheduler())
+        return open_partition(path, options, there)
+
+    with contextlib.ExitStack() as stack:
+        for module in (log_manager, partition_directories, topic_directories):
+            there = partial(Directory, environment=disk)
+            stack.enter_context(mock.patch.object(module, "Directory", there))
+        stack.enter_context(mock.patch.object(log_manager, "open_partition", open_there))
+        yield
+
+
+class Managed:
+    """What is done with managers of one disk, and what was acknowledged."""
+
+    def __init__(self, disk: SimulatedDisk) -> None:
+        self.disk = disk
+        self.acknowledged: list[tuple[int, bytes]] = []
+        self.open: list[LogManager] = []
+
+    def manager(self, **settings: object) -> LogManager:
+        made = LogManager(LOGS, **{"durability": "sync", "segment_ms": None, **settings})
+        self.open.append(made)
+        return made
+
+    def append(self, manager: LogManager) -> None:
+        for number, key in enumerate(KEYS):
+            (partition,) = manager.append("topic", [(START_MS + number, key, key)])
+            self.acknowledged.append((partition, key))
+
+    def begin(self) -> None:
+        """Make a topic, fill it, and stop cleanly."""
+        with living_on(self.disk):
+            manager = self.manager()
+            manager.create_topic("topic", 2)
+            self.append(manager)
+            manager.close()
+
+    def go_on(self) -> None:
+        """Open what is there, read it, add to it, and stop cleanly."""
+        with living_on(self.disk):
+            manager = self.manager()
+            manager.topics()
+            self.append(manager)
+            manager.close()
+
+    def read(self) -> None:
+        with living_on(self.disk):
+            manager = self.manager(read_only=True)
+            found_in(manager)
+            manager.close()
+
+    def check(self, error: SegstoreError | None) -> str:
+        outcome = GOES_ON if error is None else CLOSED
+        with living_on(self.disk):
+            for manager in self.open:
+                if not manager.closed and not manager.read_only:
+                    outcome = self._use(manager)
+                for log in manager._logs.values():
+                    log.close_quietly()
+                with contextlib.suppress(SegstoreError):
+                    manager.close()
+        for fate in ("killed", "lost", "seed"):
+            image = self.disk.crash_image(fate=fate)
+            with living_on(image):
+                manager = self.manager()
+                found = found_in(manager)
+                assert all(found.count(one) >= self.acknowledged.count(one) for one in found)
+                assert set(self.acknowledged) <= set(found)
+                if "topic" in manager.topics():
+                    manager.append("topic", [(START_MS, None, b"x")], partition=0)
+                manager.close()
+        return outcome
+
+    @staticmethod
+    def _use(manager: LogManager) -> str:
+        try:
+            manager.append("topic", [(START_MS, None, b"x")], partition=0)
+        except LogReadOnlyError:
+            return READ_ONLY
+        except UnknownTopicOrPartitionError:
+            return GOES_ON
+        return GOES_ON
+
+
+def found_in(manager: LogManager) -> list[tuple[int, bytes]]:
+    return [
+        (partition, record.value)
+        for topic, partition in manager.partitions()
+        for record in manager.log(topic, partition).scan()
+    ]
+
+
+def beginning() -> Trial:
+    disk = new_disk()
+    managed = Managed(disk)
+    return Trial(disk, managed.begin, managed.check)
+
+
+def going_on(act: Callable[[Managed], None]) -> Trial:
+    first = Managed(new_disk())
+    first.begin()
+    managed = Managed(first.disk.crash_image(fate="lost"))
+    managed.acknowledged = first.acknowledged
+    return Trial(managed.disk, partial(act, managed), managed.check)
+
+
+MANAGER_SCENARIOS: dict[str, Callable[[], Trial]] = {
+    "a new directory of logs": beginning,
+    "a directory of logs": lambda: going_on(Managed.go_on),
+    "a directory of logs, to be read": lambda: going_on(Managed.read),
+}

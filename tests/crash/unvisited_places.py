@@ -1,0 +1,182 @@
+"""Places of the Python classes that no scenario of failing calls comes to, and why [DUR-111].
+
+The list may only get shorter: a test compares it with what mypy finds and the scenarios visit.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+WORDS: Final = "reads names for the words of an error that is raised in any case"
+FORECAST: Final = "of `segstore recover --dry-run`, which opens directories of the system"
+DAMAGE: Final = (
+    "no scenario yet: a log that is damaged, or cut, at just this place; it is only read here"
+)
+FOLLOWER: Final = "no scenario yet: a reader whose writer has cut or replaced segments meanwhile"
+KAFKA: Final = "no scenario yet: a turn that only Kafka's profile or Kafka's doors take"
+ELSEWHERE: Final = (
+    "no scenario yet: of an option that keeps the state, or other logs, in another directory"
+)
+RARE: Final = "no scenario yet: two rare turns at once"
+
+UNVISITED: Final = {
+    ("segstore/log/directory/partition_path.py", "_hint_beside", "Directory.__cinit__"): WORDS,
+    ("segstore/log/directory/partition_path.py", "_hint_beside", "Directory.close"): WORDS,
+    ("segstore/log/directory/partition_path.py", "_hint_beside", "Directory.names"): WORDS,
+    ("segstore/log/directory/partition_path.py", "_parse_name", "Directory.names"): WORDS,
+    ("segstore/log/loader/open_forecast.py", "__init__", "Directory.names"): FORECAST,
+    ("segstore/log/loader/open_forecast.py", "_open_segments", "LogSegment.__cinit__"): FORECAST,
+    ("segstore/log/loader/open_forecast.py", "forecast_open", "Directory.close"): FORECAST,
+    ("segstore/log/loader/open_forecast.py", "info", "Directory.info"): FORECAST,
+    ("segstore/log/loader/open_forecast.py", "read_file", "Directory.read_file"): FORECAST,
+    ("segstore/log/loader/open_forecast.py", "read_range", "Directory.read_range"): FORECAST,
+    ("segstore/log/loader/open_forecast.py", "recover", "LogSegment.scan"): FORECAST,
+    (
+        "segstore/log/loader/log_begin.py",
+        "_may_hold_records",
+        "LogSegment.read_next_offset",
+    ): DAMAGE,
+    (
+        "segstore/log/loader/log_begin.py",
+        "with_possible_log_start",
+        "LogSegment.read_next_offset",
+    ): DAMAGE,
+    ("segstore/log/loader/log_recovery.py", "_check_sealed", "LogSegment.scan"): DAMAGE,
+    ("segstore/log/loader/lost_log_files.py", "_has_epochs", "Directory.exists"): DAMAGE,
+    ("segstore/log/loader/lost_log_files.py", "_has_epochs", "Directory.read_file"): DAMAGE,
+    ("segstore/log/loader/lost_log_files.py", "_shown_by", "Directory.info"): DAMAGE,
+    ("segstore/log/loader/lost_log_files.py", "_shown_by", "Directory.read_range"): DAMAGE,
+    ("segstore/log/loader/lost_log_files.py", "require_log_file", "Directory.info"): DAMAGE,
+    (
+        "segstore/log/loader/lost_log_files.py",
+        "require_no_synced_records",
+        "Directory.exists",
+    ): DAMAGE,
+    ("segstore/log/loader/offset_jump.py", "end_before_jump", "LogSegment.scan"): DAMAGE,
+    ("segstore/log/loader/quarantined_file.py", "_keys_within", "LogSegment.__cinit__"): DAMAGE,
+    ("segstore/log/loader/quarantined_file.py", "_keys_within", "LogSegment.close_quietly"): DAMAGE,
+    ("segstore/log/loader/quarantined_file.py", "_read", "Directory.read_range"): DAMAGE,
+    ("segstore/log/loader/quarantined_file.py", "quarantined_files", "Directory.info"): DAMAGE,
+    ("segstore/log/loader/read_only_loader.py", "_hides_records", "LogSegment.scan"): DAMAGE,
+    ("segstore/log/loader/tail_or_damage.py", "_is_torn", "Directory.read_range"): DAMAGE,
+    (
+        "segstore/log/loader/tail_or_damage.py",
+        "_repeats_earlier_batch",
+        "Directory.read_range",
+    ): DAMAGE,
+    ("segstore/log/loader/tail_or_damage.py", "_repeats_earlier_batch", "LogSegment.scan"): DAMAGE,
+    ("segstore/log/loader/tail_or_damage.py", "check_overlap", "LogSegment.scan"): DAMAGE,
+    ("segstore/log/loader/tail_or_damage.py", "is_zero", "Directory.read_range"): DAMAGE,
+    ("segstore/log/local/batch_search.py", "_is_whole", "LogSegment.scan"): DAMAGE,
+    ("segstore/log/local/batch_search.py", "next_whole", "LogSegment.scan"): DAMAGE,
+    ("segstore/log/local/local_log.py", "_first_offset", "Directory.read_range"): DAMAGE,
+    ("segstore/log/local/local_log.py", "end_of_data_below", "LogSegment.read_next_offset"): DAMAGE,
+    ("segstore/log/local/local_log.py", "end_of_data_below", "LogSegment.scan"): DAMAGE,
+    ("segstore/log/local/local_log.py", "end_of_data_below", "LogSegment.translate_offset"): DAMAGE,
+    ("segstore/log/local/seen_end.py", "_is_damaged", "Directory.read_range"): DAMAGE,
+    ("segstore/log/local/seen_end.py", "_is_damaged", "LogSegment.__cinit__"): DAMAGE,
+    ("segstore/log/local/seen_end.py", "_is_damaged", "LogSegment.close_quietly"): DAMAGE,
+    ("segstore/log/local/seen_end.py", "_is_damaged", "LogSegment.scan"): DAMAGE,
+    ("segstore/log/local/seen_end.py", "_was_deleted", "Directory.exists"): DAMAGE,
+    (
+        "segstore/log/local/transaction_walk.py",
+        "_take_marker_of_other_magic",
+        "Directory.read_range",
+    ): DAMAGE,
+    ("segstore/log/local/transaction_walk.py", "is_still_in", "LogSegment.scan"): DAMAGE,
+    ("segstore/log/salvage/lost_records.py", "lost_records", "LogSegment.__cinit__"): DAMAGE,
+    ("segstore/log/salvage/lost_records.py", "lost_records", "LogSegment.close_quietly"): DAMAGE,
+    ("segstore/log/log_follower.py", "_look", "is_any_replaced"): FOLLOWER,
+    ("segstore/log/log_follower.py", "_look_anew", "is_any_replaced"): FOLLOWER,
+    ("segstore/log/log_follower.py", "_look_anew", "open_segments"): FOLLOWER,
+    ("segstore/log/log_follower.py", "_look_from", "LogSegment.__cinit__"): FOLLOWER,
+    ("segstore/log/log_follower.py", "_look_from", "LogSegment.scan"): FOLLOWER,
+    ("segstore/log/log_follower.py", "_where_to_go_on", "LogSegment.scan"): FOLLOWER,
+    ("segstore/log/log_follower.py", "_without_rewritten", "Directory.info"): FOLLOWER,
+    ("segstore/log/directory/partition_metadata_file.py", "delete", "Directory.unlink"): KAFKA,
+    ("segstore/log/directory/partition_metadata_file.py", "exists", "Directory.exists"): KAFKA,
+    ("segstore/log/flusher.py", "segment_was_sealed", "LogSegment.flush"): KAFKA,
+    ("segstore/log/loader/kafka_log_loader.py", "_load_segment_files", "Directory.unlink"): KAFKA,
+    ("segstore/log/loader/kafka_log_loader.py", "_read_next_offset", "Directory.read_range"): KAFKA,
+    (
+        "segstore/log/loader/kafka_log_loader.py",
+        "_recover_unflushed_segments",
+        "LogSegment.truncate_to",
+    ): KAFKA,
+    ("segstore/log/loader/kafka_log_loader.py", "_take_out", "LogSegment.change_suffix"): KAFKA,
+    ("segstore/log/loader/overflow_split.py", "_as_kafka_knows", "LogSegment.close_quietly"): KAFKA,
+    ("segstore/log/local/segment.py", "open_named_segment", "Directory.make_file"): KAFKA,
+    ("segstore/log/local/transaction_index.py", "rename_to", "Directory.exists"): KAFKA,
+    ("segstore/log/local/transaction_index.py", "rename_to", "Directory.rename"): KAFKA,
+    ("segstore/log/directory/log_places.py", "mark_clean", "Directory.sync"): ELSEWHERE,
+    ("segstore/log/log_opener.py", "_one_object", "Directory.close"): ELSEWHERE,
+    ("segstore/log/log_opener.py", "_one_object", "Directory.identity"): ELSEWHERE,
+    ("segstore/log/log_opener.py", "_open_directories", "Directory.close"): ELSEWHERE,
+    (
+        "segstore/log/transaction_index_verifier.py",
+        "find_damaged_transaction_indexes_of",
+        "Directory.close",
+    ): ELSEWHERE,
+    ("segstore/manager/log_manager.py", "__init__", "Directory.close"): ELSEWHERE,
+    ("segstore/manager/partition_directories.py", "held_a_log", "Directory.names"): ELSEWHERE,
+    (
+        "segstore/manager/partition_directories.py",
+        "holds_a_log",
+        "Directory.has_segments",
+    ): ELSEWHERE,
+    (
+        "segstore/manager/partition_directories.py",
+        "partitions_with_logs",
+        "Directory.__cinit__",
+    ): ELSEWHERE,
+    (
+        "segstore/log/chunk_reader.py",
+        "_first_offset_of_interest",
+        "LogSegment.find_offset_by_timestamp",
+    ): RARE,
+    (
+        "segstore/log/directory/log_state_file.py",
+        "note_damaged_transaction_index",
+        "Directory.write_file_atomically",
+    ): RARE,
+    ("segstore/log/directory/partition_lock.py", "acquire", "Directory.make_file"): RARE,
+    ("segstore/log/directory/partition_lock.py", "acquire", "FileLock.release"): RARE,
+    (
+        "segstore/log/directory/partition_lock.py",
+        "check_not_removed",
+        "Directory.has_segments",
+    ): RARE,
+    ("segstore/log/header_count.py", "_count_in_batch", "LogSegment.read_into"): RARE,
+    ("segstore/log/loader/found_sidecars.py", "remove", "Directory.sync"): RARE,
+    ("segstore/log/loader/found_sidecars.py", "remove", "Directory.unlink"): RARE,
+    ("segstore/log/loader/log_loader.py", "_end_with_indexes", "LogSegment.read_next_offset"): RARE,
+    ("segstore/log/loader/log_loader.py", "_start_anew", "Directory.sync"): RARE,
+    ("segstore/log/loader/log_loader.py", "_start_anew", "LogSegment.close_quietly"): RARE,
+    ("segstore/log/loader/log_loader.py", "_start_anew", "LogSegment.delete_files"): RARE,
+    ("segstore/log/loader/quarantine.py", "_write", "Directory.unlink"): RARE,
+    ("segstore/log/local/checksum_sidecars.py", "forget_deleted", "Directory.unlink"): RARE,
+    ("segstore/log/local/checksum_sidecars.py", "forget_from", "Directory.unlink"): RARE,
+    ("segstore/log/local/local_log.py", "_take_out", "Directory.sync"): RARE,
+    ("segstore/log/local/log_tail.py", "_undo_roll", "LogSegment.change_suffix"): RARE,
+    (
+        "segstore/log/local/segment.py",
+        "rolling_timestamp",
+        "LogSegment.first_batch_timestamp",
+    ): RARE,
+    (
+        "segstore/log/local/timestamp_lookup.py",
+        "_largest_visible_timestamp",
+        "LogSegment.scan",
+    ): RARE,
+    (
+        "segstore/log/local/timestamp_lookup.py",
+        "find_max_timestamp",
+        "LogSegment.find_offset_by_timestamp",
+    ): RARE,
+    ("segstore/log/log_removal.py", "_remove_tree", "Directory.__cinit__"): RARE,
+    ("segstore/log/log_removal.py", "_remove_tree", "Directory.remove_directory"): RARE,
+    ("segstore/log/log_salvage.py", "_build", "Directory.read_file"): RARE,
+    ("segstore/log/log_salvage.py", "_build", "Directory.write_file_atomically"): RARE,
+    ("segstore/log/log_watermarks.py", "_is_room_made", "LogSegment.give_up_indexes"): RARE,
+    ("segstore/log/producers/snapshot_files.py", "_remove", "Directory.unlink"): RARE,
+}
