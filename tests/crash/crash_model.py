@@ -61,7 +61,10 @@ class Operation(NamedTuple):
         return f"{self.kind}({self.argument})"
 
 
-READING = frozenset({"roll", "flush", "close", "kill", "background", "new_epoch"})
+REOPENING = frozenset({"close", "kill", "as_brokers"})
+"""Operations that end with the log opened again; the last one as if a broker had written it."""
+
+READING = REOPENING | {"roll", "flush", "background", "new_epoch"}
 """Operations that change no record; flush and close promise more when they return."""
 
 APPENDING = frozenset({"append", "idempotent", "transactional", "commit", "abort"})
@@ -84,7 +87,7 @@ def after(  # noqa: PLR0911 - one for each kind
         assert appended is not None
         end = appended.last_offset + 1
         return state._replace(log_end=end, batches=(*state.batches, appended))
-    if operation.kind in {"flush", "close", "kill"}:
+    if operation.kind in REOPENING or operation.kind == "flush":
         return state.promise(state.log_end)
     if operation.kind == "truncate_to":
         if offset >= state.log_end:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from segstore._core import (
+    Barrier,
     BatchOptions,
     Directory,
     Environment,
@@ -21,14 +22,15 @@ from segstore._core import (
     encode_records,
 )
 from segstore.errors import SegstoreError
+from segstore.log.directory.checkpoints import LOG_STATE
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
 from segstore.records.compression import codec_table
-from tests.crash.crash_model import APPENDING, Batch, Operation, State, after
+from tests.crash.crash_model import APPENDING, REOPENING, Batch, Operation, State, after
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from segstore import UnifiedLog
 
@@ -55,6 +57,7 @@ KINDS = (
     "commit",
     "abort",
 )
+KINDS_OF_SCRIPTS = (*KINDS, "as_brokers")
 TRANSACTIONAL, CONTROL = 0x10, 0x20  # attributes of a batch
 
 
@@ -243,8 +246,10 @@ class ScriptRunner:
             self._scheduler.run(operation.argument)
         elif operation.kind == "new_epoch":
             self._epoch += 1
-        elif operation.kind in {"close", "kill"}:
-            self._log.close() if operation.kind == "close" else self._log.close_quietly()
+        elif operation.kind in REOPENING:
+            self._log.close_quietly() if operation.kind == "kill" else self._log.close()
+            if operation.kind == "as_brokers":
+                self._forget_what_only_we_write()
             self._scheduler = ManualScheduler()
             self._log = self.run.settings.open(self.disk, self._scheduler)
         elif operation.kind in {"flush", "roll"}:
@@ -252,13 +257,19 @@ class ScriptRunner:
         else:
             getattr(self._log, operation.kind)(operation.argument)
         if operation.kind.startswith("truncate") or (
-            before.log_start > 0 and operation.kind in {"close", "kill"}
+            before.log_start > 0 and operation.kind in REOPENING
         ):  # what they would send next is not what follows, or they are forgotten
             self._producers = {id_: (epoch + 1, 0) for id_, (epoch, _) in self._producers.items()}
         state = after(before, operation, appended)
-        self._state = self._compared(state, reopened=operation.kind in {"close", "kill"})
+        self._state = self._compared(state, reopened=operation.kind in REOPENING)
         end = self.disk.effects
         self.run.steps.append(Step(operation, before, begin, self._state, end, appended))
+
+    def _forget_what_only_we_write(self) -> None:
+        """Take away what says that a log has no holes: no broker's log has it [DUR-112]."""
+        directory = Directory(PATH, self.disk)
+        directory.unlink(LOG_STATE, missing_ok=True)
+        directory.sync(Barrier.LEFTOVERS_GONE)
 
     def _append(self, operation: Operation) -> Batch:
         """Append one batch."""
@@ -359,9 +370,11 @@ CHOICES = {
 }
 
 
-def random_operation(choice: random.Random, state: State) -> Operation:
+def random_operation(
+    choice: random.Random, state: State, kinds: Sequence[str] = KINDS
+) -> Operation:
     """Draw an operation that makes sense behind *state*."""
-    kind = choice.choice(KINDS)
+    kind = choice.choice(kinds)
     if kind in CHOICES:
         return Operation(kind, choice.choice(CHOICES[kind]))
     if kind == "delete_records":
@@ -394,5 +407,5 @@ def run_random_script(seed: int, most: int = 8, *, checksum_sidecar: bool = Fals
         settings = settings._replace(segment_bytes=400, checksum_sidecar=True)
     runner = ScriptRunner(settings, seed)
     for _ in range(choice.randint(2, most)):
-        runner.do(random_operation(choice, runner.state))
+        runner.do(random_operation(choice, runner.state, KINDS_OF_SCRIPTS))
     return runner.finish()

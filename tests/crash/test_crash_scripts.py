@@ -14,7 +14,7 @@ import pytest
 
 from tests.crash.crash_check import Crash, check_crash, check_found, look, possible_states
 from tests.crash.crash_model import Operation
-from tests.crash.crash_script import KINDS, Settings, run_random_script, run_script
+from tests.crash.crash_script import KINDS_OF_SCRIPTS, Settings, run_random_script, run_script
 from tests.crash.replay import command, main, parse_crash, parse_script, parse_settings
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ ALPHABET = (
     Operation("delete_records", 9),
     Operation("close"),
     Operation("kill"),
+    Operation("as_brokers"),
     Operation("background"),
     Operation("new_epoch"),
     Operation("idempotent", 3),
@@ -172,4 +173,4 @@ def test_a_replay_tells_of_what_is_lost(
 
 def test_the_alphabet_has_every_operation():
     """[DUR-112] And the random scripts draw no other."""
-    assert {operation.kind for operation in ALPHABET} == set(KINDS)
+    assert {operation.kind for operation in ALPHABET} == set(KINDS_OF_SCRIPTS)
