@@ -1338,12 +1338,23 @@ class AppendLock:
     def bar(self) -> None:
         """Keep the append lane out from now on: the log takes no changes any more."""
 
+    def comes_before(self, inner: AppendLock) -> None:
+        """Let who holds *inner* have RuntimeError here: it is never taken before this one.
+
+        But by the handler of a signal that came while its thread held it: it is told before it
+        changes anything.
+        """
+
+    def expect_syncs(self, may_follow: bool) -> None:
+        """Say whether the thread of an append through the lane may have to sync behind it."""
+
     def locked(self) -> bool: ...
 
 @final
 class SyncRounds:
     """Rounds of syncs, one at a time: each covers what was written before it began [DUR-15]."""
 
+    def __new__(cls, append_lock: AppendLock) -> Self: ...
     def join(self, sync_round: Callable[[], None]) -> bool:
         """Call *sync_round* when no round runs, and return True.
 
@@ -1351,7 +1362,10 @@ class SyncRounds:
         """
 
     def require_another_leader(self) -> None:
-        """Raise RuntimeError when this thread leads the round that runs: it would wait for it."""
+        """Raise RuntimeError when this thread leads the round that runs: it would wait for it.
+
+        Or when it holds a lock that a leader takes.
+        """
 
     def begin(self) -> None:
         """Of the round that runs: what is written from here on is not in it."""

@@ -25,15 +25,28 @@ cdef class AppendLock:
     cdef bint is_held
     cdef bint is_barred  # set once, under the GIL; who misses it without the GIL finds the failure before he syncs
     cdef unsigned long owner  # the thread that has it and may run Python meanwhile, so come here again; 0 for none
+    cdef unsigned long leader  # the thread that leads a round of syncs behind it, or 0; guarded by the GIL
+    cdef tuple inner  # locks that are taken behind this one: who has one of them never comes here
+    cdef bint syncs_may_follow  # an append through the lane, by its thread
     cdef object told  # returns who hears of a broken invariant, or None
 
     def __cinit__(self):
+        self.inner = ()
         sem_init(&self.semaphore, 0, 1)  # fails for larger values only
 
     def __dealloc__(self):
         sem_destroy(&self.semaphore)
 
     cdef inline bint try_acquire(self) noexcept:
+        """For the lane; not for who would wait for himself behind what he writes: the layers tell him before."""
+        cdef unsigned long thread
+        if self.syncs_may_follow:
+            thread = PyThread_get_thread_ident()
+            if self.leader == thread or self.is_within(thread):
+                return False
+        return self.take()
+
+    cdef inline bint take(self) noexcept:
         if sem_trywait(&self.semaphore) != 0:
             return False
         self.is_held = True
@@ -53,7 +66,8 @@ cdef class AppendLock:
     def __enter__(self):
         cdef unsigned long thread = PyThread_get_thread_ident()
         cdef int result
-        while not self.try_acquire():
+        self.require_outside(thread)
+        while not self.take():
             if self.owner == thread:
                 raise RuntimeError("this thread holds the lock already: it would wait for ever")
             with nogil:
@@ -73,6 +87,27 @@ cdef class AppendLock:
         finally:
             self.owner = 0
             self.release()
+
+    cdef bint is_within(self, unsigned long thread) noexcept:
+        """Whether *thread* has an inner lock: it runs the handler of a signal that came meanwhile."""
+        for lock in self.inner:
+            if (<AppendLock>lock).owner == thread:
+                return True
+        return False
+
+    cdef int require_outside(self, unsigned long thread) except -1:
+        """Raise before anything changes: further on, such a handler would wait for itself, perhaps halfway."""
+        if self.is_within(thread):
+            raise RuntimeError("this thread is writing a file of the log already: it would wait for itself for ever")
+        return 0
+
+    def comes_before(self, AppendLock inner not None):
+        """Who holds *inner* never takes this lock: a signal's handler that does is told here, before it waits there."""
+        self.inner += (inner,)
+
+    def expect_syncs(self, bint may_follow):
+        """Behind an append through the lane its thread may have to sync, for which it waits for nobody but others."""
+        self.syncs_may_follow = may_follow
 
     cdef int tell(self, error) except -1:
         mark = None if self.told is None else self.told()

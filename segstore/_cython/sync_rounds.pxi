@@ -52,13 +52,20 @@ cdef class SyncRounds:
     cdef uint32_t sleepers
     cdef uint64_t begun  # rounds that took what they sync
     cdef uint64_t done  # the last one that succeeded
-    cdef unsigned long leader  # the thread whose round runs, or 0; guarded by the GIL
+    cdef AppendLock append_lock  # of the log; has the leader too
+
+    def __cinit__(self, AppendLock append_lock not None):
+        self.append_lock = append_lock
 
     cpdef int require_another_leader(self) except -1:
-        """Raise when this thread leads a round: a signal's handler that uses the log runs in the midst of it."""
-        if self.leader != 0 and self.leader == PyThread_get_thread_ident():
+        """Raise when this thread leads a round: a signal's handler that uses the log runs in the midst of it.
+
+        Or in the midst of what a leader waits for.
+        """
+        cdef unsigned long thread = PyThread_get_thread_ident()
+        if self.append_lock.leader == thread:
             raise RuntimeError("this thread leads a round of syncs already: it would wait for itself for ever")
-        return 0
+        return self.append_lock.require_outside(thread)
 
     def join(self, sync_round not None):
         """Call ``sync_round()`` when no round runs, and return True; else return False when that one has ended."""
@@ -103,7 +110,7 @@ cdef class SyncRounds:
         Whatever is raised, and wherever, the others are let go.
         """
         cdef uint64_t before = self.begun
-        self.leader = PyThread_get_thread_ident()
+        self.append_lock.leader = PyThread_get_thread_ident()
         try:
             if lane is None:
                 leader()
@@ -112,7 +119,7 @@ cdef class SyncRounds:
             if self.begun != before:
                 sgs_atomic_store_64(&self.done, self.begun)
         finally:
-            self.leader = 0
+            self.append_lock.leader = 0
             self.let_others()
         return 0
 

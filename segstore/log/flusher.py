@@ -70,10 +70,11 @@ class Flusher(SidecarFlusher):
         self._local_log = local_log
         self._durability = durability
         self._background = background
-        self.rounds = SyncRounds()
+        self.rounds = SyncRounds(append_lock)
         self._synced_names_version = 0
         self._has_ended = False
         self._checkpoint_lock = AppendLock()
+        append_lock.comes_before(self._checkpoint_lock)
         self._oldest_unsynced_ns: int | None = None
         self._oldest_in_round_ns: int | None = None
         self._sealed_waiting: set[Segment] = set()
@@ -148,8 +149,8 @@ class Flusher(SidecarFlusher):
     def wait_until_durable(self, offset: int, generation: int) -> None:
         """Return when a sync that began after the write of *offset* - 1 has ended [DUR-15].
 
-        Also returns when the log was truncated meanwhile: before it takes anything away, truncating
-        syncs all that was written.
+        Also returns when the log was truncated meanwhile: what a truncation left was synced before
+        it took anything away, and the rest is gone, durably.
         """
         while self.durable.message_offset < offset and self._local_log.generation == generation:
             self._join_round(offset)
@@ -255,10 +256,10 @@ class Flusher(SidecarFlusher):
                 self._synced_names_version = max(version, self._synced_names_version)
 
     def sync_before_truncation(self, offset: int) -> None:
-        """Sync everything that is there, for those who wait for records below *offset* [DUR-15].
+        """Sync what stays, for those who wait for records below *offset* [DUR-15].
 
         Called under the append lock, before anything is cut: whoever sees that the log was
-        truncated may go on.
+        truncated may go on. A full truncation leaves nothing, and does not come here.
         """
         log = self._local_log
         if self.durable.message_offset >= offset:

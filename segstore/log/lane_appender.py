@@ -33,6 +33,7 @@ class LaneAppender(LogWriter):
     def _new_lane(self) -> AppendLane:
         """Return a lane that goes by the settings of now; an append by the layers arms it."""
         waits_for_each_sync = self.durability.sync and not self._offsets.replicated
+        self._append_lock.expect_syncs(self._syncs_on_append)
         validator_of_sent, validator_of_own = self._input.validators_of_lane()
         return AppendLane(
             validator_of_sent,

@@ -20,6 +20,7 @@ from segstore.log.directory.partition_path import open_parent_directory
 from segstore.log.log_producers import LogProducers
 
 if TYPE_CHECKING:
+    from segstore._core import AppendLock
     from segstore.log.directory.background import Scheduler
     from segstore.types import TopicPartition
 
@@ -28,7 +29,9 @@ class LogRemoval(LogProducers):
     """What a broker does to a log that is moved, or whose topic is deleted."""
 
     _background: Scheduler
+    _closing: AppendLock  # while it is, or is removed
     _holdings: Holdings
+    _is_let_go = False
     _is_renamed_for_deletion = False
 
     def rename_dir(self, name: str, *, reinitialize: bool = True) -> bool:
@@ -120,16 +123,21 @@ class LogRemoval(LogProducers):
                 holdings.let_go()
             return
         self._require_writable()
-        with self._append_lock:
-            self._require_writable()
-            self._settle_lane()
-            self._is_closed = True
+        with self._closing:
+            self._delete_alone()
+
+    def _delete_alone(self) -> None:
         try:
+            with self._append_lock:
+                self._require_writable()
+                self._settle_lane()
+                self._is_closed = True
             self._background.close()
             self._epochs.clear()
             _remove_tree(self._holdings)
         finally:
-            self._let_go()
+            if self._is_closed:
+                self._let_go()
 
     def _take_again(self) -> Holdings:
         path, environment = self.path, self._directory.environment

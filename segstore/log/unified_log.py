@@ -83,15 +83,14 @@ class UnifiedLog(LogChecksums):
         self._chosen_durability = options.durability
         self.durability = durability = options.durability.with_flush_settings(config)
         self.read_only = holdings.lock is None
-        self.report = report
-        self._remote_offset_reader = options.remote_offset_reader
+        self.report, self._remote_offset_reader = report, options.remote_offset_reader
         self._process_id = _core.process_id()
         self._is_closed = True  # until it is open to somebody: an open that fails warns of nothing
         self._places = places
         self._directory: Directory = places.directory
         self._codecs = codecs
         self._holdings, self._failures = holdings, surroundings.failures
-        self._append_lock = _core.AppendLock()
+        self._append_lock, self._closing = _core.AppendLock(), _core.AppendLock()
         self._background = surroundings.background(
             f"segstore-{self.topic_partition}", holdings.lock
         )
@@ -137,6 +136,7 @@ class UnifiedLog(LogChecksums):
             loaded.recovery_point,
             surroundings.failures,
         )
+        self._let_handlers_know(loaded)
         self._keeps_remote_part = loaded.keeps_remote_part
         self._use_config(config)
         self._flusher.raise_recovery_point(self.local_log_start_offset)
@@ -153,6 +153,14 @@ class UnifiedLog(LogChecksums):
         if self.profile is Profile.KAFKA or not self._producers.is_empty:
             self._expire_producers_later()
         self._is_closed = False
+
+    def _let_handlers_know(self, loaded: LoadedLog) -> None:
+        """Let a signal's handler that changes the log while a file is written be told before it."""
+        files = loaded.state_file, loaded.transaction_index_notes, self._local_log.checksum_sidecars
+        for one in files:
+            if one is not None:
+                self._append_lock.comes_before(one.lock)
+        self._append_lock.comes_before(self._producers.sync_lock)
 
     # ---- state -----------------------------------------------------------------------------------
 
@@ -275,20 +283,34 @@ class UnifiedLog(LogChecksums):
         SegstoreError
             A step failed: what was synced is safe, the next open recovers the rest [DUR-24].
         """
-        if self.closed:
-            return
-        self._require_open()
-        with self._append_lock:
-            if self._is_closed:
-                return
-            self._settle_lane()
-            self._is_closed = True
         with nullcontext() if self.read_only else self._flusher.poisoned_by(*IO_ERRORS):
-            try:
+            self._end(lambda: None if self.read_only else self._close_cleanly())
+
+    def _end(self, last_step: Callable[[], None]) -> None:
+        """Take no calls any more, do *last_step*, and let go of everything.
+
+        Once: a second call does what is left of one that was interrupted, and nothing beside one
+        that is under way.
+        """
+        if self._is_let_go or self._closing.locked():
+            return
+        if not self._is_closed:
+            self._require_open()
+        with self._closing:
+            self._end_alone(last_step)
+
+    def _end_alone(self, last_step: Callable[[], None]) -> None:
+        try:
+            with self._append_lock:  # who is inside an append leaves it first [DUR-70]
+                is_first = not self._is_closed
+                if is_first:
+                    self._settle_lane()
+                    self._is_closed = True
+            if is_first:
                 self._background.close()
-                if not self.read_only:
-                    self._close_cleanly()
-            finally:
+                last_step()
+        finally:
+            if self._is_closed:
                 self._let_go()
 
     def _close_cleanly(self) -> None:
@@ -332,18 +354,7 @@ class UnifiedLog(LogChecksums):
 
         As if the process had died (Kafka ``closeQuietly``).
         """
-        if self.closed:
-            return
-        self._require_open()
-        with self._append_lock:  # who is inside an append leaves it first [DUR-70]
-            if self._is_closed:
-                return
-            self._settle_lane()
-            self._is_closed = True
-        try:
-            self._background.close()
-        finally:
-            self._let_go()
+        self._end(lambda: None)
 
     def _let_go(self) -> None:
         self._background.close()  # once more, when that was interrupted
@@ -353,6 +364,7 @@ class UnifiedLog(LogChecksums):
         finally:
             self._local_log.close_quietly()
             self._holdings.let_go()
+        self._is_let_go = True
 
     def __enter__(self) -> Self:
         return self

@@ -9,10 +9,10 @@ from __future__ import annotations
 import contextlib
 import logging
 import queue
-import threading
 import weakref
 from typing import TYPE_CHECKING, Final, Protocol
 
+from segstore._core import AppendLock
 from segstore.errors import (
     CloseError,
     FsyncFailedError,
@@ -51,7 +51,7 @@ class LogDirFailureChannel:
         self._offline: dict[str, SegstoreError] = {}
         self._queue: queue.SimpleQueue[str] = queue.SimpleQueue()
         self._watching: dict[str, weakref.WeakSet[FailsWithItsDirectory]] = {}
-        self._lock = threading.Lock()
+        self._lock = AppendLock()  # a handler that comes here in its midst is told
 
     def watch(self, log_dir: str, one: FailsWithItsDirectory) -> None:
         """Poison *one* when its directory fails, or has."""

@@ -5,11 +5,10 @@ The appender changes it, and behind a roll the background thread does: one at a 
 
 from __future__ import annotations
 
-import threading
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from segstore._core import FileBarrier
+from segstore._core import AppendLock, FileBarrier
 from segstore.log.directory.checkpoints import DAMAGED_TRANSACTION_INDEX, LOG_STATE, LogState
 
 if TYPE_CHECKING:
@@ -35,12 +34,14 @@ class LogStateFile:
     ----------
     state : LogState
         As it was last written.
+    lock : AppendLock
+        Held while it is written.
     """
 
     def __init__(self, directory: Directory, state: LogState) -> None:
         self.state = state
         self._directory = directory
-        self._lock = threading.Lock()
+        self.lock = AppendLock()
         there = LogState.read(directory)
         if there is None or replace(there, epochs_before=state.epochs_before) != state:
             self._write(state)
@@ -50,7 +51,7 @@ class LogStateFile:
 
         Who gives the latest epoch has written the leader-epoch checkpoint before.
         """
-        with self._lock:
+        with self.lock:
             changed = replace(self.state, **changes)
             if changed != self.state:
                 is_tied = "latest_epoch" in changes
@@ -62,7 +63,7 @@ class LogStateFile:
         A crash between the two must not make the log look as if a broker had written it [DUR-64]:
         records that are missing in the midst would go unnoticed.
         """
-        with self._lock:
+        with self.lock:
             self._write(replace(self.state, latest_epoch=new, epochs_before=(old,)))
 
     def _write(self, state: LogState) -> None:

@@ -7,11 +7,10 @@ difference damage. The append lock is held for the removal only.
 
 from __future__ import annotations
 
-import threading
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from segstore._core import FileBarrier, crc32c
+from segstore._core import AppendLock, FileBarrier, crc32c
 from segstore.errors import CorruptLogError, NotALogError, SegstoreError
 from segstore.log.directory.checksum_sidecar import BLOCK_BYTES, ChecksumSidecar, sidecar_name
 
@@ -42,6 +41,11 @@ class ChecksumSidecars:
         Of the segments that have one.
     are_written : bool
         Whether segments get one when they are sealed.
+
+    Attributes
+    ----------
+    lock : AppendLock
+        A segment is not cut while its sidecar gets its name.
     """
 
     def __init__(
@@ -51,7 +55,7 @@ class ChecksumSidecars:
         self._directory = directory
         self._there = set(base_offsets)
         self._tickets: dict[int, object] = {}
-        self._lock = threading.Lock()  # a segment is not cut while its sidecar gets its name
+        self.lock = AppendLock()
 
     def note_sealed(self, segment: Segment) -> None:
         """Let `make` work for *segment*, which is sealed, until it is not any more."""
@@ -85,7 +89,7 @@ class ChecksumSidecars:
         Without the append lock; whoever cuts the log meanwhile waits for the file.
         """
         sidecar, ticket = made
-        with self._lock:
+        with self.lock:
             if self._tickets.get(sidecar.base_offset) is not ticket:
                 return False
             self._there.add(sidecar.base_offset)
@@ -102,7 +106,7 @@ class ChecksumSidecars:
         Where one of them has a sidecar, there is a higher segment, which is renamed first: that
         name's sync, before any byte changes, is theirs too [DUR-16].
         """
-        with self._lock:
+        with self.lock:
             for noted in [one for one in self._tickets if one >= base_offset]:
                 del self._tickets[noted]
             for one in sorted(one for one in self._there if one >= base_offset):
@@ -112,7 +116,7 @@ class ChecksumSidecars:
 
     def forget_deleted(self, base_offsets: Iterable[int]) -> None:
         """Remove those of segments that are gone; what stays is removed by the next open."""
-        with self._lock:
+        with self.lock:
             for base_offset in base_offsets:
                 self._tickets.pop(base_offset, None)
                 if base_offset in self._there:

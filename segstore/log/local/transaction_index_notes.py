@@ -8,12 +8,11 @@ such a note is compared with the markers that it names when it is first used.
 
 from __future__ import annotations
 
-import threading
 from contextlib import suppress
 from itertools import takewhile
 from typing import TYPE_CHECKING, Final
 
-from segstore._core import crc32c
+from segstore._core import AppendLock, crc32c
 from segstore.errors import (
     CorruptIndexError,
     DiskFullError,
@@ -60,6 +59,8 @@ class TransactionIndexNotes:
     ignores_entries_from_end : bool
         Entries at or above the end are not looked at: another handle adds them, behind the end that
         this one has seen.
+    lock : AppendLock
+        Held while they are written down.
     """
 
     ignores_entries_from_end = False
@@ -78,7 +79,7 @@ class TransactionIndexNotes:
         self._held = set(noted) - set(self._noted_in_file)
         self._damaged: dict[int, str] = {}
         self._changes, self._saved_changes = 1, 0  # counted behind each one, under the lock
-        self._saving = threading.Lock()
+        self.lock = AppendLock()
 
     @property
     def _noted_in_file(self) -> Mapping[int, TransactionIndexNote]:
@@ -152,7 +153,7 @@ class TransactionIndexNotes:
             self._noted[base_offset] = DAMAGED
         if noted != self._noted.get(base_offset):
             self._changes += 1
-        with self._saving:  # one that runs may still have the old note, and write it
+        with self.lock:  # one that runs may still have the old note, and write it
             noted_in_file = self._noted_in_file.get(base_offset)
         if noted_in_file not in {None, self._noted.get(base_offset)}:
             try:
@@ -234,7 +235,7 @@ class TransactionIndexNotes:
         """
         if self._state_file is None:
             return
-        with self._saving:  # what is older is not written over what is newer
+        with self.lock:  # what is older is not written over what is newer
             changes, all_noted = self._changes, self._noted.copy()
             there = {base: note for base, note in all_noted.items() if base in segments}
             noted = sealed_notes(there, segments.active_segment.base_offset)

@@ -74,6 +74,7 @@ class ProducerStateManager:
         self._config = ProducerStateManagerConfig() if config is None else config
         self._max_transaction_timeout_ms = max_transaction_timeout_ms
         self._snapshots = SnapshotFiles(directory, kafka_profile=kafka_profile)
+        self.sync_lock = self._snapshots.sync_lock
         self._producers: dict[int, ProducerStateEntry] = {}
         self._verification_states: dict[int, VerificationStateEntry] = {}
         self._ongoing_transactions = TransactionsByOffset()

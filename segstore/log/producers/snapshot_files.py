@@ -6,11 +6,10 @@ Source: [PSM-50, PSM-55..PSM-58]; Kafka ``ProducerStateManager.snapshots``.
 from __future__ import annotations
 
 import logging
-import threading
 from bisect import bisect_left, bisect_right, insort
 from typing import TYPE_CHECKING
 
-from segstore._core import Barrier
+from segstore._core import AppendLock, Barrier
 from segstore.errors import CorruptSnapshotError, LogNotFoundError
 from segstore.log.directory.partition_directory import file_name
 from segstore.log.producers.producer_snapshot import format_snapshot
@@ -68,6 +67,8 @@ class SnapshotFiles:
     ----------
     refused : list of CorruptSnapshotError
         Snapshots that could not be loaded, and so were deleted.
+    sync_lock : AppendLock
+        Held while they are synced.
     """
 
     def __init__(self, directory: Directory, *, kafka_profile: bool = False) -> None:
@@ -76,7 +77,7 @@ class SnapshotFiles:
         self.refused: list[CorruptSnapshotError] = []
         self._listed: array[int] | None = None
         self._unsynced: list[int] = []  # may name one twice, or one that is gone
-        self._sync_lock = threading.Lock()
+        self.sync_lock = AppendLock()
         if kafka_profile:  # what another state writes beside this one stays unknown to it [LDR-17]
             self.reload()
 
@@ -151,7 +152,7 @@ class SnapshotFiles:
         """
         if not self._unsynced:
             return
-        with self._sync_lock:
+        with self.sync_lock:
             count = len(self._unsynced)
             for offset in sorted(set(self._unsynced[:count])):
                 self._file(offset).sync()

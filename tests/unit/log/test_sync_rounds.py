@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from segstore._core import SyncRounds
+from segstore._core import AppendLock, SyncRounds
 from segstore.errors import ClosedError, FsyncFailedError, LogReadOnlyError
 from segstore.log.flusher import Flusher
 from segstore.log.local.segment import Segment
@@ -69,7 +69,7 @@ def held_log(new_log, monkeypatch):
 
 
 def test_who_comes_first_leads_and_the_others_wait():
-    rounds, led = SyncRounds(), []
+    rounds, led = SyncRounds(AppendLock()), []
     held = HeldRound(rounds)
     with ThreadPoolExecutor(4) as pool:
         joined = [pool.submit(rounds.join, lambda: led.append(1)) for _ in range(4)]
@@ -83,7 +83,7 @@ def test_who_comes_first_leads_and_the_others_wait():
 
 
 def test_a_round_that_fails_lets_the_others_go():
-    rounds = SyncRounds()
+    rounds = SyncRounds(AppendLock())
 
     def fail():
         raise OSError("no")
@@ -95,7 +95,7 @@ def test_a_round_that_fails_lets_the_others_go():
 
 
 def test_waiting_for_the_end_of_a_round():
-    rounds = SyncRounds()
+    rounds = SyncRounds(AppendLock())
     rounds.wait()  # none runs
     held = HeldRound(rounds)
     with ThreadPoolExecutor(1) as pool:
@@ -123,7 +123,7 @@ def control_c_later(seconds: float, when=lambda: True) -> None:
 )
 def test_a_signal_comes_through_to_who_waits(wait):
     """Control-C while another thread syncs: at once, not when the disk has answered."""
-    rounds = SyncRounds()
+    rounds = SyncRounds(AppendLock())
     held = HeldRound(rounds)
     control_c_later(0.5)
     with pytest.raises(KeyboardInterrupt):
