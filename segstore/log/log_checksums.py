@@ -78,8 +78,8 @@ class LogChecksums(LogSettings):
                 found="recovery='kafka'",
                 expected="recovery='safe'",
             )
+        sealed = self._local_log.segments.as_tuple[:-1]  # first: what is sealed later is not synced
         self._flusher.flush()
-        sealed = self._local_log.segments.as_tuple[:-1]
         checked, total = 0, sum(segment.size_bytes for segment in sealed)
         report = SidecarsReport(0, 0, [])
         for segment in sealed:
