@@ -251,6 +251,10 @@ class Directory:
     @property
     def created(self) -> bool: ...
     @property
+    def sync_failed(self) -> bool:
+        """Whether a sync of names has failed: none is tried again [DUR-35]."""
+
+    @property
     def closed(self) -> bool: ...
     @property
     def identity(self) -> tuple[int, int]:

@@ -32,7 +32,7 @@ cdef sgs_status write_whole_file(const sgs_env *env, int directory_fd, const cha
 cdef class _DirectoryWrites(_DirectoryNames):
     """The part of `Directory` that syncs."""
 
-    cdef c_bool sync_failed
+    cdef readonly c_bool sync_failed  # for good
 
     def write_file_atomically(self, str name, data, barrier):
         """Write beside, sync, rename, sync the directory: old content or new, never half [DUR-21]."""

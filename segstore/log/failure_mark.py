@@ -119,11 +119,21 @@ class FailureMark:
         except Exception as error:  # noqa: BLE001 - nobody else would hear of it
             self.poison(error)
 
+    def note_failed_names(self) -> None:
+        """Make the log read-only by a sync of names that failed, where nobody was told of it.
+
+        An interrupt came between the two [DUR-35, DUR-70].
+        """
+        if self.failure is None:
+            self.poison(sync_failed_before(None, self._directory.path))
+
     def _require_not_failed(self) -> None:
         """Raise for who would lead a sync, or say that one was enough [DUR-13, DUR-35].
 
         The kernel tells an error once: what is synced after it proves nothing of what was before.
         """
+        if self._directory.sync_failed:
+            self.note_failed_names()
         if self.failure is not None:
             raise sync_failed_before(self.failure, self._directory.path)
 

@@ -69,6 +69,8 @@ class LogWriter(LogChecker):
 
     def _require_not_failed(self) -> None:
         """Raise the first error again, as what it has made of the log [DUR-38]."""
+        if self._directory.sync_failed:
+            self._flusher.note_failed_names()
         cause = self._flusher.failure
         if cause is not None:
             raise LogReadOnlyError(
