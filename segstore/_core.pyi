@@ -1141,6 +1141,10 @@ class LogSegment:
         They come from the records: reads go on without, and close makes them anew [DUR-8].
         """
 
+    @property
+    def suffix(self) -> str:
+        """Of its files: empty, ``.deleted``, ``.cleaned`` or ``.swap``."""
+
     def change_suffix(self, suffix: str) -> None: ...
     def delete_files(self) -> None: ...
     @property

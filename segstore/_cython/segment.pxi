@@ -17,6 +17,7 @@ cdef class LogSegment(_SegmentRecovery):
     cdef c_bool takes_appends  # keeps its files open
     cdef c_bool is_listed  # the list of open_segments.pxi
     cdef c_bool holds_directory  # one that is closed meanwhile keeps its descriptor until this segment is closed too
+    cdef uint8_t suffix_number
     cdef void *newer
     cdef void *older
 
@@ -35,6 +36,7 @@ cdef class LogSegment(_SegmentRecovery):
             self.is_closed = False
             return
         kind = suffix_of(suffix)
+        self.suffix_number = <uint8_t>kind
         with nogil:
             status = sgs_log_segment_open(&context.context, base_offset, kind, create, &self.segment, &err)
         check(status, &err, context.directory.path)
@@ -295,6 +297,10 @@ cdef class LogSegment(_SegmentRecovery):
             self.leave()
         return True
 
+    @property
+    def suffix(self):
+        return SUFFIXES[self.suffix_number]
+
     def change_suffix(self, str suffix not None):
         """Rename the files [SEG-54]."""
         cdef sgs_segment_suffix kind = suffix_of(suffix)
@@ -305,6 +311,7 @@ cdef class LogSegment(_SegmentRecovery):
             with nogil:
                 status = sgs_log_segment_change_suffix(self.segment, kind, &err)
             self.check(status, &err)
+            self.suffix_number = <uint8_t>kind
         finally:
             self.leave()
 

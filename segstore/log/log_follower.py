@@ -78,6 +78,7 @@ class LogFollower:
         self._places = places
         self._context = context
         self._lock = threading.Lock()
+        self._swaps = {one.name + one.suffix for one in local_log.segments if one.suffix}
         self._seen_end = self._new_seen_end(local_log.segments, local_log.log_end)
         local_log.seen_end = self._seen_end
 
@@ -111,6 +112,8 @@ class LogFollower:
             try:
                 found = self._places.read()
                 listing = directory.segment_listing()
+                if not self._swaps.isdisjoint(listing.others):
+                    return  # which a writer gives their names before anything else
                 bases = listing.base_offsets(LOG_FILE_SUFFIX)
                 if bases != self._local_log.segments.base_offsets:
                     listing, bases = list_beside_a_writer(directory)
@@ -149,7 +152,9 @@ class LogFollower:
             or self._began_anew(found, known, bases)
             or is_any_replaced(known.as_tuple[-_FEW:])
         ):
-            return self._look_anew(bases)
+            return self._look_anew(bases, is_cut=True)
+        if self._swaps:
+            return self._look_anew(bases, is_cut=False)
         if is_quiet and fate is Fate.THERE:
             return _View(known, seen, seen_end, is_cut=False)
         intact_below = _intact_below(known.base_offsets, bases, seen.segment_base_offset)
@@ -195,8 +200,8 @@ class LogFollower:
             and self._places.directory.info(active.name).size == size
         )
 
-    def _look_anew(self, bases: array[int]) -> _View | None:
-        """Return what is there behind a cut: no segment that is known may be what its name means.
+    def _look_anew(self, bases: array[int], *, is_cut: bool) -> _View | None:
+        """Return what is there behind a cut, or new names: of what is known, no segment stays.
 
         Only the end is looked for; segments that have their size still are not read for that.
         """
@@ -216,7 +221,7 @@ class LogFollower:
         seen_end = self._new_seen_end(segments, end)
         if seen_end.fate() is Fate.CUT or is_any_replaced(segments):
             return None
-        return _View(segments, end, seen_end, is_cut=True)
+        return _View(segments, end, seen_end, is_cut=is_cut)
 
     def _new_seen_end(self, segments: Segments, end: LogOffsetMetadata) -> SeenEnd:
         return SeenEnd(self._places, self._context, segments, end)
@@ -224,7 +229,7 @@ class LogFollower:
     def _publish(self, found: FoundState, view: _View) -> None:
         """Show the log as it was found; readers under way learn first that it was cut [DUR-77]."""
         local_log, (segments, end, seen_end, is_cut) = self._local_log, view
-        seen = local_log.log_end
+        seen, self._swaps = local_log.log_end, set()
         if is_cut:
             local_log.note_cut(SOMEWHERE)
         # first, so that whoever misses a segment is told that it lies before the log start

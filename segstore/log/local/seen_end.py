@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import enum
 import time
+from contextlib import suppress
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Final
 
@@ -85,6 +86,7 @@ class SeenEnd:
         "_seen",
         "_segment",
         "_size",
+        "_suffix",
         "end",
     )
 
@@ -100,6 +102,7 @@ class SeenEnd:
         self._context = context
         self.end = end
         self._name: str | None = None
+        self._suffix = ""
         self._base_offset = end.segment_base_offset
         self._position = self._size = 0
         self._seen: bytes | None = None
@@ -108,6 +111,7 @@ class SeenEnd:
         if segment is None:
             return  # no batch was seen: there is none to be cut
         self._name, self._base_offset = segment.name, segment.base_offset
+        self._suffix = segment.suffix
         try:
             self._seen = self._read(segment, position)
         except (LogNotFoundError, LogTruncatedError):
@@ -146,14 +150,23 @@ class SeenEnd:
             return Fate.CUT  # what was seen of the others may be gone, whatever bytes these are
         if self._name is None:
             return Fate.THERE
-        try:
-            found = self._directory.read_range(self._name, self._position, self._size)
-        except LogNotFoundError:
+        found = self._read_now(self._name)
+        if found is None:
             return self._fate_of_missing()
         is_there = found == self._seen or (
             self._seen is not None and len(found) == self._size and self._is_damaged()
         )
         return Fate.THERE if is_there else Fate.CUT
+
+    def _read_now(self, name: str) -> bytes | None:
+        """Return what stands there now, None without the file.
+
+        That of a compaction which was interrupted has another name until its writer comes again.
+        """
+        for suffix in dict.fromkeys((self._suffix, "")):
+            with suppress(LogNotFoundError):
+                return self._directory.read_range(name + suffix, self._position, self._size)
+        return None
 
     def _fate_of_missing(self) -> Fate:
         """Deletion takes whole segments: what is left begins at the end that was seen, or behind.
@@ -179,9 +192,11 @@ class SeenEnd:
         for _ in range(_LOOKS):
             segment = None
             try:
-                segment = Segment(self._context, self._base_offset)
+                segment = Segment(self._context, self._base_offset, suffix=self._suffix)
                 _, scan = segment.scan(check_order=True, table=False)
-                found = self._directory.read_range(segment.name, scan.valid_bytes, _HEADER_BYTES)
+                found = self._directory.read_range(
+                    segment.name + self._suffix, scan.valid_bytes, _HEADER_BYTES
+                )
             except _IS_BEING_CUT:
                 return False
             finally:
