@@ -91,6 +91,27 @@ def test_every_script_of_two_operations(
             check(run, crash, thoroughly=thoroughly, script=f"{first} {second}", prelude=PRELUDE)
 
 
+@pytest.mark.parametrize(
+    "last",
+    [
+        Operation("truncate_to", 4),
+        Operation("truncate_fully_and_start_at", 2),
+        Operation("truncate_fully_and_start_at", 20),
+        Operation("delete_records", 9),
+    ],
+    ids=str,
+)
+def test_many_segments_of_a_log_that_may_have_holes(
+    last: Operation, few_or_many: Callable[[int, int], int]
+):
+    """[DUR-2, DUR-16, DUR-18, DUR-112] No recovery would see that one in the midst is missing."""
+    settings, prelude = Settings(segment_bytes=250), 2 * PRELUDE
+    begin = run_script([], settings, prelude=prelude).disk.effects
+    run = run_script([Operation("as_brokers"), last], settings, prelude=prelude)
+    for crash in crashes_behind(run, begin, few_or_many(2, 8)):
+        check(run, crash, thoroughly=False, script=f"as_brokers {last}", prelude=prelude)
+
+
 def check_random_script(seed: int, crashes: int) -> None:
     run = run_random_script(seed)
     choice = random.Random(seed)
