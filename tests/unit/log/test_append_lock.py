@@ -53,6 +53,21 @@ def test_the_append_lock_does_not_wait_for_its_own_thread():
         assert lock.locked()
 
 
+def test_who_holds_an_inner_lock_does_not_get_the_append_lock():
+    """[CON-1, DUR-70] Though it is free; others do, and who takes it first."""
+    lock, inner = AppendLock(), AppendLock()
+    lock.comes_before(inner)
+    with inner:
+        with pytest.raises(RuntimeError, match="this thread is writing"), lock:
+            pytest.fail("it comes first")
+        assert not lock.locked()
+        with ThreadPoolExecutor(1) as elsewhere:
+            elsewhere.submit(lock.__enter__).result(10)
+            lock.__exit__()
+    with lock, inner:
+        assert inner.locked()
+
+
 def test_who_waits_for_the_append_lock_can_be_interrupted():
     """[DUR-70] And has not got it then."""
     lock = AppendLock()
