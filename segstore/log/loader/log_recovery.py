@@ -237,7 +237,7 @@ class LogRecovery:
         base = segment.base_offset
         return _Scan(
             expected_offset=max(next_offset, base),
-            contiguous=state is not None and base >= state.contiguous_from and base == next_offset,
+            contiguous=state is not None and base >= state.contiguous_from,
             check_epochs=state is not None and base >= state.epochs_ordered_from,
             previous_epoch=previous_epoch,
         )

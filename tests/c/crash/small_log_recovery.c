@@ -46,7 +46,7 @@ static sgs_scan_options how_to_scan(const small_log *log, int64_t base_offset, i
     options.check_crc = true;
     options.check_order = true;
     options.check_epochs = true;
-    options.contiguous = log->contiguous_from >= 0 && base_offset >= log->contiguous_from && base_offset == next_offset;
+    options.contiguous = log->contiguous_from >= 0 && base_offset >= log->contiguous_from;
     options.segment_base_offset = base_offset;
     options.expected_offset = next_offset > base_offset ? next_offset : base_offset;
     options.previous_epoch = epoch;
