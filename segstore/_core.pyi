@@ -1401,6 +1401,7 @@ class AppendLane:
         producers: object,
         flusher: object,
         rounds: SyncRounds | None,
+        lock_file: str,
         syncs_on_append: bool,
         max_segment_bytes: int,
         max_message_bytes: int,
@@ -1425,6 +1426,20 @@ class AppendLane:
     def disarm(self) -> None: ...
     def publish_written(self) -> None:
         """Show what was written and waits for its sync; under the append lock."""
+
+    @property
+    def times_armed(self) -> int: ...
+    def note_settled(self, times_armed: int) -> None:
+        """Tell of a round of the layers that has ended: it began when `times_armed` was this.
+
+        Until the lane is armed again, records that it wrote are all that a round has to sync.
+        """
+
+    def sync_records(self) -> bool:
+        """Lead a round as the layers do [DUR-13, DUR-15].
+
+        False when more may have changed than records that the lane wrote.
+        """
 
     def append(self, records: object, timestamp: object) -> LogAppendInfo | EncodedBatches | None:
         """Append a list of records.

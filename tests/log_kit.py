@@ -12,6 +12,7 @@ import pytest
 import segstore
 from segstore import _core
 from segstore._core import BatchOptions, Environment, encode_records
+from segstore.log.flusher import Flusher
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
@@ -115,6 +116,11 @@ class Scheduler:
 def scheduler() -> Scheduler:
     """What `new_log` gives its logs instead of a thread."""
     return Scheduler()
+
+
+def lead_rounds_by_layers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No round of syncs is led by the lane: all pass `Flusher._sync_segment`, as a test needs."""
+    monkeypatch.setattr(Flusher, "sync_round", lambda self, lane: self._sync_round(lane=lane))
 
 
 PATIENCE_SECONDS = 20

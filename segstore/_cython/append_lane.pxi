@@ -11,89 +11,12 @@ cdef enum _Way:
 
 
 @cython.final
-cdef class AppendLane:
-    """Where a log stands, as far as its next plain append needs it, and such an append from end to end.
+cdef class AppendLane(_LaneEnd):
+    """A plain append from end to end.
 
     No bytecode runs between a write and its publication, so that no signal handler comes between them: bytes that were
     written are published when the thread that wrote them goes on [CON-4].
     """
-
-    cdef sgs_append_lane lane
-    cdef LogSegment segment
-    cdef LogValidator validator_of_sent
-    cdef LogValidator validator_of_own
-    cdef list writers  # those that nobody builds with
-    cdef tuple options_of_writers
-    cdef AppendLock append_lock
-    cdef object local_log
-    cdef object log_start_offset
-    cdef object offsets
-    cdef object producers
-    cdef object flusher
-    cdef Py_ssize_t place_of_log_end, place_of_map_end_offset, place_of_durable
-    cdef object answer  # the last one
-    cdef object log_end  # that was published
-    cdef object last_log_end  # before that one
-    cdef bint is_replicated
-    cdef bint syncs_on_append
-    cdef SyncRounds rounds  # for who waits for each sync, else None
-    cdef sgs_log_segment *armed  # that of `segment`; guarded by the append lock
-    cdef int64_t generation
-
-    def __cinit__(self, LogValidator validator_of_sent not None, LogValidator validator_of_own not None,
-                  options, CodecTable codecs not None, AppendLock append_lock not None, *, local_log, offsets,
-                  producers, flusher, SyncRounds rounds, bint syncs_on_append, int32_t max_segment_bytes,
-                  int32_t max_message_bytes, int64_t max_batch_bytes):
-        sgs_append_lane_init(&self.lane, memory)
-        self.validator_of_sent = validator_of_sent
-        self.validator_of_own = validator_of_own
-        self.writers = []
-        self.options_of_writers = (options, codecs, 0, max_batch_bytes)
-        self.append_lock = append_lock
-        self.local_log = local_log
-        self.offsets = offsets
-        self.is_replicated = offsets.replicated
-        self.producers = producers
-        self.flusher = flusher
-        self.place_of_log_end = place_of_slot(local_log, "log_end")
-        self.place_of_map_end_offset = place_of_slot(producers, "map_end_offset")
-        self.place_of_durable = place_of_slot(flusher, "durable")
-        self.rounds = rounds
-        self.syncs_on_append = syncs_on_append
-        self.lane.max_segment_bytes = max_segment_bytes
-        self.lane.max_batch_bytes = max_message_bytes
-
-    def __dealloc__(self):
-        sgs_append_lane_deinit(&self.lane)
-
-    def arm(self, LogSegment segment not None, int64_t next_offset, int32_t position, int32_t leader_epoch,
-            int64_t max_segment_ms, log_start_offset, int64_t generation):
-        """The log ends there, in that epoch, and nothing is left undone."""
-        self.lane.next_offset = next_offset
-        self.lane.position = position
-        self.lane.leader_epoch = leader_epoch
-        self.lane.max_segment_ms = max_segment_ms
-        self.log_start_offset = log_start_offset  # which nobody moves before the lane is disarmed
-        self.generation = generation
-        self.segment = segment
-        self.armed = segment.segment
-
-    def disarm(self):
-        """The log is about to change in another way."""
-        self.armed = NULL
-        self.segment = None
-
-    @property
-    def is_armed(self):
-        return self.segment is not None
-
-    @property
-    def next_offset(self):
-        return self.lane.next_offset
-
-    @property
-    def position(self):
-        return self.lane.position
 
     @cython.binding(False)  # a plain method, which bytecode calls by the shortest way
     def append(self, records, timestamp):
@@ -112,8 +35,7 @@ cdef class AppendLane:
             default_timestamp = PyLong_AsLongLongAndOverflow(timestamp, &overflow)
             if overflow != 0:
                 return None
-        # other code may run in between, and append: with another writer
-        writer = <_BatchWriter>self.writers.pop() if self.writers else _BatchWriter(*self.options_of_writers)
+        writer = self.take_writer()
         try:
             batches = writer.write(<list>records, default_timestamp)
             if batches.row_bytes.size == sizeof(sgs_batch_header):
@@ -124,7 +46,20 @@ cdef class AppendLane:
             return writer.give_away()
         finally:
             writer.forget()
-            self.writers.append(writer)
+            writer.next_free = self.free_writer
+            self.free_writer = writer
+
+    cdef inline _BatchWriter take_writer(self):
+        """Of this append alone: other code may run in between, and append.
+
+        Writers are chained: a list that has one now and then gets its memory anew each time, a thirtieth of an append.
+        """
+        cdef _BatchWriter writer = self.free_writer
+        if writer is None:
+            return _BatchWriter(*self.options_of_writers)
+        self.free_writer = writer.next_free
+        writer.next_free = None
+        return writer
 
     @cython.binding(False)
     def append_as_leader(self, data, leader_epoch):
@@ -241,6 +176,8 @@ cdef class AppendLane:
                     rounds.lead(self.flusher, self)
                 else:
                     PyErr_CheckSignals()
+                if rounds.has_ended(number):
+                    break
                 with nogil:
                     turn = rounds.sleep_until(number)
         finally:
@@ -263,49 +200,6 @@ cdef class AppendLane:
             return sgs_append_lane_leader(&self.lane, segment.segment, &self.validator_of_sent.validator, data, size,
                                           now_ms, answer, err)
         return sgs_append_lane_follower(&self.lane, segment.segment, data, size, leader_epoch, now_ms, answer, err)
-
-    cdef int publish_now(self) except -1:
-        """As `publish_written`, whatever signals come."""
-        cdef AppendLock append_lock = self.append_lock
-        if not append_lock.try_acquire():
-            with nogil:
-                while not append_lock.wait_for():
-                    pass
-        append_lock.owner = PyThread_get_thread_ident()
-        try:
-            self.publish_written()
-        finally:
-            append_lock.owner = 0
-            append_lock.release()
-        return 0
-
-    def publish_written(self):
-        """Under the append lock: show readers what was written, as its writer would when he wakes."""
-        cdef object published = load_slot(self.local_log, self.place_of_log_end)
-        if self.segment is not None and self.lane.next_offset > <int64_t>published[0]:
-            self.publish(self.segment)
-
-    cdef int publish(self, LogSegment segment) except -1:
-        """Under the append lock: from here on readers see what was written."""
-        cdef object next_offset = self.lane.next_offset
-        cdef object base_offset = segment.base_offset
-        cdef object position = self.lane.position
-        cdef object log_end
-        if not is_ours_alone(<PyObject *>self.last_log_end):
-            self.last_log_end = new_instance(<PyTypeObject *>LogOffsetMetadata, 3)
-        log_end = self.last_log_end
-        forget_hash(<PyObject *>log_end)
-        put(log_end, 0, next_offset)
-        put(log_end, 1, base_offset)
-        put(log_end, 2, position)
-        self.last_log_end = self.log_end
-        self.log_end = log_end
-        store_slot(self.local_log, self.place_of_log_end, log_end)
-        store_slot(self.producers, self.place_of_map_end_offset, next_offset)
-        if self.is_replicated:
-            self.offsets.follow_log_end()
-            self.offsets.update_first_unstable_offset()
-        return 0
 
     cdef object append_info(self, const sgs_lane_append *answer, int64_t append_time, size_t size):
         cdef object first_offset = answer.first_offset
@@ -331,19 +225,6 @@ cdef class AppendLane:
         put(info, 8, False)
         return info
 
-    cdef int fail(self, LogSegment segment, sgs_status status, const sgs_lane_append *answer,
-                  sgs_error *err) except -1:
-        """The write failed; a log whose bytes could not be taken back takes no more [DUR-32, DUR-44]."""
-        segment.is_poisoned = segment.is_poisoned or answer.poisoned
-        try:
-            segment.check(status, err)
-        except SegstoreError as error:
-            if segment.is_poisoned or isinstance(error, InternalError):
-                self.flusher.poison(error)
-            raise
-        return 0
-
-
 cdef inline int64_t wall_clock_ms_of(LogSegment segment) noexcept:
     cdef const sgs_env *env = segment.context.context.env
     return env.wall_clock_ms(env)
@@ -352,29 +233,3 @@ cdef inline int64_t wall_clock_ms_of(LogSegment segment) noexcept:
 cdef inline bint is_epoch(object leader_epoch) noexcept:
     cdef int overflow = 0
     return type(leader_epoch) is int and 0 <= PyLong_AsLongLongAndOverflow(leader_epoch, &overflow) <= INT32_MAX
-
-
-# Named tuples are filled without the call of their Python function, and in the memory of one that nobody has any more,
-# as zip() does with its tuples.
-
-cdef extern from *:
-    """
-    #if PY_VERSION_HEX >= 0x030E0000 /* from 3.14 on a tuple remembers its hash */
-    #define SGS_FORGET_HASH(tuple) (((PyTupleObject *)(tuple))->ob_hash = -1)
-    #else
-    #define SGS_FORGET_HASH(tuple) ((void)(tuple))
-    #endif
-    """
-    void forget_hash "SGS_FORGET_HASH"(PyObject *)
-
-
-cdef inline bint is_ours_alone(PyObject *kept) noexcept:
-    """Whether the lane has the only reference; None has others."""
-    return kept.ob_refcnt == 1
-
-
-cdef inline void put(object target, Py_ssize_t index, object field) noexcept:
-    cdef PyObject *before = borrowed_tuple_item(target, index)
-    Py_INCREF(<PyObject *>field)
-    set_tuple_item(<PyObject *>target, index, <PyObject *>field)
-    Py_XDECREF(before)

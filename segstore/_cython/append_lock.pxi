@@ -64,6 +64,10 @@ cdef class AppendLock:
         sem_post(&self.semaphore)
 
     def __enter__(self):
+        self.acquire()
+
+    cdef int acquire(self) except -1:
+        """By a thread that may run Python while it has the lock."""
         cdef unsigned long thread = PyThread_get_thread_ident()
         cdef int result
         self.require_outside(thread)
@@ -77,6 +81,12 @@ cdef class AppendLock:
                 break
             PyErr_CheckSignals()
         self.owner = thread
+        return 0
+
+    cdef inline void give_back(self) noexcept:
+        """What was taken by `acquire`."""
+        self.owner = 0
+        self.release()
 
     def __exit__(self, kind=None, error=None, traceback=None):
         if not self.is_held:
@@ -85,8 +95,7 @@ cdef class AppendLock:
             if kind is not None and isinstance(error, InternalError):  # before the next one gets in
                 self.tell(error)
         finally:
-            self.owner = 0
-            self.release()
+            self.give_back()
 
     cdef bint is_within(self, unsigned long thread) noexcept:
         """Whether *thread* has an inner lock: it runs the handler of a signal that came meanwhile."""

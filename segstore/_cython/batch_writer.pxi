@@ -77,6 +77,7 @@ cdef class _BatchWriter:
     cdef int64_t default_timestamp
     cdef Py_ssize_t expected_count  # of records, where it is known
     cdef bint is_started
+    cdef _BatchWriter next_free  # of a lane's writers
 
     def __cinit__(self, options, CodecTable codecs not None, int64_t default_timestamp, int64_t max_batch_bytes):
         sgs_buffer_init(&self.headers, memory)

@@ -10,6 +10,7 @@ cdef extern from "io/barrier.h" nogil:
     ctypedef enum sgs_barrier:
         SGS_BARRIER_NEW_DIRECTORY
         SGS_BARRIER_CLOSED_RECORDS
+        SGS_BARRIER_APPENDED_RECORDS
         SGS_BARRIER_COUNT
 
     ctypedef enum sgs_barrier_kind:

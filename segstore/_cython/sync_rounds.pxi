@@ -78,6 +78,9 @@ cdef class SyncRounds:
 
     def begin(self):
         """Of the round that runs: what is written from here on is not in it."""
+        self.begin_next()
+
+    cdef inline void begin_next(self) noexcept nogil:
         sgs_atomic_store_64(&self.begun, self.begun + 1)  # by the leader alone
 
     def wait(self):
@@ -89,15 +92,19 @@ cdef class SyncRounds:
         """The first round that covers what was written before this call."""
         return sgs_atomic_load_64(&self.begun) + 1
 
+    cdef inline bint has_ended(self, uint64_t number) noexcept nogil:
+        """Whether that round, or a later one, has succeeded."""
+        return sgs_atomic_load_64(&self.done) >= number
+
     cdef _Turn sleep_until(self, uint64_t number) noexcept nogil:
         """Until that round, or a later one, has succeeded, or somebody has to lead it."""
         cdef uint32_t seen
         while True:
             seen = sgs_atomic_load(&self.changes)
-            if sgs_atomic_load_64(&self.done) >= number:
+            if self.has_ended(number):
                 return IS_DURABLE
             if sgs_atomic_take(&self.is_running):
-                if sgs_atomic_load_64(&self.done) < number:
+                if not self.has_ended(number):
                     return TO_LEAD
                 self.let_others()
                 return IS_DURABLE

@@ -12,9 +12,16 @@ import logging
 import os
 from typing import TYPE_CHECKING
 
-from segstore.errors import FsyncFailedError, IllegalStateError, InternalError, SegstoreError
+from segstore.errors import (
+    FsyncFailedError,
+    IllegalStateError,
+    InternalError,
+    LogNotFoundError,
+    SegstoreError,
+)
 from segstore.log.directory.durability import sync_failed_before
 from segstore.log.directory.log_dir_failure_channel import IO_ERRORS
+from segstore.log.directory.partition_lock import check_not_removed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -136,6 +143,16 @@ class FailureMark:
             self.note_failed_names()
         if self.failure is not None:
             raise sync_failed_before(self.failure, self._directory.path)
+
+    def require_untouched(self) -> None:
+        """Raise when writing has ended, or the log was removed: a sync proves nothing then."""
+        self._require_not_failed()
+        check_not_removed(self._directory)
+
+    def _poison_by_round(self, error: BaseException) -> None:
+        """Before anybody gets the lock, or leads the next round."""
+        if isinstance(error, (FsyncFailedError, InternalError, LogNotFoundError)):
+            self.poison(error)
 
 
 def _is_met(failure: SegstoreError) -> bool:

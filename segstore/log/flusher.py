@@ -18,7 +18,6 @@ from segstore.errors import (
     DiskFullError,
     FsyncFailedError,
     IllegalStateError,
-    InternalError,
     LogNotFoundError,
     WriteError,
 )
@@ -193,6 +192,14 @@ class Flusher(SidecarFlusher):
 
     def sync_round(self, lane: AppendLane) -> None:
         """Lead the round that appends through *lane* wait for; what they wrote is published."""
+        try:
+            if lane.sync_records():
+                return
+        except (ClosedError, IllegalStateError, LogNotFoundError):
+            pass  # the log has changed since, or is gone: below it is found out
+        except BaseException as error:
+            self._poison_by_round(error)
+            raise
         self._sync_round(lane=lane)
 
     def _sync_round(
@@ -200,12 +207,14 @@ class Flusher(SidecarFlusher):
     ) -> None:
         """Sync what was written, ascending and below *up_to_offset*, then the names [DUR-13]."""
         log = self._local_log
+        times_armed = 0
         try:
             with self._append_lock:
                 self._require_not_ended()
                 self._require_not_failed()
                 if lane is not None:
                     lane.publish_written()
+                    times_armed = lane.times_armed
                 generation = log.generation
                 target = log.log_end
                 if up_to_offset is not None:
@@ -229,9 +238,10 @@ class Flusher(SidecarFlusher):
                 self._require_not_failed()  # another sync may have, since this one began
                 if log.generation == generation and target > self.durable:
                     self.durable = target
+                if lane is not None:
+                    lane.note_settled(times_armed)
         except BaseException as error:
-            if isinstance(error, (FsyncFailedError, InternalError, LogNotFoundError)):
-                self.poison(error)  # before anybody gets the lock, or leads the next round
+            self._poison_by_round(error)
             with self._append_lock:
                 self._oldest_unsynced_ns = self._oldest_in_round_ns or self._oldest_unsynced_ns
                 self._oldest_in_round_ns = None

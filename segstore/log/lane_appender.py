@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segstore._core import AppendLane
+from segstore.log.directory.checkpoints import LOCK
 from segstore.log.log_writer import LogWriter
 from segstore.types import LogOffsetMetadata
 
@@ -46,6 +47,7 @@ class LaneAppender(LogWriter):
             producers=self._producers,
             flusher=self._flusher,
             rounds=self._flusher.rounds if waits_for_each_sync else None,
+            lock_file=LOCK,
             syncs_on_append=self._syncs_on_append,
             max_segment_bytes=self.config.roll_bytes,
             max_message_bytes=self.config.max_message_bytes,

@@ -19,6 +19,7 @@ from segstore.log.local.local_log import LocalLog
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
+from tests.log_kit import lead_rounds_by_layers
 
 PATIENCE_SECONDS = 20
 
@@ -62,6 +63,7 @@ def test_the_log_directory_hears_of_the_sync(opened, monkeypatch):
             raise
 
     monkeypatch.setattr(Flusher, "_sync_segment", sync_segment)
+    lead_rounds_by_layers(monkeypatch)
     disk.fail("sync_data", 1, errno.EIO)
     with pytest.raises(FsyncFailedError):
         log.append([(None, b"c")])
@@ -93,6 +95,7 @@ def test_an_interrupted_truncation_is_no_failure_of_the_disk(opened, monkeypatch
 
     with monkeypatch.context() as patched:
         patched.setattr(Flusher, "_sync_segment", sync_segment)
+        lead_rounds_by_layers(patched)
         waiting = threading.Thread(target=append)
         waiting.start()
         assert begun.wait(PATIENCE_SECONDS)

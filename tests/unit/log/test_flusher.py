@@ -15,7 +15,7 @@ from segstore.log.local.segment import Segment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
-from tests.log_kit import bases, offsets, wait_for
+from tests.log_kit import bases, lead_rounds_by_layers, offsets, wait_for
 
 ONE = [(None, b"x")]
 
@@ -38,6 +38,7 @@ class Syncs:
             real(flusher, segment, indexes=indexes)
 
         monkeypatch.setattr(Flusher, "_sync_segment", sync)
+        lead_rounds_by_layers(monkeypatch)
 
 
 @pytest.fixture
