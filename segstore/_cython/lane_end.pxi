@@ -136,7 +136,7 @@ cdef class _LaneEnd:
         try:
             segment = self.segment
             if (
-                segment is None or self.times_armed != self.times_armed_when_settled
+                segment is None or self.rounds is None or self.times_armed != self.times_armed_when_settled
                 or directory.sync_failed or self.flusher.failure is not None
             ):
                 return False

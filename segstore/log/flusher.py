@@ -21,10 +21,9 @@ from segstore.errors import (
     LogNotFoundError,
     WriteError,
 )
-from segstore.log.directory.checkpoints import RECOVERY_POINT_CHECKPOINT, write_offset
 from segstore.log.directory.partition_lock import check_not_removed
 from segstore.log.local.tail_rewrite import rewrite_from
-from segstore.log.sidecar_flusher import SidecarFlusher
+from segstore.log.recovery_point_flusher import RecoveryPointFlusher
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
@@ -42,7 +41,7 @@ _NS: Final = 1_000_000_000
 _MAX_SEALED_WAITING: Final = 16  # for the thread; each keeps its files open until it is synced
 
 
-class Flusher(SidecarFlusher):
+class Flusher(RecoveryPointFlusher):
     """Knows how far a log is durable, and makes it so.
 
     Attributes
@@ -178,6 +177,21 @@ class Flusher(SidecarFlusher):
         check_not_removed(self._local_log.directory)
         return self.durable.message_offset
 
+    def sync_active_segment(self) -> None:
+        """Sync the files of the active segment, also when it is empty [FLU-3].
+
+        As a round: of two syncs of one descriptor only one hears of an error [DUR-35].
+        """
+
+        def sync() -> None:
+            with self.poisoned_by(FsyncFailedError):
+                self._require_not_failed()
+                active = self._local_log.segments.active_segment
+                active.flush(Barrier.APPENDED_RECORDS, indexes=True)
+
+        while not self.rounds.join(sync):
+            self._require_not_failed()  # another round has ended
+
     def _join_round(self, offset: int) -> None:
         """Lead a round, or wait for the end of the one that runs."""
         self._require_not_failed()
@@ -247,24 +261,6 @@ class Flusher(SidecarFlusher):
                 self._oldest_in_round_ns = None
             raise
 
-    def sync_names(self, version: int) -> None:
-        """Sync the directory when files were created or renamed since it last was.
-
-        Not beside the recovery point, whose file's name is synced too: of two syncs of one
-        directory only one hears of an error [DUR-35].
-
-        Parameters
-        ----------
-        version : int
-            What `LocalLog.names_version` was under the append lock: in the midst of a roll it
-            counts a name that is not there yet.
-        """
-        if version > self._synced_names_version:
-            with self._checkpoint_lock, self.poisoned_by(FsyncFailedError):
-                self._require_not_failed()
-                self._local_log.directory.sync(Barrier.APPENDED_NAMES)
-                self._synced_names_version = max(version, self._synced_names_version)
-
     def sync_before_truncation(self, offset: int) -> None:
         """Sync what stays, for those who wait for records below *offset* [DUR-15].
 
@@ -322,59 +318,12 @@ class Flusher(SidecarFlusher):
             with self._telling_of_failures("timed sync"):
                 self.flush()
 
-    def write_recovery_point(self, *, is_locked: bool = False) -> None:
-        """Write a durable offset [DUR-21]; with *is_locked* the caller holds the append lock."""
-        offset = self.durable.message_offset
-        lock = None if is_locked else self._append_lock
-        self._local_log.note_transaction_indexes(lock, active_too=False)
-        with contextlib.nullcontext() if is_locked else self._append_lock:
-            names_version = self._local_log.names_version
-        # a segment that begins there, and is empty yet, may be all that says where the log ends
-        self.sync_names(names_version)
-        with self._checkpoint_lock:
-            offset = min(offset, self.durable.message_offset)
-            hole_start, hole_end = self._hole
-            point = hole_start if offset == hole_end else offset
-            if point > self.recovery_point:  # else somebody wrote a later one meanwhile
-                self._write_recovery_point(point)
-
-    def lower_recovery_point(self, offset: int) -> None:
-        """Lower durable offset and checkpoint to *offset*, before a truncation.
-
-        Called under the append lock; the checkpoint is on stable storage at return [DUR-16].
-        """
-        with self._checkpoint_lock:
-            if self.recovery_point > offset:
-                self._write_recovery_point(offset)
-            if self.durable.message_offset > offset:
-                self.durable = LogOffsetMetadata(offset)
-
     def take_durable_back(self, durable: LogOffsetMetadata) -> None:
         """Everything up to *durable* is still there: the truncation was refused, nothing was cut.
 
         Called under the append lock. The checkpoint stays lower: a recovery reads more.
         """
         self.durable = max(self.durable, durable)
-
-    def raise_recovery_point(self, offset: int) -> None:
-        """Nothing below *offset*, the log start, is to be recovered; in memory only [UNI-3]."""
-
-    def _write_recovery_point(self, offset: int) -> None:
-        if offset != self.recovery_point:
-            self._require_not_ended()
-            self._require_not_failed()
-            directory = self._local_log.directory
-            with self.poisoned_by(FsyncFailedError):
-                write_offset(directory, RECOVERY_POINT_CHECKPOINT, self._topic_partition, offset)
-            self.recovery_point = offset
-
-    def note_hole(self, data_end_offset: int, log_end_offset: int) -> None:
-        """A truncation took whole batches: there is nothing between the data and the log end.
-
-        Source: [TRU-5]. While the log ends there, the recovery point stays at the end of the data:
-        recovery could not tell the hole from records that were lost.
-        """
-        self._hole = (data_end_offset, log_end_offset)
 
     def note_durable(self, log_end: LogOffsetMetadata) -> None:
         """Everything up to *log_end* was synced by the caller, who holds the append lock."""

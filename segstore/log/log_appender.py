@@ -277,6 +277,8 @@ class LogAppender(LaneAppender):
                 base_of_new_segment(first, analysis.last_offset),
                 request,
             )
+            if duplicate is None:
+                self._arm_lane()
             end, generation = self._local_log.log_end.message_offset, self._local_log.generation
         if duplicate is not None:
             return self._duplicate(duplicate, analysis.max_timestamp, generation)
@@ -336,6 +338,8 @@ class LogAppender(LaneAppender):
                 duplicate = self._write(data, headers, size, max_timestamp, now_ms, first, request)
             else:
                 self._write_rows(data, headers, size, max_timestamp, now_ms, first)
+            if duplicate is None:
+                self._arm_lane()
             generation = self._local_log.generation
         if duplicate is not None:
             return self._duplicate(duplicate, max_timestamp, generation)

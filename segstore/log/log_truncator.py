@@ -236,6 +236,7 @@ class LogTruncator(LogRetention):
                 )
             self._increment_log_start(offset)
             if self.profile is Profile.SAFE:  # also what an earlier call could not take
+                self._begin_change()
                 with self._flusher.poisoned_by(FsyncFailedError):
                     self._delete_segments(self._segments_below_log_start())
             return self.log_start_offset

@@ -252,7 +252,6 @@ class LogWriter(LogChecker):
         self._producers.update_map_end_offset(last_offset + 1)
         if analysis is not None or offsets.replicated:
             offsets.update_first_unstable_offset()
-        self._arm_lane()
         return None
 
     def _analyze_producers(

@@ -227,10 +227,7 @@ class UnifiedLog(LogChecksums):
             return flusher.flush_up_to(self.log_end_offset, inclusive=force_active_segment)
         durable_offset = flusher.flush()
         if force_active_segment:
-            with flusher.poisoned_by(FsyncFailedError):
-                self._local_log.segments.active_segment.flush(
-                    _core.Barrier.APPENDED_RECORDS, indexes=True
-                )
+            flusher.sync_active_segment()
         try:
             flusher.write_recovery_point()
         except DiskFullError:  # the records are safe; the next open checks more than it needs to

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import random
 import signal
 import threading
@@ -11,12 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from segstore._core import AppendLock, Directory, SimulatedDisk, SyncRounds
-from segstore.errors import ClosedError, FsyncFailedError, LogNotFoundError, LogReadOnlyError
+from segstore._core import AppendLock, SyncRounds
+from segstore.errors import ClosedError, FsyncFailedError, LogReadOnlyError
 from segstore.log.flusher import Flusher
-from segstore.log.log_opener import open_partition
-from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
+from segstore.log.local.segment import Segment
 from tests.log_kit import PATIENCE_SECONDS, lead_rounds_by_layers, wait_for
 
 ONE = [(None, b"x")]
@@ -300,86 +297,19 @@ def test_appends_beside_truncations_rolls_and_flushes(new_log):
     assert log.verify().ok
 
 
-# ---- rounds that the lane leads ------------------------------------------------------------------
-
-
-@pytest.fixture
-def rounds_by_layers(monkeypatch):
-    """How many syncs the layers have led for appends by the lane."""
-    led, real = [], Flusher._sync_round
-
-    def count(self, *where, lane=None):
-        if lane is not None:
-            led.append(lane)
-        real(self, *where, lane=lane)
-
-    monkeypatch.setattr(Flusher, "_sync_round", count)
-    return led
-
-
-def test_the_layers_lead_one_round_behind_each_other_change(new_log, rounds_by_layers):
-    """[DUR-13] Up to the next change, records that the lane wrote are all that is not synced."""
-    log = new_log(durability="sync")
-    changes = [lambda: log.append(ONE), log.roll, lambda: log.truncate_to(log.log_end_offset - 2)]
-    for number, change in enumerate(changes, 1):
-        change()
-        log.append(ONE)  # by the layers, which arm the lane
-        for _ in range(5):
-            info = log.append(ONE)
-            assert info.durable_offset == log.durable_offset == info.base_offset + 1
-        assert len(rounds_by_layers) == number
-        assert log._flusher._synced_names_version == log._local_log.names_version
-
-
-@pytest.fixture
-def lane_on_a_disk(rounds_by_layers):
-    """A simulated disk, and a log on it whose next round is led by the lane."""
-    disk = SimulatedDisk()
-    Directory("/data", disk, create=True)
-    options = open_options(durability="sync")
-    log = open_partition("/data/topic-0", options, Surroundings(environment=disk))
-    for _ in range(3):
-        log.append(ONE)
-    assert len(rounds_by_layers) == 1
-    yield disk, log
-    log.close_quietly()
-
-
-def test_a_sync_of_the_lane_that_fails_ends_writing(lane_on_a_disk, rounds_by_layers):
-    """[DUR-35, DUR-38] It is not tried again, by the layers neither."""
-    disk, log = lane_on_a_disk
-    disk.fail("sync_data", 1, errno.EIO)
-    with pytest.raises(FsyncFailedError):
-        log.append(ONE)
-
-    disk.fail("sync_data", 0, 0)
-    assert isinstance(log._flusher.failure, FsyncFailedError)
-    assert (log.log_end_offset, log.durable_offset, len(rounds_by_layers)) == (4, 3, 1)
-    with pytest.raises(LogReadOnlyError):
-        log.append(ONE)
-    assert len(list(log)) == 4
-
-
-def test_the_lane_notices_that_the_log_was_removed(lane_on_a_disk):
-    """[DUR-4] Its file can be synced for ever, and nobody will find it."""
-    _, log = lane_on_a_disk
-    log._local_log.directory.unlink(".lock")
-    with pytest.raises(LogNotFoundError, match="lock file"):
-        log.append(ONE)
-
-    assert log.durable_offset == 3
-    with pytest.raises(LogReadOnlyError):
-        log.append(ONE)
-
-
-def test_the_lane_leads_no_round_of_a_log_that_has_failed(lane_on_a_disk):
-    """[DUR-35] Another sync may have failed while the append waited for its turn."""
-    _, log = lane_on_a_disk
-    log._flusher.failure = FsyncFailedError("beside it")  # and not told of yet
-    with pytest.raises(FsyncFailedError, match="beside it"):
-        log.append(ONE)
-
-    assert log.durable_offset == 3
+def test_a_forced_flush_is_a_round(new_log, monkeypatch):
+    """[DUR-35, FLU-3] Of two syncs of one descriptor only one would hear of an error."""
+    log, synced = new_log(durability="sync"), []
+    log.append(ONE)
+    monkeypatch.setattr(Segment, "flush", lambda *_, **__: synced.append(1))
+    held = HeldRound(log._flusher.rounds)
+    with ThreadPoolExecutor(1) as pool:
+        flushed = pool.submit(log._flusher.sync_active_segment)
+        time.sleep(0.05)
+        assert not synced
+        held.end()
+        flushed.result()
+    assert synced
 
 
 def test_who_waits_is_told_when_the_log_is_closed(held_log):
