@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.mutation.line_tests import MOST_SECONDS, LineTests
 from tests.mutation.mutants import mutants_of
 
 if TYPE_CHECKING:
@@ -56,11 +57,22 @@ def test_mutants_of_a_file(name: str, tmp_path: Path):
     path = tmp_path / name
     path.write_text(text)
 
-    mutants = list(mutants_of(path))
+    mutants = list(mutants_of(tmp_path, name))
 
     assert {mutant.after for mutant in mutants} == wanted
     for mutant in mutants:
-        lines = mutant.text().split("\n")
+        lines = mutant.of(text).split("\n")
         assert lines[mutant.line_number - 1] == mutant.after
         assert len(lines) == len(text.split("\n"))
     assert path.read_text() == text
+
+
+def test_which_tests_meet_a_mutant():
+    """Those that run its line, the quick ones first, and no more than there is patience for."""
+    lines = LineTests(
+        {"quick": 0.1, "slow": 5.0, "endless": MOST_SECONDS, "other": 0.2},
+        {"a.py:4": ["endless", "slow", "quick"], "a.py:5": ["endless"]},
+    )
+    assert list(lines.of("a.py", 4)) == ["quick", "slow"]
+    assert list(lines.of("a.py", 5)) == ["endless"]
+    assert lines.of("a.py", 6) == {}
