@@ -94,7 +94,7 @@ cdef class _LaneEnd:
     cdef int publish_now(self) except -1:
         """As `publish_written`, whatever signals come."""
         cdef AppendLock append_lock = self.append_lock
-        if not append_lock.try_acquire():
+        if not append_lock.take():
             with nogil:
                 while not append_lock.wait_for():
                     pass

@@ -126,23 +126,23 @@ class FailureMark:
         except Exception as error:  # noqa: BLE001 - nobody else would hear of it
             self.poison(error)
 
-    def note_failed_names(self) -> None:
-        """Make the log read-only by a sync of names that failed, where nobody was told of it.
+    def find_failure(self) -> SegstoreError | None:
+        """Return what has ended writing, also where nobody was told of it.
 
-        An interrupt came between the two [DUR-35, DUR-70].
+        An interrupt may have come between a failed sync of names and its mark [DUR-35, DUR-70].
         """
-        if self.failure is None:
+        if self.failure is None and self._directory.sync_failed:
             self.poison(sync_failed_before(None, self._directory.path))
+        return self.failure
 
     def _require_not_failed(self) -> None:
         """Raise for who would lead a sync, or say that one was enough [DUR-13, DUR-35].
 
         The kernel tells an error once: what is synced after it proves nothing of what was before.
         """
-        if self._directory.sync_failed:
-            self.note_failed_names()
-        if self.failure is not None:
-            raise sync_failed_before(self.failure, self._directory.path)
+        failure = self.find_failure()
+        if failure is not None:
+            raise sync_failed_before(failure, self._directory.path)
 
     def require_untouched(self) -> None:
         """Raise when writing has ended, or the log was removed: a sync proves nothing then."""

@@ -69,9 +69,7 @@ class LogWriter(LogChecker):
 
     def _require_not_failed(self) -> None:
         """Raise the first error again, as what it has made of the log [DUR-38]."""
-        if self._directory.sync_failed:
-            self._flusher.note_failed_names()
-        cause = self._flusher.failure
+        cause = self._flusher.find_failure()
         if cause is not None:
             raise LogReadOnlyError(
                 f"the log takes no changes since an earlier error: {cause.told_within(self.path)}",

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import uuid
 from typing import TYPE_CHECKING
 
 from segstore._core import Barrier, Directory
-from segstore.errors import LogNotFoundError
 from segstore.log.directory.partition_directory import directory_name
 from segstore.log.directory.partition_lock import hint_at_read_only
 from segstore.log.directory.partition_metadata_file import PartitionMetadataFile, topic_id_text
+from segstore.log.directory.partition_path import make_directory
 
 if TYPE_CHECKING:
     from segstore.types import TopicPartition
@@ -18,15 +17,8 @@ if TYPE_CHECKING:
 
 def make_log_directory(path: str) -> Directory:
     """Open the directory *path*; make it, and those above it, when it is missing."""
-    try:
-        with hint_at_read_only():
-            return Directory(path, create=True)
-    except LogNotFoundError:
-        above = os.path.dirname(path)  # noqa: PTH120 - the caller's spelling
-        if above == path:  # the root itself: nothing can be made above it
-            raise
-        make_log_directory(above).close()
-        return Directory(path, create=True)
+    with hint_at_read_only():
+        return make_directory(path)
 
 
 def create_partition_directory(

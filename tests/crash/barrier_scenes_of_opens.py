@@ -129,6 +129,17 @@ def replaced() -> Scene:
     return finding(disk_with(files), list(range(7)))
 
 
+def replaced_by_three() -> Scene:
+    """A segment that three are to replace, all of them complete."""
+    files = {
+        name_of(0): records(0, 6),
+        **{name_of(base, "log.swap"): records(base, base + 2) for base in (0, 2, 4)},
+        name_of(6): records(6, 7),
+        RECOVERY_POINT: recovery_point(7),
+    }
+    return finding(disk_with(files), list(range(7)))
+
+
 def incomplete() -> Scene:
     files = {
         name_of(0): records(0, 6),
@@ -140,9 +151,11 @@ def incomplete() -> Scene:
 
 
 def split() -> Scene:
-    content = far_record(0) + far_record(1) + far_record(FAR) + far_record(FAR + 1)
-    files = {name_of(0): content, RECOVERY_POINT: recovery_point(FAR + 2)}
-    return finding(disk_with(files), [0, 1, FAR, FAR + 1])
+    """In three: in the midst a name may come before those around it."""
+    offsets = [0, 1, FAR, FAR + 1, 2 * FAR, 2 * FAR + 1]
+    content = b"".join(far_record(offset) for offset in offsets)
+    files = {name_of(0): content, RECOVERY_POINT: recovery_point(2 * FAR + 2)}
+    return finding(disk_with(files), offsets)
 
 
 def names_before_the_split() -> Scene:
@@ -211,7 +224,7 @@ OPEN_SCENES: dict[str, Callable[[], Scene]] = {
     "RECOVERY_SET_ASIDE": segments_behind_a_torn_one,
     "RECOVERY_BEGIN": a_log_that_begins_anew,
     "LEFTOVERS_INCOMPLETE": incomplete,
-    "LEFTOVERS_GONE": replaced,
+    "LEFTOVERS_GONE": replaced_by_three,
     "LEFTOVERS_REPLACED": replaced,
     "QUARANTINE_CONTENT": what_was_cut,
     "QUARANTINE_NAME": what_was_cut,

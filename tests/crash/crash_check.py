@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from contextlib import closing
 from typing import TYPE_CHECKING, NamedTuple
 
 from segstore._core import Directory, SimulatedDisk
@@ -268,6 +269,17 @@ def check_crash(run: Run, crash: Crash, *, thoroughly: bool = False) -> None:
     if span > 0:
         second = Crash(begun + crash.seed % (span + 1), crash.fate, crash.seed)
         check_found(look(second.image(image), run.settings).found, states)
+
+
+def logs_behind_crashes(
+    settings: Settings, disk: SimulatedDisk, begin: int, seeds: int
+) -> Iterator[tuple[Crash, UnifiedLog]]:
+    """Yield the crashes behind *begin* effects and any later, each with the log opened again."""
+    for effects in range(begin, disk.effects + 1):
+        for seed in range(seeds):
+            crash = Crash(effects, "seed", seed)
+            with closing(settings.open(crash.image(disk))) as log:
+                yield crash, log
 
 
 def check_crashes(run: Run, begin: int, end: int, seeds: int) -> None:

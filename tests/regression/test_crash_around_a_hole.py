@@ -9,11 +9,9 @@ such a log, or one that a broker began, renamed its segments in any order, too.
 
 from __future__ import annotations
 
-from contextlib import closing
-
 import pytest
 
-from tests.crash.crash_check import Crash, check_crashes
+from tests.crash.crash_check import check_crashes, logs_behind_crashes
 from tests.crash.crash_model import Operation
 from tests.crash.crash_script import Settings, run_script
 from tests.crash.directory_kit import (
@@ -23,6 +21,7 @@ from tests.crash.directory_kit import (
     records,
     recovery_point,
 )
+from tests.log_kit import offsets
 
 LARGE = Settings(segment_bytes=100_000)
 
@@ -78,11 +77,8 @@ def test_what_is_left_of_a_brokers_log_that_is_emptied_is_a_prefix():
     log.flush()
     begin = disk.effects
     log.truncate_fully_and_start_at(0)
-    end = disk.effects
     log.close_quietly()
 
-    for effects in range(begin, end + 1):
-        for seed in range(60):
-            with closing(LARGE.open(Crash(effects, "seed", seed).image(disk))) as log:
-                found = [record.offset for record in log.scan()]
-            assert found == list(range(len(found))), (effects, seed)
+    for crash, left in logs_behind_crashes(LARGE, disk, begin, seeds=60):
+        found = offsets(left.scan())
+        assert found == list(range(len(found))), crash

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.crash.crash_check import Crash
+from tests.crash.crash_check import logs_behind_crashes
 from tests.crash.crash_script import Settings
 from tests.crash.directory_kit import (
     RECOVERY_POINT,
@@ -28,6 +28,7 @@ from tests.crash.directory_kit import (
     records,
     recovery_point,
 )
+from tests.log_kit import offsets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -47,15 +48,10 @@ def test_no_record_of_a_split_segment_goes(synced: int):
     begin = disk.effects
     log = LARGE.open(disk)
     assert [segment.base_offset for segment in log.segments()] == [0, FAR]
-    end = disk.effects
     log.close_quietly()
 
-    for effects in range(begin, end + 1):
-        for seed in range(SEEDS):
-            log = LARGE.open(Crash(effects, "seed", seed).image(disk))
-            found = [record.offset for record in log.scan()]
-            log.close_quietly()
-            assert found == [0, 1, FAR, FAR + 1], (effects, seed)
+    for crash, found in logs_behind_crashes(LARGE, disk, begin, SEEDS):
+        assert offsets(found.scan()) == [0, 1, FAR, FAR + 1], crash
 
 
 def replaced(count: int) -> SimulatedDisk:
@@ -82,17 +78,12 @@ def test_no_new_segment_is_taken_for_an_old_one(disk_of: Callable[[int], Simulat
     disk = disk_of(3)
     begin = disk.effects
     log = LARGE.open(disk)
-    expected = [record.offset for record in log.scan()]
-    end = disk.effects
+    expected = offsets(log.scan())
     log.close_quietly()
     assert len(expected) >= 6
 
-    for effects in range(begin, end + 1):
-        for seed in range(SEEDS):
-            log = LARGE.open(Crash(effects, "seed", seed).image(disk))
-            found = [record.offset for record in log.scan()]
-            log.close_quietly()
-            assert found == expected, (effects, seed)
+    for crash, found in logs_behind_crashes(LARGE, disk, begin, SEEDS):
+        assert offsets(found.scan()) == expected, crash
 
 
 def test_a_reader_takes_no_new_segment_for_an_old_one():
@@ -104,7 +95,7 @@ def test_a_reader_takes_no_new_segment_for_an_old_one():
         name_of(9): records(9, 10),
     }
     with closing(LARGE.open(disk_with(files), read_only=True)) as log:
-        assert [record.offset for record in log.scan()] == list(range(10))
+        assert offsets(log.scan()) == list(range(10))
 
 
 @pytest.mark.parametrize("synced", [0, 6])
@@ -121,11 +112,7 @@ def test_an_incomplete_set_stays_incomplete(synced: int):
     begin = disk.effects
     LARGE.open(disk).close_quietly()
 
-    for effects in range(begin, disk.effects + 1):
-        for seed in range(SEEDS):
-            log = LARGE.open(Crash(effects, "seed", seed).image(disk))
-            found = [record.offset for record in log.scan()]
-            sizes = [(one.base_offset, one.size_bytes) for one in log.segments()]
-            log.close_quietly()
-            assert found == list(range(6)), (effects, seed)
-            assert sizes == [(0, len(records(0, 6)))], (effects, seed)
+    for crash, found in logs_behind_crashes(LARGE, disk, begin, SEEDS):
+        sizes = [(one.base_offset, one.size_bytes) for one in found.segments()]
+        assert offsets(found.scan()) == list(range(6)), crash
+        assert sizes == [(0, len(records(0, 6)))], crash

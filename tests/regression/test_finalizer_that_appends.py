@@ -12,8 +12,8 @@ import threading
 import pytest
 
 import segstore
+from tests.log_kit import PATIENCE_SECONDS
 
-PATIENCE_SECONDS = 30
 ONE = [(None, b"x")]
 
 

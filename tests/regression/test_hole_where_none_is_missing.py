@@ -6,40 +6,33 @@ lies behind a gap that may be there, and its first batch does not begin where it
 
 from __future__ import annotations
 
-import struct
+from typing import TYPE_CHECKING
 
 import pytest
 
-from segstore._core import (
-    BatchOptions,
-    Directory,
-    FileBarrier,
-    SimulatedDisk,
-    encode_records,
-)
 from segstore.errors import CorruptLogError
-from segstore.records.compression import codec_table
-from tests.crash.crash_script import PATH, Settings
+from segstore.log.directory.checkpoints import LOG_STATE
+from tests.crash.crash_script import Settings
+from tests.crash.directory_kit import disk_with, name_of
+from tests.log_kit import at
+
+if TYPE_CHECKING:
+    from segstore._core import SimulatedDisk
 
 SETTINGS = Settings("sync", segment_bytes=100_000)
-FILE = FileBarrier.LOG_STATE
 STATE = b"version 0\ncontiguous_from 5\nepochs_ordered_from 5\nlatest_epoch 0 5\n"
 
 
 def disk_with_a_batch_at(base_offset: int) -> SimulatedDisk:
     """Segments at 0, empty, and at 5, with one batch; from 5 on no offset is missing."""
-    disk = SimulatedDisk()
-    disk.wall_clock_ms = 1
-    Directory("/data", disk, create=True)
-    directory = Directory(PATH, disk, create=True)
-    records = [(1, None, b"x")] * 2
-    batch = bytes(encode_records(records, BatchOptions(), codec_table(), 0, 2**20))
-    batch = struct.pack(">q", base_offset) + batch[8:12] + struct.pack(">i", 0) + batch[16:]
-    directory.create_file(f"{0:020d}.log", b"", FILE)
-    directory.create_file(f"{5:020d}.log", batch, FILE)
-    directory.create_file(".segstore", STATE, FILE)
-    directory.create_file("leader-epoch-checkpoint", b"0\n1\n0 5\n", FILE)
-    return disk
+    return disk_with(
+        {
+            name_of(0): b"",
+            name_of(5): at(base_offset, 2, epoch=0),
+            LOG_STATE: STATE,
+            "leader-epoch-checkpoint": b"0\n1\n0 5\n",
+        }
+    )
 
 
 def test_a_hole_where_no_offset_is_missing_is_refused_before_anything_is_appended():

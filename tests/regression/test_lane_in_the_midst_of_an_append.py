@@ -9,28 +9,18 @@ from __future__ import annotations
 
 import pytest
 
-from segstore._core import Directory, SimulatedDisk
 from segstore.log.local.log_tail import LogTail
-from segstore.log.log_opener import open_partition
-from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
+from tests.crash.barrier_scene import new_disk, open_log
 
 ONE = [(None, b"x")]
 SEVERAL_SEGMENTS = [(None, b"y" * 400)] * 20
-
-
-def open_log(disk: SimulatedDisk):
-    options = open_options(
-        durability="sync", segment_ms=None, internal_segment_bytes=3000, max_message_bytes=1000
-    )
-    return open_partition("/data/topic-0", options, Surroundings(environment=disk))
+SETTINGS = {"durability": "sync", "internal_segment_bytes": 3000, "max_message_bytes": 1000}
 
 
 def test_what_is_left_undone_is_done_before_the_next_append(monkeypatch):
     """[CON-4, DUR-1, DUR-70] Control-C comes behind the new file, and again while it goes."""
-    disk = SimulatedDisk()
-    Directory("/data", disk, create=True)
-    log, real = open_log(disk), LogTail._create_segment
+    disk = new_disk()
+    log, real = open_log(disk, **SETTINGS), LogTail._create_segment
     log.append(ONE)
 
     def interrupted(*_):
@@ -51,6 +41,6 @@ def test_what_is_left_undone_is_done_before_the_next_append(monkeypatch):
     assert log.append(ONE).base_offset == first
 
     for fate, seed in [("lost", 0), ("kept", 0), ("killed", 0), *(("seed", n) for n in range(20))]:
-        with open_log(disk.crash_image(fate=fate, seed=seed)) as found:
+        with open_log(disk.crash_image(fate=fate, seed=seed), **SETTINGS) as found:
             assert found.log_end_offset == first + 1
     log.close_quietly()

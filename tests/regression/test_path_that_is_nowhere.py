@@ -6,11 +6,13 @@ A root like that is one of a directory that was removed, or of a file system tha
 from __future__ import annotations
 
 import errno
+from functools import partial
 
 import pytest
 
 from segstore._core import SimulatedDisk
 from segstore.errors import LogNotFoundError
+from segstore.log.directory.partition_path import make_directory
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
@@ -28,11 +30,11 @@ def test_an_open_says_what_is_not_there():
 
 def test_a_log_directory_says_what_is_not_there(monkeypatch: pytest.MonkeyPatch):
     """[DUR-103, DUR-111]"""
-
-    def find_nothing(path: str, **_: object) -> None:
-        raise LogNotFoundError("it is not there", file=path)
-
-    monkeypatch.setattr(topic_directories, "Directory", find_nothing)
+    disk = SimulatedDisk()
+    disk.fail("open_directory", 1, errno.ENOENT, for_ever=True)
+    monkeypatch.setattr(
+        topic_directories, "make_directory", partial(make_directory, environment=disk)
+    )
 
     with pytest.raises(LogNotFoundError):
         topic_directories.make_log_directory("/logs")

@@ -172,7 +172,7 @@ def _above(path: str) -> str:
     return os.path.dirname(path)  # noqa: PTH120 - as the name: links are not resolved
 
 
-def make_directory(path: str, environment: _core.Environment | None) -> _core.Directory:
+def make_directory(path: str, environment: _core.Environment | None = None) -> _core.Directory:
     """Make the directory and those above it, each on stable storage before the next [DUR-11]."""
     try:
         return _core.Directory(path, environment, create=True)

@@ -8,13 +8,12 @@ from types import SimpleNamespace
 
 import pytest
 
-from segstore._core import Directory, SimulatedDisk
+from segstore._core import Directory
 from segstore.errors import FsyncFailedError, LogReadOnlyError, SegstoreError, WriteError
 from segstore.log.flusher import Flusher
 from segstore.log.local.segment import Segment
-from segstore.log.log_opener import open_partition
-from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
+from tests.crash.barrier_scene import new_disk, open_log
+from tests.crash.manual_scheduler import ManualScheduler
 from tests.log_kit import bases, lead_rounds_by_layers, offsets, wait_for
 
 ONE = [(None, b"x")]
@@ -204,15 +203,14 @@ def test_a_sealed_segment_is_synced_behind_the_scenes(new_log):
 
 def test_the_indexes_of_a_sealed_segment_are_synced_behind_the_scenes():
     """[DUR-29, DUR-8] No round knew that it is sealed: all its records were durable before."""
-    disk, name = SimulatedDisk(), f"{0:020d}.timeindex"
-    Directory("/data", disk, create=True)
-    where = Surroundings(environment=disk)
-    with open_partition("/data/topic-0", open_options(durability="sync"), where) as log:
+    disk, behind, name = new_disk(), ManualScheduler(), f"{0:020d}.timeindex"
+    with open_log(disk, scheduler=behind, durability="sync") as log:
         log.append(ONE * 3)
         log.roll()
-        wait_for(lambda: log.recovery_point == 3)
-        kept = Directory("/data/topic-0", disk.crash_image(fate="lost")).read_file(name)
-        assert kept == Directory("/data/topic-0", disk).read_file(name) != b""
+        behind.run()
+        assert log.recovery_point == 3
+        kept = Directory(log.path, disk.crash_image(fate="lost")).read_file(name)
+        assert kept == Directory(log.path, disk).read_file(name) != b""
 
 
 def test_a_truncation_meanwhile(new_log, syncs):

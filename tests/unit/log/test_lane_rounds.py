@@ -9,12 +9,9 @@ import errno
 
 import pytest
 
-from segstore._core import Directory, SimulatedDisk
 from segstore.errors import FsyncFailedError, LogNotFoundError, LogReadOnlyError
 from segstore.log.flusher import Flusher
-from segstore.log.log_opener import open_partition
-from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
+from tests.crash.barrier_scene import new_disk, open_log
 
 ONE = [(None, b"x")]
 
@@ -50,10 +47,8 @@ def test_the_layers_lead_one_round_behind_each_other_change(new_log, rounds_by_l
 @pytest.fixture
 def lane_on_a_disk(rounds_by_layers):
     """A simulated disk, and a log on it whose next round is led by the lane."""
-    disk = SimulatedDisk()
-    Directory("/data", disk, create=True)
-    options = open_options(durability="sync")
-    log = open_partition("/data/topic-0", options, Surroundings(environment=disk))
+    disk = new_disk()
+    log = open_log(disk, durability="sync")
     for _ in range(3):
         log.append(ONE)
     assert len(rounds_by_layers) == 1
