@@ -2,6 +2,33 @@
 #
 # A semaphore of the system, as Python's own locks are. Those look at the clock whenever they are taken, also without a
 # wait: for a small append that is a fiftieth.
+#
+# A signal does not end a wait where a library has installed its handler with SA_RESTART, as polars does for SIGINT when
+# it is imported. So no wait is longer than a moment, after which signals are looked at and the next one begins.
+
+cdef extern from *:
+    """
+    #include <semaphore.h>
+    #include <time.h>
+
+    enum { SGS_MOMENT_NS = 100000000 }; /* what a Control-C may wait */
+
+    /* Takes it, waiting a moment at most; false = it did not come by then, or a signal did. */
+    static bool sgs_semaphore_take(sem_t *semaphore)
+    {
+        struct timespec until;
+        if (sem_trywait(semaphore) == 0)
+            return true;
+        clock_gettime(CLOCK_REALTIME, &until); /* set back, it delays Control-C: who posts still wakes */
+        until.tv_nsec += SGS_MOMENT_NS;
+        if (until.tv_nsec >= 1000000000) {
+            until.tv_nsec -= 1000000000;
+            ++until.tv_sec;
+        }
+        return sem_timedwait(semaphore, &until) == 0;
+    }
+    """
+    bint sgs_semaphore_take(sem_t *semaphore) noexcept nogil
 
 cdef extern from "semaphore.h" nogil:
     ctypedef struct sem_t:
@@ -10,7 +37,6 @@ cdef extern from "semaphore.h" nogil:
     int sem_init(sem_t *semaphore, int between_processes, unsigned int value)
     int sem_destroy(sem_t *semaphore)
     int sem_trywait(sem_t *semaphore)
-    int sem_wait(sem_t *semaphore)
     int sem_post(sem_t *semaphore)
 
 cdef extern from "pythread.h":
@@ -53,8 +79,8 @@ cdef class AppendLock:
         return True
 
     cdef inline bint wait_for(self) noexcept nogil:
-        """Take it, however long that takes; False = a signal came first."""
-        if sem_wait(&self.semaphore) != 0:
+        """Take it within a moment; False = it is to be tried again, behind a look at signals."""
+        if not sgs_semaphore_take(&self.semaphore):
             return False
         self.is_held = True
         return True
@@ -69,15 +95,14 @@ cdef class AppendLock:
     cdef int acquire(self) except -1:
         """By a thread that may run Python while it has the lock."""
         cdef unsigned long thread = PyThread_get_thread_ident()
-        cdef int result
+        cdef bint taken
         self.require_outside(thread)
         while not self.take():
             if self.owner == thread:
                 raise RuntimeError("this thread holds the lock already: it would wait for ever")
             with nogil:
-                result = sem_wait(&self.semaphore)
-            if result == 0:
-                self.is_held = True
+                taken = self.wait_for()
+            if taken:
                 break
             PyErr_CheckSignals()
         self.owner = thread

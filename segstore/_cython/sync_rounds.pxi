@@ -11,10 +11,12 @@ cdef extern from *:
     #include <sys/syscall.h>
     #include <unistd.h>
 
-    /* Returns at once when the word is no longer `seen`; false = a signal came. */
+    /* Returns at once when the word is no longer `seen`; false = a signal came, or a moment has passed in which one
+       may have come: see append_lock.pxi. */
     static int sgs_futex_wait(uint32_t *word, uint32_t seen)
     {
-        return syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0) == 0 || errno != EINTR;
+        const struct timespec moment = { .tv_nsec = SGS_MOMENT_NS };
+        return syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &moment, NULL, 0) == 0 || errno == EAGAIN;
     }
     static void sgs_futex_wake(uint32_t *word, int threads)
     {
@@ -39,7 +41,7 @@ cdef extern from *:
 cdef enum _Turn:
     IS_DURABLE
     TO_LEAD  # a round, which nobody else does until ``lead`` has returned
-    INTERRUPTED  # by a signal
+    INTERRUPTED  # by a signal, or to see whether one came
 
 
 @cython.final
@@ -137,7 +139,7 @@ cdef class SyncRounds:
             sgs_futex_wake(&self.changes, INT_MAX)
 
     cdef inline bint sleep_while(self, uint32_t seen) noexcept nogil:
-        """Until `changes` is another; False = a signal came."""
+        """Until `changes` is another; False = a signal came, or may have come."""
         cdef bint was_woken
         sgs_atomic_add(&self.sleepers, 1)
         was_woken = sgs_futex_wait(&self.changes, seen)
