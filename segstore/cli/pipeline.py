@@ -19,6 +19,7 @@ from segstore.cli.output import human_time, write_line
 from segstore.cli.pipeline_queries import (
     EVENT_PARTITIONS,
     EVENTS,
+    NUMBER,
     TOTALS,
     WATERMARK_DAYS,
     event_log,
@@ -195,6 +196,7 @@ def write_files(folder: Path, events: list[Event]) -> int:
                 "key": pa.array(keys, pa.binary()),
                 "value": pa.array(values, pa.binary()),
                 "timestamp": pa.array(timestamps, pa.timestamp("ms", tz="UTC")),
+                NUMBER: pa.array(range(number * size, number * size + len(chunk)), pa.int64()),
             }
         )
         file = folder / f"{number:03d}.parquet"

@@ -15,12 +15,17 @@ from typing import TYPE_CHECKING, Any, Final
 import segstore
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
     from pyspark.sql import SparkSession
     from pyspark.sql.streaming.query import StreamingQuery
 
 EVENTS, TOTALS = "events", "totals-by-day"
 EVENT_PARTITIONS, TOTAL_PARTITIONS = 4, 2
 EVENT_SCHEMA: Final = "key BINARY, value BINARY, timestamp TIMESTAMP"
+NUMBER: Final = "number"
+"""Column of the files: which event it is, counted through all of them."""
 WATERMARK_DAYS: Final = 30
 """How far events may be behind the newest one; partitions are not read in step."""
 SETTINGS: Final[dict[str, Any]] = {
@@ -56,16 +61,32 @@ def totals_found(work: Path) -> Path:
 
 
 def write_events(spark: SparkSession, work: Path) -> StreamingQuery:
-    """Start: file by file into the log, until all are there."""
-    reader = spark.readStream.schema(EVENT_SCHEMA).option("maxFilesPerTrigger", 1)
+    """Start: file by file into the log, until all are there.
+
+    Killed when Spark has noted the next file and not yet that a micro-batch begins, it reads two
+    in one after its restart, the larger one first: so each micro-batch is put in order.
+    """
+    reader = spark.readStream.schema(f"{EVENT_SCHEMA}, {NUMBER} LONG")
     return (
-        reader.parquet(str(source_folder(work)))
+        reader.option("maxFilesPerTrigger", 1)
+        .parquet(str(source_folder(work)))
+        .coalesce(1)
+        .mapInArrow(in_order, EVENT_SCHEMA)
         .writeStream.format("segstore")
         .options(path=str(event_log(work)), topic=EVENTS, numPartitions=EVENT_PARTITIONS)
         .option("checkpointLocation", str(work / "checkpoints" / EVENTS))
         .trigger(availableNow=True)
         .start()
     )
+
+
+def in_order(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Return the events of a micro-batch in the order of their numbers, without these."""
+    import pyarrow as pa
+
+    every = list(batches)
+    if every:
+        yield from pa.Table.from_batches(every).sort_by(NUMBER).drop([NUMBER]).to_batches()
 
 
 def add_up(spark: SparkSession, work: Path) -> StreamingQuery:
