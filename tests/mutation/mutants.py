@@ -21,6 +21,7 @@ _BOTH: Final = (
     (r"\b1\b", "2"),
     (r"\b0\b", "1"),
 )
+_COMPARED: Final = r"[^&|]*? (?:[=!]=|[<>]=?) "  # a comparison has mutants of its own
 _CHANGES: Final = {
     ".c": (
         *_BOTH,
@@ -28,7 +29,7 @@ _CHANGES: Final = {
         (r"\|\|", "&&"),
         (r"\btrue\b", "false"),
         (r"\bfalse\b", "true"),
-        (r"(?<=if \()(?=[^!])", "!"),
+        (rf"(?<=if \()(?=[^!])(?!{_COMPARED})", "!"),
         (r"(?<=if \()!", ""),
         (r"^\s+(?:\(void\))?[a-z_>\-.]+\(.*\);$", ";"),
         (r"^\s+[a-z_>\-.\[\]]+ [+\-|]?= .*;$", ";"),

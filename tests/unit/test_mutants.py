@@ -20,6 +20,8 @@ static bool f(int a)
     if (a <= 1 && g("x == y")) {
         h(a);
     }
+    if (b && a == 1)
+        return true;
     SGS_ASSERT(a == 1);
 }
 """,
@@ -27,8 +29,12 @@ static bool f(int a)
             '    if (a < 1 && g("x == y")) {',
             '    if (a <= 2 && g("x == y")) {',
             '    if (a <= 1 || g("x == y")) {',
-            '    if (!a <= 1 && g("x == y")) {',
             "        ;",
+            "    if (!b && a == 1)",
+            "    if (b || a == 1)",
+            "    if (b && a != 1)",
+            "    if (b && a == 2)",
+            "        return false;",
         },
     ),
     "a.py": (
