@@ -102,7 +102,7 @@ static sgs_log_segment *make_segment(const sgs_segment_context *context, int64_t
     memset(made, 0, sizeof *made);
     made->context = context;
     made->base_offset = base_offset;
-    made->next_offset = size == 0 ? base_offset : -1;
+    made->next_offset = size == 0 ? base_offset : SGS_NEXT_OFFSET_UNKNOWN;
     atomic_init(&made->suffix, (uint8_t)suffix);
     atomic_flag_clear(&made->guard);
     atomic_init(&made->fd, fd);
@@ -135,7 +135,7 @@ sgs_status sgs_log_segment_open(const sgs_segment_context *context, int64_t base
     }
     atomic_init(&opened->fd, fd);
     atomic_init(&opened->size, size);
-    opened->next_offset = size == 0 ? base_offset : -1;
+    opened->next_offset = size == 0 ? base_offset : SGS_NEXT_OFFSET_UNKNOWN;
     if (create)
         sgs_segment_forget_headers(opened); /* of one that had the name */
     *segment = opened;

@@ -12,6 +12,8 @@
 
 #include "segment/log_segment.h"
 
+enum { SGS_NEXT_OFFSET_UNKNOWN = -1 }; /* the next append looks it up */
+
 struct sgs_log_segment {
     const sgs_segment_context *context;
     int64_t base_offset;
@@ -21,7 +23,7 @@ struct sgs_log_segment {
     _Atomic int64_t created_ms;
     _Atomic int64_t first_batch_timestamp; /* [SEG-14] INT64_MIN = not read yet */
     _Atomic int64_t unflushed_records;
-    int64_t next_offset; /* what an append may begin with, at least; -1 = to be looked up. For who holds the lock */
+    int64_t next_offset; /* what an append may begin with, at least. For who holds the lock */
     _Atomic int32_t size;
     _Atomic int fd;                        /* of the .log, -1 until first use */
     uint32_t bytes_since_last_index_entry; /* 0 at open, never restored from disk [SEG-1] */

@@ -21,7 +21,7 @@ sgs_status sgs_segment_cut_tail(sgs_log_segment *segment, int32_t valid_bytes, s
         return status;
     atomic_store_explicit(&segment->size, valid_bytes, memory_order_release);
     sgs_segment_forget_headers(segment);
-    segment->next_offset = valid_bytes == 0 ? segment->base_offset : -1;
+    segment->next_offset = SGS_NEXT_OFFSET_UNKNOWN;
     if (valid_bytes == 0)
         atomic_store_explicit(&segment->first_batch_timestamp, INT64_MIN, memory_order_relaxed);
     return sgs_segment_sync(segment, fd, name, SGS_SYNC_SHRINK, SGS_BARRIER(RECOVERY_CUT), err);
@@ -83,10 +83,9 @@ sgs_status sgs_log_segment_rewrite(sgs_log_segment *segment, int64_t position, s
         return status;
     sgs_segment_name(segment, SGS_FILE_LOG, name);
     sgs_buffer_init(&window, sgs_env_memory(env));
-    const int64_t largest = size - position < WINDOW_BYTES ? size - position : WINDOW_BYTES;
-    status = sgs_buffer_reserve(&window, (size_t)largest, err);
-    for (int64_t at = position; status == SGS_OK && at < size; at += largest) {
-        const size_t part = (size_t)(size - at < largest ? size - at : largest);
+    status = sgs_buffer_reserve(&window, WINDOW_BYTES, err);
+    for (int64_t at = position; status == SGS_OK && at < size; at += WINDOW_BYTES) {
+        const size_t part = (size_t)(size - at < WINDOW_BYTES ? size - at : WINDOW_BYTES);
         int64_t written;
         status = sgs_segment_read_exactly(segment, window.data, part, at, err);
         const sgs_slice slice = { .data = window.data, .size = part };

@@ -18,32 +18,20 @@ static sgs_status cut_log(sgs_log_segment *segment, int32_t position, sgs_error 
         atomic_store_explicit(&segment->size, before, memory_order_release);
         return status;
     }
-    segment->next_offset = position == 0 ? segment->base_offset : -1;
+    segment->next_offset = SGS_NEXT_OFFSET_UNKNOWN;
     sgs_segment_forget_headers(segment);
     return sgs_segment_sync(segment, fd, name, SGS_SYNC_SHRINK, SGS_BARRIER(TRUNCATION_CUT), err);
 }
 
 /* A file with one slot of zeros would be an entry to who reads beside us: (0, base offset) is one, and (0, 0) [DUR-80]. */
-static bool is_one_emptied_slot(const sgs_abstract_index *index)
+static void hide_emptied_slot(const sgs_log_segment *segment, sgs_segment_file kind, sgs_abstract_index *index)
 {
-    return sgs_abstract_index_entries(index) == 0 && index->file.length == index->entry_size;
-}
-
-static void hide_emptied_slots(sgs_log_segment *segment)
-{
-    const sgs_env *env = segment->context->env;
     char name[SGS_SEGMENT_NAME_BYTES];
     sgs_error ignored; /* a look-up beside us may keep the file's length; then only verify speaks of it */
-    if (segment->context->kafka_profile)
+    if (sgs_abstract_index_entries(index) != 0 || index->file.length != index->entry_size)
         return;
-    if (is_one_emptied_slot(&segment->offset_index.base)) {
-        sgs_segment_name(segment, SGS_FILE_INDEX, name);
-        (void)sgs_abstract_index_trim(&segment->offset_index.base, env, name, &ignored);
-    }
-    if (is_one_emptied_slot(&segment->time_index.base)) {
-        sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
-        (void)sgs_time_index_trim(&segment->time_index, env, name, &ignored);
-    }
+    sgs_segment_name(segment, kind, name);
+    (void)sgs_abstract_index_trim(index, segment->context->env, name, &ignored);
 }
 
 /* [SEG-24.2, SEG-24.3] */
@@ -54,8 +42,10 @@ static sgs_status truncate_indexes(sgs_log_segment *segment, int64_t offset, sgs
         status = sgs_offset_index_truncate_to(&segment->offset_index, offset, err);
     if (status == SGS_OK)
         status = sgs_time_index_truncate_to(&segment->time_index, offset, err);
-    if (status == SGS_OK)
-        hide_emptied_slots(segment);
+    if (status == SGS_OK && !segment->context->kafka_profile) {
+        hide_emptied_slot(segment, SGS_FILE_INDEX, &segment->offset_index.base);
+        hide_emptied_slot(segment, SGS_FILE_TIMEINDEX, &segment->time_index.base);
+    }
     return status == SGS_OK ? sgs_log_segment_prepare_for_appends(segment, err) : status;
 }
 

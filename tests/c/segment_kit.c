@@ -130,6 +130,13 @@ sgs_status segment_kit_append(segment_kit *kit, int64_t base_offset, int32_t rec
     return status;
 }
 
+void segment_kit_fill(segment_kit *kit, int count, size_t size)
+{
+    REQUIRE_OK(segment_kit_segment(kit, 0, true), &kit->err);
+    for (int i = 0; i < count; ++i)
+        EXPECT_OK(segment_kit_append(kit, i, 1, i * 10, size), &kit->err);
+}
+
 sgs_status segment_kit_flush(segment_kit *kit, bool indexes)
 {
     return sgs_log_segment_flush(kit->segment, indexes, SGS_BARRIER(APPENDED_RECORDS), &kit->err);
@@ -166,4 +173,77 @@ int64_t segment_kit_read_offset(segment_kit *kit, int64_t offset)
     }
     sgs_buffer_deinit(&out);
     return answer;
+}
+
+uint32_t segment_kit_offset_entries(segment_kit *kit)
+{
+    sgs_offset_index *index;
+    EXPECT_OK(sgs_log_segment_offset_index(kit->segment, &index, &kit->err), &kit->err);
+    return sgs_abstract_index_entries(&index->base);
+}
+
+uint32_t segment_kit_time_entries(segment_kit *kit)
+{
+    sgs_time_index *index;
+    EXPECT_OK(sgs_log_segment_time_index(kit->segment, &index, &kit->err), &kit->err);
+    return sgs_abstract_index_entries(&index->base);
+}
+
+void segment_kit_entry_is(segment_kit *kit, uint32_t n, int64_t offset, int32_t position)
+{
+    sgs_offset_index *index;
+    sgs_offset_position entry = { -1, -1 };
+    EXPECT_OK(sgs_log_segment_offset_index(kit->segment, &index, &kit->err), &kit->err);
+    EXPECT_OK(sgs_offset_index_entry(index, n, &entry, &kit->err), &kit->err);
+    EXPECT_EQ_I64(entry.offset, offset);
+    EXPECT_EQ_I64(entry.position, position);
+}
+
+void segment_kit_time_entry_is(segment_kit *kit, uint32_t n, int64_t timestamp, int64_t offset)
+{
+    sgs_time_index *index;
+    sgs_timestamp_offset entry = { -7, -7 };
+    EXPECT_OK(sgs_log_segment_time_index(kit->segment, &index, &kit->err), &kit->err);
+    EXPECT_OK(sgs_time_index_entry(index, n, &entry, &kit->err), &kit->err);
+    EXPECT_EQ_I64(entry.timestamp, timestamp);
+    EXPECT_EQ_I64(entry.offset, offset);
+}
+
+int64_t segment_kit_next_offset(segment_kit *kit)
+{
+    int64_t next = -1;
+    bool ends_clean = false;
+    EXPECT_OK(sgs_log_segment_read_next_offset(kit->segment, &next, &ends_clean, &kit->err), &kit->err);
+    EXPECT_TRUE(ends_clean);
+    return next;
+}
+
+int64_t segment_kit_max_timestamp(segment_kit *kit)
+{
+    sgs_timestamp_offset found = { -7, -7 };
+    EXPECT_OK(sgs_log_segment_max_timestamp(kit->segment, &found, &kit->err), &kit->err);
+    return found.timestamp;
+}
+
+int32_t segment_kit_truncate_to(segment_kit *kit, int64_t offset)
+{
+    int32_t bytes_cut = -1;
+    EXPECT_OK(sgs_log_segment_truncate_to(kit->segment, offset, &bytes_cut, &kit->err), &kit->err);
+    return bytes_cut;
+}
+
+sgs_scan_options segment_kit_strict_scan(void)
+{
+    sgs_scan_options options;
+    sgs_scan_options_default(&options, SGS_SCAN_FILE);
+    options.check_order = true;
+    return options;
+}
+
+sgs_recovery segment_kit_recover(segment_kit *kit, bool cut)
+{
+    const sgs_scan_options options = segment_kit_strict_scan();
+    sgs_recovery recovery = { .truncated_bytes = -1 };
+    EXPECT_OK(sgs_log_segment_recover(kit->segment, &options, cut, NULL, &recovery, &kit->err), &kit->err);
+    return recovery;
 }

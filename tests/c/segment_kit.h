@@ -37,11 +37,30 @@ size_t segment_kit_batch(uint8_t *out, size_t room, int64_t base_offset, int32_t
                          size_t size);
 /** Append one such batch. */
 sgs_status segment_kit_append(segment_kit *kit, int64_t base_offset, int32_t records, int64_t timestamp, size_t size);
+/** Create segment 0 with batches of one record at offsets 0, 1, 2, ... and times 0, 10, 20, ... */
+void segment_kit_fill(segment_kit *kit, int count, size_t size);
 /** Sync kit->segment as behind an append. */
 sgs_status segment_kit_flush(segment_kit *kit, bool indexes);
 /** Bytes of one of the files, -1 when it is not there. */
 int64_t segment_kit_file_size(const segment_kit *kit, sgs_segment_file kind);
 /** The offset of the first batch that a read from `offset` answers, -1 when there is none, -2 on an error. */
 int64_t segment_kit_read_offset(segment_kit *kit, int64_t offset);
+
+/* ---- what a segment says; an answer that fails is a failure of the test ---- */
+
+/** Entries of the offset index, and of the time index. */
+uint32_t segment_kit_offset_entries(segment_kit *kit);
+uint32_t segment_kit_time_entries(segment_kit *kit);
+/** Expect these fields in the n-th entry. */
+void segment_kit_entry_is(segment_kit *kit, uint32_t n, int64_t offset, int32_t position);
+void segment_kit_time_entry_is(segment_kit *kit, uint32_t n, int64_t timestamp, int64_t offset);
+/** The offset behind the last batch, in a segment that ends clean. */
+int64_t segment_kit_next_offset(segment_kit *kit);
+int64_t segment_kit_max_timestamp(segment_kit *kit);
+/** @return the bytes that were cut */
+int32_t segment_kit_truncate_to(segment_kit *kit, int64_t offset);
+/** Every check of a file, and the order of its offsets. */
+sgs_scan_options segment_kit_strict_scan(void);
+sgs_recovery segment_kit_recover(segment_kit *kit, bool cut);
 
 #endif

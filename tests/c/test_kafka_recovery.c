@@ -75,9 +75,10 @@ TEST(what_fails_leaves_the_entries_so_far)
     const struct {
         int64_t offsets[3];
         sgs_status status;
+        const char *file;
     } cases[] = {
-        { { 0, 1, INT64_C(2147483648) }, SGS_SEGMENT_OFFSET_OVERFLOW },
-        { { 0, 7, 7 }, SGS_INVALID_OFFSET },
+        { { 0, 1, INT64_C(2147483648) }, SGS_SEGMENT_OFFSET_OVERFLOW, LOG },
+        { { 0, 7, 7 }, SGS_INVALID_OFFSET, INDEX },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
         segment_kit kit;
@@ -85,6 +86,7 @@ TEST(what_fails_leaves_the_entries_so_far)
         size_t taken;
         open_log(&kit, cases[i].offsets, 3, "");
         EXPECT_STATUS(take_all(&kit, &table, &taken), cases[i].status);
+        EXPECT_TEXT(kit.err.file, cases[i].file);
         EXPECT_EQ_I64((int64_t)taken, 2);
         EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_INDEX), INDEX_BYTES);
         sgs_offset_index *index;
@@ -105,6 +107,7 @@ TEST(an_index_without_room_fails)
     size_t taken;
     open_log(&kit, offsets, 12, "");
     EXPECT_STATUS(take_all(&kit, &table, &taken), SGS_ILLEGAL_ARGUMENT); /* the time index: 6 slots, one reserved */
+    EXPECT_TEXT(kit.err.file, TIMEINDEX);
     EXPECT_EQ_I64((int64_t)taken, 6);
     sgs_batch_table_deinit(&table);
     segment_kit_close(&kit);
@@ -114,59 +117,141 @@ TEST(an_index_without_room_fails)
 TEST(the_first_of_the_largest_timestamps_counts)
 {
     const int64_t offsets[] = { 0, 1, 2, 3 };
-    const int64_t timestamps[] = { 50, 90, 90, 70 };
+    const int64_t timestamps[][4] = { { 50, 90, 90, 70 }, { 90, 90, 10, 20 } };
     static uint8_t file[4 * BATCH_BYTES];
-    segment_kit kit;
-    sgs_batch_table table;
-    sgs_timestamp_offset largest;
-    size_t taken;
-    int32_t cut;
-    open_log(&kit, offsets, 4, "");
-    sgs_log_segment_close_quietly(kit.segment);
-    for (int i = 0; i < 4; ++i)
-        segment_kit_batch(file + BATCH_BYTES * i, BATCH_BYTES, i, 1, timestamps[i], BATCH_BYTES);
-    temporary_write(&kit.directory, LOG, file, sizeof file);
-    REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
-    EXPECT_OK(sgs_log_segment_max_timestamp(kit.segment, &largest, &kit.err), &kit.err);
-    EXPECT_OK(take_all(&kit, &table, &taken), &kit.err);
-    EXPECT_OK(sgs_log_segment_end_recovery(kit.segment, sizeof file, &cut, &kit.err), &kit.err);
-    EXPECT_OK(sgs_log_segment_max_timestamp(kit.segment, &largest, &kit.err), &kit.err);
-    EXPECT_EQ_I64(largest.timestamp, 90);
-    EXPECT_EQ_I64(largest.offset, 1);
-    EXPECT_OK(sgs_log_segment_begin_recovery(kit.segment, &kit.err), &kit.err);
-    EXPECT_OK(sgs_log_segment_max_timestamp(kit.segment, &largest, &kit.err), &kit.err);
-    EXPECT_EQ_I64(largest.timestamp, -1);
-    EXPECT_EQ_I64(largest.offset, 0);
-    sgs_batch_table_deinit(&table);
-    segment_kit_close(&kit);
+    for (int first = 1; first >= 0; --first) {
+        segment_kit kit;
+        sgs_batch_table table;
+        sgs_timestamp_offset largest;
+        size_t taken;
+        int32_t cut;
+        open_log(&kit, offsets, 4, "");
+        sgs_log_segment_close_quietly(kit.segment);
+        for (int i = 0; i < 4; ++i)
+            segment_kit_batch(file + BATCH_BYTES * i, BATCH_BYTES, i, 1, timestamps[1 - first][i], BATCH_BYTES);
+        temporary_write(&kit.directory, LOG, file, sizeof file);
+        REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
+        EXPECT_OK(sgs_log_segment_max_timestamp(kit.segment, &largest, &kit.err), &kit.err);
+        EXPECT_OK(take_all(&kit, &table, &taken), &kit.err);
+        EXPECT_OK(sgs_log_segment_end_recovery(kit.segment, sizeof file, &cut, &kit.err), &kit.err);
+        EXPECT_OK(sgs_log_segment_max_timestamp(kit.segment, &largest, &kit.err), &kit.err);
+        EXPECT_EQ_I64(largest.timestamp, 90);
+        EXPECT_EQ_I64(largest.offset, first);
+        EXPECT_OK(sgs_log_segment_begin_recovery(kit.segment, &kit.err), &kit.err);
+        EXPECT_OK(sgs_log_segment_max_timestamp(kit.segment, &largest, &kit.err), &kit.err);
+        EXPECT_EQ_I64(largest.timestamp, -1);
+        EXPECT_EQ_I64(largest.offset, 0);
+        sgs_batch_table_deinit(&table);
+        segment_kit_close(&kit);
+    }
 }
 
 /* [DUR-52] what cannot be written is told with its file */
 TEST(an_error_names_the_file_that_could_not_be_written)
 {
-    const char *const calls[] = { "allocate_space", "truncate", "sync_mapping", "map" };
-    const char *const files[] = { INDEX, TIMEINDEX };
+    const struct {
+        const char *call;
+        int nth;
+        const char *file;
+    } cases[] = {
+        { "map", 1, INDEX },      { "map", 2, TIMEINDEX },      { "allocate_space", 1, INDEX },
+        { "truncate", 1, INDEX }, { "truncate", 2, TIMEINDEX }, { "allocate_space", 2, TIMEINDEX },
+    };
     const int64_t offsets[] = { 0, 1, 2 };
-    int failed = 0;
-    for (size_t call = 0; call < sizeof calls / sizeof calls[0]; ++call)
-        for (int nth = 1; nth <= 4; ++nth) {
-            segment_kit kit;
-            int32_t cut;
-            open_log(&kit, offsets, 3, "");
-            memory_env_fail(&kit.memory, calls[call], nth, EIO);
-            sgs_status status = sgs_log_segment_begin_recovery(kit.segment, &kit.err);
-            if (status == SGS_OK)
-                status = sgs_log_segment_end_recovery(kit.segment, 3 * BATCH_BYTES, &cut, &kit.err);
-            if (status != SGS_OK) {
-                ++failed;
-                EXPECT_TRUE(strcmp(kit.err.file, files[0]) == 0 || strcmp(kit.err.file, files[1]) == 0);
-            }
-            memory_env_heal(&kit.memory);
-            sgs_log_segment_close_quietly(kit.segment);
-            kit.segment = NULL;
-            segment_kit_close(&kit);
-        }
-    EXPECT_TRUE(failed >= 4);
+    const uint8_t entries[12] = { 0 };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        segment_kit kit;
+        int32_t cut;
+        open_log(&kit, offsets, 3, "");
+        temporary_write(&kit.directory, INDEX, entries, 8);
+        temporary_write(&kit.directory, TIMEINDEX, entries, 12);
+        memory_env_fail(&kit.memory, cases[i].call, cases[i].nth, EIO);
+        sgs_status status = sgs_log_segment_begin_recovery(kit.segment, &kit.err);
+        if (status == SGS_OK)
+            status = sgs_log_segment_end_recovery(kit.segment, 3 * BATCH_BYTES, &cut, &kit.err);
+        EXPECT_TRUE(status != SGS_OK);
+        EXPECT_TEXT(kit.err.file, cases[i].file);
+        memory_env_heal(&kit.memory);
+        sgs_log_segment_close_quietly(kit.segment);
+        kit.segment = NULL;
+        segment_kit_close(&kit);
+    }
+}
+
+/* [SEG-40.1, OFX-2, TMX-2] nothing that they said counts any more */
+TEST(what_the_old_indexes_said_is_forgotten)
+{
+    const uint8_t beyond[] = { 0, 0, 0, 99, 0, 0, 0, 100 };
+    const uint8_t later[] = { 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0, 99 };
+    const int64_t offsets[] = { 0, 1, 2, 3 };
+    for (int count = 1; count <= 4; count += 3) {
+        segment_kit kit;
+        sgs_batch_table table;
+        size_t taken;
+        int32_t cut;
+        open_log(&kit, offsets, count, "");
+        temporary_write(&kit.directory, INDEX, beyond, sizeof beyond);
+        temporary_write(&kit.directory, TIMEINDEX, later, sizeof later);
+        EXPECT_OK(take_all(&kit, &table, &taken), &kit.err);
+        EXPECT_EQ_I64(segment_kit_next_offset(&kit), count);
+        EXPECT_EQ_I64(segment_kit_time_entries(&kit), count - 1);
+        EXPECT_OK(sgs_log_segment_end_recovery(kit.segment, count * BATCH_BYTES, &cut, &kit.err), &kit.err);
+        EXPECT_EQ_I64(segment_kit_time_entries(&kit), count == 1 ? 1 : count - 1);
+        sgs_batch_table_deinit(&table);
+        segment_kit_close(&kit);
+    }
+}
+
+/* [SEG-40.2] entries lie more than the interval apart, the first of them from the beginning */
+TEST(an_interval_is_counted_from_the_last_entry)
+{
+    const int64_t offsets[] = { 0, 1, 2, 3, 4, 5 };
+    segment_kit kit;
+    sgs_batch_table table;
+    size_t taken;
+    open_log(&kit, offsets, 6, "");
+    kit.context.index_interval_bytes = BATCH_BYTES;
+    EXPECT_OK(take_all(&kit, &table, &taken), &kit.err);
+    EXPECT_EQ_I64(segment_kit_offset_entries(&kit), 2);
+    segment_kit_entry_is(&kit, 0, 2, 2 * BATCH_BYTES);
+    segment_kit_entry_is(&kit, 1, 4, 4 * BATCH_BYTES);
+    sgs_batch_table_deinit(&table);
+    segment_kit_close(&kit);
+}
+
+/* [SEG-40.3, TMX-4] it goes into the slot that is kept for it */
+TEST(the_final_time_entry_needs_no_interval)
+{
+    const int64_t offsets[] = { 0, 1, 2 };
+    segment_kit kit;
+    sgs_batch_table table;
+    size_t taken;
+    int32_t cut;
+    open_log(&kit, offsets, 3, "");
+    kit.context.index_interval_bytes = 4096;
+    kit.context.max_index_bytes = 12;
+    EXPECT_OK(take_all(&kit, &table, &taken), &kit.err);
+    EXPECT_EQ_I64(segment_kit_time_entries(&kit), 0);
+    EXPECT_OK(sgs_log_segment_end_recovery(kit.segment, 3 * BATCH_BYTES, &cut, &kit.err), &kit.err);
+    EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_TIMEINDEX), 12);
+    segment_kit_time_entry_is(&kit, 0, 20, 2);
+    sgs_batch_table_deinit(&table);
+    segment_kit_close(&kit);
+}
+
+/* [SEG-40.3] */
+TEST(a_log_without_a_good_batch_becomes_empty)
+{
+    const int64_t offsets[] = { 0 };
+    segment_kit kit;
+    int32_t cut = -1;
+    open_log(&kit, offsets, 1, "");
+    REQUIRE_OK(sgs_log_segment_begin_recovery(kit.segment, &kit.err), &kit.err);
+    EXPECT_OK(sgs_log_segment_end_recovery(kit.segment, 0, &cut, &kit.err), &kit.err);
+    EXPECT_EQ_I64(cut, BATCH_BYTES);
+    EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_LOG), 0);
+    EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_TIMEINDEX), 0);
+    segment_kit_close(&kit);
 }
 
 TEST(no_end_outside_of_the_file)

@@ -5,63 +5,6 @@
 #include "segment_kit.h"
 #include "test.h"
 
-static uint32_t offset_entries(segment_kit *kit)
-{
-    sgs_offset_index *index;
-    EXPECT_OK(sgs_log_segment_offset_index(kit->segment, &index, &kit->err), &kit->err);
-    return sgs_abstract_index_entries(&index->base);
-}
-
-static uint32_t time_entries(segment_kit *kit)
-{
-    sgs_time_index *index;
-    EXPECT_OK(sgs_log_segment_time_index(kit->segment, &index, &kit->err), &kit->err);
-    return sgs_abstract_index_entries(&index->base);
-}
-
-static void entry_is(segment_kit *kit, uint32_t n, int64_t offset, int32_t position)
-{
-    sgs_offset_index *index;
-    sgs_offset_position entry = { -1, -1 };
-    EXPECT_OK(sgs_log_segment_offset_index(kit->segment, &index, &kit->err), &kit->err);
-    EXPECT_OK(sgs_offset_index_entry(index, n, &entry, &kit->err), &kit->err);
-    EXPECT_EQ_I64(entry.offset, offset);
-    EXPECT_EQ_I64(entry.position, position);
-}
-
-static void time_entry_is(segment_kit *kit, uint32_t n, int64_t timestamp, int64_t offset)
-{
-    sgs_time_index *index;
-    sgs_timestamp_offset entry = { -7, -7 };
-    EXPECT_OK(sgs_log_segment_time_index(kit->segment, &index, &kit->err), &kit->err);
-    EXPECT_OK(sgs_time_index_entry(index, n, &entry, &kit->err), &kit->err);
-    EXPECT_EQ_I64(entry.timestamp, timestamp);
-    EXPECT_EQ_I64(entry.offset, offset);
-}
-
-static int64_t next_offset(segment_kit *kit)
-{
-    int64_t next = -1;
-    bool ends_clean = false;
-    EXPECT_OK(sgs_log_segment_read_next_offset(kit->segment, &next, &ends_clean, &kit->err), &kit->err);
-    EXPECT_TRUE(ends_clean);
-    return next;
-}
-
-static int64_t max_timestamp(segment_kit *kit)
-{
-    sgs_timestamp_offset found = { -7, -7 };
-    EXPECT_OK(sgs_log_segment_max_timestamp(kit->segment, &found, &kit->err), &kit->err);
-    return found.timestamp;
-}
-
-static int32_t truncate_to(segment_kit *kit, int64_t offset)
-{
-    int32_t bytes_cut = -1;
-    EXPECT_OK(sgs_log_segment_truncate_to(kit->segment, offset, &bytes_cut, &kit->err), &kit->err);
-    return bytes_cut;
-}
-
 /* ---- names ---- */
 
 TEST(names_have_twenty_digits)
@@ -88,8 +31,8 @@ TEST(changing_the_suffix_renames_what_is_there_and_creates_nothing)
     EXPECT_TRUE(temporary_has(&kit.directory, "00000000000000000040.log.deleted"));
     EXPECT_TRUE(!temporary_has(&kit.directory, "00000000000000000040.log"));
     EXPECT_TRUE(!temporary_has(&kit.directory, "00000000000000000040.index.deleted"));
-    EXPECT_EQ_I64(offset_entries(&kit), 0);
-    EXPECT_EQ_I64(time_entries(&kit), 0);
+    EXPECT_EQ_I64(segment_kit_offset_entries(&kit), 0);
+    EXPECT_EQ_I64(segment_kit_time_entries(&kit), 0);
     EXPECT_TRUE(temporary_has(&kit.directory, "00000000000000000040.index.deleted"));
     EXPECT_TRUE(temporary_has(&kit.directory, "00000000000000000040.timeindex.deleted"));
     EXPECT_OK(sgs_log_segment_change_suffix(kit.segment, SGS_SUFFIX_SWAP, &kit.err), &kit.err);
@@ -177,11 +120,11 @@ TEST(a_reader_creates_nothing_and_may_change_nothing)
         for (int i = 0; i < 2 && missing == 1; ++i)
             EXPECT_OK(sgs_env_posix()->unlink(sgs_env_posix(), kit.directory.fd, names[i], &err), &err);
         REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
-        EXPECT_EQ_I64(offset_entries(&kit), missing == 1 ? 0 : 2);
+        EXPECT_EQ_I64(segment_kit_offset_entries(&kit), missing == 1 ? 0 : 2);
         for (int i = 0; i < 100; ++i)
             EXPECT_EQ_I64(segment_kit_read_offset(&kit, i), i);
-        EXPECT_EQ_I64(next_offset(&kit), 100);
-        EXPECT_EQ_I64(max_timestamp(&kit), 99); /* the time index lags: the headers know */
+        EXPECT_EQ_I64(segment_kit_next_offset(&kit), 100);
+        EXPECT_EQ_I64(segment_kit_max_timestamp(&kit), 99); /* the time index lags: the headers know */
         int32_t bytes_cut;
         EXPECT_STATUS(segment_kit_append(&kit, 100, 1, 0, 0), SGS_ILLEGAL_STATE);
         EXPECT_STATUS(sgs_log_segment_truncate_to(kit.segment, 5, &bytes_cut, &kit.err), SGS_ILLEGAL_STATE);
@@ -221,13 +164,13 @@ TEST(index_entries_come_where_table_t2_says)
         EXPECT_EQ_I64(sgs_log_segment_size(kit.segment), BATCHES * SIZE);
         EXPECT_EQ_I64(sgs_log_segment_unflushed_records(kit.segment), BATCHES);
         for (int recovered = 0; recovered < 2; ++recovered) {
-            EXPECT_EQ_I64(offset_entries(&kit), 3);
-            entry_is(&kit, 0, 41, 4100);
-            entry_is(&kit, 1, 82, 8200);
-            entry_is(&kit, 2, 123, 12300);
+            EXPECT_EQ_I64(segment_kit_offset_entries(&kit), 3);
+            segment_kit_entry_is(&kit, 0, 41, 4100);
+            segment_kit_entry_is(&kit, 1, 82, 8200);
+            segment_kit_entry_is(&kit, 2, 123, 12300);
             /* batches 41 and 83 have the maximum of 420: the second repeats it and adds nothing */
-            EXPECT_EQ_I64(time_entries(&kit), 1);
-            time_entry_is(&kit, 0, 420, 41);
+            EXPECT_EQ_I64(segment_kit_time_entries(&kit), 1);
+            segment_kit_time_entry_is(&kit, 0, 420, 41);
             sgs_scan_options options;
             sgs_recovery recovery;
             sgs_scan_options_default(&options, SGS_SCAN_FILE);
@@ -245,10 +188,10 @@ TEST(batches_of_exactly_the_interval_are_indexed_every_second_time)
     REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
     for (int i = 0; i < 7; ++i)
         EXPECT_OK(segment_kit_append(&kit, i, 1, i, 4096), &kit.err);
-    EXPECT_EQ_I64(offset_entries(&kit), 3);
-    entry_is(&kit, 0, 2, 8192);
-    entry_is(&kit, 1, 4, 16384);
-    entry_is(&kit, 2, 6, 24576);
+    EXPECT_EQ_I64(segment_kit_offset_entries(&kit), 3);
+    segment_kit_entry_is(&kit, 0, 2, 8192);
+    segment_kit_entry_is(&kit, 1, 4, 16384);
+    segment_kit_entry_is(&kit, 2, 6, 24576);
     segment_kit_close(&kit);
 }
 
@@ -261,10 +204,10 @@ TEST(with_interval_zero_every_batch_but_the_first_is_indexed)
     REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
     for (int i = 0; i < 5; ++i)
         EXPECT_OK(segment_kit_append(&kit, 2 * i, 2, 7, 0), &kit.err);
-    EXPECT_EQ_I64(offset_entries(&kit), 4);
-    entry_is(&kit, 0, 3, sgs_log_segment_size(kit.segment) / 5);
-    EXPECT_EQ_I64(time_entries(&kit), 1);
-    time_entry_is(&kit, 0, 8, 1); /* the last offset of the first batch that carries the maximum [SEG-3] */
+    EXPECT_EQ_I64(segment_kit_offset_entries(&kit), 4);
+    segment_kit_entry_is(&kit, 0, 3, sgs_log_segment_size(kit.segment) / 5);
+    EXPECT_EQ_I64(segment_kit_time_entries(&kit), 1);
+    segment_kit_time_entry_is(&kit, 0, 8, 1); /* the last offset of the first batch that carries the maximum [SEG-3] */
     segment_kit_close(&kit);
 }
 
@@ -341,7 +284,7 @@ TEST(an_append_is_one_call)
     for (int i = 50; i < 150; ++i)
         EXPECT_OK(segment_kit_append(&kit, i, 1, i, 1000), &kit.err);
     EXPECT_EQ_I64(all_calls(&kit.memory) - before, 100);
-    EXPECT_TRUE(offset_entries(&kit) > 25);
+    EXPECT_TRUE(segment_kit_offset_entries(&kit) > 25);
     segment_kit_close(&kit);
 }
 
@@ -356,15 +299,15 @@ TEST(full_indexes_take_no_entries_and_fail_nothing)
     REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
     for (int i = 0; i < 10; ++i)
         EXPECT_OK(segment_kit_append(&kit, i, 1, i, 0), &kit.err);
-    EXPECT_EQ_I64(offset_entries(&kit), 2);
-    EXPECT_EQ_I64(time_entries(&kit), 2);
+    EXPECT_EQ_I64(segment_kit_offset_entries(&kit), 2);
+    EXPECT_EQ_I64(segment_kit_time_entries(&kit), 2);
     EXPECT_OK(sgs_log_segment_indexes_full(kit.segment, &full, &kit.err), &kit.err);
     EXPECT_TRUE(full);
     for (int i = 0; i < 10; ++i)
         EXPECT_EQ_I64(segment_kit_read_offset(&kit, i), i);
     EXPECT_OK(sgs_log_segment_on_become_inactive(kit.segment, &kit.err), &kit.err);
-    EXPECT_EQ_I64(time_entries(&kit), 3);
-    time_entry_is(&kit, 2, 9, 9);
+    EXPECT_EQ_I64(segment_kit_time_entries(&kit), 3);
+    segment_kit_time_entry_is(&kit, 2, 9, 9);
     segment_kit_close(&kit);
 }
 
@@ -382,14 +325,14 @@ TEST(a_full_disk_cuts_back_to_the_old_end_and_the_log_goes_on_when_space_returns
     EXPECT_TRUE(!kit.poisoned);
     EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_LOG), 500);
     EXPECT_EQ_I64(sgs_log_segment_size(kit.segment), 500);
-    EXPECT_EQ_I64(max_timestamp(&kit), 7);
+    EXPECT_EQ_I64(segment_kit_max_timestamp(&kit), 7);
     EXPECT_EQ_I64(sgs_log_segment_unflushed_records(kit.segment), 1);
     EXPECT_EQ_I64(segment_kit_read_offset(&kit, 0), 0);
     EXPECT_EQ_I64(segment_kit_read_offset(&kit, 1), -1);
     EXPECT_EQ_I64(memory_env_calls(&kit.memory, "sync_file"), 1); /* the shrink is on disk before the next write */
     memory_env_heal(&kit.memory);
     EXPECT_OK(segment_kit_append(&kit, 1, 1, 99, 500), &kit.err);
-    EXPECT_EQ_I64(next_offset(&kit), 2);
+    EXPECT_EQ_I64(segment_kit_next_offset(&kit), 2);
     segment_kit_close(&kit);
 }
 
@@ -440,7 +383,7 @@ static void fill_until_stale(segment_kit *kit)
     memory_env_fail_always(&kit->memory, "allocate_space", 1, ENOSPC);
     for (int i = 1; i < 300; ++i)
         EXPECT_OK(segment_kit_append(kit, i, 1, i, 0), &kit->err); /* [DUR-25] */
-    EXPECT_EQ_I64(offset_entries(kit), 0);
+    EXPECT_EQ_I64(segment_kit_offset_entries(kit), 0);
     for (int i = 0; i < 300; i += 7)
         EXPECT_EQ_I64(segment_kit_read_offset(kit, i), i);
 }
@@ -452,8 +395,8 @@ TEST(a_stale_index_is_made_anew_when_the_segment_is_sealed)
     fill_until_stale(&kit);
     memory_env_heal(&kit.memory);
     EXPECT_OK(sgs_log_segment_on_become_inactive(kit.segment, &kit.err), &kit.err);
-    EXPECT_EQ_I64(offset_entries(&kit), 299);
-    EXPECT_EQ_I64(time_entries(&kit), 299);
+    EXPECT_EQ_I64(segment_kit_offset_entries(&kit), 299);
+    EXPECT_EQ_I64(segment_kit_time_entries(&kit), 299);
     EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_INDEX), 299 * 8);
     segment_kit_close(&kit);
 }
@@ -466,7 +409,7 @@ TEST(a_stale_index_is_made_anew_at_close)
     memory_env_heal(&kit.memory);
     EXPECT_OK(sgs_log_segment_close(kit.segment, &kit.err), &kit.err);
     REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
-    EXPECT_EQ_I64(offset_entries(&kit), 299);
+    EXPECT_EQ_I64(segment_kit_offset_entries(&kit), 299);
     segment_kit_close(&kit);
 }
 
@@ -484,129 +427,6 @@ TEST(a_stale_index_that_cannot_be_made_anew_is_removed)
     segment_kit_close(&kit);
 }
 
-/* ---- truncate ---- */
-
-/* LogSegmentTest.testTruncate */
-TEST(truncation_takes_the_batch_with_the_offset_and_all_behind)
-{
-    segment_kit kit;
-    segment_kit_open(&kit);
-    REQUIRE_OK(segment_kit_segment(&kit, 40, true), &kit.err);
-    int64_t offset = 40;
-    for (int i = 0; i < 30; ++i) {
-        EXPECT_OK(segment_kit_append(&kit, offset, 1, -1, 0), &kit.err);
-        EXPECT_OK(segment_kit_append(&kit, offset + 1, 1, -1, 0), &kit.err);
-        EXPECT_EQ_I64(segment_kit_read_offset(&kit, offset), offset);
-        EXPECT_EQ_I64(segment_kit_read_offset(&kit, offset + 1), offset + 1);
-        EXPECT_EQ_I64(truncate_to(&kit, offset + 1), KIT_LEAST_BATCH_BYTES);
-        EXPECT_EQ_I64(segment_kit_read_offset(&kit, offset), offset);
-        EXPECT_EQ_I64(segment_kit_read_offset(&kit, offset + 1), -1);
-        offset += 1;
-    }
-    segment_kit_close(&kit);
-}
-
-/* LogSegmentTest.shouldTruncateEvenIfOffsetPointsToAGapInTheLog [SEG-25] */
-TEST(truncation_into_a_gap_takes_the_batch_behind_it)
-{
-    segment_kit kit;
-    segment_kit_open(&kit);
-    REQUIRE_OK(segment_kit_segment(&kit, 40, true), &kit.err);
-    EXPECT_OK(segment_kit_append(&kit, 40, 1, -1, 0), &kit.err);
-    EXPECT_OK(segment_kit_append(&kit, 43, 1, -1, 0), &kit.err);
-    EXPECT_EQ_I64(truncate_to(&kit, 41), KIT_LEAST_BATCH_BYTES);
-    EXPECT_EQ_I64(next_offset(&kit), 41);
-    EXPECT_EQ_I64(segment_kit_read_offset(&kit, 40), 40);
-    EXPECT_EQ_I64(segment_kit_read_offset(&kit, 41), -1);
-    EXPECT_EQ_I64(truncate_to(&kit, 41), 0);
-    segment_kit_close(&kit);
-}
-
-/* LogSegmentTest.testTruncateFull (the times of the roll decision are the caller's) */
-TEST(truncation_of_everything_leaves_a_segment_like_a_new_one)
-{
-    segment_kit kit;
-    bool full = true;
-    int64_t timestamp = 0;
-    segment_kit_open(&kit);
-    REQUIRE_OK(segment_kit_segment(&kit, 40, true), &kit.err);
-    kit.memory.wall_clock_ms = 1000500;
-    EXPECT_OK(segment_kit_append(&kit, 40, 2, 1000, 0), &kit.err);
-    EXPECT_OK(sgs_log_segment_first_batch_timestamp(kit.segment, &timestamp, &kit.err), &kit.err);
-    EXPECT_EQ_I64(timestamp, 1001);
-    EXPECT_TRUE(truncate_to(&kit, 0) > 0);
-    EXPECT_EQ_I64(sgs_log_segment_created_ms(kit.segment), 1000500);
-    EXPECT_OK(sgs_log_segment_first_batch_timestamp(kit.segment, &timestamp, &kit.err), &kit.err);
-    EXPECT_EQ_I64(timestamp, -1);
-    EXPECT_OK(sgs_log_segment_indexes_full(kit.segment, &full, &kit.err), &kit.err);
-    EXPECT_TRUE(!full);
-    EXPECT_EQ_I64(segment_kit_read_offset(&kit, 0), -1);
-    EXPECT_EQ_I64(max_timestamp(&kit), -1);
-    EXPECT_OK(segment_kit_append(&kit, 40, 2, 1000, 0), &kit.err);
-    EXPECT_EQ_I64(segment_kit_read_offset(&kit, 40), 40);
-    segment_kit_close(&kit);
-}
-
-/* LogSegmentTest.testTruncateEmptySegment */
-TEST(a_segment_closed_empty_has_room_again_after_a_truncation)
-{
-    segment_kit kit;
-    bool full = false;
-    segment_kit_open(&kit);
-    REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
-    EXPECT_OK(sgs_log_segment_indexes_full(kit.segment, &full, &kit.err), &kit.err); /* loads them */
-    EXPECT_TRUE(!full);
-    EXPECT_OK(sgs_log_segment_close(kit.segment, &kit.err), &kit.err);
-    REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
-    EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_INDEX), 0);
-    EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_TIMEINDEX), 0);
-    EXPECT_OK(sgs_log_segment_indexes_full(kit.segment, &full, &kit.err), &kit.err);
-    EXPECT_TRUE(full);
-    EXPECT_EQ_I64(truncate_to(&kit, 57), 0);
-    EXPECT_OK(sgs_log_segment_indexes_full(kit.segment, &full, &kit.err), &kit.err);
-    EXPECT_TRUE(!full);
-    segment_kit_close(&kit);
-}
-
-/* LogSegmentTest.testReloadLargestTimestampAndNextOffsetAfterTruncation */
-TEST(the_largest_timestamp_follows_a_truncation)
-{
-    segment_kit kit;
-    segment_kit_open(&kit);
-    kit.context.index_interval_bytes = 2 * KIT_LEAST_BATCH_BYTES - 1;
-    REQUIRE_OK(segment_kit_segment(&kit, 40, true), &kit.err);
-    for (int i = 40; i < 70; ++i)
-        EXPECT_OK(segment_kit_append(&kit, i, 1, i * 10, KIT_LEAST_BATCH_BYTES), &kit.err);
-    EXPECT_EQ_I64(next_offset(&kit), 70);
-    EXPECT_EQ_I64(time_entries(&kit), 14);
-    truncate_to(&kit, 41);
-    EXPECT_EQ_I64(time_entries(&kit), 0);
-    EXPECT_EQ_I64(max_timestamp(&kit), 400);
-    EXPECT_EQ_I64(next_offset(&kit), 41);
-    segment_kit_close(&kit);
-}
-
-TEST(a_truncation_that_cannot_cut_changes_nothing)
-{
-    segment_kit kit;
-    int32_t bytes_cut = -5;
-    segment_kit_open(&kit);
-    kit.context.index_interval_bytes = 0;
-    REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
-    for (int i = 0; i < 9; ++i)
-        EXPECT_OK(segment_kit_append(&kit, i, 1, i, 0), &kit.err);
-    memory_env_fail(&kit.memory, "truncate", 1, EIO);
-    EXPECT_STATUS(sgs_log_segment_truncate_to(kit.segment, 4, &bytes_cut, &kit.err), SGS_WRITE_IO);
-    EXPECT_EQ_I64(bytes_cut, -5);
-    EXPECT_EQ_I64(sgs_log_segment_size(kit.segment), 9 * KIT_LEAST_BATCH_BYTES);
-    EXPECT_EQ_I64(offset_entries(&kit), 8);
-    EXPECT_OK(segment_kit_append(&kit, 9, 1, 9, 0), &kit.err);
-    memory_env_fail(&kit.memory, "sync_file", 1, EIO); /* cut, but not on disk: nothing may be written behind it */
-    EXPECT_STATUS(sgs_log_segment_truncate_to(kit.segment, 4, &bytes_cut, &kit.err), SGS_FSYNC_FAILED);
-    EXPECT_STATUS(segment_kit_append(&kit, 4, 1, 9, 0), SGS_ILLEGAL_STATE);
-    segment_kit_close(&kit);
-}
-
 /* ---- sealed, flushed, closed ---- */
 
 /* [SEG-50] */
@@ -620,11 +440,11 @@ TEST(a_sealed_segment_is_trimmed_and_takes_no_appends)
     EXPECT_OK(sgs_log_segment_on_become_inactive(kit.segment, &kit.err), &kit.err);
     EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_INDEX), 2 * 8);
     EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_TIMEINDEX), 2 * 12);
-    time_entry_is(&kit, 0, 41, 41);
-    time_entry_is(&kit, 1, 5000, 60);
+    segment_kit_time_entry_is(&kit, 0, 41, 41);
+    segment_kit_time_entry_is(&kit, 1, 5000, 60);
     EXPECT_STATUS(segment_kit_append(&kit, 100, 1, 0, 0), SGS_ILLEGAL_STATE);
-    truncate_to(&kit, 50); /* active again, when the log was cut here */
-    EXPECT_EQ_I64(max_timestamp(&kit), 49);
+    segment_kit_truncate_to(&kit, 50); /* active again, when the log was cut here */
+    EXPECT_EQ_I64(segment_kit_max_timestamp(&kit), 49);
     EXPECT_OK(segment_kit_append(&kit, 50, 1, 0, 0), &kit.err);
     segment_kit_close(&kit);
 }
@@ -674,7 +494,7 @@ TEST(a_clean_close_leaves_the_final_time_entry_and_trimmed_files)
         REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
         EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_INDEX), 0);
         EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_TIMEINDEX), 12);
-        EXPECT_EQ_I64(max_timestamp(&kit), 74);
+        EXPECT_EQ_I64(segment_kit_max_timestamp(&kit), 74);
         EXPECT_OK(sgs_log_segment_prepare_for_appends(kit.segment, &kit.err), &kit.err); /* LDR-8 */
         bool full = true;
         EXPECT_OK(sgs_log_segment_indexes_full(kit.segment, &full, &kit.err), &kit.err);

@@ -6,20 +6,13 @@
 
 static const char LOG[] = "00000000000000000000.log";
 
-static void fill(segment_kit *kit, int count, size_t size)
-{
-    REQUIRE_OK(segment_kit_segment(kit, 0, true), &kit->err);
-    for (int i = 0; i < count; ++i)
-        EXPECT_OK(segment_kit_append(kit, i, 1, i * 10, size), &kit->err);
-}
-
 TEST(a_rewrite_writes_the_same_bytes_again_and_syncs)
 {
     static uint8_t before[1 << 18];
     static uint8_t after[1 << 18];
     segment_kit kit;
     segment_kit_open(&kit);
-    fill(&kit, 2000, 100);
+    segment_kit_fill(&kit, 2000, 100);
     EXPECT_EQ_I64(temporary_read(&kit.directory, LOG, before, sizeof before), 200000);
     const int64_t syncs = memory_env_calls(&kit.memory, "sync_data");
     EXPECT_OK(sgs_log_segment_rewrite(kit.segment, 100000, &kit.err), &kit.err);
@@ -27,7 +20,9 @@ TEST(a_rewrite_writes_the_same_bytes_again_and_syncs)
     EXPECT_EQ_I64(temporary_read(&kit.directory, LOG, after, sizeof after), 200000);
     EXPECT_MEM(after, before, 200000);
     EXPECT_STATUS(sgs_log_segment_rewrite(kit.segment, 200001, &kit.err), SGS_ILLEGAL_ARGUMENT);
+    const int64_t writes = memory_env_calls(&kit.memory, "write_at");
     EXPECT_OK(sgs_log_segment_rewrite(kit.segment, 200000, &kit.err), &kit.err);
+    EXPECT_EQ_I64(memory_env_calls(&kit.memory, "write_at"), writes); /* there is nothing */
     memory_env_fail(&kit.memory, "write_at", 1, EIO);
     EXPECT_STATUS(sgs_log_segment_rewrite(kit.segment, 0, &kit.err), SGS_WRITE_IO);
     EXPECT_TEXT(kit.err.file, LOG);
@@ -43,7 +38,7 @@ TEST(a_rewrite_of_a_large_segment_writes_each_byte_once)
     segment_kit kit;
     segment_kit_open(&kit);
     kit.context.segment_bytes = sizeof before;
-    fill(&kit, BATCHES, SIZE);
+    segment_kit_fill(&kit, BATCHES, SIZE);
     temporary_read(&kit.directory, LOG, before, sizeof before);
     const int64_t writes = memory_env_calls(&kit.memory, "write_at");
     const int64_t data_syncs = memory_env_calls(&kit.memory, "sync_data");
