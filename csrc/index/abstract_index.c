@@ -11,7 +11,10 @@ enum {
     /* A look-up takes microseconds, and each attempt gives the processor away; but on a machine with more to do than it has
      * processors one may be off its own for a tenth of a second, and a segment without its indexes costs more than that. */
     ALONE_ATTEMPTS = 1000000,
+    MOST_ENTRY_BYTES = 12,
 };
+
+static uint32_t smaller(uint32_t one, uint32_t other) { return one < other ? one : other; }
 
 /* Wait until no look-up is inside; those that begin meanwhile see no entry. */
 static bool left_alone(sgs_abstract_index *index)
@@ -66,8 +69,8 @@ static sgs_status set_length(sgs_abstract_index *index, const sgs_env *env, cons
  * one follows: (0, base offset) is possible in a time index. */
 static uint32_t increasing_prefix(const sgs_abstract_index *index, uint32_t whole)
 {
-    if (whole <= 1)
-        return whole;
+    if (whole == 0)
+        return 0;
     const int64_t first = sgs_abstract_index_field(index, 0, SGS_INDEX_KEY);
     if (index->file.writable && sgs_abstract_index_field(index, whole - 1, SGS_INDEX_KEY) > first)
         return whole;
@@ -75,11 +78,10 @@ static uint32_t increasing_prefix(const sgs_abstract_index *index, uint32_t whol
     for (uint32_t slot = 1; slot < whole; ++slot) {
         const int64_t key = sgs_abstract_index_field(index, slot, SGS_INDEX_KEY);
         if (key <= previous) {
-            const uint8_t *entry = sgs_abstract_index_entry(index, 0);
-            bool only_zeros = slot == 1;
-            for (uint32_t i = 0; only_zeros && i < index->entry_size; ++i)
-                only_zeros = entry[i] == 0;
-            return only_zeros ? 0 : slot;
+            static const uint8_t zeros[MOST_ENTRY_BYTES];
+            const bool is_padding =
+                slot == 1 && memcmp(sgs_abstract_index_entry(index, 0), zeros, index->entry_size) == 0;
+            return is_padding ? 0 : slot;
         }
         previous = key;
     }
@@ -128,15 +130,13 @@ sgs_status sgs_abstract_index_open(sgs_abstract_index *index, const sgs_env *env
                                    int64_t base_offset, uint8_t entry_size, const sgs_index_options *options,
                                    sgs_error *err)
 {
-    memset(index, 0, sizeof *index);
-    atomic_init(&index->entries, 0);
-    atomic_init(&index->readers, 0);
-    atomic_init(&index->readable_entries, 0);
-    atomic_init(&index->needs_flush, true);
-    index->file.fd = -1;
-    index->base_offset = base_offset;
-    index->entry_size = entry_size;
-    index->grow_in_steps = options->grow_in_steps;
+    *index = (sgs_abstract_index){
+        .file = { .fd = -1 },
+        .base_offset = base_offset,
+        .entry_size = entry_size,
+        .grow_in_steps = options->grow_in_steps,
+        .needs_flush = true,
+    };
     const uint32_t max_size = options->max_size_bytes - options->max_size_bytes % entry_size;
 
     int fd;
@@ -159,7 +159,6 @@ sgs_status sgs_abstract_index_open(sgs_abstract_index *index, const sgs_env *env
         status = sgs_mapped_file_open(&index->file, env, fd, name, max_size, options->writable, options->heap, err);
     if (status != SGS_OK) {
         (void)env->close(env, fd, name, &ignored);
-        index->file.fd = -1;
         return status;
     }
     status = load_file(index, env, name, created, max_size, err);
@@ -174,7 +173,7 @@ sgs_status sgs_abstract_index_open(sgs_abstract_index *index, const sgs_env *env
 sgs_status sgs_abstract_index_resize(sgs_abstract_index *index, const sgs_env *env, const char *name, uint32_t size,
                                      bool *changed, sgs_error *err)
 {
-    if (!index->is_open || index->file.fd < 0 || !index->file.writable) {
+    if (!index->file.writable) {
         sgs_fail(err, index->is_open ? SGS_ILLEGAL_STATE : SGS_CLOSED, "the index cannot be resized");
         return sgs_fail_in_file(err, name);
     }
@@ -210,7 +209,7 @@ sgs_status sgs_abstract_index_resize(sgs_abstract_index *index, const sgs_env *e
 
 sgs_status sgs_abstract_index_trim(sgs_abstract_index *index, const sgs_env *env, const char *name, sgs_error *err)
 {
-    if (!index->is_open || index->file.fd < 0 || !index->file.writable)
+    if (!index->file.writable)
         return SGS_OK;
     const uint32_t entries = sgs_abstract_index_entries(index);
     const uint32_t used = entries * index->entry_size;
@@ -225,11 +224,10 @@ sgs_status sgs_abstract_index_trim(sgs_abstract_index *index, const sgs_env *env
 
 sgs_status sgs_abstract_index_flush(sgs_abstract_index *index, const sgs_env *env, const char *name, sgs_error *err)
 {
-    if (!index->is_open || index->file.fd < 0 || !index->file.writable ||
-        !atomic_exchange_explicit(&index->needs_flush, false, memory_order_acq_rel))
+    if (!index->file.writable || !atomic_exchange_explicit(&index->needs_flush, false, memory_order_acq_rel))
         return SGS_OK;
     const uint32_t used = sgs_abstract_index_entries(index) * index->entry_size;
-    const uint32_t there = used < index->file.length ? used : index->file.length; /* less after [IDX-9] */
+    const uint32_t there = smaller(used, index->file.length); /* less after [IDX-9] */
     const sgs_status status = sgs_mapped_file_flush(&index->file, env, name, there, SGS_BARRIER(INDEXES), err);
     if (status != SGS_OK)
         note_change(index);
@@ -260,10 +258,10 @@ void sgs_abstract_index_close_handler(sgs_abstract_index *index, const sgs_env *
 static sgs_status give_blocks(sgs_abstract_index *index, const sgs_env *env, const char *name, uint32_t needed,
                               sgs_error *err)
 {
-    const uint32_t unsure = index->unsure_length < index->file.length ? index->unsure_length : index->file.length;
-    if (index->backed_length >= needed || index->backed_length >= unsure)
+    const uint32_t unsure = smaller(index->unsure_length, index->file.length);
+    if (index->backed_length >= smaller(needed, unsure))
         return SGS_OK;
-    const uint32_t target = unsure > needed && unsure - needed > LAST_STEP_BYTES ? needed + LAST_STEP_BYTES : unsure;
+    const uint32_t target = smaller(needed + LAST_STEP_BYTES, unsure);
     SGS_TRY(env->allocate_space(env, index->file.fd, name, target, err));
     index->backed_length = target;
     return SGS_OK;
@@ -275,12 +273,9 @@ static sgs_status grow_by_step(sgs_abstract_index *index, const sgs_env *env, co
     const uint32_t used = index->next_slot * index->entry_size;
     if (length - used >= index->entry_size)
         return give_blocks(index, env, name, used + index->entry_size, err);
-    uint32_t step = length < FIRST_STEP_BYTES ? FIRST_STEP_BYTES : length;
-    if (step > LAST_STEP_BYTES)
-        step = LAST_STEP_BYTES;
-    const uint32_t promised = index->max_entries * index->entry_size;
-    uint32_t target = length < promised && promised - length > step ? length + step : promised;
-    target -= target % index->entry_size;
+    const uint32_t step = length < FIRST_STEP_BYTES ? FIRST_STEP_BYTES : smaller(length, LAST_STEP_BYTES);
+    const uint32_t most = smaller(length + step, index->max_entries * index->entry_size);
+    const uint32_t target = most - most % index->entry_size;
     if (target < used + index->entry_size)
         return sgs_fail(err, SGS_DISK_FULL, "the index is as long as it may be");
     return target <= index->file.reserved_length ? sgs_mapped_file_grow(&index->file, env, name, target, err)

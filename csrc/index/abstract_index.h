@@ -3,6 +3,7 @@
  *
  * INVARIANT  entries * entry_size <= file.length, and next_slot == entries; entries only grows by append, after the entry's
  * bytes [IDX-18]. Without grow_in_steps a resize may break both, as in Kafka [IDX-9]: what is cut off is never read again.
+ * file.writable is true only while the index is open.
  * Names are not stored: they follow from the segment's base offset and suffix, and come in with each call that needs one.
  *
  * HOW MANY ENTRIES AN EXISTING FILE HAS. Kafka believes that a file is full up to its last whole entry, zeros included

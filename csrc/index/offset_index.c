@@ -93,7 +93,7 @@ sgs_status sgs_offset_index_append(sgs_offset_index *index, const sgs_env *env, 
 {
     const uint32_t entries = sgs_abstract_index_entries(&index->base);
     int32_t relative_offset;
-    if (!index->base.is_open || !index->base.file.writable)
+    if (!index->base.file.writable)
         sgs_fail(err, SGS_CLOSED, "the index takes no entries");
     else if (sgs_offset_index_is_full(index))
         sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "the index is full (%" PRIu32 " entries)", entries);

@@ -86,7 +86,7 @@ sgs_status sgs_time_index_maybe_append(sgs_time_index *index, const sgs_env *env
     const uint32_t entries = sgs_abstract_index_entries(&index->base);
     const int64_t position = (int64_t)entries * SGS_TIME_INDEX_ENTRY_BYTES;
     int32_t relative_offset;
-    if (!index->base.is_open || !index->base.file.writable)
+    if (!index->base.file.writable)
         sgs_fail(err, SGS_CLOSED, "the index takes no entries");
     else if (!skip_full_check && sgs_time_index_is_full(index))
         sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "the time index is full (%" PRIu32 " entries)", entries);

@@ -1,12 +1,10 @@
-/* What both indexes share: sizes, steps, trimming, read-only and heap modes, failing disks, look-ups beside a cut. */
+/* What both indexes share: sizes, steps, trimming, read-only mode, failing disks. */
 #include <errno.h>
-#include <pthread.h>
 
 #include "index/time_index.h"
 #include "index_kit.h"
 
 static const sgs_index_options IN_STEPS = { .max_size_bytes = 10485760, .writable = true, .grow_in_steps = true };
-static const sgs_index_options HEAP = { .max_size_bytes = 8000, .writable = true, .grow_in_steps = true, .heap = true };
 static const sgs_index_options READ_ONLY = { .max_size_bytes = 10485760, .grow_in_steps = true };
 
 /* Table T-1 [IDX-1, IDX-3], Kafka's whole size at once and ours in steps */
@@ -130,22 +128,6 @@ TEST(a_sparse_file_gets_blocks_before_bytes)
     close_fixture(&f);
 }
 
-TEST(heap_entries_reach_the_file_at_flush_and_at_close)
-{
-    fixture f;
-    open_fixture(&f, HEAP);
-    EXPECT_OK(append(&f, 1), &f.err);
-    EXPECT_EQ_I64(file_size(&f), 0);
-    EXPECT_OK(sgs_abstract_index_flush(&f.index.base, &f.memory.env, NAME, &f.err), &f.err);
-    EXPECT_EQ_I64(file_size(&f), 8);
-    EXPECT_OK(append(&f, 2), &f.err);
-    EXPECT_OK(sgs_abstract_index_close(&f.index.base, &f.memory.env, NAME, &f.err), &f.err);
-    EXPECT_EQ_I64(file_size(&f), 16);
-    REQUIRE_OK(reopen(&f, READ_ONLY), &f.err);
-    EXPECT_EQ_I64(entries(&f), 2);
-    close_fixture(&f);
-}
-
 /* [DUR-71] */
 TEST(a_reader_creates_nothing_and_changes_nothing)
 {
@@ -256,52 +238,105 @@ TEST(every_failing_call_of_an_open_leaves_nothing_behind)
     }
 }
 
-/* ---- look-ups beside truncation and trimming: a cut file under a look-up would be a SIGBUS [IDX-17] ---- */
-
-typedef struct race {
-    fixture *f;
-    _Atomic bool stop;
-    int64_t lookups, wrong;
-} race;
-
-static void *look_up_for_ever(void *argument)
+/* [DUR-25] as long again as the file is, from a page to 64 KiB, and no longer than promised */
+TEST(each_step_is_as_long_as_the_file_between_two_bounds)
 {
-    race *self = argument;
-    sgs_error err;
-    for (int64_t i = 0; !atomic_load(&self->stop); ++i) {
-        sgs_offset_position found;
-        const int64_t target = i * 7919 % 20000;
-        const sgs_status status = sgs_offset_index_lookup(&self->f->index, target, &found, &err);
-        /* at worst too low [IDX-18]; keys that fell back to zero in the middle of a search show as disorder */
-        if (status == SGS_OK ? found.offset > target : status != SGS_CORRUPT_INDEX)
-            ++self->wrong;
-        ++self->lookups;
+    const struct {
+        uint32_t max_size;
+        int64_t lengths[7];
+    } cases[] = {
+        { 10485760, { 4096, 8192, 16384, 32768, 65536, 131072, 196608 } },
+        { 12292, { 4096, 8192, 12288 } },
+        { 72, { 72 } },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        fixture f;
+        sgs_index_options options = IN_STEPS;
+        options.max_size_bytes = cases[i].max_size;
+        open_fixture(&f, options);
+        for (int step = 0; step < 7 && cases[i].lengths[step] > 0; ++step) {
+            while (entries(&f) * 8 < cases[i].lengths[step]) {
+                REQUIRE_OK(append(&f, (int64_t)entries(&f) + 1), &f.err);
+                EXPECT_EQ_I64(f.index.base.file.length, cases[i].lengths[step]);
+            }
+        }
+        close_fixture(&f);
     }
-    return NULL;
 }
 
-TEST(look_ups_survive_truncation_and_trimming)
+/* [DUR-80] the keys of a file that somebody else writes count as long as they increase, one by one */
+TEST(entries_count_up_to_the_first_that_does_not_increase)
 {
-    enum { ROUNDS = 60 };
-    fixture f;
-    open_fixture(&f, IN_STEPS);
-    race self = { .f = &f };
-    pthread_t reader;
-    REQUIRE_EQ_I64(pthread_create(&reader, NULL, look_up_for_ever, &self), 0);
-    for (int round = 0; round < ROUNDS; ++round) {
-        bool changed;
-        for (int64_t offset = f.index.last_offset + 1; offset <= 10000; ++offset)
-            append(&f, offset);
-        EXPECT_OK(sgs_offset_index_truncate_to(&f.index, 100 + round, &f.err), &f.err);
-        EXPECT_OK(sgs_abstract_index_trim(&f.index.base, &f.memory.env, NAME, &f.err), &f.err);
-        EXPECT_EQ_I64(file_size(&f), (99 + round) * 8);
-        EXPECT_OK(sgs_abstract_index_resize(&f.index.base, &f.memory.env, NAME, 10485760, &changed, &f.err), &f.err);
+    const struct {
+        int32_t keys[4];
+        uint32_t entries;
+    } cases[] = {
+        { { 1, 5, 7, 9 }, 4 }, { { 1, 5, 3, 9 }, 2 }, { { 1, 5, 5, 9 }, 2 },  { { 1, 5, 7, 0 }, 3 },
+        { { 0, 5, 7, 9 }, 4 }, { { 0, 0, 0, 0 }, 0 }, { { 0, -1, 0, 0 }, 0 }, { { 1 << 24, 0, 0, 0 }, 1 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        uint8_t file[32] = { 0 };
+        fixture f = { .directory = temporary_open() };
+        memory_env_init(&f.memory, sgs_env_posix());
+        for (int slot = 0; slot < 4; ++slot)
+            sgs_store_be_i32(file + 8 * slot, cases[i].keys[slot]);
+        temporary_write(&f.directory, NAME, file, sizeof file);
+        REQUIRE_OK(reopen(&f, READ_ONLY), &f.err);
+        EXPECT_EQ_I64(entries(&f), cases[i].entries);
+        close_fixture(&f);
     }
-    atomic_store(&self.stop, true);
-    pthread_join(reader, NULL);
-    EXPECT_TRUE(self.lookups > 0);
-    EXPECT_EQ_I64(self.wrong, 0);
+}
+
+/* [IDX-2, DUR-80, DUR-25] padding goes when a writer opens the file; then it is as full as a trimmed one */
+TEST(a_file_with_padding_is_full_without_it)
+{
+    const uint8_t file[80] = { 0, 0, 0, 1, 0, 0, 16, 0 };
+    fixture f = { .directory = temporary_open() };
+    bool changed;
+    memory_env_init(&f.memory, sgs_env_posix());
+    temporary_write(&f.directory, NAME, file, sizeof file);
+    REQUIRE_OK(reopen(&f, IN_STEPS), &f.err);
+    EXPECT_EQ_I64(file_size(&f), 8);
+    EXPECT_TRUE(sgs_offset_index_is_full(&f.index));
+    EXPECT_STATUS(append(&f, 2), SGS_ILLEGAL_ARGUMENT);
+    EXPECT_OK(sgs_abstract_index_resize(&f.index.base, &f.memory.env, NAME, 80, &changed, &f.err), &f.err);
+    EXPECT_OK(append(&f, 2), &f.err);
     close_fixture(&f);
+}
+
+/* [IDX-9] the end of an entry that is not whole goes with the first resize */
+TEST(a_torn_length_is_not_kept_by_a_resize)
+{
+    const uint8_t file[17] = { 0, 0, 0, 1, 0, 0, 16, 0, 0, 0, 0, 2, 0, 0, 32, 0, 7 };
+    fixture f = { .directory = temporary_open() };
+    bool changed = false;
+    memory_env_init(&f.memory, sgs_env_posix());
+    temporary_write(&f.directory, NAME, file, sizeof file);
+    REQUIRE_OK(reopen(&f, IN_STEPS), &f.err);
+    EXPECT_EQ_I64(entries(&f), 2);
+    EXPECT_OK(sgs_abstract_index_resize(&f.index.base, &f.memory.env, NAME, 16, &changed, &f.err), &f.err);
+    EXPECT_TRUE(changed);
+    EXPECT_EQ_I64(file_size(&f), 16);
+    close_fixture(&f);
+}
+
+/* [DUR-25] blocks are asked for where there may be holes: not in files that we made ourselves, nor in memory */
+TEST(no_blocks_are_asked_for_where_there_are_some)
+{
+    const sgs_index_options kafka_heap = { .max_size_bytes = 8000, .writable = true, .heap = true };
+    for (int heap = 0; heap < 2; ++heap) {
+        fixture f;
+        open_fixture(&f, heap == 1 ? kafka_heap : IN_STEPS);
+        for (int64_t offset = 1; offset <= 10; ++offset)
+            EXPECT_OK(append(&f, offset), &f.err);
+        EXPECT_OK(sgs_abstract_index_close(&f.index.base, &f.memory.env, NAME, &f.err), &f.err);
+        REQUIRE_OK(reopen(&f, heap == 1 ? kafka_heap : IN_STEPS), &f.err);
+        const int64_t calls = memory_env_calls(&f.memory, "allocate_space");
+        EXPECT_OK(sgs_offset_index_truncate_to(&f.index, 5, &f.err), &f.err);
+        EXPECT_OK(append(&f, 5), &f.err);
+        EXPECT_EQ_I64(memory_env_calls(&f.memory, "allocate_space"), calls);
+        close_fixture(&f);
+    }
 }
 
 TEST_MAIN()

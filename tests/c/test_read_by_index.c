@@ -49,6 +49,7 @@ TEST(lookup_between_answers_with_two_entries)
         { BASE + 5, BASE + 5, BASE + 9, 100, 200 },
         { BASE + 8, BASE + 5, BASE + 9, 100, 200 },
         { BASE + 9, BASE + 9, BASE, 200, -1 }, /* the next one's position does not go up */
+        { BASE + 12, BASE + 12, BASE, 200, -1 },
         { BASE + 20, BASE + 20, BASE, 150, -1 },
     };
     segment_kit kit;
@@ -61,6 +62,7 @@ TEST(lookup_between_answers_with_two_entries)
     EXPECT_TRUE(floor.offset == BASE && floor.position == 0 && above.position == -1);
     EXPECT_OK(append(&kit, index, BASE + 5, 100), &kit.err);
     EXPECT_OK(append(&kit, index, BASE + 9, 200), &kit.err);
+    EXPECT_OK(append(&kit, index, BASE + 12, 200), &kit.err);
     EXPECT_OK(append(&kit, index, BASE + 20, 150), &kit.err);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
         EXPECT_OK(sgs_offset_index_lookup_between(index, cases[i].target, &floor, &above, &kit.err), &kit.err);

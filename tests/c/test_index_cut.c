@@ -1,0 +1,168 @@
+/* test_index_cut.c - look-ups beside a cut: a file that becomes shorter under one would be a SIGBUS [IDX-17]. A look-up that may
+ * see what goes is waited for, and no other; one that begins meanwhile sees nothing. */
+#include <errno.h>
+#include <pthread.h>
+
+#include "index_kit.h"
+
+static const sgs_index_options IN_STEPS = { .max_size_bytes = 10485760, .writable = true, .grow_in_steps = true };
+
+static void fill(fixture *f, int64_t count)
+{
+    for (int64_t offset = 1; offset <= count; ++offset)
+        EXPECT_OK(append(f, offset), &f->err);
+}
+
+static sgs_status resize(fixture *f, uint32_t size)
+{
+    bool changed;
+    return sgs_abstract_index_resize(&f->index.base, &f->memory.env, NAME, size, &changed, &f->err);
+}
+
+static sgs_status trim(fixture *f) { return sgs_abstract_index_trim(&f->index.base, &f->memory.env, NAME, &f->err); }
+
+/* A look-up that does not leave in time: the file stays as it is, and so do the entries. */
+TEST(an_index_is_not_cut_below_a_look_up)
+{
+    fixture f;
+    open_fixture(&f, IN_STEPS);
+    fill(&f, 10);
+    EXPECT_EQ_I64(sgs_abstract_index_enter(&f.index.base), 10);
+    EXPECT_OK(sgs_offset_index_truncate_to(&f.index, 5, &f.err), &f.err);
+    EXPECT_STATUS(trim(&f), SGS_RESOURCE);
+    EXPECT_TEXT(f.err.file, NAME);
+    EXPECT_TEXT(f.err.message, "look-ups do not leave the index");
+    EXPECT_EQ_I64(file_size(&f), 4096);
+    EXPECT_EQ_I64(entries(&f), 4);
+    sgs_abstract_index_leave(&f.index.base);
+    EXPECT_OK(trim(&f), &f.err);
+    EXPECT_EQ_I64(file_size(&f), 4 * 8);
+    EXPECT_EQ_I64(entries(&f), 4);
+    close_fixture(&f);
+}
+
+TEST(padding_is_cut_beside_a_look_up)
+{
+    fixture f;
+    open_fixture(&f, IN_STEPS);
+    fill(&f, 10);
+    EXPECT_EQ_I64(sgs_abstract_index_enter(&f.index.base), 10);
+    EXPECT_OK(trim(&f), &f.err);
+    EXPECT_EQ_I64(file_size(&f), 10 * 8);
+    sgs_abstract_index_leave(&f.index.base);
+    close_fixture(&f);
+}
+
+/* What look-ups of before a cut may have seen does not count for those that began behind it. */
+TEST(a_look_up_behind_a_cut_sees_what_is_left)
+{
+    fixture f;
+    open_fixture(&f, KAFKA);
+    fill(&f, 10);
+    EXPECT_OK(sgs_offset_index_truncate_to(&f.index, 3, &f.err), &f.err);
+    EXPECT_OK(resize(&f, 40), &f.err); /* nobody is inside */
+    EXPECT_EQ_I64(sgs_abstract_index_enter(&f.index.base), 2);
+    EXPECT_OK(resize(&f, 24), &f.err);
+    sgs_abstract_index_leave(&f.index.base);
+    EXPECT_OK(append(&f, 3), &f.err);
+    close_fixture(&f);
+}
+
+/* The mapping stays where it is as long as it is long enough. */
+TEST(an_index_grows_beside_a_look_up_within_what_was_mapped)
+{
+    fixture f;
+    sgs_index_options kafka = KAFKA;
+    kafka.max_size_bytes = 800;
+    open_fixture(&f, kafka);
+    fill(&f, 10);
+    EXPECT_EQ_I64(sgs_abstract_index_enter(&f.index.base), 10);
+    EXPECT_OK(resize(&f, 400), &f.err);
+    EXPECT_OK(resize(&f, 800), &f.err);
+    sgs_abstract_index_leave(&f.index.base);
+    EXPECT_OK(resize(&f, 1600), &f.err);
+    EXPECT_EQ_I64(file_size(&f), 1600);
+    close_fixture(&f);
+}
+
+typedef struct witness {
+    fixture *f;
+    int64_t seen;
+} witness;
+
+static void look_inside(void *context, memory_env_call call, const void *site)
+{
+    witness *self = context;
+    (void)site;
+    if (call != MEMORY_ENV_truncate)
+        return;
+    self->seen = sgs_abstract_index_enter(&self->f->index.base);
+    sgs_abstract_index_leave(&self->f->index.base);
+}
+
+TEST(a_look_up_that_begins_during_a_cut_sees_nothing)
+{
+    fixture f;
+    witness self = { &f, -1 };
+    open_fixture(&f, IN_STEPS);
+    fill(&f, 10);
+    EXPECT_OK(sgs_offset_index_truncate_to(&f.index, 5, &f.err), &f.err);
+    f.memory.on_call = look_inside;
+    f.memory.on_call_context = &self;
+    EXPECT_OK(trim(&f), &f.err);
+    f.memory.on_call = NULL;
+    EXPECT_EQ_I64(self.seen, 0);
+    EXPECT_EQ_I64(entries(&f), 4);
+    close_fixture(&f);
+}
+
+/* ---- two threads ---- */
+
+typedef struct race {
+    fixture *f;
+    _Atomic bool stop;
+    int64_t lookups, wrong;
+} race;
+
+static void *look_up_for_ever(void *argument)
+{
+    race *self = argument;
+    sgs_error err;
+    for (int64_t i = 0; !atomic_load(&self->stop); ++i) {
+        sgs_offset_position found;
+        const int64_t target = i * 7919 % 20000;
+        const sgs_status status = sgs_offset_index_lookup(&self->f->index, target, &found, &err);
+        /* at worst too low [IDX-18]; keys that fell back to zero in the middle of a search show as disorder */
+        if (status == SGS_OK ? found.offset > target : status != SGS_CORRUPT_INDEX)
+            ++self->wrong;
+        ++self->lookups;
+    }
+    return NULL;
+}
+
+/* [IDX-17] */
+TEST(look_ups_survive_truncation_and_trimming)
+{
+    enum { ROUNDS = 60 };
+    fixture f;
+    open_fixture(&f, IN_STEPS);
+    race self = { .f = &f };
+    pthread_t reader;
+    REQUIRE_EQ_I64(pthread_create(&reader, NULL, look_up_for_ever, &self), 0);
+    for (int round = 0; round < ROUNDS; ++round) {
+        bool changed;
+        for (int64_t offset = f.index.last_offset + 1; offset <= 10000; ++offset)
+            append(&f, offset);
+        EXPECT_OK(sgs_offset_index_truncate_to(&f.index, 100 + round, &f.err), &f.err);
+        EXPECT_OK(sgs_abstract_index_trim(&f.index.base, &f.memory.env, NAME, &f.err), &f.err);
+        EXPECT_EQ_I64(file_size(&f), (99 + round) * 8);
+        EXPECT_OK(sgs_abstract_index_resize(&f.index.base, &f.memory.env, NAME, 10485760, &changed, &f.err), &f.err);
+    }
+    atomic_store(&self.stop, true);
+    pthread_join(reader, NULL);
+    EXPECT_TRUE(self.lookups > 0);
+    EXPECT_EQ_I64(self.wrong, 0);
+    close_fixture(&f);
+}
+
+TEST_MAIN()
