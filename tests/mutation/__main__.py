@@ -50,22 +50,29 @@ PYTHON = (
 )
 CORE_TESTS = [
     "test_recovery",
+    "test_index_builder",
     "test_segment_rewrite",
+    "test_segment_truncate",
     "test_kafka_recovery",
     "test_log_segment",
     "test_segment_refusals",
     "test_offset_index",
     "test_time_index",
     "test_abstract_index",
+    "test_index_cut",
+    "test_index_flush",
     "test_segment_scan",
     "test_segment_sync",
     "test_segment_read",
+    "test_read_by_index",
     "test_mapped_file",
     "test_segment_release",
     "test_segment_timestamps",
     "test_failing_calls",
     "test_index_search",
+    "test_index_answers",
 ]
+CFLAGS = "-O1 -w -g0 -ftrivial-auto-var-init=pattern"  # what is never set is never right by chance
 PYTHON_TESTS = [
     "unit/log/test_log_recovery.py",
     "unit/log/test_leftovers.py",
@@ -128,7 +135,7 @@ class Workshop:
 
     def _core_dies(self, seconds: float = SECONDS_FEW) -> bool | None:
         built, explorer = self._root / "build", str(self._root / "build" / "explore_crashes")
-        words = [f"BUILD={built}", f"TESTS={' '.join(CORE_TESTS)}", "CFLAGS=-O1 -w -g0"]
+        words = [f"BUILD={built}", f"TESTS={' '.join(CORE_TESTS)}", f"CFLAGS={CFLAGS}"]
         folder = str(self._root / "tests" / "c")
         if not self._runs(["make", "-s", "-C", folder, "build", explorer, *words], seconds):
             return None
