@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from tests.crash.barrier_scene import operations
 from tests.crash.crash_script import Settings
+from tests.crash.failing_scenarios_of_damage import DAMAGE_SCENARIOS
 from tests.crash.failing_scenarios_of_doors import DOOR_SCENARIOS
 from tests.crash.failing_scenarios_of_ends import END_SCENARIOS
 from tests.crash.failing_scenarios_of_managers import MANAGER_SCENARIOS
@@ -82,5 +83,6 @@ SCENARIOS: dict[str, Callable[[], Trial]] = {
     **OPEN_SCENARIOS,
     **DOOR_SCENARIOS,
     **END_SCENARIOS,
+    **DAMAGE_SCENARIOS,
     **MANAGER_SCENARIOS,
 }

@@ -9,9 +9,7 @@ written last.
 
 from __future__ import annotations
 
-import contextlib
 import logging
-import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
@@ -19,7 +17,6 @@ from segstore._core import Barrier, FileBarrier
 from segstore.errors import (
     CorruptCheckpointError,
     LimitExceededError,
-    LogLockedError,
     LogNotFoundError,
     NotALogError,
     SegstoreError,
@@ -38,20 +35,18 @@ from segstore.log.directory.checkpoints import (
 )
 from segstore.log.directory.clean_shutdown_file_handler import CleanShutdownFileHandler
 from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
+from segstore.log.directory.merge_lock import merge_lock
 from segstore.log.directory.prepared_file import PreparedFile
 from segstore.log.directory.profile import Profile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from segstore._core import Directory
     from segstore.types import TopicPartition
 
-MERGE_LOCK: Final = ".segstore.lock"
-_MERGE_ATTEMPTS: Final = 500
-_MERGE_PAUSE_SECONDS: Final = 0.01
-
 _TRUE_OF_A_SAFE_LOG: Final = (CLEAN_SHUTDOWN_MARKER, LOG_STATE, RECOVERY_POINT_CHECKPOINT)
+
+_UNREADABLE: Final = (CorruptCheckpointError, NotALogError, LimitExceededError)
+"""What may be said of a checkpoint; other errors are of the disk, and say nothing of it."""
 
 _log = logging.getLogger(__name__)
 
@@ -175,7 +170,8 @@ class LogPlaces:
             try:
                 data = self.directory.read_file(name, MAX_CHECKPOINT_BYTES)
                 offsets = parse_offset_checkpoint(data, name)
-            except SegstoreError:
+            except _UNREADABLE as error:
+                _require_unreadable(self.directory, name, error)
                 continue  # which was told already
             if offsets and min(offsets.values()) >= 0:
                 found[0] = choose(offsets.values())
@@ -199,7 +195,8 @@ class LogPlaces:
     def _offset(self, directory: Directory, name: str, warnings: list[str]) -> int | None:
         try:
             return read_offset(directory, name, self.topic_partition)
-        except (CorruptCheckpointError, NotALogError, LimitExceededError) as error:
+        except _UNREADABLE as error:
+            _require_unreadable(directory, name, error)
             warnings.append(f"{directory.path}/{name} cannot be read: {error.message}")
             return None
 
@@ -262,7 +259,7 @@ class LogPlaces:
         known = self.read().log_start_offset
         if self._offset(home, name, []) != known:  # nobody else knows it after a crash [DUR-5]
             write_offset(home, name, self.topic_partition, known)
-        with _merge_lock(parent):
+        with merge_lock(parent):
             self._merge(parent, name, offset)
 
     def write_recovery_point(self, offset: int) -> None:
@@ -289,7 +286,7 @@ class LogPlaces:
             write_offset(self.directory, name, self.topic_partition, offset)
         parent = self.parent
         if parent is not None and (self._offset(parent, name, []) or 0) > offset:
-            with _merge_lock(parent):
+            with merge_lock(parent):
                 self._merge(parent, name, offset)
 
     def take_name(self, topic_partition: TopicPartition) -> None:
@@ -354,7 +351,7 @@ class LogPlaces:
         has_log_starts = parent.exists(LOG_START_OFFSET_CHECKPOINT)
         if not has_recovery_points and not has_log_starts:
             return
-        with _merge_lock(parent):
+        with merge_lock(parent):
             if has_recovery_points:
                 self._merge(parent, RECOVERY_POINT_CHECKPOINT, recovery_point)
             if has_log_starts:
@@ -374,18 +371,7 @@ class LogPlaces:
             )
 
 
-@contextlib.contextmanager
-def _merge_lock(parent: Directory) -> Iterator[None]:
-    """Keep writers of sibling partitions apart while one of them merges."""
-    for attempt in range(_MERGE_ATTEMPTS):
-        try:
-            lock = parent.lock(MERGE_LOCK, exclusive=True)
-            break
-        except LogLockedError:
-            if attempt == _MERGE_ATTEMPTS - 1:
-                raise
-            time.sleep(_MERGE_PAUSE_SECONDS)
-    try:
-        yield
-    finally:
-        lock.release()
+def _require_unreadable(directory: Directory, name: str, error: SegstoreError) -> None:
+    """Raise *error* where it says of a file that it is none: another open may read it."""
+    if isinstance(error, NotALogError) and directory.info(name).is_regular:
+        raise error

@@ -6,18 +6,21 @@ Source: [DUR-18, DUR-19, DUR-21, DUR-54].
 from __future__ import annotations
 
 import os
+from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from segstore.errors import CorruptLogError, ResourceError, SegstoreError
+from segstore.errors import CorruptLogError, CorruptRecordError, ResourceError, SegstoreError
 from segstore.log.directory.ways_out import missing_records, ways_out
+from segstore.log.loader.leftovers import Leftovers
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from segstore._core import SegmentContext
     from segstore.log.directory.checkpoints import LogState
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
-    from segstore.log.directory.log_places import FoundState
+    from segstore.log.directory.log_places import FoundState, LogPlaces
     from segstore.log.loader.recovery_report import RecoveryReport
     from segstore.log.local.segment import Segment
 
@@ -31,17 +34,13 @@ def with_possible_log_start(
     [DUR-18, DUR-19]; a clean stop does not. Such a checkpoint would drop every record.
     """
     own = found.own_marker
-    if not segments or not (found.parent_is_clean or own is not None):
-        return found
-    if own is not None and own.log_start_offset == found.log_start_offset:
+    if not segments or not _may_be_impossible(found):
         return found
     if found.log_start_offset <= segments[-1].base_offset:
         return found  # wherever the log ends; to look costs a read
     try:
         end, ends_clean = segments[-1].read_next_offset()
-    except ResourceError:
-        raise
-    except SegstoreError:
+    except (CorruptRecordError, CorruptLogError):
         return found  # not clean after all: told below
     is_clean = ends_clean and (
         found.parent_is_clean or (own is not None and own.log_end_offset == end)
@@ -54,6 +53,36 @@ def with_possible_log_start(
         f" closed cleanly: it is not believed, the log starts at {first}"
     )
     return replace(found, log_start_offset=first)
+
+
+def settled_log_start(
+    found: FoundState, places: LogPlaces, context: SegmentContext, report: RecoveryReport
+) -> FoundState:
+    """Return *found* as `with_possible_log_start`, and write down what it says [DUR-21].
+
+    That is done while the clean markers stand: once they are gone nobody can tell any more, and
+    whoever comes behind a crash, or a failing call, would believe the checkpoint.
+    """
+    if not _may_be_impossible(found):
+        return found
+    leftovers = Leftovers(places.directory, context, deepcopy(report))
+    segments = sorted(leftovers.segments_for_reading(), key=lambda segment: segment.base_offset)
+    try:
+        settled = with_possible_log_start(found, segments, report)
+    finally:
+        for segment in segments:
+            segment.close_quietly()
+    if settled is not found:
+        places.write_log_start(settled.log_start_offset)
+    return settled
+
+
+def _may_be_impossible(found: FoundState) -> bool:
+    """Whether the log was closed cleanly, and its clean marker says something else."""
+    own = found.own_marker
+    if found.log_start_offset <= 0 or not (found.parent_is_clean or own is not None):
+        return False
+    return own is None or own.log_start_offset != found.log_start_offset
 
 
 def first_missing_offset(

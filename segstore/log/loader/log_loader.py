@@ -33,7 +33,7 @@ from segstore.log.loader.log_begin import (
     first_missing_offset,
     kept_remote_part,
     require_begin,
-    with_possible_log_start,
+    settled_log_start,
     without_gap_from,
 )
 from segstore.log.loader.log_recovery import LogRecovery
@@ -115,6 +115,7 @@ class LogLoader:
         """
         found = after_failed_sync(self._places.read(), self._directory)
         self._report.warnings += found.warnings
+        found = settled_log_start(found, self._places, self._context, self._report)
         self._places.remove_clean_markers()
         quarantine = Quarantine(self._directory, self._report)
         leftovers = Leftovers(self._directory, self._context, self._report)
@@ -122,7 +123,6 @@ class LogLoader:
         lost_indexes = LostIndexes(self._directory, self._report, listing)
         segments = self._open_segments(listing.base_offsets(LOG_FILE_SUFFIX))
         self._report.created = not segments
-        found = self._believed(found, segments)
         self._sidecars = FoundSidecars(self._directory, listing.others, self._report)
         epochs, known, is_as_marked = self._read_what_is_known(segments, found)
         require_begin(segments, first_missing_offset(segments, found, epochs, known))
@@ -199,12 +199,6 @@ class LogLoader:
     def _open_segments(self, base_offsets: array[int]) -> list[Segment]:
         """Look up the sizes of all segments; their files are not opened."""
         return open_segments(Segment, self._context, base_offsets)
-
-    def _believed(self, found: FoundState, segments: list[Segment]) -> FoundState:
-        believed = with_possible_log_start(found, segments, self._report)
-        if believed is not found:
-            self._places.write_log_start(believed.log_start_offset)
-        return believed
 
     def _clean_end(
         self, found: FoundState, segments: list[Segment], *, is_as_marked: bool

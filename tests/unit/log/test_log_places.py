@@ -9,7 +9,7 @@ import pytest
 import segstore
 from segstore import _core
 from segstore.errors import LogLockedError
-from segstore.log.directory import log_places as module
+from segstore.log.directory import merge_lock
 from segstore.log.directory.checkpoints import MAX_CHECKPOINT_BYTES, parse_offset_checkpoint
 from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
 from segstore.log.directory.log_places import FoundState, LogPlaces
@@ -146,7 +146,7 @@ def test_a_log_directorys_file_that_cannot_be_read_is_left_as_it_is(tmp_path):
 
 def test_siblings_merge_one_after_the_other(places, tmp_path, monkeypatch):
     """[DUR-65] Under a lock of its own; who holds it for ever is told of, not waited for."""
-    monkeypatch.setattr(module, "_MERGE_PAUSE_SECONDS", 0.0001)
+    monkeypatch.setattr(merge_lock, "_PAUSE_SECONDS", 0.0001)
     (tmp_path / POINT).write_text("0\n0\n")
     marker = CleanShutdownMarker(5, 0, 70, None)
     other = _core.Directory(str(tmp_path))
