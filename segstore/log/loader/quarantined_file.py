@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from segstore._core import ScanResult, scan_batches
-from segstore.log.local.batch_search import BatchSearch
+from segstore.log.local.batch_search import UNREADABLE, BatchSearch
 from segstore.log.local.segment import Segment
 
 if TYPE_CHECKING:
@@ -34,9 +34,13 @@ class QuarantinedFile(NamedTuple):
     """Whole ones, from the log start on, that are not in the log as they are here."""
     first_offset: int
     next_offset: int
+    unreadable_bytes: int = 0
+    """That the disk does not give out: what is in them nobody knows."""
 
     def __str__(self) -> str:
         where = f"{self.name}, {self.size_bytes} bytes that an open for writing took out of the log"
+        if self.unreadable_bytes:
+            where += f", of which the disk cannot read {self.unreadable_bytes}"
         if not self.batches:
             return f"{where}: there is no batch in them that the log does not have"
         batches = "1 batch" if self.batches == 1 else f"{self.batches} batches"
@@ -76,9 +80,9 @@ def quarantined_files(
         if not info.is_regular:
             continue
         bytes_there: Any = _QuarantinedBytes(directory, name, info.size)
-        search = BatchSearch(directory, bytes_there, name, 0, {}, lambda _: None)
-        for _ in search.rows():
-            pass
+        reasons: dict[tuple[int, int], str] = {}
+        search = BatchSearch(directory, bytes_there, name, 0, reasons, lambda _: None)
+        lost = [row for rows in search.rows() for row in rows[~rows["whole"]]]
         batches = bytes_there.batches()
         batches = batches[batches["last_offset"] >= log_start_offset]
         if len(batches):
@@ -96,6 +100,11 @@ def quarantined_files(
                 len(batches),
                 int(batches["base_offset"].min()) if len(batches) else int(name[:20]),
                 int(batches["last_offset"].max()) + 1 if len(batches) else int(name[:20]),
+                sum(
+                    int(row["size"])
+                    for row in lost
+                    if reasons.get((0, int(row["position"]))) == UNREADABLE
+                ),
             )
         )
     return found

@@ -44,6 +44,7 @@ _WASTE_PER_BYTE: Final = 16
 _WASTE: Final = 64 * 1024 * 1024
 _LOOK_AHEAD_BYTES: Final = 64 * 1024 * 1024
 TOO_MANY: Final = "more places look like a batch here than can be tried"
+UNREADABLE: Final = "the disk cannot read these bytes"
 NOT_WHOLE: Final = "a batch whose length is wrong, or whose end is missing"
 
 
@@ -106,7 +107,7 @@ class BatchSearch:
                 yield from self._rows_of(bad)
             if bad < size:  # its own block is not tried again: it may be given out now and then
                 end = self._next_block(min(size, _block_end(bad)), size, readable=True)
-                yield self._lost(end, "the disk cannot read these bytes")
+                yield self._lost(end, UNREADABLE)
 
     def _next_block(self, position: int, size: int, *, readable: bool) -> int:
         """Return where the first block begins that can be read, or cannot; *size* without one."""
