@@ -12,6 +12,7 @@ from tests.crash.failing_scenarios_of_doors import DOOR_SCENARIOS
 from tests.crash.failing_scenarios_of_ends import END_SCENARIOS
 from tests.crash.failing_scenarios_of_managers import MANAGER_SCENARIOS
 from tests.crash.failing_scenarios_of_opens import OPEN_SCENARIOS
+from tests.crash.failing_scenarios_of_readers import READER_SCENARIOS
 from tests.crash.failing_trial import script
 
 if TYPE_CHECKING:
@@ -84,5 +85,6 @@ SCENARIOS: dict[str, Callable[[], Trial]] = {
     **DOOR_SCENARIOS,
     **END_SCENARIOS,
     **DAMAGE_SCENARIOS,
+    **READER_SCENARIOS,
     **MANAGER_SCENARIOS,
 }

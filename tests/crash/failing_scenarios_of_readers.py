@@ -1,0 +1,167 @@
+"""Readers that look at what a writer has done, while calls fail [DUR-71, DUR-77, DUR-111].
+
+Whatever fails, a reader shows a log that there was, and behind the failure the one that there is.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing, suppress
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from segstore._core import Directory
+from segstore.errors import LogTruncatedError, OffsetOutOfRangeError
+from tests.crash.crash_script import PATH, START_MS
+from tests.crash.directory_kit import disk_with, name_of, records
+from tests.crash.failing_scenarios_of_damage import changed, told
+from tests.crash.failing_scenarios_of_doors import read_only
+from tests.crash.failing_scenarios_of_opens import SEGMENTS, SETTINGS, TRANSACTIONS, left_by
+from tests.crash.failing_trial import GOES_ON, Trial, shown_by
+from tests.log_kit import at
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segstore import SegstoreError, UnifiedLog
+    from segstore._core import SimulatedDisk
+    from tests.crash.crash_model import Found
+
+CUT: Final = (LogTruncatedError, OffsetOutOfRangeError)
+"""What a reader says when what it has seen is gone; it shows the log as it is from then on."""
+
+
+def look_again(log: UnifiedLog) -> tuple[Found | str, str]:
+    """Return what a reader shows when it has looked; that it was cut may be told twice."""
+    for _ in range(2):
+        with suppress(*CUT):
+            return look(log)
+    return look(log)
+
+
+def look(log: UnifiedLog) -> tuple[Found | str, str]:
+    log.refresh()
+    return told(shown_by)(log), str(told(committed_from_start)(log))
+
+
+def committed_from_start(log: UnifiedLog) -> object:
+    return [one.offset for one in log.scan(isolation="read_committed")]
+
+
+def following(
+    make: Callable[[], SimulatedDisk],
+    change: Callable[[SimulatedDisk], object],
+    *,
+    is_damage: bool = False,
+) -> Trial:
+    """Let a reader see a log, let *change* have its way, and let the reader look again.
+
+    Another that does the same undisturbed says what it shows then. Without damage that is what a
+    new reader shows, which has never seen the log before.
+    """
+    disk = make()
+    image, other = disk.crash_image(fate="lost"), disk.crash_image(fate="lost")
+    reader, undisturbed = read_only(image), read_only(other)
+    before = look_again(reader)
+    assert look_again(undisturbed) == before
+    change(image)
+    change(other)
+    behind = look_again(undisturbed)
+    undisturbed.close_quietly()
+    with closing(read_only(other)) as fresh:
+        assert is_damage or look_again(fresh) == behind
+    shown: list[tuple[Found | str, str]] = []
+
+    def check(_: SegstoreError | None) -> str:
+        assert all(each in {before, behind} for each in shown), shown
+        now = look_again(reader)
+        assert now == behind, (now, behind)
+        reader.close_quietly()
+        return GOES_ON
+
+    return Trial(image, lambda: shown.append(look_again(reader)), check)
+
+
+# ---- what a writer does --------------------------------------------------------------------------
+
+
+def writing(*steps: Callable[[UnifiedLog], object]) -> Callable[[SimulatedDisk], object]:
+    def change(disk: SimulatedDisk) -> None:
+        log = SETTINGS.open(disk)
+        for step in steps:
+            step(log)
+        log.close()
+
+    return change
+
+
+def append(log: UnifiedLog) -> object:
+    return log.append([(START_MS + 50, None, b"newer")])
+
+
+def roll(log: UnifiedLog) -> object:
+    return log.roll()
+
+
+CHANGES: Final[dict[str, Callable[[SimulatedDisk], object]]] = {
+    "appends": writing(append, append),
+    "rolls": writing(append, roll, append),
+    "cuts": writing(lambda log: log.truncate_to(3)),
+    "cuts a segment": writing(lambda log: log.truncate_to(2)),
+    "cuts and writes again": writing(lambda log: log.truncate_to(4), append, append),
+    "cuts and rolls": writing(lambda log: log.truncate_to(3), append, roll, append),
+    "empties": writing(lambda log: log.truncate_fully_and_start_at(9), append),
+    "begins anew": writing(lambda log: log.truncate_fully_and_start_at(0), append),
+    "deletes records": writing(lambda log: log.delete_records(3)),
+}
+
+
+def deleted_by_a_broker(disk: SimulatedDisk) -> None:
+    """A broker writes its log start later; without .segstore nobody knows of one."""
+    directory = Directory(PATH, disk)
+    for name in [name for name in directory.names() if name.startswith(f"{0:020d}.")]:
+        directory.unlink(name)
+
+
+def damage_the_end(disk: SimulatedDisk) -> None:
+    changed(disk, name_of(0), lambda content: content[:-30] + b"?" * 30)
+
+
+def swapped() -> SimulatedDisk:
+    """Return a log of which a part has names that the next writer changes [LDR-5]."""
+    return disk_with(
+        {
+            name_of(0): records(0, 3),
+            name_of(3): records(3, 6),
+            name_of(0, "log.swap"): records(0, 6),
+            name_of(6): records(6, 7),
+        }
+    )
+
+
+def refilled(disk: SimulatedDisk) -> None:
+    """Another batch of the same size stands where the last one was."""
+    changed(disk, name_of(0), lambda content: content[: -len(at(5))] + at(5, value=b"other"))
+
+
+READER_SCENARIOS: dict[str, Callable[[], Trial]] = {
+    **{
+        f"follow a writer that {name}, {what}": partial(following, partial(left_by, *kinds), change)
+        for name, change in CHANGES.items()
+        for what, kinds in (
+            ("segments", SEGMENTS),
+            ("transactions", (*TRANSACTIONS, ("append", 1))),
+        )
+    },
+    "follow a broker that deletes": partial(
+        following,
+        lambda: disk_with({name_of(0): records(0, 3), name_of(3): records(3, 6)}),
+        deleted_by_a_broker,
+    ),
+    "follow a log that is damaged": partial(
+        following, lambda: disk_with({name_of(0): records(0, 6)}), damage_the_end, is_damage=True
+    ),
+    "follow a log that is written again": partial(
+        following, lambda: disk_with({name_of(0): records(0, 6)}), refilled
+    ),
+    "follow a writer that ends a compaction": partial(following, swapped, writing(append)),
+}
