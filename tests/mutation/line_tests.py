@@ -1,15 +1,17 @@
 """Which tests run each line of the mutated Python files, and how long each of them takes.
 
-A plugin of pytest (``-p tests.mutation.line_tests --lines-to FILE``): a mutant is given only to the
-tests that run its line, the quick ones first.
+A plugin of pytest (``-p tests.mutation.line_tests --lines-to FILE``): a mutant is given only to
+tests that run its line, those that are likely to notice it first.
 """
 
 from __future__ import annotations
 
+import ast
 import json
+from collections import defaultdict
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import pytest
 from coverage import Coverage
@@ -17,33 +19,61 @@ from coverage import Coverage
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-MOST_SECONDS = 90.0
+MOST_SECONDS = 10.0
 
 
-class LineTests(NamedTuple):
-    """What one run of all tests saw."""
+class LineTests:
+    """What one run of all tests saw, and which of them have noticed mutants since.
 
-    seconds: dict[str, float]
-    tests: dict[str, list[str]]
+    Parameters
+    ----------
+    seconds : dict of str to float
+        What each test took.
+    tests : dict of str to list of str
+        By ``file:line``, those that run it; of a function's signature, those that run its body.
+    """
+
+    def __init__(self, seconds: dict[str, float], tests: dict[str, list[str]]) -> None:
+        self._seconds = seconds
+        self._tests = tests
+        self._killers: defaultdict[str, dict[str, int]] = defaultdict(dict)
+        self._rarity: defaultdict[str, defaultdict[str, float]] = defaultdict(
+            lambda: defaultdict(float)
+        )
+        for place, there in tests.items():
+            of_file = self._rarity[place.rpartition(":")[0]]
+            for test in there:
+                of_file[test] += 1 / len(there)
 
     @classmethod
     def read(cls, path: Path) -> LineTests:
         return cls(**json.loads(path.read_text(encoding="utf-8")))
 
     def of(self, name: str, line_number: int) -> dict[str, float]:
-        """Return the tests that run a line with their seconds, the quickest first.
+        """Return tests that run a line with their seconds, the likely killers first.
 
-        The slowest are left out where all would take longer than MOST_SECONDS.
+        Those are what killed a mutant of the same file, the nearest line first; then quick ones
+        that run lines of the file which few others do. All together take MOST_SECONDS at most, or
+        are a single one: those that are left out are never asked.
         """
+        killers, rarity = self._killers[name], self._rarity[name]
+
+        def order(test: str) -> tuple[float, float]:
+            distance = abs(killers[test] - line_number) if test in killers else float("inf")
+            return distance, self._seconds[test] / rarity[test]
+
         chosen: dict[str, float] = {}
-        quick_first = sorted(
-            self.tests.get(f"{name}:{line_number}", ()), key=self.seconds.__getitem__
-        )
-        for test in quick_first:
-            if chosen and sum(chosen.values()) + self.seconds[test] > MOST_SECONDS:
-                break
-            chosen[test] = self.seconds[test]
+        left = MOST_SECONDS
+        for test in sorted(self._tests.get(f"{name}:{line_number}", ()), key=order):
+            seconds = self._seconds[test]
+            if not chosen or seconds <= left:
+                chosen[test] = seconds
+                left -= seconds
         return chosen
+
+    def note_killer(self, name: str, line_number: int, test: str) -> None:
+        """Ask *test* first about mutants near this line from now on."""
+        self._killers[name][test] = line_number
 
 
 class Observer:
@@ -73,7 +103,22 @@ class Observer:
             for file, name in self._files.items()
             for line, contexts in data.contexts_by_lineno(file).items()
         }
-        path.write_text(json.dumps(LineTests(self._seconds, tests)._asdict()), encoding="utf-8")
+        for file, name in self._files.items():
+            tests |= _tests_of_signatures(name, Path(file).read_text(encoding="utf-8"), tests)
+        seen = {"seconds": self._seconds, "tests": tests}
+        path.write_text(json.dumps(seen), encoding="utf-8")
+
+
+def _tests_of_signatures(name: str, text: str, tests: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Return by ``file:line`` which tests run the body: a signature itself the import runs."""
+    found: dict[str, list[str]] = {}
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.FunctionDef) and node.end_lineno is not None:
+            begin = node.body[0].lineno
+            body = [tests.get(f"{name}:{line}", ()) for line in range(begin, node.end_lineno + 1)]
+            running = sorted(set().union(*body))
+            found |= {f"{name}:{line}": running for line in range(node.lineno, begin)}
+    return found
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -82,3 +82,25 @@ def test_which_tests_meet_a_mutant():
     assert list(lines.of("a.py", 4)) == ["quick", "slow"]
     assert list(lines.of("a.py", 5)) == ["endless"]
     assert lines.of("a.py", 6) == {}
+
+
+def test_tests_of_rare_lines_are_asked_first():
+    """A test that runs what few others do is about this file."""
+    lines = LineTests(
+        {"quick": 0.1, "about it": 0.2, "other": 0.1},
+        {"a.py:1": ["quick", "about it", "other"], "a.py:2": ["about it"], "b.py:1": ["quick"]},
+    )
+    assert list(lines.of("a.py", 1)) == ["about it", "quick", "other"]
+
+
+def test_what_killed_a_neighbour_is_asked_first():
+    """The nearest line of the same file counts."""
+    lines = LineTests(
+        {"quick": 0.1, "killer": 5.0, "far killer": 1.0},
+        {"a.py:4": ["quick", "killer", "far killer"], "b.py:4": ["quick", "killer"]},
+    )
+    lines.note_killer("a.py", 90, "far killer")
+    lines.note_killer("a.py", 3, "killer")
+
+    assert list(lines.of("a.py", 4)) == ["killer", "far killer", "quick"]
+    assert list(lines.of("b.py", 4)) == ["quick", "killer"]

@@ -1,0 +1,50 @@
+"""Giving the functions of an imported module other code, wherever they are referred to."""
+
+from __future__ import annotations
+
+import inspect
+from types import CodeType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+def replace_functions(module: ModuleType, code: CodeType) -> None:
+    """Let the functions of *module* be those of *code*: another version of it, line by line.
+
+    What is no function stays.
+
+    Raises
+    ------
+    ImportError
+        *code* cannot be run.
+    """
+    other = ModuleType(module.__name__)
+    other.__dict__.update(__file__=module.__file__, __package__=module.__package__)
+    try:
+        exec(code, other.__dict__)
+    except Exception as error:
+        raise ImportError(f"{type(error).__name__}: {error}") from error
+    twins = dict(_functions(vars(other), code.co_filename))
+    for place, function in _functions(vars(module), code.co_filename):
+        twin = twins[place]
+        function.__code__ = twin.__code__
+        function.__defaults__ = twin.__defaults__
+        function.__kwdefaults__ = twin.__kwdefaults__
+
+
+def _functions(
+    members: dict[str, Any], file: str, prefix: str = ""
+) -> Iterator[tuple[tuple[str, int], FunctionType]]:
+    """Yield the functions written in *file*, also those of classes, by name and first line."""
+    for name, member in list(members.items()):
+        if inspect.isclass(member):
+            if member.__module__ == members.get("__name__", member.__module__):
+                yield from _functions(dict(vars(member)), file, f"{prefix}{name}.")
+            continue
+        parts = [member, *(getattr(member, part, None) for part in ("fget", "fset", "__func__"))]
+        for part in parts:
+            found = inspect.unwrap(part) if callable(part) else None
+            if isinstance(found, FunctionType) and found.__code__.co_filename == file:
+                yield (f"{prefix}{name}", found.__code__.co_firstlineno), found
