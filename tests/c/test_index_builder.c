@@ -269,6 +269,39 @@ TEST(an_index_that_cannot_be_opened_is_not_removed)
     segment_kit_close(&kit);
 }
 
+/* [DUR-62] Kafka takes a batch of any magic from a file: what it believes is indexed, also when its indexes are made anew */
+TEST(a_rebuild_judges_batches_as_its_profile_does)
+{
+    enum { SIZE = 100, MAGIC_AT = 16 };
+    uint8_t file[4 * SIZE];
+    const uint8_t entries[80] = { 0 }; /* of before, in blocks that a disk may not have */
+    sgs_batch_header rows[3];
+    int64_t last_indexed_position = 0;
+    size_t taken;
+    segment_kit kit;
+    segment_kit_open(&kit);
+    kit.context.kafka_profile = true;
+    kit.context.index_interval_bytes = 0;
+    kit.context.max_index_bytes = sizeof entries;
+    for (int i = 0; i < 4; ++i)
+        segment_kit_batch(file + i * SIZE, SIZE, i, 1, 10 * i, SIZE);
+    for (int i = 0; i < 3; ++i)
+        REQUIRE_OK(sgs_batch_header_load(file + i * SIZE, SIZE, i * SIZE, &rows[i], &kit.err), &kit.err);
+    file[2 * SIZE + MAGIC_AT] = 3;
+    temporary_write(&kit.directory, LOG, file, sizeof file);
+    temporary_write(&kit.directory, INDEX, entries, sizeof entries);
+    REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
+    REQUIRE_OK(sgs_log_segment_begin_recovery(kit.segment, &kit.err), &kit.err);
+    memory_env_fail(&kit.memory, "allocate_space", 1, ENOSPC);
+    EXPECT_STATUS(sgs_log_segment_recover_batches(kit.segment, rows, 3, &last_indexed_position, &taken, &kit.err),
+                  SGS_DISK_FULL);
+    EXPECT_EQ_I64(taken, 1);
+    EXPECT_OK(sgs_log_segment_on_become_inactive(kit.segment, &kit.err), &kit.err);
+    EXPECT_EQ_I64(segment_kit_offset_entries(&kit), 3);
+    segment_kit_entry_is(&kit, 2, 3, 3 * SIZE);
+    segment_kit_close(&kit);
+}
+
 /* [DUR-44] any other failure is survived in silence: the records lose nothing */
 TEST(a_broken_invariant_of_a_seal_is_told_with_its_file)
 {
