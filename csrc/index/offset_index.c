@@ -24,7 +24,6 @@ sgs_status sgs_offset_index_open(sgs_offset_index *index, const sgs_env *env, in
 {
     const sgs_status status = sgs_abstract_index_open(&index->base, env, directory_fd, name, base_offset,
                                                       SGS_OFFSET_INDEX_ENTRY_BYTES, options, err);
-    index->last_offset = base_offset;
     if (status == SGS_OK)
         sgs_offset_index_refresh(index);
     return status;

@@ -29,7 +29,6 @@ sgs_status sgs_time_index_open(sgs_time_index *index, const sgs_env *env, int di
 {
     const sgs_status status = sgs_abstract_index_open(&index->base, env, directory_fd, name, base_offset,
                                                       SGS_TIME_INDEX_ENTRY_BYTES, options, err);
-    index->last_entry = no_entry(index);
     if (status == SGS_OK)
         sgs_time_index_refresh(index);
     return status;

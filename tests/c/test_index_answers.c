@@ -29,12 +29,13 @@ TEST(a_search_looks_where_kafka_looks)
         uint32_t count;
         int wild, target, answer;
     } cases[] = {
-        { 2000, 975, 1500, 974 },  /* the first warm entry is above: the cold ones are searched */
-        { 2000, 488, 1500, 1500 }, /* the middle of the cold ones, which nobody asks */
-        { 2000, 488, 975, 487 },   /* the first warm entry itself is looked for among the cold */
-        { 2000, 488, 976, 976 },   /* the one behind it is not */
-        { 1026, 1, 900, 0 },       /* one cold entry */
-        { 1025, 1, 900, 900 },     /* none */
+        { 2000, 975, 1500, 974 },   /* the first warm entry is above: the cold ones are searched */
+        { 2000, 1000, 1500, 1500 }, /* the middle of all, which nobody asks */
+        { 2000, 488, 1500, 1500 },  /* the middle of the cold ones, which nobody asks */
+        { 2000, 488, 975, 487 },    /* the first warm entry itself is looked for among the cold */
+        { 2000, 488, 976, 976 },    /* the one behind it is not */
+        { 1026, 1, 900, 0 },        /* one cold entry */
+        { 1025, 1, 900, 900 },      /* none */
         { 1024, 1, 900, 900 },
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
@@ -99,6 +100,20 @@ TEST(any_timestamp_is_a_key)
         sgs_abstract_index_close_handler(&times.base, &f.memory.env, "t");
     }
     EXPECT_OK(reopen(&f, IN_STEPS), &f.err);
+    close_fixture(&f);
+}
+
+/* What lies behind the floor is above it in both fields: an entry of the base offset is not behind the beginning. */
+TEST(no_entry_is_above_one_with_its_offset)
+{
+    fixture f;
+    sgs_offset_position floor = { -7, -7 };
+    sgs_offset_position above = { -7, -7 };
+    open_fixture(&f, IN_STEPS);
+    EXPECT_OK(sgs_offset_index_append(&f.index, &f.memory.env, NAME, 0, 100, &f.err), &f.err);
+    EXPECT_OK(sgs_offset_index_lookup_between(&f.index, -1, &floor, &above, &f.err), &f.err);
+    EXPECT_EQ_I64(floor.position, 0);
+    EXPECT_EQ_I64(above.position, -1);
     close_fixture(&f);
 }
 

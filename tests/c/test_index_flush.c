@@ -48,6 +48,7 @@ TEST(a_flush_syncs_what_has_changed_since_the_last)
     EXPECT_TRUE(changed); /* what it may become, and not what it is */
     EXPECT_TRUE(!flush_syncs(&f));
     EXPECT_OK(sgs_abstract_index_trim(&f.index.base, &f.memory.env, NAME, &f.err), &f.err);
+    EXPECT_TRUE(sgs_offset_index_is_full(&f.index)); /* [IDX-10] until it is resized */
     EXPECT_TRUE(flush_syncs(&f));
     EXPECT_OK(sgs_abstract_index_resize(&f.index.base, &f.memory.env, NAME, 4096, &changed, &f.err), &f.err);
     EXPECT_OK(append(&f, 20), &f.err);

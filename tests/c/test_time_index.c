@@ -84,6 +84,7 @@ TEST(an_empty_index_has_no_entry_and_a_default_last_one)
     EXPECT_EQ_I64(f.index.last_entry.timestamp, -1);
     EXPECT_EQ_I64(f.index.last_entry.offset, BASE);
     EXPECT_OK(append(&f, 1, 46, false), &f.err);
+    EXPECT_EQ_I64(f.index.base.file.length, SLOTS * 12);
     EXPECT_EQ_I64(f.index.last_entry.timestamp, 1);
     EXPECT_EQ_I64(f.index.last_entry.offset, 46);
     EXPECT_OK(sgs_time_index_entry(&f.index, 0, &entry, &f.err), &f.err);
@@ -284,6 +285,70 @@ TEST(an_answer_above_the_next_entry_is_damage)
         looks_up(&f, 15, -1, BASE);
         close_fixture(&f);
     }
+}
+
+/* [TMX-5] what precedes an entry is looked at where there is something */
+TEST(a_first_entry_follows_nothing_and_a_second_one_the_first)
+{
+    fixture f;
+    open_fixture(&f, false);
+    EXPECT_OK(append(&f, -5, 50, false), &f.err); /* no time at all */
+    EXPECT_EQ_I64(entries(&f), 0);
+    EXPECT_STATUS(append(&f, 10, BASE - 1, false), SGS_INDEX_OFFSET_OVERFLOW);
+    EXPECT_OK(append(&f, 10, 50, false), &f.err);
+    EXPECT_STATUS(append(&f, 20, 49, false), SGS_INVALID_OFFSET);
+    EXPECT_STATUS(append(&f, 9, 60, false), SGS_ILLEGAL_STATE);
+    EXPECT_EQ_I64(f.err.position, 12);
+    EXPECT_TEXT(f.err.file, NAME);
+    EXPECT_EQ_I64(entries(&f), 1);
+    EXPECT_OK(sgs_abstract_index_close(&f.index.base, &f.memory.env, NAME, &f.err), &f.err);
+    EXPECT_STATUS(append(&f, 20, 60, false), SGS_CLOSED);
+    close_fixture(&f);
+}
+
+/* [DUR-53] the last entry counts as a next one, and a time that is repeated does not increase */
+TEST(an_answer_that_the_next_entry_contradicts_names_that_entry)
+{
+    const struct {
+        int64_t timestamps[3];
+        int32_t relative_offsets[3];
+        int count;
+        int64_t target, position;
+    } cases[] = {
+        { { 10, 20 }, { 16, 15 }, 2, 15, 12 },
+        { { 10, 20, 20 }, { 1, 2, 3 }, 3, 20, 24 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        uint8_t file[36];
+        sgs_timestamp_offset found;
+        fixture f = { .directory = temporary_open() };
+        memory_env_init(&f.memory, sgs_env_posix());
+        for (int slot = 0; slot < cases[i].count; ++slot) {
+            sgs_store_be_i64(file + 12 * slot, cases[i].timestamps[slot]);
+            sgs_store_be_i32(file + 12 * slot + 8, cases[i].relative_offsets[slot]);
+        }
+        temporary_write(&f.directory, NAME, file, 12 * (size_t)cases[i].count);
+        REQUIRE_OK(reopen(&f, SLOTS * 12, false), &f.err);
+        EXPECT_STATUS(sgs_time_index_lookup(&f.index, cases[i].target, &found, &f.err), SGS_CORRUPT_INDEX);
+        EXPECT_EQ_I64(f.err.position, cases[i].position);
+        close_fixture(&f);
+    }
+}
+
+/* [IDX-17] behind a file that ends with a page a read would be a SIGBUS */
+TEST(nothing_is_read_behind_the_last_entry)
+{
+    enum { ENTRIES = 1024 }; /* three pages */
+    fixture f = { .directory = temporary_open() };
+    memory_env_init(&f.memory, sgs_env_posix());
+    REQUIRE_OK(reopen(&f, 2 * ENTRIES * 12, false), &f.err);
+    for (int i = 0; i < ENTRIES; ++i) {
+        EXPECT_OK(append(&f, i, BASE + i, false), &f.err);
+        EXPECT_EQ_I64(f.index.base.file.length % 12, 0);
+    }
+    EXPECT_OK(sgs_time_index_trim(&f.index, &f.memory.env, NAME, &f.err), &f.err);
+    looks_up(&f, ENTRIES, ENTRIES - 1, BASE + ENTRIES - 1);
+    close_fixture(&f);
 }
 
 TEST_MAIN()
