@@ -161,7 +161,7 @@ sgs_status sgs_time_index_sanity_check(const sgs_time_index *index, sgs_error *e
     const uint32_t entries = sgs_abstract_index_entries(&index->base);
     if (entries != 0 && sgs_time_index_entry(index, 0, &first, err) != SGS_OK)
         return err->status;
-    if (entries != 0 && last.timestamp < first.timestamp)
+    if (last.timestamp < first.timestamp)
         return sgs_fail_at(err, SGS_CORRUPT_INDEX, -1, "a last timestamp not below the first",
                            "%" PRId64 " below %" PRId64, last.timestamp, first.timestamp);
     if (entries != 0 && last.offset < index->base.base_offset)

@@ -31,6 +31,7 @@ static inline void open_fixture(fixture *f, sgs_index_options options)
 
 static inline void close_fixture(fixture *f)
 {
+    EXPECT_EQ_I64(atomic_load(&f->index.base.readers), 0); /* every look-up has left */
     sgs_abstract_index_close_handler(&f->index.base, &f->memory.env, NAME);
     EXPECT_TRUE(memory_env_is_balanced(&f->memory));
     temporary_close(&f->directory);

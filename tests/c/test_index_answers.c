@@ -150,4 +150,36 @@ TEST(an_entry_that_cannot_be_is_not_believed)
         }
 }
 
+/* [OFX-7, TMX-8, IDX-5] in a file that ends with it */
+TEST(one_entry_may_be_that_of_the_base_offset)
+{
+    for (int32_t relative_offset = -1; relative_offset <= 1; ++relative_offset) {
+        const sgs_status wanted = relative_offset < 0 ? SGS_CORRUPT_INDEX : SGS_OK;
+        uint8_t file[12] = { 0 };
+        fixture f = { .directory = temporary_open() };
+        sgs_time_index times;
+        sgs_offset_position position;
+        sgs_timestamp_offset timestamp;
+        memory_env_init(&f.memory, sgs_env_posix());
+        sgs_store_be_i32(file, relative_offset);
+        temporary_write(&f.directory, NAME, file, 8);
+        REQUIRE_OK(reopen(&f, KAFKA), &f.err);
+        EXPECT_STATUS(sgs_offset_index_sanity_check(&f.index, &f.err), wanted);
+        if (wanted != SGS_OK)
+            EXPECT_EQ_I64(f.err.position, -1); /* it is about the whole file */
+        EXPECT_STATUS(sgs_offset_index_entry(&f.index, 1, &position, &f.err), SGS_ILLEGAL_ARGUMENT);
+
+        sgs_store_be_i32(file, 0);
+        sgs_store_be_i32(file + 8, relative_offset);
+        temporary_write(&f.directory, "t", file, 12);
+        EXPECT_OK(sgs_time_index_open(&times, &f.memory.env, f.directory.fd, "t", 0, &KAFKA, &f.err), &f.err);
+        EXPECT_STATUS(sgs_time_index_sanity_check(&times, &f.err), wanted);
+        if (wanted != SGS_OK)
+            EXPECT_EQ_I64(f.err.position, -1);
+        EXPECT_STATUS(sgs_time_index_entry(&times, 1, &timestamp, &f.err), SGS_ILLEGAL_ARGUMENT);
+        sgs_abstract_index_close_handler(&times.base, &f.memory.env, "t");
+        close_fixture(&f);
+    }
+}
+
 TEST_MAIN()

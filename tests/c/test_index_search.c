@@ -31,6 +31,7 @@ TEST(a_resize_below_the_used_bytes_cuts_a_kafka_index)
     EXPECT_OK(sgs_abstract_index_flush(&f.index.base, &f.memory.env, NAME, &f.err), &f.err);
     EXPECT_OK(sgs_abstract_index_resize(&f.index.base, &f.memory.env, NAME, 800, &changed, &f.err), &f.err);
     EXPECT_STATUS(append(&f, 11), SGS_ILLEGAL_STATE); /* written to slot 0, and counted */
+    EXPECT_TEXT(f.err.message, "11 entries, but 1 lie before the next one");
     EXPECT_EQ_I64(entries(&f), 11);
     EXPECT_OK(sgs_offset_index_entry(&f.index, 0, &found, &f.err), &f.err);
     EXPECT_EQ_I64(found.offset, 11);
@@ -60,6 +61,7 @@ TEST(a_kafka_time_index_reads_its_last_entry_after_a_resize)
     EXPECT_STATUS(sgs_time_index_entry(&times, 9, &found, &f.err), SGS_CORRUPT_INDEX);
     EXPECT_OK(sgs_time_index_sanity_check(&times, &f.err), &f.err);
     EXPECT_STATUS(sgs_time_index_maybe_append(&times, env, "t", 200, 20, true, &f.err), SGS_ILLEGAL_STATE);
+    EXPECT_TEXT(f.err.message, "11 entries, but 1 lie before the next one");
     EXPECT_STATUS(sgs_time_index_resize(&times, env, "t", 36, &changed, &f.err), SGS_CORRUPT_INDEX);
     EXPECT_EQ_I64(f.err.position, 10 * 12);
     EXPECT_TRUE(changed);
@@ -67,6 +69,30 @@ TEST(a_kafka_time_index_reads_its_last_entry_after_a_resize)
     EXPECT_EQ_I64(times.last_entry.timestamp, 0); /* zeros where it was */
     EXPECT_STATUS(sgs_time_index_resize(&times, env, "t", 0, &changed, &f.err), SGS_ILLEGAL_ARGUMENT);
     EXPECT_STATUS(sgs_time_index_sanity_check(&times, &f.err), SGS_CORRUPT_INDEX);
+    sgs_abstract_index_close_handler(&times.base, env, "t");
+    close_fixture(&f);
+}
+
+/* [IDX-9, TMX-2] */
+TEST(a_time_index_has_the_last_entry_that_its_file_has)
+{
+    sgs_time_index times;
+    bool changed;
+    fixture f;
+    open_fixture(&f, KAFKA);
+    const sgs_env *env = &f.memory.env;
+    EXPECT_OK(sgs_time_index_open(&times, env, f.directory.fd, "t", 5, &KAFKA, &f.err), &f.err);
+    EXPECT_OK(sgs_time_index_resize(&times, env, "t", 1200, &changed, &f.err), &f.err);
+    EXPECT_EQ_I64(times.last_entry.offset, 5);
+    for (int64_t offset = 6; offset <= 15; ++offset)
+        EXPECT_OK(sgs_time_index_maybe_append(&times, env, "t", offset * 10, offset, false, &f.err), &f.err);
+    EXPECT_OK(sgs_time_index_resize(&times, env, "t", 120, &changed, &f.err), &f.err);
+    EXPECT_EQ_I64(times.last_entry.timestamp, 150);
+    EXPECT_STATUS(sgs_time_index_resize(&times, env, "t", 24, &changed, &f.err), SGS_ILLEGAL_ARGUMENT);
+    EXPECT_STATUS(sgs_time_index_resize(&times, env, "t", 108, &changed, &f.err), SGS_CORRUPT_INDEX);
+    EXPECT_OK(sgs_time_index_resize(&times, env, "t", 240, &changed, &f.err), &f.err);
+    EXPECT_EQ_I64(times.last_entry.timestamp, 0); /* zeros where it was */
+    EXPECT_EQ_I64(atomic_load(&times.base.readers), 0);
     sgs_abstract_index_close_handler(&times.base, env, "t");
     close_fixture(&f);
 }

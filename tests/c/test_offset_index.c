@@ -35,6 +35,7 @@ static void open_fixture(fixture *f, int64_t base_offset, uint32_t max_size, boo
 
 static void close_fixture(fixture *f)
 {
+    EXPECT_EQ_I64(atomic_load(&f->index.base.readers), 0); /* every look-up has left */
     sgs_abstract_index_close_handler(&f->index.base, &f->memory.env, NAME);
     EXPECT_TRUE(memory_env_is_balanced(&f->memory));
     temporary_close(&f->directory);
@@ -199,6 +200,8 @@ TEST(the_upper_bound_of_the_first_position_is_the_second_entry)
     EXPECT_OK(sgs_offset_index_truncate_to(&f.index, 58, &f.err), &f.err);
     EXPECT_EQ_I64(sgs_abstract_index_entries(&f.index.base), 2);
     EXPECT_OK(sgs_offset_index_truncate_to(&f.index, 57, &f.err), &f.err);
+    EXPECT_EQ_I64(sgs_abstract_index_entries(&f.index.base), 1);
+    EXPECT_OK(sgs_offset_index_truncate_to(&f.index, 54, &f.err), &f.err);
     EXPECT_EQ_I64(sgs_abstract_index_entries(&f.index.base), 1);
     EXPECT_OK(sgs_offset_index_truncate_to(&f.index, 50, &f.err), &f.err);
     EXPECT_EQ_I64(sgs_abstract_index_entries(&f.index.base), 0);
@@ -384,6 +387,7 @@ TEST(the_sanity_check_sees_a_torn_length_and_a_negative_entry)
     temporary_write(&f.directory, NAME, file, 17);
     REQUIRE_OK(reopen(&f, BASE, options_of(800, true)), &f.err);
     EXPECT_STATUS(sgs_offset_index_sanity_check(&f.index, &f.err), SGS_CORRUPT_INDEX);
+    EXPECT_EQ_I64(f.err.position, -1);
     close_fixture(&f);
 }
 

@@ -31,6 +31,7 @@ static void open_fixture(fixture *f, bool kafka)
 
 static void close_fixture(fixture *f)
 {
+    EXPECT_EQ_I64(atomic_load(&f->index.base.readers), 0); /* every look-up has left */
     sgs_abstract_index_close_handler(&f->index.base, &f->memory.env, NAME);
     EXPECT_TRUE(memory_env_is_balanced(&f->memory));
     temporary_close(&f->directory);
@@ -105,6 +106,8 @@ TEST(truncation_is_by_offset)
     EXPECT_OK(sgs_time_index_truncate_to(&f.index, 66, &f.err), &f.err);
     EXPECT_EQ_I64(entries(&f), 2);
     EXPECT_EQ_I64(f.index.last_entry.timestamp, 20);
+    EXPECT_OK(sgs_time_index_truncate_to(&f.index, 56, &f.err), &f.err);
+    EXPECT_EQ_I64(entries(&f), 1);
     EXPECT_OK(sgs_time_index_truncate_to(&f.index, 55, &f.err), &f.err);
     EXPECT_EQ_I64(entries(&f), 0);
     EXPECT_EQ_I64(f.index.last_entry.timestamp, -1);
@@ -135,7 +138,8 @@ TEST(the_last_slot_is_kept_for_the_seal)
     EXPECT_STATUS(append(&f, 0, 1000, false), SGS_ILLEGAL_ARGUMENT); /* even what would be ignored [TMX-5.1] */
     EXPECT_OK(append(&f, 1000, 1000, true), &f.err);
     EXPECT_STATUS(append(&f, 1001, 1001, true), SGS_ILLEGAL_ARGUMENT); /* Kafka: BufferOverflowException */
-    EXPECT_OK(append(&f, 1000, 1001, true), &f.err);                   /* ignored: needs no slot */
+    EXPECT_TEXT(f.err.message, "the time index has no slot left (30 entries)");
+    EXPECT_OK(append(&f, 1000, 1001, true), &f.err); /* ignored: needs no slot */
     EXPECT_EQ_I64(entries(&f), SLOTS);
     close_fixture(&f);
 }
@@ -187,7 +191,8 @@ TEST(the_sanity_check_sees_damage)
         int32_t last_relative_offset;
         size_t size;
         bool sane;
-    } cases[] = { { 50, 50, 60, true }, { 50, -1, 60, false }, { 9, 50, 60, false }, { 50, 50, 61, false } };
+    } cases[] = { { 50, 50, 60, true }, { 15, 50, 60, true },  { 50, -1, 60, false },
+                  { 9, 50, 60, false }, { 50, 50, 61, false }, { 50, 50, 12, true } };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
         sgs_abstract_index_close_handler(&f.index.base, &f.memory.env, NAME);
         sgs_store_be_i64(file + 48, cases[i].last_timestamp);
@@ -195,6 +200,8 @@ TEST(the_sanity_check_sees_damage)
         temporary_write(&f.directory, NAME, file, cases[i].size);
         REQUIRE_OK(reopen(&f, SLOTS * 12, true), &f.err);
         EXPECT_STATUS(sgs_time_index_sanity_check(&f.index, &f.err), cases[i].sane ? SGS_OK : SGS_CORRUPT_INDEX);
+        if (!cases[i].sane)
+            EXPECT_EQ_I64(f.err.position, -1); /* it is about the whole file */
     }
     close_fixture(&f);
 }
