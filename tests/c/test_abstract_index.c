@@ -143,6 +143,7 @@ TEST(a_sparse_file_gets_blocks_before_bytes)
     for (int64_t offset = 1; offset <= 20000; ++offset) {
         EXPECT_OK(append(&f, offset), &f.err);
         EXPECT_EQ_I64(memory_env_calls(&f.memory, "allocate_space") - calls, (offset - 1) / 8193 + 1);
+        EXPECT_TRUE(f.index.base.backed_length >= offset * 8);
     } /* for the entry itself and 64 KiB ahead each time */
     EXPECT_EQ_I64(file_size(&f), 10485760);
     close_fixture(&f);
