@@ -58,13 +58,14 @@ class OverflowedSegmentError(LogSegmentOffsetOverflowError):
 
 
 def is_overflowed(segment: Segment, scan: ScanResult) -> bool:
-    """Whether *scan* ended at the first of good batches that lie too far above the base offset.
+    """Whether *scan* ended at the first of good batches that end too far above the base offset.
 
-    All the rest of the file consists of such batches; anything else ends a log [DUR-50, LDR-31].
+    It may begin where offsets still fit. All the rest of the file consists of batches that follow;
+    anything else ends a log [DUR-50, LDR-31].
     """
     if not isinstance(scan.why, LogSegmentOffsetOverflowError):
         return False
-    next_offset = segment.base_offset + MAX_INT
+    next_offset = max(scan.next_offset, segment.base_offset)
     for headers, rest in segment.scan_windows(start_position=scan.valid_bytes):
         first, last = headers["base_offset"], headers["last_offset"]
         expected = np.concatenate(([next_offset], last[:-1] + 1))
