@@ -93,6 +93,15 @@ def test_tests_of_rare_lines_are_asked_first():
     assert list(lines.of("a.py", 1)) == ["about it", "quick", "other"]
 
 
+def test_tests_of_the_same_name_are_asked_first():
+    """One concept is one stem."""
+    lines = LineTests(
+        {"x/test_b.py::quick": 0.1, "x/test_a.py::slow": 0.9},
+        {"s/a.py:1": ["x/test_b.py::quick", "x/test_a.py::slow"]},
+    )
+    assert list(lines.of("s/a.py", 1)) == ["x/test_a.py::slow", "x/test_b.py::quick"]
+
+
 def test_what_killed_a_neighbour_is_asked_first():
     """The nearest line of the same file counts."""
     lines = LineTests(

@@ -10,7 +10,7 @@ import pytest
 from segstore._core import Directory, SegmentContext
 from segstore.errors import CorruptLogError
 from segstore.log.directory.partition_directory import file_name
-from segstore.log.loader.overflow_split import split_overflowed_segment
+from segstore.log.loader.overflow_split import has_overflow, split_overflowed_segment
 from segstore.log.local.segment import Segment
 from segstore.log.local.segments import Segments
 from segstore.records.compression import codec_table
@@ -153,3 +153,14 @@ def test_the_indexes_of_what_was_split_are_on_the_disk():
     assert all(content.strip(bytes(1)) for content in there)
     with settings.open(disk.crash_image(fate="lost")) as found:
         assert offsets(found.scan()) == [*range(4), *range(FAR + 10, FAR + 14)]
+
+
+@pytest.mark.parametrize("offsets_there", [[], [7], [7, 7 + MAX_INT], [7, 8 + MAX_INT]])
+def test_what_does_not_fit_is_the_last_offset(tmp_path, offsets_there):
+    """[LDR-31] An empty segment has none."""
+    (tmp_path / file_name(7, "log")).write_bytes(b"".join(map(one_batch, offsets_there)))
+    context = SegmentContext(Directory(str(tmp_path)), codec_table(), writable=True)
+    segment = Segment(context, 7)
+
+    assert has_overflow(segment) is (offsets_there[-1:] == [8 + MAX_INT])
+    segment.close_quietly()

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from segstore._core import wall_clock_ms
+from segstore.errors import DiskFullError
 from segstore.log.directory.checkpoints import LogState
 from segstore.types import EpochEntry
 from tests.log_kit import TIME, at, bases, batch, offsets, singleton
@@ -279,3 +280,51 @@ def test_a_full_truncation_of_a_tiered_log_keeps_the_log_start_it_is_given(
     log.close_quietly()
     again = new_log(remote_offset_reader=RemoteRecords(), **TIERED)
     assert (again.log_start_offset, again.local_log_start_offset) == (log_start, offset)
+
+
+# ---- a disk without room -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call", ["truncate_to", "truncate_fully_and_start_at"])
+def test_what_was_refused_leaves_no_mark(new_log, monkeypatch, call):
+    """[DUR-30] Not that the log is being emptied, and nothing beside the files that count."""
+    log = new_log()
+    for _ in range(4):
+        log.append([(None, b"x")])
+    log.flush()
+    log.delete_records(3)
+
+    def refuse(*_):
+        raise DiskFullError("no space")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(log._local_log, "begin_truncation", refuse)
+        with pytest.raises(DiskFullError):
+            getattr(log, call)(2)
+
+    assert state_of(log).is_being_emptied is False
+    assert log.durable_offset == 4
+    assert not [path.name for path in Path(log.path).iterdir() if path.suffix == ".tmp"]
+    assert checkpoint(log.path, "log-start") == "0\n1\ntopic 0 3\n"
+    assert offsets(log) == [3]
+    assert log.append([(None, b"y")]).base_offset == 4
+
+
+def test_a_hole_is_noted_before_it_is_made(new_log, monkeypatch):
+    """[DUR-30, DUR-64, TRU-5] Behind the cut a full disk may refuse the note."""
+    log = new_log()
+    for value in (b"x", b"y"):
+        log.append([(None, value)] * 3)
+
+    def refuse(*_):
+        raise DiskFullError("no space")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(log, "_save_state", refuse)
+        log.truncate_to(5)
+    assert state_of(log).contiguous_from == 5
+    log.append([(None, b"z")])
+    log.close_quietly()
+
+    again = new_log()
+    assert offsets(again) == [0, 1, 2, 5]
