@@ -52,15 +52,16 @@ class LineTests:
     def of(self, name: str, line_number: int) -> dict[str, float]:
         """Return tests that run a line with their seconds, the likely killers first.
 
-        Those are what killed a mutant of the same file, the nearest line first; then quick ones
-        that run lines of the file which few others do. All together take MOST_SECONDS at most, or
-        are a single one: those that are left out are never asked.
+        Those are what killed a mutant of the same file, the nearest line first; the tests that
+        have its name; then quick ones that run lines of it which few others do. All together take
+        MOST_SECONDS at most, or are a single one: those that are left out are never asked.
         """
         killers, rarity = self._killers[name], self._rarity[name]
+        own = f"/test_{Path(name).stem}.py::"
 
-        def order(test: str) -> tuple[float, float]:
+        def order(test: str) -> tuple[float, bool, float]:
             distance = abs(killers[test] - line_number) if test in killers else float("inf")
-            return distance, self._seconds[test] / rarity[test]
+            return distance, own not in test, self._seconds[test] / rarity[test]
 
         chosen: dict[str, float] = {}
         left = MOST_SECONDS

@@ -85,6 +85,10 @@ def try_in_package(
         for _ in processes:
             while (answer := answers.get()) is not None:
                 yield answer
+        for process in processes:
+            process.join()
+            if process.exitcode:
+                sys.exit("not all mutants could be tried")
     finally:
         for process in processes:
             process.terminate()
@@ -106,7 +110,7 @@ def _try_share(
     trials = PackageTrials(root, mutants, LineTests.read(lines_file), answers.put)
     options = ["-s", "-q", "-p", "no:cacheprovider", "--disable-warnings"]
     try:
-        pytest.main([*options, *tests], plugins=[trials])
+        sys.exit(pytest.main([*options, *tests], plugins=[trials]))
     finally:
         answers.put(None)
 
@@ -133,7 +137,8 @@ class PackageTrials:
         lines: LineTests,
         tell: Callable[[Answer], object],
     ) -> None:
-        self._root = root
+        names = {mutant.name for mutant in mutants}
+        self._texts = {name: (root / name).read_text(encoding="utf-8") for name in names}
         self._mutants = mutants
         self._lines = lines
         self._tell = tell
@@ -149,9 +154,9 @@ class PackageTrials:
 
     def _answer(self, mutant: Mutant, items: dict[str, pytest.Item]) -> Answer:
         module = importlib.import_module(mutant.name.removesuffix(".py").replace("/", "."))
-        text = (self._root / mutant.name).read_text(encoding="utf-8")
+        text = mutant.of(self._texts[mutant.name])
         try:
-            code = compile(mutant.of(text), str(module.__file__), "exec")
+            code = compile(text, str(module.__file__), "exec")
         except SyntaxError:
             return Answer(mutant, None)
         seconds = self._lines.of(mutant.name, mutant.line_number)
