@@ -164,3 +164,22 @@ def test_what_does_not_fit_is_the_last_offset(tmp_path, offsets_there):
 
     assert has_overflow(segment) is (offsets_there[-1:] == [8 + MAX_INT])
     segment.close_quietly()
+
+
+def test_what_an_earlier_split_left_is_in_nobodys_way(tmp_path):
+    """[LOC-25, DUR-55] A ``.cleaned`` file of a segment that is to be made goes first."""
+    (tmp_path / file_name(0, "log")).write_bytes(one_batch(0) + one_batch(FAR))
+    for base in (0, FAR):
+        for kind in ("log", "index", "timeindex", "txnindex"):
+            (tmp_path / f"{file_name(base, kind)}.cleaned").write_bytes(b"of before")
+    directory = Directory(str(tmp_path))
+    context = SegmentContext(directory, codec_table(), writable=True)
+    old = Segment(context, 0)
+
+    done = split_overflowed_segment(old, Segments([old]), directory, context)
+
+    assert [segment.base_offset for segment in done.segments] == [0, FAR]
+    assert (tmp_path / file_name(FAR, "log")).read_bytes() == one_batch(FAR)
+    assert [path.name for path in tmp_path.iterdir() if path.read_bytes() == b"of before"] == []
+    for segment in (*done.segments, *done.taken_out):
+        segment.close_quietly()
