@@ -85,7 +85,7 @@ cdef class AppendLane(_LaneEnd):
         cdef LogSegment segment = self.segment
         cdef sgs_lane_append answer
         cdef int64_t append_time = -1
-        if segment is None or segment.process != current_process or self.append_lock.is_barred:
+        if segment is None or segment.process != current_process or self.has_ended():
             return None
         answer.taken = False
         if self.rounds is None:
@@ -148,7 +148,7 @@ cdef class AppendLane(_LaneEnd):
             with nogil:
                 if append_lock.wait_for():
                     if (
-                        self.armed != NULL and self.armed == segment.segment and not append_lock.is_barred
+                        self.armed != NULL and self.armed == segment.segment and not self.has_ended()
                         and self.fits(way, leader_epoch)
                     ):
                         status = self.write(way, segment, data, size, row, leader_epoch, now_ms, answer, &err)
@@ -186,6 +186,10 @@ cdef class AppendLane(_LaneEnd):
             self.publish_now()
             self.flusher.wait_until_durable(answer.last_offset + 1, generation)
         return 0
+
+    cdef inline bint has_ended(self) noexcept nogil:
+        """Whether the log takes no changes any more, or a sync has failed of which nobody was told yet [DUR-35]."""
+        return self.append_lock.is_barred or self.directory.sync_failed
 
     cdef inline bint fits(self, _Way way, int32_t leader_epoch) noexcept nogil:
         return way != AS_LEADER or leader_epoch < 0 or leader_epoch == self.lane.leader_epoch

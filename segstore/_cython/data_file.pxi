@@ -5,6 +5,7 @@
 cdef class DataFile(_Handle):
     """A regular file, opened by its name in a directory; changes are on stable storage after `sync`."""
 
+    cdef Directory directory
     cdef Environment environment
     cdef const sgs_env *env  # of environment
     cdef int fd
@@ -16,6 +17,7 @@ cdef class DataFile(_Handle):
         cdef sgs_error err
         cdef sgs_status status
         cdef const char *text
+        self.directory = directory
         self.environment = directory.environment
         self.env = directory.env
         self.fd = -1
@@ -113,8 +115,8 @@ cdef class DataFile(_Handle):
             )
         return info.size - size
 
-    def sync(self, barrier):
-        """Data and size to stable storage."""
+    def sync(self, barrier, *, bint ends_writing=False):
+        """Data and size to stable storage; *ends_writing*: a failure marks the directory, told or not [DUR-35]."""
         cdef sgs_barrier promise = barrier_of(barrier)
         cdef const char *text = self.name
         cdef sgs_error err
@@ -123,6 +125,8 @@ cdef class DataFile(_Handle):
         try:
             with nogil:
                 status = self.env.sync_file(self.env, self.fd, text, promise, &err)
+                if ends_writing and status == SGS_FSYNC_FAILED:
+                    self.directory.sync_failed = True
             check(status, &err, self.path)
         finally:
             self.leave()

@@ -229,9 +229,18 @@ cdef class LogSegment(_SegmentRecovery):
         try:
             with nogil:
                 status = sgs_log_segment_flush(self.segment, indexes, promise, &err)
+                self.note_sync(status)
             self.check(status, &err)
         finally:
             self.leave()
+
+    cdef inline void note_sync(self, sgs_status status) noexcept nogil:
+        """Mark the directory when a sync failed, before a signal or want of memory keeps that from being told.
+
+        But for a file that no log has yet. Source: [DUR-35].
+        """
+        if status == SGS_FSYNC_FAILED and self.suffix_number != SGS_SUFFIX_CLEANED:
+            self.context.directory.sync_failed = True
 
     def close(self):
         """Seal what is open for writing, sync and close; twice is harmless [SEG-51]."""

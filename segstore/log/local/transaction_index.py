@@ -197,7 +197,7 @@ class TransactionIndex:
         if not self._is_open:
             return
         with DataFile(self._directory, self._name) as file:
-            file.sync(Barrier.TRANSACTION_INDEX)
+            file.sync(Barrier.TRANSACTION_INDEX, ends_writing=True)
         if not self._is_named:
             self._directory.sync(Barrier.TRANSACTION_INDEX_NAME)
             self._is_named = True
