@@ -23,6 +23,7 @@ from segstore.log.directory.partition_path import (
     make_directory,
     open_parent_directory,
     open_partition_directory,
+    sync_names_above,
 )
 from segstore.log.directory.profile import Profile
 from segstore.log.loader.kafka_log_loader import KafkaLogLoader
@@ -69,7 +70,7 @@ def open_partition(
                 directory, parent, parent_is_locked=surroundings.parent_is_locked, home=home
             )
             if not is_kafka:
-                _sync_name_of_new_log(directory, parent)
+                _sync_name_of_new_log(directory, parent, surroundings)
         report = RecoveryReport(mode=options.profile.value)
         # loading removes the clean marker; a broker has loaded a log when it looks at its topic
         topic_id = None if is_kafka else _topic_id(directory, options, report)
@@ -158,14 +159,18 @@ def _open_directories(
     return Holdings(directory, home=home), topic_partition
 
 
-def _sync_name_of_new_log(directory: _core.Directory, parent: _core.Directory | None) -> None:
-    """Bring the name of a directory to the disk that was there, but never held a log [DUR-11].
+def _sync_name_of_new_log(
+    directory: _core.Directory, parent: _core.Directory | None, surroundings: Surroundings
+) -> None:
+    """Bring the name of a directory that never held a log to the disk, and those above [DUR-11].
 
-    Whoever made it may have been killed before he synced it, or have been no segstore at all.
+    Whoever owns the log directory has done the latter when he made or found it empty.
     """
-    if directory.created or parent is None:
+    if directory.exists(LOG_STATE) or directory.has_segments():
         return
-    if not (directory.exists(LOG_STATE) or directory.has_segments()):
+    if not surroundings.parent_is_locked:
+        sync_names_above(directory.path, surroundings.environment)
+    elif parent is not None and not directory.created:
         parent.sync(_core.Barrier.NEW_DIRECTORY)
 
 

@@ -6,19 +6,29 @@ import uuid
 from typing import TYPE_CHECKING
 
 from segstore._core import Barrier, Directory
-from segstore.log.directory.partition_directory import directory_name
+from segstore.log.directory.partition_directory import directory_name, is_partition_directory_name
 from segstore.log.directory.partition_lock import hint_at_read_only
 from segstore.log.directory.partition_metadata_file import PartitionMetadataFile, topic_id_text
-from segstore.log.directory.partition_path import make_directory
+from segstore.log.directory.partition_path import make_directory, sync_names_above
 
 if TYPE_CHECKING:
     from segstore.types import TopicPartition
 
 
 def make_log_directory(path: str) -> Directory:
-    """Open the directory *path*; make it, and those above it, when it is missing."""
+    """Open the directory *path*; make it, and those above it, when it is missing.
+
+    Before the first partition is in it, all names on the way are on stable storage [DUR-11].
+    """
     with hint_at_read_only():
-        return make_directory(path)
+        directory = make_directory(path)
+        try:
+            if not any(map(is_partition_directory_name, directory.names(ordered=False))):
+                sync_names_above(path)
+        except BaseException:
+            directory.close()
+            raise
+    return directory
 
 
 def create_partition_directory(
