@@ -92,12 +92,14 @@ cdef class _LaneEnd:
 
     @cython.final
     cdef int publish_now(self) except -1:
-        """As `publish_written`, whatever signals come."""
+        """As `publish_written`; where a signal's handler raises, whoever has the lock does it, or the next one."""
         cdef AppendLock append_lock = self.append_lock
-        if not append_lock.take():
+        cdef bint taken = append_lock.take()
+        while not taken:
             with nogil:
-                while not append_lock.wait_for():
-                    pass
+                taken = append_lock.wait_for()
+            if not taken:
+                PyErr_CheckSignals()
         append_lock.owner = PyThread_get_thread_ident()
         try:
             self.publish_written()
@@ -150,6 +152,7 @@ cdef class _LaneEnd:
         try:
             with nogil:
                 status = sgs_log_segment_flush(segment.segment, False, SGS_BARRIER_APPENDED_RECORDS, &err)
+                segment.note_sync(status)
                 if status == SGS_OK:
                     found = directory.env.file_info_at(directory.env, directory.fd, lock_file, &info, &ignored)
             segment.check(status, &err)

@@ -148,9 +148,16 @@ class Flusher(RecoveryPointFlusher):
         """Return when a sync that began after the write of *offset* - 1 has ended [DUR-15].
 
         Also returns when the log was truncated meanwhile: what a truncation left was synced before
-        it took anything away, and the rest is gone, durably.
+        it took anything away, and the rest is gone, durably. That of one which failed is still
+        there.
         """
-        while self.durable.message_offset < offset and self._local_log.generation == generation:
+        while self.durable.message_offset < offset:
+            if self._local_log.generation != generation:
+                with self._append_lock:  # which a truncation has until it is over
+                    self._require_not_failed()
+                    if self._local_log.log_end.message_offset < offset:
+                        return
+                    generation = self._local_log.generation
             self._join_round(offset)
 
     def sync_if_due(self, offset: int, generation: int) -> None:
@@ -261,11 +268,11 @@ class Flusher(RecoveryPointFlusher):
                 self._oldest_in_round_ns = None
             raise
 
-    def sync_before_truncation(self, offset: int) -> None:
-        """Sync what stays, for those who wait for records below *offset* [DUR-15].
+    def sync_what_stays(self, offset: int) -> None:
+        """Sync the records below *offset*, under the append lock [DUR-1, DUR-15].
 
-        Called under the append lock, before anything is cut: whoever sees that the log was
-        truncated may go on. A full truncation leaves nothing, and does not come here.
+        Before anything is cut: whoever sees that the log was truncated may go on. And before a gap
+        behind which records count as they are. A full truncation leaves nothing to sync.
         """
         log = self._local_log
         if self.durable.message_offset >= offset:

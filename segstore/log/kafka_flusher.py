@@ -106,7 +106,7 @@ class KafkaFlusher(Flusher):
             if segment in self._local_log.segments.as_tuple:
                 raise
 
-    def sync_before_truncation(self, offset: int) -> None:
+    def sync_what_stays(self, offset: int) -> None:
         """Nobody waits."""
 
     def lower_recovery_point(self, offset: int) -> None:

@@ -265,7 +265,7 @@ class LogAppender(LaneAppender):
                 check_offsets_ascend(headers)
                 behind_gap = end_of_last_gap(headers, self.log_end_offset)
                 if behind_gap is not None:
-                    self._save_state(contiguous_from=behind_gap)
+                    self._permit_gap(behind_gap)
             self._note_epochs(headers)
             self._check_fits_a_segment(size)
             duplicate = self._write(
@@ -357,9 +357,10 @@ class LogAppender(LaneAppender):
         )
 
     def _begin_append(self) -> None:
-        if self._is_closed or self._flusher.failure is not None:  # while we waited
+        if self._is_closed or self._flusher.find_failure() is not None:  # while we waited
             self._require_writable()
         self._begin_change()  # first: what it writes again is no sync that is late [DUR-36]
+        self._settle_notes()
         if self._has_window:
             self._flusher.check_window()
         self._flush_topic_id()

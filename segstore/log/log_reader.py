@@ -102,14 +102,17 @@ class LogReader(LaneReader):
         return self._local_log.segments.as_tuple
 
     def _require_open(self) -> None:
+        self._require_same_process()
+        if self._is_closed:
+            raise ClosedError(f"the log {self.topic_partition} is closed")
+
+    def _require_same_process(self) -> None:
         if self._process_id != process_id():
             raise ForkedHandleError(
                 f"the log was opened by process {self._process_id}: open it in this one instead",
                 found=f"process {process_id()}",
                 expected=f"process {self._process_id}",
             )
-        if self._is_closed:
-            raise ClosedError(f"the log {self.topic_partition} is closed")
 
     def _check_log_start_offset(self, offset: int) -> None:
         """Kafka does so before it looks where visible data ends, which may move offsets [RD-2]."""

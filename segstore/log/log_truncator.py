@@ -66,7 +66,7 @@ class LogTruncator(LogRetention):
         local_log, flusher = self._local_log, self._flusher
         self._begin_change()
         kept_end = local_log.end_of_data_below(offset)
-        flusher.sync_before_truncation(offset)
+        flusher.sync_what_stays(offset)
         is_safe = self.profile is Profile.SAFE
         goes_back = offset < self.log_start_offset
         has_hole, file = kept_end != offset, self._state_file

@@ -175,6 +175,23 @@ class LogWriter(LogChecker):
                 self._epochs.clear_and_flush()
                 self._save_state()
 
+    def _permit_gap(self, behind_gap: int) -> None:
+        """Let the log have no records up to there; what it has is on stable storage before [DUR-1].
+
+        From here on nothing tells whether records are missing between earlier segments.
+        """
+        self._flusher.sync_what_stays(self.log_end_offset)
+        self._save_state(contiguous_from=behind_gap)
+
+    def _settle_notes(self) -> None:
+        """Before an append: the files say of epochs and gaps what holds for what it writes."""
+        if self._epochs.is_dirty:  # an assignment was interrupted [DUR-12]
+            with self._flusher.poisoned_by(FsyncFailedError):
+                self._epochs.flush()
+        state_file, end = self._state_file, self.log_end_offset
+        if state_file is not None and state_file.state.contiguous_from > end:
+            self._save_state(contiguous_from=end)  # the gap's append failed, or it was truncated
+
     def _save_state(self, contiguous_from: int | None = None) -> None:
         state_file = self._state_file
         if state_file is None:

@@ -289,10 +289,11 @@ class UnifiedLog(LogChecksums):
         Once: a second call does what is left of one that was interrupted, and nothing beside one
         that is under way.
         """
-        if self._is_let_go or self._closing.locked():
+        if self._is_let_go:
             return
-        if not self._is_closed:
-            self._require_open()
+        self._require_same_process()  # no thread of the parent's comes to an end here [DUR-68]
+        if self._closing.locked():
+            return
         with self._closing:
             self._end_alone(last_step)
 

@@ -258,3 +258,18 @@ def test_logs_that_are_gone_are_forgotten():
         failures.watch("/a", Watching())
     gc.collect()
     assert list(failures._watching["/a"]) == [stays]
+
+
+def test_a_failure_within_the_open_of_another_log_marks_the_directory():
+    """[LOC-27, DUR-70] Of a signal's handler, or a finalizer, that appends in its midst."""
+    disk, failures = SimulatedDisk(), LogDirFailureChannel()
+    broken, neighbour = two_logs(disk, failures)
+    disk.fail("sync_data", 1, errno.EIO)
+    with failures._lock, pytest.raises(FsyncFailedError):
+        broken.flush()
+
+    assert failures.has_offline_log_dir("/logs")
+    for log in (broken, neighbour):
+        with pytest.raises(LogReadOnlyError):
+            log.append(ONE)
+        log.close_quietly()

@@ -6,11 +6,14 @@ A second close did nothing, and nobody could write the log while the old handle 
 from __future__ import annotations
 
 import dis
+import os
+import signal
 import sys
 
 import pytest
 
 import segstore
+from segstore.errors import ForkedHandleError
 from segstore.log.log_removal import LogRemoval
 from segstore.log.unified_log import UnifiedLog
 
@@ -87,3 +90,31 @@ def test_a_close_in_the_midst_of_another_does_nothing(tmp_path, monkeypatch):
         log.close()
     with segstore.open(tmp_path / "t-0") as again:
         assert again.report.clean
+
+
+@pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
+def test_a_forked_child_finishes_no_close_of_its_parent(tmp_path, monkeypatch):
+    """[DUR-68, DUR-70] It waited for threads that it does not have."""
+    log = segstore.open(tmp_path / "t-0", durability="sync")
+    log.append([(None, b"x")])
+
+    def interrupted(_):
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(type(log._background), "close", interrupted)
+        patched.setattr(UnifiedLog, "_let_go", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            log.close()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)  # which ends it where it waits
+        try:
+            log.close()
+        except ForkedHandleError:
+            os._exit(7)
+        finally:
+            os._exit(1)
+    _, status = os.waitpid(child, 0)
+    assert os.waitstatus_to_exitcode(status) == 7
+    log.close()

@@ -14,7 +14,7 @@ import pytest
 
 import segstore
 from segstore._core import BatchOptions, encode_records
-from segstore.errors import WriteError
+from segstore.errors import LogReadOnlyError, WriteError
 from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
 from segstore.records.compression import codec_table
 from tests.memory_folder import memory_folder
@@ -200,25 +200,25 @@ def test_a_handler_that_changes_the_log_while_a_file_is_written_is_told(
         assert [record.offset for record in again] == [3, 4, 5]
 
 
-def test_a_handler_that_reports_a_failure_within_another_is_told():
-    """[DUR-70, LOC-27] And the directory is marked by who came first."""
+def test_a_handler_that_reports_a_failure_within_another_does_not_wait():
+    """[DUR-70, LOC-27] And the directory is marked, once."""
     failures, first = LogDirFailureChannel(), WriteError("first")
 
     def handle():
         with failures._lock:
-            try:
-                failures.maybe_add_offline_log_dir("d", first)
-            except RuntimeError as error:
-                told.append(error)
+            failures.maybe_add_offline_log_dir("d", first)
 
-    told = []
     thread = threading.Thread(target=handle, daemon=True)
     thread.start()
     thread.join(PATIENCE_SECONDS)
     assert not thread.is_alive()
-    assert len(told) == 1
-    failures.maybe_add_offline_log_dir("d", first)
     assert failures.has_offline_log_dir("d")
+    failures.maybe_add_offline_log_dir("d", WriteError("second"))
+    with pytest.raises(LogReadOnlyError) as caught:
+        failures.check("d")
+    assert caught.value.__cause__ is first
+    assert failures.take_next_offline_log_dir(0) == "d"
+    assert failures.take_next_offline_log_dir(0) is None
 
 
 def test_an_append_in_its_own_round_is_told_before_it_is_written(memory_path, monkeypatch):

@@ -103,6 +103,11 @@ class LeaderEpochFileCache:
         """The oldest entry."""
         return self._entries[0] if self._entries else None
 
+    @property
+    def is_dirty(self) -> bool:
+        """Whether the checkpoint may say something else."""
+        return self._is_dirty
+
     def begins_after(self, offset: int) -> bool:
         """Whether the newest epoch was said to begin above *offset*: its records come earlier."""
         return bool(self._entries) and self._entries[-1].start_offset > offset

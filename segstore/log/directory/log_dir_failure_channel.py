@@ -71,10 +71,9 @@ class LogDirFailureChannel:
         error : SegstoreError
             What the logs of the directory raise from here on, as the cause.
         """
-        with self._lock:
-            if log_dir in self._offline:
-                return
-            self._offline[log_dir] = error
+        # without the lock: a signal's handler that comes in the midst of `watch` marks it, too
+        if log_dir in self._offline or self._offline.setdefault(log_dir, error) is not error:
+            return
         try:
             self._poison_all(log_dir, error)
         except BaseException:  # interrupted: there is no second time
@@ -85,10 +84,16 @@ class LogDirFailureChannel:
         _log.error("%s: its logs take no changes from here on: %s", log_dir, error)
 
     def _poison_all(self, log_dir: str, error: SegstoreError) -> None:
-        with self._lock:
-            watching = tuple(self._watching.get(log_dir, ()))
-        for one in watching:
+        for one in self._watched(log_dir):
             one.poison(error)
+
+    def _watched(self, log_dir: str) -> tuple[FailsWithItsDirectory, ...]:
+        """Whoever comes while we look finds the mark himself."""
+        while True:
+            try:
+                return tuple(self._watching.get(log_dir, ()))
+            except RuntimeError:  # one came: look again
+                continue
 
     def has_offline_log_dir(self, log_dir: str) -> bool:
         """Whether *log_dir* bears a mark."""
