@@ -53,11 +53,11 @@ class LineTests:
         """Return tests that run a line with their seconds, the likely killers first.
 
         Those are what killed a mutant of the same file, the nearest line first; the tests that
-        have its name; then quick ones that run lines of it which few others do. All together take
-        MOST_SECONDS at most, or are a single one: those that are left out are never asked.
+        begin with its name; then quick ones that run lines of it which few others do. All together
+        take MOST_SECONDS at most, or are a single one: those that are left out are never asked.
         """
         killers, rarity = self._killers[name], self._rarity[name]
-        own = f"/test_{Path(name).stem}.py::"
+        own = f"/test_{Path(name).stem}"
 
         def order(test: str) -> tuple[float, bool, float]:
             distance = abs(killers[test] - line_number) if test in killers else float("inf")
