@@ -12,7 +12,7 @@ from unittest import mock
 
 from segstore._core import Directory
 from segstore.errors import LogReadOnlyError, SegstoreError, UnknownTopicOrPartitionError
-from segstore.log.directory.partition_path import make_directory
+from segstore.log.directory.partition_path import make_directory, sync_names_above
 from segstore.log.log_opener import open_partition
 from segstore.manager import log_manager, partition_directories, topic_directories
 from segstore.manager.log_manager import LogManager
@@ -43,8 +43,9 @@ def living_on(disk: SimulatedDisk) -> Iterator[None]:
         for module in (log_manager, partition_directories, topic_directories):
             there = partial(Directory, environment=disk)
             stack.enter_context(mock.patch.object(module, "Directory", there))
-        make_there = partial(make_directory, environment=disk)
-        stack.enter_context(mock.patch.object(topic_directories, "make_directory", make_there))
+        for function in (make_directory, sync_names_above):
+            there = partial(function, environment=disk)
+            stack.enter_context(mock.patch.object(topic_directories, function.__name__, there))
         stack.enter_context(mock.patch.object(log_manager, "open_partition", open_there))
         yield
 

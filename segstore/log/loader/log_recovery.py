@@ -262,8 +262,15 @@ class LogRecovery:
                 raise self._judge.damage(segment, "cannot be read to its end", error) from error
             is_padded = False
             if not ends_clean and _continues(following, next_offset):
-                _, scan = segment.scan(check_crc=False, table=False)
-                is_padded = self._judge.is_zero(segment, scan.valid_bytes)
+                _, scan = segment.scan(
+                    check_crc=False,
+                    check_order=True,
+                    expected_offset=segment.base_offset,
+                    table=False,
+                )
+                is_padded = scan.valid_bytes < segment.size_bytes and self._judge.is_zero(
+                    segment, scan.valid_bytes
+                )
             if not ends_clean and not is_padded:
                 raise self._judge.damage(
                     segment, f"ends in bytes that are no batch, behind {next_offset - 1}"
