@@ -135,6 +135,22 @@ def test_where_no_batch_has_an_epoch_the_checkpoint_says_so(tmp_path):
         assert (directory.path / "leader-epoch-checkpoint").read_text() == "0\n0\n"
 
 
+@pytest.mark.parametrize(
+    "lines", [["1 0"], ["1 0", "4 1", "6 2", "9 3"]], ids=["too few", "one without records"]
+)
+def test_recovery_brings_the_epochs_in_line_with_the_batches(tmp_path, lines):
+    """[DUR-21, EPC-6, SEG-40] A checkpoint of another moment: put back, or ahead of a crash."""
+    directory = of_epochs(tmp_path / "orders-0", 1, 4, 6)
+    directory.set_recovery_point(0)
+    text = "".join(f"{line}\n" for line in ["0", str(len(lines)), *lines])
+    (directory.path / "leader-epoch-checkpoint").write_text(text)
+
+    with directory.open() as log:
+        assert list(log._epochs.entries) == [(1, 0), (4, 1), (6, 2)]
+    found = (directory.path / "leader-epoch-checkpoint").read_text()
+    assert found == "0\n3\n1 0\n4 1\n6 2\n"
+
+
 # ---- what a reader is told of .swap files --------------------------------------------------------
 
 
