@@ -58,6 +58,8 @@ def check_indexes(  # noqa: PLR0913 - all that the verdict depends on
     ):
         name = file_name(base_offset, kind)
         if not directory.exists(name):
+            if not sealed and not len(rows):
+                continue  # of a segment that has just begun: it comes with the first batch
             findings.append(
                 Finding(
                     file=name,

@@ -1,7 +1,7 @@
 """A partition's directory, checked without opening it for writing: batches, indexes, small files.
 
 Every check says what was found, what it means and what to do. Nothing is written and no lock is
-taken [DUR-71], so of a log that somebody is writing the end may look torn for a moment.
+taken [DUR-71]: what is found in a log that somebody changes meanwhile is looked at again.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from segstore.log.directory.partition_directory import file_name, segment_files
 from segstore.log.directory.ways_out import salvage_hint, ways_out
 from segstore.log.loader.open_forecast import OpenForecast, forecast_open
 from segstore.log.loader.quarantined_file import quarantined_files
+from segstore.log.quiet_look import CHANGED, look_while_quiet
 from segstore.log.salvage.lost_records import lost_records, runs_text
 
 if TYPE_CHECKING:
@@ -58,6 +59,21 @@ def check_partition(
     LogNotFoundError, NotALogError, LogPermissionError, ReadIOError
         The directory cannot be read; damage is no exception but a finding.
     """
+    import segstore._core as _core
+
+    directory = _core.Directory(path)
+    try:
+        check, is_quiet = look_while_quiet(
+            directory, lambda: _look_at(path, progress), lambda each: not each.findings
+        )
+    finally:
+        directory.close()
+    if not is_quiet:
+        check.notes.append(CHANGED)
+    return check
+
+
+def _look_at(path: str, progress: Callable[[str, int, int], None] | None) -> PartitionCheck:
     import segstore._core as _core
     from segstore.records.compression import codec_table
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from segstore.arguments import callback, integer_within
 from segstore.config import MAX_LONG
+from segstore.errors import LogTruncatedError
+from segstore.log.quiet_look import CHANGED, look_while_quiet
 from segstore.log.slice_reader import SliceReader
 
 if TYPE_CHECKING:
@@ -34,7 +37,9 @@ class LogChecker(SliceReader):
 
         self._require_open()
         callback("progress", progress)
-        return verify_log(self._local_log, self.log_start_offset, progress, self.report)
+        return self._looked_at(
+            lambda: verify_log(self._local_log, self.log_start_offset, progress, self.report)
+        )
 
     def scrub(
         self,
@@ -76,13 +81,39 @@ class LogChecker(SliceReader):
         if bytes_per_second is not None:
             integer_within("bytes_per_second", bytes_per_second, 1, MAX_LONG)
         callback("progress", progress)
-        sealed = self._local_log.segments.as_tuple[:-1]
-        scan = ColdScan(bytes_per_second, progress, sum(segment.size_bytes for segment in sealed))
-        return verify_log(
-            self._local_log,
-            self.log_start_offset,
-            None,
-            self.report,
-            sealed_only=True,
-            scan_segment=scan,
+
+        def look() -> VerifyReport:
+            sealed = self._local_log.segments.as_tuple[:-1]
+            size = sum(segment.size_bytes for segment in sealed)
+            return verify_log(
+                self._local_log,
+                self.log_start_offset,
+                None,
+                self.report,
+                sealed_only=True,
+                scan_segment=ColdScan(bytes_per_second, progress, size),
+            )
+
+        return self._looked_at(look)
+
+    def _looked_at(self, look: Callable[[], VerifyReport]) -> VerifyReport:
+        """Return what *look* reports; beside a writer in another process, what it reports again."""
+        local_log = self._local_log
+        if not local_log.is_followed:
+            return look()
+        looks = 0
+
+        def look_anew() -> VerifyReport:
+            nonlocal looks
+            looks += 1
+            if looks > 1:
+                with suppress(LogTruncatedError):  # it shows the log as it is from here on
+                    self.refresh()
+            return look()
+
+        report, is_quiet = look_while_quiet(
+            local_log.directory, look_anew, lambda each: each.ok, least_looks=2
         )
+        if not is_quiet:
+            report.notes.append(CHANGED)
+        return report

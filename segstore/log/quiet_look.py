@@ -1,0 +1,95 @@
+"""Checks of a log beside its writer: one that finds something wrong is done again [DUR-71, DUR-77].
+
+What a writer deletes, cuts or begins while a check goes from file to file looks like damage, and is
+none. A finding counts when the log stood still meanwhile, or when it is there again and again.
+"""
+
+from __future__ import annotations
+
+import time
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, TypeVar
+
+from segstore.errors import (
+    CorruptIndexError,
+    CorruptLogError,
+    CorruptRecordError,
+    LogNotFoundError,
+    LogTruncatedError,
+    OffsetOutOfRangeError,
+)
+from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segstore._core import Directory
+
+_LOOKS: Final = 5
+_PAUSE_SECONDS: Final = 0.01
+CHANGED: Final = (
+    f"the log was changed during each of {_LOOKS} looks at it: what was found may be of a change"
+    " that was under way"
+)
+_MADE_BY_CHANGES: Final = (
+    CorruptIndexError,
+    CorruptLogError,
+    CorruptRecordError,
+    LogNotFoundError,
+    LogTruncatedError,
+    OffsetOutOfRangeError,
+)
+
+_T = TypeVar("_T")
+
+
+def look_while_quiet(
+    directory: Directory,
+    look: Callable[[], _T],
+    is_good: Callable[[_T], bool],
+    *,
+    least_looks: int = 1,
+) -> tuple[_T, bool]:
+    """Return what *look* found, and whether the log stood still where that is not good.
+
+    Parameters
+    ----------
+    directory : Directory
+        The partition's.
+    look : callable
+        Looks at all of it, anew each time.
+    is_good : callable
+        Whether its answer needs no second look.
+    least_looks : int
+        Before what is not good counts: two where the first one may be of an older view of the log.
+
+    Raises
+    ------
+    SegstoreError
+        What the last look raised, or one of a log that stood still.
+    """
+    for number in range(1, _LOOKS + 1):
+        before = _state_of(directory)
+        try:
+            found = look()
+        except _MADE_BY_CHANGES:
+            if number == _LOOKS or (number >= least_looks and _state_of(directory) == before):
+                raise
+        else:
+            is_quiet = is_good(found) or (number >= least_looks and _state_of(directory) == before)
+            if is_quiet or number == _LOOKS:
+                return found, is_quiet
+        time.sleep(_PAUSE_SECONDS)
+    raise AssertionError
+
+
+def _state_of(directory: Directory) -> list[tuple[str, object]]:
+    """Return the names, and of ``.log`` files what they are like; None where one goes now."""
+    state: list[tuple[str, object]] = []
+    for name in directory.names():
+        info = None
+        if name.endswith(LOG_FILE_SUFFIX):
+            with suppress(LogNotFoundError):
+                info = directory.info(name)
+        state.append((name, info))
+    return state

@@ -1,0 +1,131 @@
+"""verify and scrub called a healthy log damaged while its writer cut it, or deleted segments.
+
+A file that went between two steps of a check was missing or cut; or the check ended with an error.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+
+import pytest
+
+import segstore
+from segstore._core import Directory
+from segstore.cli import partition_check
+from segstore.errors import CorruptRecordError, LogNotFoundError
+from segstore.log import log_verifier
+from segstore.log.quiet_look import CHANGED, look_while_quiet
+from tests.log_kit import values
+
+ONE = [(None, b"x" * 100)]
+
+
+@pytest.fixture
+def directory(tmp_path):
+    (tmp_path / "0.log").write_bytes(b"0")
+    with closing(Directory(str(tmp_path))) as directory:
+        yield directory
+
+
+class Writer:
+    """Gives one answer after the other; in the first looks the log changes."""
+
+    def __init__(self, folder, changes, *answers):
+        self.folder, self.changes, self.answers, self.looks = folder, changes, answers, 0
+
+    def look(self):
+        self.looks += 1
+        if self.looks <= self.changes:
+            with (self.folder / "0.log").open("ab") as file:
+                file.write(b"0")
+        answer = self.answers[min(self.looks, len(self.answers)) - 1]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+def is_good(answer):
+    return answer == "good"
+
+
+def test_what_is_found_in_a_log_that_stands_still_counts(directory, tmp_path):
+    """[DUR-58]"""
+    still = Writer(tmp_path, 0, "bad", "good")
+    assert look_while_quiet(directory, still.look, is_good) == ("bad", True)
+    raising = Writer(tmp_path, 0, CorruptRecordError("bad"), "good")
+    with pytest.raises(CorruptRecordError):
+        look_while_quiet(directory, raising.look, is_good)
+
+
+@pytest.mark.parametrize("bad", ["bad", LogNotFoundError("gone"), CorruptRecordError("cut")])
+def test_what_is_found_in_a_log_that_changes_is_looked_at_again(directory, tmp_path, bad):
+    """[DUR-71, DUR-77]"""
+    writer = Writer(tmp_path, 1, bad, "good")
+    assert look_while_quiet(directory, writer.look, is_good) == ("good", True)
+    assert writer.looks == 2
+
+
+def test_the_first_look_may_be_at_an_older_view(directory, tmp_path):
+    """[DUR-77] That of a handle which has not been refreshed."""
+    writer = Writer(tmp_path, 0, "bad", "good")
+    assert look_while_quiet(directory, writer.look, is_good, least_looks=2) == ("good", True)
+
+
+def test_a_log_that_never_stands_still(directory, tmp_path):
+    """[DUR-103] The looks have an end, and what was found is told as what it is."""
+    writer = Writer(tmp_path, 100, "bad")
+    assert look_while_quiet(directory, writer.look, is_good) == ("bad", False)
+    assert writer.looks < 10
+    writer = Writer(tmp_path, 100, LogNotFoundError("gone"))
+    with pytest.raises(LogNotFoundError):
+        look_while_quiet(directory, writer.look, is_good)
+
+
+@pytest.fixture
+def log(tmp_path):
+    with segstore.open(tmp_path / "orders-0", file_delete_delay_ms=0) as log:
+        for number in range(6):
+            log.append(ONE)
+            if number % 2:
+                log.roll()
+        yield log
+
+
+def once_within(monkeypatch, module, name, act):
+    """Let *act* happen in the midst of the first call of a function of *module*."""
+    real, calls = getattr(module, name), []
+
+    def function(*arguments, **options):
+        calls.append(1)
+        if len(calls) == 1:
+            act()
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(module, name, function)
+    return calls
+
+
+def test_a_reader_verifies_a_log_that_is_cut_and_written_again(log, monkeypatch):
+    """[DUR-77]"""
+    with closing(segstore.open(log.path, read_only=True)) as reader:
+
+        def cut():
+            log.truncate_to(3)
+            log.append([(None, b"y" * 40)])
+
+        calls = once_within(monkeypatch, log_verifier, "check_segment", cut)
+        report = reader.verify()
+        assert (report.ok, report.notes) == (True, []), report
+        assert len(calls) > 3
+        assert values(reader)[-1] == b"y" * 40
+
+
+def test_a_partition_is_checked_while_records_are_deleted(log, monkeypatch):
+    """[DUR-71, DUR-77]"""
+    calls = once_within(monkeypatch, partition_check, "read_state", lambda: log.delete_records(4))
+    check = partition_check.check_partition(log.path)
+
+    assert check.findings == []
+    assert CHANGED not in check.notes
+    assert check.log_start_offset == 4
+    assert len(calls) == 2
