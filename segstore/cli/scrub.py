@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING
 
 from segstore.cli.output import Progress, UsageError, count_of, human_bytes, write_line
 from segstore.cli.partition_paths import all_partitions
+from segstore.errors import LogTruncatedError
+from segstore.log.quiet_look import LOOKS
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from segstore.log.log_verifier import VerifyReport
 
@@ -38,8 +42,6 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Scrub the partitions one after the other; 1 when any has a problem."""
-    from segstore.log.open_log import open as open_log
-
     if arguments.rate < 0:
         msg = f"--rate: MiB a second, 0 for no limit, not {arguments.rate}"
         raise UsageError(msg)
@@ -48,14 +50,24 @@ def run(arguments: argparse.Namespace) -> int:
     with Progress(quiet=arguments.quiet) as progress:
         for given in arguments.paths:
             for path in all_partitions(given):
-                with open_log(path, read_only=True) as log:
-                    report = log.scrub(
-                        bytes_per_second=rate, progress=partial(_tell, progress, path)
-                    )
+                report = scrub_partition(path, rate, partial(_tell, progress, path))
                 values = {"path": path, **report.to_dict()}
                 write_line(json.dumps(values) if arguments.json else scrub_text(path, report))
                 found = found or not report.ok
     return 1 if found else 0
+
+
+def scrub_partition(
+    path: str, rate: int | None, progress: Callable[[str, int, int], None]
+) -> VerifyReport:
+    """Open the partition and scrub it; again where its writer cut it meanwhile."""
+    from segstore.log.open_log import open as open_log
+
+    for _ in range(LOOKS - 1):
+        with suppress(LogTruncatedError), open_log(path, read_only=True) as log:
+            return log.scrub(bytes_per_second=rate, progress=progress)
+    with open_log(path, read_only=True) as log:
+        return log.scrub(bytes_per_second=rate, progress=progress)
 
 
 def _tell(progress: Progress, path: str, _what: str, done: int, total: int) -> None:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from segstore.arguments import callback, integer_within
 from segstore.config import MAX_LONG
-from segstore.errors import LogTruncatedError
 from segstore.log.quiet_look import CHANGED, look_while_quiet
 from segstore.log.slice_reader import SliceReader
 
@@ -32,6 +30,11 @@ class LogChecker(SliceReader):
         ----------
         progress : callable or None
             Called with ``"verify"``, bytes checked, bytes to check.
+
+        Raises
+        ------
+        LogTruncatedError
+            Another process cut the log, which this handle has seen longer.
         """
         from segstore.log.log_verifier import verify_log
 
@@ -69,6 +72,8 @@ class LogChecker(SliceReader):
         ------
         ClosedError
             The log was closed, before or meanwhile.
+        LogTruncatedError
+            Another process cut the log, which this handle has seen longer.
 
         Notes
         -----
@@ -97,7 +102,10 @@ class LogChecker(SliceReader):
         return self._looked_at(look)
 
     def _looked_at(self, look: Callable[[], VerifyReport]) -> VerifyReport:
-        """Return what *look* reports; beside a writer in another process, what it reports again."""
+        """Return what *look* reports; beside a writer in another process, what it reports again.
+
+        That the log was cut is told once, as by any other read [DUR-77].
+        """
         local_log = self._local_log
         if not local_log.is_followed:
             return look()
@@ -107,8 +115,7 @@ class LogChecker(SliceReader):
             nonlocal looks
             looks += 1
             if looks > 1:
-                with suppress(LogTruncatedError):  # it shows the log as it is from here on
-                    self.refresh()
+                self.refresh()
             return look()
 
         report, is_quiet = look_while_quiet(

@@ -15,7 +15,6 @@ from segstore.errors import (
     CorruptLogError,
     CorruptRecordError,
     LogNotFoundError,
-    LogTruncatedError,
     OffsetOutOfRangeError,
 )
 from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX
@@ -25,10 +24,10 @@ if TYPE_CHECKING:
 
     from segstore._core import Directory
 
-_LOOKS: Final = 5
+LOOKS: Final = 5
 _PAUSE_SECONDS: Final = 0.01
 CHANGED: Final = (
-    f"the log was changed during each of {_LOOKS} looks at it: what was found may be of a change"
+    f"the log was changed during each of {LOOKS} looks at it: what was found may be of a change"
     " that was under way"
 )
 _MADE_BY_CHANGES: Final = (
@@ -36,7 +35,6 @@ _MADE_BY_CHANGES: Final = (
     CorruptLogError,
     CorruptRecordError,
     LogNotFoundError,
-    LogTruncatedError,
     OffsetOutOfRangeError,
 )
 
@@ -68,16 +66,16 @@ def look_while_quiet(
     SegstoreError
         What the last look raised, or one of a log that stood still.
     """
-    for number in range(1, _LOOKS + 1):
+    for number in range(1, LOOKS + 1):
         before = _state_of(directory)
         try:
             found = look()
         except _MADE_BY_CHANGES:
-            if number == _LOOKS or (number >= least_looks and _state_of(directory) == before):
+            if number == LOOKS or (number >= least_looks and _state_of(directory) == before):
                 raise
         else:
             is_quiet = is_good(found) or (number >= least_looks and _state_of(directory) == before)
-            if is_quiet or number == _LOOKS:
+            if is_quiet or number == LOOKS:
                 return found, is_quiet
         time.sleep(_PAUSE_SECONDS)
     raise AssertionError

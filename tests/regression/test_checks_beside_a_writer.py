@@ -5,14 +5,15 @@ A file that went between two steps of a check was missing or cut; or the check e
 
 from __future__ import annotations
 
-from contextlib import closing
+from contextlib import closing, suppress
 
 import pytest
 
 import segstore
 from segstore._core import Directory
 from segstore.cli import partition_check
-from segstore.errors import CorruptRecordError, LogNotFoundError
+from segstore.cli.scrub import scrub_partition
+from segstore.errors import CorruptRecordError, LogNotFoundError, LogTruncatedError
 from segstore.log import log_verifier
 from segstore.log.quiet_look import CHANGED, look_while_quiet
 from tests.log_kit import values
@@ -105,8 +106,9 @@ def once_within(monkeypatch, module, name, act):
     return calls
 
 
-def test_a_reader_verifies_a_log_that_is_cut_and_written_again(log, monkeypatch):
-    """[DUR-77]"""
+@pytest.mark.parametrize("check", ["verify", "scrub"])
+def test_a_reader_is_told_that_the_log_was_cut(log, monkeypatch, check):
+    """[DUR-77] As by any other read."""
     with closing(segstore.open(log.path, read_only=True)) as reader:
 
         def cut():
@@ -114,10 +116,26 @@ def test_a_reader_verifies_a_log_that_is_cut_and_written_again(log, monkeypatch)
             log.append([(None, b"y" * 40)])
 
         calls = once_within(monkeypatch, log_verifier, "check_segment", cut)
+        with pytest.raises(LogTruncatedError):
+            getattr(reader, check)()
+        with suppress(LogTruncatedError):  # where it was no refresh that told it
+            reader.refresh()
         report = reader.verify()
         assert (report.ok, report.notes) == (True, []), report
         assert len(calls) > 3
         assert values(reader)[-1] == b"y" * 40
+
+
+def test_scrub_opens_a_log_again_that_was_cut(log, monkeypatch):
+    """[DUR-60, DUR-77]"""
+
+    def cut():
+        log.truncate_to(1)
+        log.append([(None, b"y" * 40)])
+
+    calls = once_within(monkeypatch, log_verifier, "check_segment", cut)
+    assert scrub_partition(log.path, None, lambda *_: None).ok
+    assert calls
 
 
 def test_a_partition_is_checked_while_records_are_deleted(log, monkeypatch):

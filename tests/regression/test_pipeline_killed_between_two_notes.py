@@ -7,38 +7,46 @@ reads two files in one micro-batch, the larger one first, and the log had the la
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
 import segstore
-from segstore.cli.pipeline import last_event, write_files
-
-pytest.importorskip("pyspark")
-
 from segstore.cli import pipeline_queries as queries
-from tests.spark.conftest import spark
+from segstore.cli.pipeline import last_event, write_files
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
-
-__all__ = ["spark"]
-
+WRITE_EVENTS = """
+import pathlib, sys
+from segstore.cli import pipeline_queries
+from segstore.spark import session
+spark = session("two notes", **pipeline_queries.SETTINGS)
+pipeline_queries.write_events(spark, pathlib.Path(sys.argv[1])).awaitTermination()
+spark.stop()
+"""
 START = 1_356_998_400_000
 # the files become larger, and many events have the same time: neither says their order
 DATA = [(START + one // 7 * 60_000, b"AA", b"%d" % one * (one + 1)) for one in range(80)]
 
 
+def write_events(work: Path) -> None:
+    """Run the query in a process of its own: no other test may find its session."""
+    subprocess.run([sys.executable, "-c", WRITE_EVENTS, str(work)], check=True)
+
+
 @pytest.mark.slow
-def test_two_files_in_one_micro_batch(spark: SparkSession, tmp_path: Path):
+def test_two_files_in_one_micro_batch(tmp_path: Path):
+    pytest.importorskip("pyspark")
     folder = queries.source_folder(tmp_path)
     write_files(folder, DATA)
     files = sorted(folder.iterdir())
     aside = [file.rename(tmp_path / file.name) for file in files[2:]]
     queries.make_topics(tmp_path)
-    queries.write_events(spark, tmp_path).awaitTermination()
+    write_events(tmp_path)
     for file in aside:
         file.rename(folder / file.name)
     notes = tmp_path / "checkpoints" / queries.EVENTS / "sources" / "0"
@@ -49,7 +57,7 @@ def test_two_files_in_one_micro_batch(spark: SparkSession, tmp_path: Path):
     note |= {"timestamp": files[2].stat().st_mtime_ns // 10**6, "batchId": 2}
     (notes / "2").write_text(f"{version}\n{json.dumps(note)}")
 
-    queries.write_events(spark, tmp_path).awaitTermination()
+    write_events(tmp_path)
 
     number = segstore.partition_for_key(b"AA", queries.EVENT_PARTITIONS)
     with segstore.open_dir(queries.event_log(tmp_path), read_only=True) as logs:
