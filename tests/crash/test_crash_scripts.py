@@ -45,7 +45,7 @@ ALPHABET = (
     Operation("abort", 1),
 )
 FATES = ("lost", "kept", "seed", "seed", "seed", "killed")
-SCRIPTS = 4_000
+SCRIPTS = 3_000
 PARTS = 40
 
 
