@@ -129,7 +129,7 @@ def scripts(pytestconfig: pytest.Config, few_or_many: Callable[[int, int], int])
 
 @pytest.mark.parametrize("part", range(PARTS))
 def test_random_scripts(part: int, scripts: int):
-    """[DUR-1, DUR-2, DUR-5, DUR-56] 4,000 scripts in CI, some hundreds at home."""
+    """[DUR-1, DUR-2, DUR-5, DUR-56] 3,000 scripts in CI, some hundreds at home."""
     scripts //= PARTS
     for seed in range(part * scripts, (part + 1) * scripts):
         check_random_script(seed, crashes=3)
