@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import time
 from typing import TYPE_CHECKING
 
@@ -132,6 +133,20 @@ def wait_for(condition: Callable[[], object]) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.001)
+
+
+def in_a_child(check: Callable[[], object]) -> int:
+    """Run *check* in a forked child; its exit status, 1 where it raises."""
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            check()
+            status = 0
+        finally:
+            os._exit(status)
+    _, status = os.waitpid(child, 0)
+    return os.waitstatus_to_exitcode(status)
 
 
 def batch(

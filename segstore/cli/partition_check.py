@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     import numpy as np
 
-    from segstore._core import LogSegment, ScanResult
+    from segstore._core import Directory, LogSegment, ScanResult
     from segstore.cli.state_check import PartitionState
     from segstore.log.salvage.lost_records import LostRecords
 
@@ -64,7 +64,7 @@ def check_partition(
     directory = _core.Directory(path)
     try:
         check, is_quiet = look_while_quiet(
-            directory, lambda: _look_at(path, progress), lambda each: not each.findings
+            directory, lambda: _look_at(directory, progress), lambda each: not each.findings
         )
     finally:
         directory.close()
@@ -73,57 +73,56 @@ def check_partition(
     return check
 
 
-def _look_at(path: str, progress: Callable[[str, int, int], None] | None) -> PartitionCheck:
+def _look_at(
+    directory: Directory, progress: Callable[[str, int, int], None] | None
+) -> PartitionCheck:
     import segstore._core as _core
     from segstore.records.compression import codec_table
 
+    path = directory.path
     check = PartitionCheck(path, forecast=forecast_open(path))
-    directory = _core.Directory(path)
-    try:
-        names = directory.names()
-        bases = _core.SegmentListing(names).base_offsets("log")
-        state = read_state(directory, path, check.findings)
-        check.segments = len(bases)
-        check.log_start_offset = max(state.log_start_offset or 0, bases[0] if bases else 0)
-        check.recovery_point = (
-            check.log_start_offset if state.recovery_point is None else state.recovery_point
-        )
-        sizes = [directory.info(file_name(base, "log")).size for base in bases]
-        check.size_bytes = sum(sizes)
-        context = _core.SegmentContext(directory, codec_table(), writable=False)
-        expected, epoch, done = 0, -1, 0
-        for number, (base, size) in enumerate(zip(bases, sizes, strict=True), start=1):
-            following = bases[number] if number < len(bases) else None
-            segment = _core.LogSegment(context, base)
-            try:
-                rows, scan = _scan(segment, base, following, expected, epoch, state)
-            finally:
-                segment.close()
-            check.batches += len(rows)
-            check_records(check, directory, base, rows)
-            expected, epoch = scan.next_offset, scan.last_epoch
-            find = partial(lost_records, directory, context, base, state.log_state)
-            _judge_scan(check, base, size, scan, _Loss(check, scan, following, find))
-            sealed = following is not None
-            check_indexes(directory, base, rows, scan, check.findings, sealed=sealed)
-            done += size
-            if progress is not None:
-                progress(path, done, check.size_bytes)
-        check.log_end_offset = max(expected, bases[-1] if bases else 0)
-        forecast = check.forecast
-        if forecast.error is None and forecast.split is None and not forecast.report.created:
-            check.log_end_offset = check.forecast.report.log_end_offset
-        check_state_files(directory, names, state, check)
-        check.findings = _with_outcomes(check.forecast, check.findings)
-        _judge_open(check)
-        check.findings += compare_with_sidecars(check, directory, context, bases[:-1], state)
-        check.findings.sort(key=_severity)
-        check.quarantined = quarantined_files(directory, context, bases, check.log_start_offset)
-        leftovers = [file.name for file in segment_files(names) if file.suffix]
-        leftovers += [name for name in names if name.endswith(".tmp")]
-        check.notes += [f"{name}: left over from an interrupted operation" for name in leftovers]
-    finally:
-        directory.close()
+    names = directory.names()
+    bases = _core.SegmentListing(names).base_offsets("log")
+    state = read_state(directory, path, check.findings)
+    check.segments = len(bases)
+    check.log_start_offset = max(state.log_start_offset or 0, bases[0] if bases else 0)
+    check.recovery_point = (
+        check.log_start_offset if state.recovery_point is None else state.recovery_point
+    )
+    sizes = [directory.info(file_name(base, "log")).size for base in bases]
+    check.size_bytes = sum(sizes)
+    context = _core.SegmentContext(directory, codec_table(), writable=False)
+    expected, epoch, done = 0, -1, 0
+    for number, (base, size) in enumerate(zip(bases, sizes, strict=True), start=1):
+        following = bases[number] if number < len(bases) else None
+        segment = _core.LogSegment(context, base)
+        try:
+            rows, scan = _scan(segment, base, following, expected, epoch, state)
+        finally:
+            segment.close()
+        check.batches += len(rows)
+        check_records(check, directory, base, rows)
+        expected, epoch = scan.next_offset, scan.last_epoch
+        find = partial(lost_records, directory, context, base, state.log_state)
+        _judge_scan(check, base, size, scan, _Loss(check, scan, following, find))
+        sealed = following is not None
+        check_indexes(directory, base, rows, scan, check.findings, sealed=sealed)
+        done += size
+        if progress is not None:
+            progress(path, done, check.size_bytes)
+    check.log_end_offset = max(expected, bases[-1] if bases else 0)
+    forecast = check.forecast
+    if forecast.error is None and forecast.split is None and not forecast.report.created:
+        check.log_end_offset = check.forecast.report.log_end_offset
+    check_state_files(directory, names, state, check)
+    check.findings = _with_outcomes(check.forecast, check.findings)
+    _judge_open(check)
+    check.findings += compare_with_sidecars(check, directory, context, bases[:-1], state)
+    check.findings.sort(key=_severity)
+    check.quarantined = quarantined_files(directory, context, bases, check.log_start_offset)
+    leftovers = [file.name for file in segment_files(names) if file.suffix]
+    leftovers += [name for name in names if name.endswith(".tmp")]
+    check.notes += [f"{name}: left over from an interrupted operation" for name in leftovers]
     return check
 
 

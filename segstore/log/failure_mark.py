@@ -129,7 +129,7 @@ class FailureMark:
     def find_failure(self) -> SegstoreError | None:
         """Return what has ended writing, also where nobody was told of it.
 
-        An interrupt may have come between a failed sync of names and its mark [DUR-35, DUR-70].
+        An interrupt may have come between a failed sync and its mark [DUR-35, DUR-70].
         """
         if self.failure is None and self._directory.sync_failed:
             self.poison(sync_failed_before(None, self._directory.path))

@@ -19,7 +19,13 @@ ONE = [(None, b"one")]
 SEEDS = 150
 
 
-def require_prefixes(disk, records):
+def require_prefixes_of_segments_without_a_gap(disk, log):
+    """Append two segments and one record behind the first, and look what crashes leave."""
+    for _ in range(2):
+        log.append(ONE)
+        log.roll()
+    log.append(ONE)
+    records = [b"one"] * 4
     for seed in range(SEEDS):
         with open_log(disk.crash_image(fate="seed", seed=seed)) as found:
             assert values(found) == records[: found.log_end_offset], seed
@@ -62,12 +68,8 @@ def test_what_is_appended_when_the_append_of_the_gap_failed():
         log.append_as_follower(at(1000), 0)
     disk.watch(None)
     disk.fail("write_at", 0, 0)
-    for _ in range(2):
-        log.append(ONE)
-        log.roll()
-    log.append(ONE)
 
-    require_prefixes(disk, [b"one"] * 4)
+    require_prefixes_of_segments_without_a_gap(disk, log)
     log.close_quietly()
 
 
@@ -78,10 +80,6 @@ def test_what_is_appended_when_a_truncation_took_the_gap():
     log.append(ONE)
     log.append_as_follower(at(1000), 0)
     log.truncate_to(1)
-    for _ in range(2):
-        log.append(ONE)
-        log.roll()
-    log.append(ONE)
 
-    require_prefixes(disk, [b"one"] * 4)
+    require_prefixes_of_segments_without_a_gap(disk, log)
     log.close_quietly()

@@ -6,7 +6,6 @@ A second close did nothing, and nobody could write the log while the old handle 
 from __future__ import annotations
 
 import dis
-import os
 import signal
 import sys
 
@@ -16,6 +15,7 @@ import segstore
 from segstore.errors import ForkedHandleError
 from segstore.log.log_removal import LogRemoval
 from segstore.log.unified_log import UnifiedLog
+from tests.log_kit import in_a_child
 
 ENDS = {
     "close": (UnifiedLog.close, UnifiedLog._end, UnifiedLog._end_alone),
@@ -106,15 +106,11 @@ def test_a_forked_child_finishes_no_close_of_its_parent(tmp_path, monkeypatch):
         patched.setattr(UnifiedLog, "_let_go", interrupted)
         with pytest.raises(KeyboardInterrupt):
             log.close()
-    child = os.fork()
-    if child == 0:
+
+    def close_there():
         signal.alarm(20)  # which ends it where it waits
-        try:
+        with pytest.raises(ForkedHandleError):
             log.close()
-        except ForkedHandleError:
-            os._exit(7)
-        finally:
-            os._exit(1)
-    _, status = os.waitpid(child, 0)
-    assert os.waitstatus_to_exitcode(status) == 7
+
+    assert in_a_child(close_there) == 0
     log.close()

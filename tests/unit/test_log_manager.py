@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 from collections import Counter
 
@@ -30,6 +29,7 @@ from segstore.errors import (
 from segstore.log.directory.checkpoints import parse_offset_checkpoint, read_topic_id
 from segstore.manager.partition_records import StickyPartitioner, split_batch, split_records
 from segstore.records.partitioner import partition_for_key
+from tests.log_kit import in_a_child
 
 KEYS = [None, b"", b"a", b"kafka", b"\x00\xff" * 9, b"carrier-AA"]
 
@@ -276,16 +276,12 @@ def test_reading_changes_nothing(manager, tmp_path):
 
 def test_a_forked_child_must_open_again(manager):
     """[DUR-68]"""
-    child = os.fork()
-    if child == 0:
-        try:
-            manager.topics()
-        except ForkedHandleError:
-            os._exit(7)
-        finally:
-            os._exit(1)
 
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+    def ask_there():
+        with pytest.raises(ForkedHandleError):
+            manager.topics()
+
+    assert in_a_child(ask_there) == 0
     manager.append("orders", [(b"k", b"v")])
 
 

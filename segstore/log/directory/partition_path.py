@@ -191,16 +191,16 @@ def sync_names_above(path: str, environment: _core.Environment | None = None) ->
 
     Source: [DUR-3, DUR-11].
     """
-    device, here, above = None, path, _above(path)
+    device: int | None = None
+    here, above = path, _above(path)
     while above != here:
         try:
             directory = _core.Directory(above, environment)
         except LogPermissionError:
             return
         try:
-            if device is None:
-                device = directory.identity[0]
-            if directory.identity[0] != device:
+            before, device = device, directory.identity[0]
+            if before is not None and before != device:
                 return
             directory.sync(_core.Barrier.NEW_DIRECTORY)
         finally:

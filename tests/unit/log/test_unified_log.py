@@ -12,7 +12,7 @@ import pytest
 
 import segstore
 from segstore.errors import ClosedError, ForkedHandleError, LogReadOnlyError, SegstoreError
-from tests.log_kit import TIME, bases, offsets
+from tests.log_kit import TIME, bases, in_a_child, offsets
 
 ONE = [(None, b"x")]
 
@@ -176,20 +176,6 @@ def test_close_waits_for_appends(new_log):
     again = new_log()
     assert set(acked) <= set(offsets(again))
     assert ClosedError in results
-
-
-def in_a_child(check) -> int:
-    """Run *check* in a forked child; its exit status."""
-    child = os.fork()
-    if child == 0:
-        status = 1
-        try:
-            check()
-            status = 0
-        finally:
-            os._exit(status)
-    _, status = os.waitpid(child, 0)
-    return os.waitstatus_to_exitcode(status)
 
 
 @pytest.mark.filterwarnings("ignore:This process:DeprecationWarning")
