@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from segstore._core import Directory, SegmentContext
 from segstore.errors import UnsupportedFormatError
-from segstore.log.directory.log_places import FoundState, LogPlaces
+from segstore.log.directory.found_state import FoundState
+from segstore.log.directory.log_places import LogPlaces
 from segstore.log.loader.kafka_log_loader import KafkaLogLoader
 from segstore.log.loader.recovery_report import RecoveryReport
 from segstore.log.producers.producer_state_manager import ProducerStateManager

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segstore._core import SegmentContext
-    from segstore.log.directory.log_places import FoundState, LogPlaces
+    from segstore.log.directory.found_state import FoundState
+    from segstore.log.directory.log_places import LogPlaces
     from segstore.log.local.local_log import LocalLog
     from segstore.log.log_offsets import LogOffsets
 

@@ -27,7 +27,7 @@ from segstore.log.directory.checkpoints import (
     read_topic_id,
     write_offset,
 )
-from segstore.log.directory.log_places import FoundState
+from segstore.log.directory.found_state import FoundState
 from segstore.log.directory.partition_directory import (
     delete_directory_name,
     has_unique_id,

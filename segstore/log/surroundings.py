@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from segstore._core import Environment
     from segstore.log.directory.background import Scheduler
+    from segstore.log.directory.found_state import FoundState
     from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
-    from segstore.log.directory.log_places import FoundState
     from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
 
 

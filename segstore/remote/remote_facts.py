@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
-    from segstore.log.directory.log_places import FoundState
+    from segstore.log.directory.found_state import FoundState
     from segstore.remote.remote_file import RemoteFile
     from segstore.types import TopicPartition
 

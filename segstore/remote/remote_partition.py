@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.errors import LimitExceededError, NotALogError, SegstoreError
 from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE
-from segstore.log.directory.log_places import FoundState
+from segstore.log.directory.found_state import FoundState
 from segstore.log.directory.partition_directory import (
     DELETED_FILE_SUFFIX,
     LOG_FILE_SUFFIX,

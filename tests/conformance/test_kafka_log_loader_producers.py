@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from segstore._core import Directory
-from segstore.log.directory.log_places import FoundState
+from segstore.log.directory.found_state import FoundState
 from segstore.log.directory.partition_directory import file_name
 from segstore.log.local.transaction_index import TransactionIndex
 from segstore.log.log_opener import open_partition

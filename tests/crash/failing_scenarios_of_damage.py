@@ -157,6 +157,7 @@ OPENED: Final[Mapping[str, Callable[[], SimulatedDisk]]] = {
     "with an impossible log start": lambda: changed(
         closed(*SEGMENTS), LOG_START, lambda _: b"0\n1\ntopic 0 99\n"
     ),
+    "with a lost log start": lambda: without(closed(*SEGMENTS, ("delete_records", 3)), LOG_START),
     "emptied above its log start": lambda: disk_with({name_of(9): b"", **epochs()}),
     "with padding in a sealed segment": lambda: changed(
         without(closed(*SEGMENTS), MARKER), name_of(0), lambda content: content + ZEROS

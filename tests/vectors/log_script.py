@@ -11,7 +11,7 @@ from segstore._core import base_offset_of
 from segstore.config import LogConfig
 from segstore.errors import SegstoreError
 from segstore.log.directory.durability import Durability
-from segstore.log.directory.log_places import FoundState
+from segstore.log.directory.found_state import FoundState
 from segstore.log.directory.profile import Profile
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import OpenOptions

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from segstore._core import Environment
 from segstore.config import LogConfig
 from segstore.errors import SegstoreError
-from segstore.log.directory.log_places import FoundState
+from segstore.log.directory.found_state import FoundState
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings

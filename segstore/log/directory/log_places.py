@@ -10,7 +10,6 @@ written last.
 from __future__ import annotations
 
 import logging
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import Barrier, FileBarrier
@@ -35,6 +34,7 @@ from segstore.log.directory.checkpoints import (
 )
 from segstore.log.directory.clean_shutdown_file_handler import CleanShutdownFileHandler
 from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
+from segstore.log.directory.found_state import FoundState
 from segstore.log.directory.merge_lock import merge_lock
 from segstore.log.directory.prepared_file import PreparedFile
 from segstore.log.directory.profile import Profile
@@ -49,41 +49,6 @@ _UNREADABLE: Final = (CorruptCheckpointError, NotALogError, LimitExceededError)
 """What may be said of a checkpoint; other errors are of the disk, and say nothing of it."""
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class FoundState:
-    """What both places say.
-
-    Attributes
-    ----------
-    log_start_offset : int
-        The greater of both, 0 where neither has one.
-    recovery_point : int or None
-        The smaller of those present; None = check everything [DUR-63].
-    parent_is_clean : bool
-        The log directory's marker is there: nobody wrote after it, since who writes removes it.
-    own_marker : CleanShutdownMarker or None
-        To be compared with the segments: a broker leaves it in place.
-    warnings : list of str
-        Files that could not be read.
-    """
-
-    log_start_offset: int
-    recovery_point: int | None
-    parent_is_clean: bool
-    own_marker: CleanShutdownMarker | None
-    warnings: list[str] = field(default_factory=list)
-
-    @property
-    def safe_below(self) -> int:
-        """Everything from the log start up to here had been synced; the log start when unknown."""
-        return self.log_start_offset if self.recovery_point is None else self.recovery_point
-
-    def lacks_records_from(self, log_end_offset: int) -> bool:
-        """Whether a log that ends there has lost records that had been synced [DUR-51]."""
-        point = self.recovery_point
-        return point is not None and log_end_offset < point > self.log_start_offset
 
 
 class LogPlaces:
@@ -143,14 +108,25 @@ class LogPlaces:
         parent_is_clean = self._parent_was_clean or (
             self.parent is not None and self.parent.exists(CLEAN_SHUTDOWN_MARKER)
         )
+        own_marker = self.read_own_marker()
+        log_start = max((start for start in log_starts if start is not None), default=0)
+        marked = None if own_marker is None else own_marker.log_start_offset
+        is_markers = self._is_safe and log_starts[0] is None and (marked or 0) > log_start
+        if is_markers and marked is not None:
+            warnings.append(
+                f"{self.directory.path}/{LOG_START_OFFSET_CHECKPOINT} is lost: the log starts at"
+                f" {marked}, by its clean-shutdown marker"
+            )
+            log_start = marked
         return FoundState(
-            log_start_offset=max((start for start in log_starts if start is not None), default=0),
+            log_start_offset=log_start,
             recovery_point=min(
                 (point for point in recovery_points if point is not None), default=None
             ),
             parent_is_clean=parent_is_clean,
-            own_marker=self.read_own_marker(),
+            own_marker=own_marker,
             warnings=warnings,
+            log_start_is_markers=is_markers,
         )
 
     def _read_other_name(

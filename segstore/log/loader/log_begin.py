@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 
     from segstore._core import SegmentContext
     from segstore.log.directory.checkpoints import LogState
+    from segstore.log.directory.found_state import FoundState
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
-    from segstore.log.directory.log_places import FoundState, LogPlaces
+    from segstore.log.directory.log_places import LogPlaces
     from segstore.log.loader.recovery_report import RecoveryReport
     from segstore.log.local.segment import Segment
 
@@ -61,8 +62,12 @@ def settled_log_start(
     """Return *found* as `with_possible_log_start`, and write down what it says [DUR-21].
 
     That is done while the clean markers stand: once they are gone nobody can tell any more, and
-    whoever comes behind a crash, or a failing call, would believe the checkpoint.
+    whoever comes behind a crash, or a failing call, would believe the checkpoint, or bring deleted
+    records back where there is none.
     """
+    if found.log_start_is_markers:
+        places.write_log_start(found.log_start_offset)
+        return found
     if not _may_be_impossible(found):
         return found
     leftovers = Leftovers(places.directory, context, deepcopy(report))

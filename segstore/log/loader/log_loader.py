@@ -57,7 +57,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segstore._core import Directory, SegmentContext
-    from segstore.log.directory.log_places import FoundState, LogPlaces
+    from segstore.log.directory.found_state import FoundState
+    from segstore.log.directory.log_places import LogPlaces
     from segstore.log.loader.recovery_report import RecoveryReport
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from segstore._core import BatchHeaders, Directory, ScanResult
     from segstore.log.directory.checkpoints import LogState
-    from segstore.log.directory.log_places import FoundState
+    from segstore.log.directory.found_state import FoundState
     from segstore.log.loader.found_sidecars import FoundSidecars
     from segstore.log.loader.quarantine import Quarantine
     from segstore.log.loader.recovery_report import RecoveryReport

@@ -35,8 +35,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segstore._core import Directory, SegmentListing
+    from segstore.log.directory.found_state import FoundState
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
-    from segstore.log.directory.log_places import FoundState
 
 _WAYS_OUT: Final = (
     "Restore the directory from a copy; where the records are not missed, remove it: then a new"

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from segstore.log.directory.checkpoints import LogState
+    from segstore.log.directory.found_state import FoundState
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
-    from segstore.log.directory.log_places import FoundState, LogPlaces
+    from segstore.log.directory.log_places import LogPlaces
     from segstore.log.loader.recovery_report import RecoveryReport
 
 

@@ -41,8 +41,8 @@ from segstore.types import LogOffsetMetadata
 if TYPE_CHECKING:
     from segstore._core import ScanResult
     from segstore.log.directory.checkpoints import LogState
+    from segstore.log.directory.found_state import FoundState
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
-    from segstore.log.directory.log_places import FoundState
     from segstore.log.local.segment import Segment
 
 

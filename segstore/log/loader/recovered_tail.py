@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segstore._core import Directory
-    from segstore.log.directory.log_places import FoundState
+    from segstore.log.directory.found_state import FoundState
     from segstore.log.loader.recovery_report import RecoveryReport
     from segstore.log.local.segment import Segment
 

@@ -24,7 +24,7 @@ from segstore.log.loader.overflow_split import OverflowedSegmentError, is_overfl
 
 if TYPE_CHECKING:
     from segstore._core import Directory, ScanResult
-    from segstore.log.directory.log_places import FoundState
+    from segstore.log.directory.found_state import FoundState
     from segstore.log.local.segment import Segment
 
 NO_DAMAGE: Final = (DiskFullError, LogPermissionError, ReadIOError, ResourceError, WriteError)

@@ -9,8 +9,8 @@ import pytest
 from segstore.errors import CorruptLogError, CorruptRecordError, ResourceError, SegstoreError
 from segstore.log.directory.checkpoints import LogState
 from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
+from segstore.log.directory.found_state import FoundState
 from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
-from segstore.log.directory.log_places import FoundState
 from segstore.log.loader.log_begin import (
     first_missing_offset,
     kept_remote_part,

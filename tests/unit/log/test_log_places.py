@@ -12,7 +12,8 @@ from segstore.errors import LogLockedError
 from segstore.log.directory import merge_lock
 from segstore.log.directory.checkpoints import MAX_CHECKPOINT_BYTES, parse_offset_checkpoint
 from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
-from segstore.log.directory.log_places import FoundState, LogPlaces
+from segstore.log.directory.found_state import FoundState
+from segstore.log.directory.log_places import LogPlaces
 from segstore.types import TopicPartition
 
 ORDERS = TopicPartition("orders", 0)

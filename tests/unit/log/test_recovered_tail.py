@@ -8,7 +8,7 @@ import pytest
 
 from segstore.log.directory.checkpoints import SYNC_FAILED_MARK
 from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
-from segstore.log.directory.log_places import FoundState
+from segstore.log.directory.found_state import FoundState
 from segstore.log.loader.recovered_tail import after_failed_sync, bring_to_disk
 from segstore.log.loader.recovery_report import RecoveryReport
 

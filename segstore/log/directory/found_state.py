@@ -1,0 +1,50 @@
+"""What is known about a log besides its segments, when it is opened.
+
+Source: [DUR-21, DUR-51, DUR-63, DUR-65].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
+
+
+@dataclass(frozen=True, slots=True)
+class FoundState:
+    """What both places say.
+
+    Attributes
+    ----------
+    log_start_offset : int
+        The greater of both, 0 where neither has one.
+    recovery_point : int or None
+        The smaller of those present; None = check everything [DUR-63].
+    parent_is_clean : bool
+        The log directory's marker is there: nobody wrote after it, since who writes removes it.
+    own_marker : CleanShutdownMarker or None
+        To be compared with the segments: a broker leaves it in place.
+    warnings : list of str
+        Files that could not be read.
+    log_start_is_markers : bool
+        No checkpoint has it, only the own marker, which goes before the first change.
+    """
+
+    log_start_offset: int
+    recovery_point: int | None
+    parent_is_clean: bool
+    own_marker: CleanShutdownMarker | None
+    warnings: list[str] = field(default_factory=list)
+    log_start_is_markers: bool = False
+
+    @property
+    def safe_below(self) -> int:
+        """Everything from the log start up to here had been synced; the log start when unknown."""
+        return self.log_start_offset if self.recovery_point is None else self.recovery_point
+
+    def lacks_records_from(self, log_end_offset: int) -> bool:
+        """Whether a log that ends there has lost records that had been synced [DUR-51]."""
+        point = self.recovery_point
+        return point is not None and log_end_offset < point > self.log_start_offset
