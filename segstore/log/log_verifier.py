@@ -173,7 +173,7 @@ def verify_log(  # noqa: PLR0913 - which segments of which log, and how
         segments = segments[:-1]
     total = sum(segment.size_bytes for segment in segments)
     first_missing = local_log.first_missing_offset
-    expected = first_missing or 0
+    expected, last_epoch = first_missing or 0, -1
     for segment in segments:
         is_behind_gap = (
             first_missing is not None
@@ -187,11 +187,14 @@ def verify_log(  # noqa: PLR0913 - which segments of which log, and how
             segment,
             expected,
             is_behind_gap=is_behind_gap,
+            written_order=local_log.written_order,
+            last_epoch=last_epoch,
             scan_segment=scan_segment,
         )
         if segment is not active:  # that one may be growing
             _check_sealed(local_log, segment, check, report)
         expected = max(expected, check.next_offset)
+        last_epoch = check.last_epoch
         if check.problems and segment not in local_log.segments.as_tuple:
             continue  # deleted meanwhile, or cut
         report.segments.append(check)

@@ -16,12 +16,15 @@ from segstore.log.directory.partition_directory import INDEX_ENTRY_BYTES, file_n
 from segstore.log.directory.ways_out import missing_records
 from segstore.records.compression import codec_table
 from segstore.records.records_count import count_records
+from segstore.types import CURRENT_MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segstore._core import BatchHeaders, Directory, ScanResult
+    from segstore.log.directory.checkpoints import LogState
     from segstore.log.local.segment import Segment
+    from segstore.log.local.written_order import WrittenOrder
 
     SegmentScan = Callable[[Segment, int], tuple[BatchHeaders, ScanResult]]
     """Gives the headers of all good batches of a segment, which begin at that offset or above, and
@@ -43,6 +46,8 @@ class SegmentCheck:
     """In the good batches, as far as these can be opened."""
     uncounted_batches: int = 0
     """Good batches that had to be opened to count their records, and could not be."""
+    last_epoch: int = -1
+    """The last leader epoch up to its end, where the log says that they ascend; else -1."""
     fits_sidecar: bool = False
     """It has a checksum sidecar, and is byte for byte what that says."""
     problems: list[str] = field(default_factory=list)
@@ -53,12 +58,14 @@ def scan_all(segment: Segment, expected_offset: int) -> tuple[BatchHeaders, Scan
     return segment.scan(check_order=True, expected_offset=expected_offset)
 
 
-def check_segment(
+def check_segment(  # noqa: PLR0913 - a segment, and what the log says of its place
     directory: Directory,
     segment: Segment,
     expected_offset: int,
     *,
     is_behind_gap: bool,
+    written_order: WrittenOrder,
+    last_epoch: int = -1,
     scan_segment: SegmentScan = scan_all,
 ) -> SegmentCheck:
     """Check one segment, whose first offset is *expected_offset* or above.
@@ -73,6 +80,10 @@ def check_segment(
         Behind the last one of the segment before.
     is_behind_gap : bool
         Whether records are missing where there is a gap before it.
+    written_order : WrittenOrder
+        What the log says of its gaps and epochs.
+    last_epoch : int
+        That of the segment before.
     scan_segment : callable
         How its bytes are read.
     """
@@ -84,6 +95,7 @@ def check_segment(
         valid_bytes=0,
         batches=0,
         records=0,
+        last_epoch=last_epoch,
     )
     if base < expected_offset:
         check.problems.append(f"the segment before reaches to offset {expected_offset - 1}")
@@ -99,6 +111,8 @@ def check_segment(
     check.next_offset = max(base, scan.next_offset)
     check.valid_bytes = scan.valid_bytes
     check.batches = len(headers)
+    if len(headers) and (state := written_order.state) is not None:  # asked for behind the scan:
+        _check_written_order(headers, state, check)  # gaps are told before they come
     _count_records(directory, segment, headers, check)
     if scan.stop != "complete":
         left = check.size_bytes - scan.valid_bytes
@@ -124,6 +138,34 @@ def _count_records(
     for row, error in found.damaged:
         error.file, error.position = segment.path, int(headers["position"][row])
         check.problems.append(str(error))
+
+
+def _check_written_order(headers: BatchHeaders, state: LogState, check: SegmentCheck) -> None:
+    """No offset is missing, and no leader epoch goes down, where the writer says so [DUR-64].
+
+    No CRC covers either; which of two batches is wrong, they do not tell.
+    """
+    ends, begins = headers["last_offset"][:-1] + 1, headers["base_offset"][1:]
+    gaps = (ends >= state.contiguous_from) & (headers["magic"][:-1] >= CURRENT_MAGIC)
+    gaps &= begins > ends
+    if gaps.any():
+        row = int(np.argmax(gaps))
+        check.problems.append(
+            f"{missing_records(int(ends[row]), int(begins[row]))} between batches"
+        )
+    is_told = headers["base_offset"] >= state.epochs_ordered_from
+    rows = np.flatnonzero(is_told & (headers["partition_leader_epoch"] >= 0))
+    epochs = np.append(check.last_epoch, headers["partition_leader_epoch"][rows])
+    check.last_epoch = int(epochs[-1])
+    lower = epochs[1:] < epochs[:-1]
+    if lower.any():
+        number = int(np.argmax(lower))
+        batch = headers[rows[number]]
+        check.problems.append(
+            f"the batch at position {batch['position']}, offset {batch['base_offset']}, has leader"
+            f" epoch {epochs[number + 1]} behind a batch of epoch {epochs[number]}: one of the two"
+            " is not what was written"
+        )
 
 
 def _check_offset_index(segment: Segment, headers: BatchHeaders, check: SegmentCheck) -> None:

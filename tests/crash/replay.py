@@ -5,7 +5,7 @@
         --prelude 5 --crash 57,lost
 
 A test of `tests.crash.test_crash_scripts` that fails prints the command [DUR-114]. The exit status
-is 1 when something is lost or changed.
+is 1 when something is lost or changed, or the crash lies behind the script's end.
 """
 
 from __future__ import annotations
@@ -63,6 +63,9 @@ def command(run: Run, crash: Crash, script: int | str, prelude: int = 0) -> str:
 
 def tell(run: Run, crash: Crash) -> bool:
     """Print the effects of a run and what is found after the crash; returns whether it is good."""
+    if crash.effects > run.disk.effects:
+        print(f"no crash to look at: the script has {run.disk.effects} effects")
+        return False
     begins: dict[int, list[str]] = {}
     for step in run.steps:
         begins.setdefault(step.begin + 1, []).append(str(step.operation))

@@ -192,6 +192,12 @@ def test_a_replay_tells_of_what_is_lost(
     assert "found other records" in capsys.readouterr().out
 
 
+def test_a_crash_behind_the_end_is_none(capsys: pytest.CaptureFixture[str]):
+    """It was said that nothing is lost by it."""
+    assert main(["--script", "append(1)", "--crash", "9999,lost"]) == 1
+    assert "no crash to look at: the script has" in capsys.readouterr().out
+
+
 def test_the_alphabet_has_every_operation():
     """[DUR-112] And the random scripts draw no other."""
     assert {operation.kind for operation in ALPHABET} == set(KINDS_OF_SCRIPTS)

@@ -41,11 +41,16 @@ class WrittenOrder:
         self._has_gaps = has_gaps
         self._looks_away = looks_away
 
+    @property
+    def state(self) -> LogState | None:
+        """What the writer says on disk; None where it says nothing, or another wrote since."""
+        if self._has_gaps or self._directory.closed:
+            return None
+        return LogState.read(self._directory)
+
     def is_contiguous_from(self, offset: int) -> bool:
         """Whether every offset from *offset* on was written, by what the writer says on disk."""
-        if self._has_gaps or self._directory.closed:
-            return False
-        state = LogState.read(self._directory)
+        state = self.state
         return state is not None and state.contiguous_from <= offset
 
     def check_first(self, file: str, position: int, asked: int, found: int) -> None:

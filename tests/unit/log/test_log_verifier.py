@@ -13,7 +13,7 @@ import pytest
 
 from segstore import _core
 from segstore.log import segment_check
-from tests.log_kit import TIME
+from tests.log_kit import TIME, at
 
 RECORD = b"x" * 20
 
@@ -183,3 +183,59 @@ def test_a_batch_that_cannot_be_opened_is_said_to_be_uncounted(new_log, golden, 
     assert 0 < report.records < whole.records
     assert report.uncounted_batches == sum(one.codec != 0 for one in log.scan().batches())
     assert report.to_dict()["segments"][0]["uncounted_batches"] > 0
+
+
+SIZE = len(at(0))
+
+
+def in_epochs(new_log, tmp_path, *epochs):
+    """Return the directory of a log with three batches a segment, in these epochs."""
+    log = new_log(internal_segment_bytes=3 * SIZE, index_interval_bytes=0)
+    for offset, epoch in enumerate(epochs):
+        log.append_as_follower(at(offset, epoch=epoch), epoch)
+    log.close()
+    return tmp_path / "topic-0"
+
+
+@pytest.mark.parametrize(
+    ("flipped", "told"),
+    [
+        ((2, 1), "position {2}, offset 2, has leader epoch 1 behind a batch of epoch 2"),
+        ((3, 1), "position 0, offset 3, has leader epoch 1 behind a batch of epoch 2"),
+        ((4, 99), "position {2}, offset 5, has leader epoch 4 behind a batch of epoch 99"),
+        ((5, 99), "position 0, offset 6, has leader epoch 4 behind a batch of epoch 99"),
+    ],
+)
+@pytest.mark.parametrize("look", ["verify", "scrub"])
+def test_a_flipped_leader_epoch(new_log, tmp_path, look, flipped, told):
+    """[DUR-50, DUR-60, DUR-64] No CRC covers it; of the active segment `verify` tells alone."""
+    path = in_epochs(new_log, tmp_path, 2, 2, 2, 2, 3, 4, 4, 4)
+    assert verified(new_log, path).ok
+    offset, epoch = flipped
+    base = offset - offset % 3
+    change(path / f"{base:020d}.log", (offset - base) * SIZE + 12, epoch.to_bytes(4))
+
+    report = getattr(new_log(path, read_only=True), look)()
+    expected = told.format(0, SIZE, 2 * SIZE)
+    is_seen = look == "verify" or "offset 6" not in told
+    assert [expected in problem for problem in report.problems] == [True] * is_seen
+    assert report.records == (8 if look == "verify" else 6)
+
+
+def test_epochs_that_the_log_does_not_vouch_for(new_log, tmp_path):
+    """[DUR-64] Where a broker of old formats wrote, epochs may go down."""
+    path = in_epochs(new_log, tmp_path, 2, 2, 3, 3)
+    change(path / f"{0:020d}.log", SIZE + 12, (1).to_bytes(4))
+    (path / ".segstore").unlink()
+    (path / ".kafka_cleanshutdown").unlink()
+    assert verified(new_log, path).ok
+
+
+def test_records_that_are_missing_between_two_batches(new_log, tmp_path):
+    """[DUR-50, DUR-64] As a read that comes there, verify says so."""
+    path = in_epochs(new_log, tmp_path, 2, 2, 2, 2)
+    file = path / f"{0:020d}.log"
+    content = file.read_bytes()
+    file.write_bytes(content[:SIZE] + content[2 * SIZE :])
+    problems = verified(new_log, path).problems
+    assert f"{0:020d}: record 1 is missing between batches" in problems
