@@ -134,9 +134,11 @@ class ChunkReader:
         while segment is not None and offset < self._end_offset:
             begin = self._first_offset_of_interest(segment, offset)
             if begin is not None:
+                expected = begin
                 for chunk in chunks_of(segment, begin):
-                    yield from self._within_segment(chunk)
-                    offset = int(chunk.headers["last_offset"][-1]) + 1
+                    for part in self._as_written(chunk, expected):
+                        yield from self._within_segment(part)
+                    offset = expected = int(chunk.headers["last_offset"][-1]) + 1
             following = segments.higher_segment(segment.base_offset)
             if following is not None:
                 if begin is not None and self._end_offset > offset != following.base_offset:
@@ -255,6 +257,21 @@ class ChunkReader:
             )
         data = memoryview(fetched)[: result.valid_bytes]
         return Chunk(data, headers, segment, fetched.position)
+
+    def _as_written(self, chunk: Chunk, expected_offset: int) -> Iterator[Chunk]:
+        """Hand out the batches before one that leaves out offsets, then raise [DUR-50, DUR-79]."""
+        written_order, headers = self._local_log.written_order, chunk.headers
+        row = written_order.first_gap(headers, expected_offset)
+        if row is None:
+            yield chunk
+            return
+        position, found = int(headers["position"][row]), int(headers["base_offset"][row])
+        if row:
+            yield chunk._replace(data=chunk.data[:position], headers=headers[:row])
+            expected_offset = int(headers["last_offset"][row - 1]) + 1
+        raise written_order.other_than_written(
+            chunk.segment.path, chunk.position + position, found, expected_offset
+        )
 
     def _within_segment(self, chunk: Chunk) -> Iterator[Chunk]:
         """Hand out the batches before one that reaches into the next segment, then raise [DUR-54].

@@ -16,13 +16,11 @@ from segstore.log.directory.partition_directory import INDEX_ENTRY_BYTES, file_n
 from segstore.log.directory.ways_out import missing_records
 from segstore.records.compression import codec_table
 from segstore.records.records_count import count_records
-from segstore.types import CURRENT_MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segstore._core import BatchHeaders, Directory, ScanResult
-    from segstore.log.directory.checkpoints import LogState
     from segstore.log.local.segment import Segment
     from segstore.log.local.written_order import WrittenOrder
 
@@ -111,8 +109,8 @@ def check_segment(  # noqa: PLR0913 - a segment, and what the log says of its pl
     check.next_offset = max(base, scan.next_offset)
     check.valid_bytes = scan.valid_bytes
     check.batches = len(headers)
-    if len(headers) and (state := written_order.state) is not None:  # asked for behind the scan:
-        _check_written_order(headers, state, check)  # gaps are told before they come
+    if len(headers):  # behind the scan: a writer says that there will be a gap before there is one
+        _check_written_order(headers, written_order, max(base, expected_offset), check)
     _count_records(directory, segment, headers, check)
     if scan.stop != "complete":
         left = check.size_bytes - scan.valid_bytes
@@ -140,19 +138,21 @@ def _count_records(
         check.problems.append(str(error))
 
 
-def _check_written_order(headers: BatchHeaders, state: LogState, check: SegmentCheck) -> None:
+def _check_written_order(
+    headers: BatchHeaders, written_order: WrittenOrder, expected_offset: int, check: SegmentCheck
+) -> None:
     """No offset is missing, and no leader epoch goes down, where the writer says so [DUR-64].
 
     No CRC covers either; which of two batches is wrong, they do not tell.
     """
-    ends, begins = headers["last_offset"][:-1] + 1, headers["base_offset"][1:]
-    gaps = (ends >= state.contiguous_from) & (headers["magic"][:-1] >= CURRENT_MAGIC)
-    gaps &= begins > ends
-    if gaps.any():
-        row = int(np.argmax(gaps))
-        check.problems.append(
-            f"{missing_records(int(ends[row]), int(begins[row]))} between batches"
-        )
+    state = written_order.state
+    if state is None:
+        return
+    row = written_order.first_gap(headers, expected_offset)
+    if row is not None:
+        before = expected_offset if row == 0 else int(headers["last_offset"][row - 1]) + 1
+        missing = missing_records(before, int(headers["base_offset"][row]))
+        check.problems.append(f"{missing} before position {headers['position'][row]}")
     is_told = headers["base_offset"] >= state.epochs_ordered_from
     rows = np.flatnonzero(is_told & (headers["partition_leader_epoch"] >= 0))
     epochs = np.append(check.last_epoch, headers["partition_leader_epoch"][rows])

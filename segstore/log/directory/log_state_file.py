@@ -99,3 +99,11 @@ def note_damaged_transaction_index(directory: Directory, base_offset: int) -> No
         noted = {**state.transaction_indexes, base_offset: DAMAGED_TRANSACTION_INDEX}
         data = replace(state, transaction_indexes=noted).format()
         directory.write_file_atomically(LOG_STATE, data, FileBarrier.LOG_STATE)
+
+
+def let_have_gaps_below(directory: Directory, offset: int) -> None:
+    """Say, before a compaction's segments get their names, that offsets below may be missing."""
+    state = LogState.read(directory)
+    if state is not None and state.contiguous_from < offset:
+        data = replace(state, contiguous_from=offset).format()
+        directory.write_file_atomically(LOG_STATE, data, FileBarrier.LOG_STATE)

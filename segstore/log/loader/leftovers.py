@@ -16,6 +16,7 @@ from segstore._core import Barrier, open_segments
 from segstore.errors import NotALogError
 from segstore.log.directory.checkpoints import TEMPORARY_FILES
 from segstore.log.directory.checksum_sidecar import CHECKSUM_SIDECAR_SUFFIX
+from segstore.log.directory.log_state_file import let_have_gaps_below
 from segstore.log.directory.partition_directory import (
     CLEANED_FILE_SUFFIX,
     DELETED_FILE_SUFFIX,
@@ -50,6 +51,11 @@ class Leftovers:
         To look into ``.swap`` files.
     report : RecoveryReport
         Takes the names of what was removed.
+
+    Attributes
+    ----------
+    swapped_end : int
+        Below it offsets may be missing: a broker compacted the log.
     """
 
     def __init__(
@@ -58,6 +64,7 @@ class Leftovers:
         self._directory = directory
         self._context = context
         self._report = report
+        self.swapped_end = 0
 
     def clear(self, quarantine: Quarantine) -> SegmentListing:
         """Finish or undo what was interrupted; returns what is there now.
@@ -131,7 +138,9 @@ class Leftovers:
             else:
                 ranges[base] = end
         if ranges:
-            replaced = replaced_by(ranges, {file.offset for file in files if not file.suffix})
+            bases = {file.offset for file in files if not file.suffix}
+            replaced = replaced_by(ranges, bases)
+            let_have_gaps_below(self._directory, end_of_swapped(ranges, bases - replaced))
             old = {file for file in files if not file.suffix and file.offset in replaced}
             there = FoundSidecars(self._directory, self._directory.names(), self._report)
             there.remove({file.offset for file in old})
@@ -176,6 +185,7 @@ class Leftovers:
                 f"a compaction was interrupted: offsets {first} to {end} are read from .swap files"
             )
             bases = array("q", sorted({*bases} - replaced_by(ranges, bases)))
+            self.swapped_end = end_of_swapped(ranges, bases)
         swapped_in = [Segment(self._context, base, suffix=SWAP_FILE_SUFFIX) for base in ranges]
         return open_segments(Segment, self._context, bases) + swapped_in
 
@@ -187,6 +197,12 @@ def replaced_by(ranges: dict[int, int], bases: Iterable[int]) -> set[int]:
     already [LDR-5].
     """
     return {base for base in bases if any(first <= base < end for first, end in ranges.items())}
+
+
+def end_of_swapped(ranges: dict[int, int], bases: Iterable[int]) -> int:
+    """Return where the next segment begins; a compaction may have taken its last records."""
+    end = max(ranges.values())
+    return min((base for base in bases if base >= end), default=end)
 
 
 def complete_swaps(files: list[SegmentFile]) -> set[SegmentFile]:

@@ -119,7 +119,10 @@ class ReadOnlyLoader(LogLoader):
             state = self._read_state(found, epochs, is_as_marked=is_as_marked)
             if state is not None or not self._has_state():
                 break  # else its writer may have changed one of the two files between our looks
-        if state is not None:  # a crash may have left any of those that were being deleted
+        if state is not None:
+            may_begin = max(state.contiguous_from, leftovers.swapped_end)
+            state = replace(state, contiguous_from=may_begin)
+            # a crash may have left any of those that were being deleted
             del segments[: count_deleted(segments, state.local_log_start_offset)]
         first_missing = first_missing_offset(segments, found, epochs, state)
         if first_missing is not None:  # or its writer deleted it while we looked [DUR-19]
@@ -150,7 +153,7 @@ class ReadOnlyLoader(LogLoader):
             recovery_point,
             epochs,
             None,
-            may_have_gaps=state is None,
+            may_have_gaps=state is None or leftovers.swapped_end > 0,
             first_missing_offset=first_missing,
             transaction_index_notes=FollowedTransactionIndexNotes(
                 self._places, state, found.own_marker if is_as_marked else None

@@ -17,7 +17,7 @@ from segstore.log.directory.ways_out import salvage_hint
 from segstore.types import CURRENT_MAGIC
 
 if TYPE_CHECKING:
-    from segstore._core import Directory
+    from segstore._core import BatchHeaders, Directory
     from segstore.records.fetch_data_info import FetchDataInfo
 
 
@@ -53,6 +53,28 @@ class WrittenOrder:
         state = self.state
         return state is not None and state.contiguous_from <= offset
 
+    def first_gap(self, headers: BatchHeaders, expected_offset: int) -> int | None:
+        """Return the first row of *headers* before which offsets are missing that were written.
+
+        Source: [DUR-50, DUR-79].
+
+        Parameters
+        ----------
+        headers : array of rows
+            That follow one another in a file.
+        expected_offset : int
+            The first offset that is looked for, or the one behind the batch before.
+        """
+        ends = np.concatenate(([expected_offset], headers["last_offset"][:-1] + 1))
+        gaps = headers["base_offset"] > ends
+        if self._looks_away or not gaps.any() or int(headers["magic"].min()) < CURRENT_MAGIC:
+            return None
+        state = self.state
+        if state is None:
+            return None
+        rows = np.flatnonzero(gaps & (ends >= state.contiguous_from))
+        return int(rows[0]) if len(rows) else None
+
     def check_first(self, file: str, position: int, asked: int, found: int) -> None:
         """Never answer a read of *asked* in silence with a batch that begins at *found*, above it.
 
@@ -62,7 +84,7 @@ class WrittenOrder:
             The log has no gap there.
         """
         if not self._looks_away and self.is_contiguous_from(asked):
-            raise self._other_than_written(file, position, found, asked)
+            raise self.other_than_written(file, position, found, asked)
 
     def __call__(self, fetched: FetchDataInfo) -> tuple[int, CorruptLogError] | None:
         """Return how many bytes of a fetch are where they were written, and what is wrong behind.
@@ -93,13 +115,14 @@ class WrittenOrder:
         is_known = row > 0 or (is_first_right and self.is_contiguous_from(start))
         position = int(headers["position"][row + 1])
         place = fetched.fetch_offset_metadata.relative_position_in_segment
-        return position if is_known else 0, self._other_than_written(
+        return position if is_known else 0, self.other_than_written(
             fetched.file, place + position, found, right
         )
 
-    def _other_than_written(
+    def other_than_written(
         self, file: str | None, position: int, found: int, expected: int
     ) -> CorruptLogError:
+        """Return what is told of a batch at another offset than the one it was written at."""
         return CorruptLogError(
             "the base offset of a batch is not what was written, or records before it are missing;"
             f" {salvage_hint(self._directory.path)}",

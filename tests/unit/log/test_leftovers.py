@@ -109,6 +109,27 @@ def test_two_swaps(new_log, put):
     assert offsets(log) == [0, 2, 4, 6, 8, 9, 10, 11]
 
 
+@pytest.mark.parametrize("read_only", [True, False])
+@pytest.mark.parametrize(
+    ("ranges", "left"),
+    [
+        ([(0, 10)], [0, 2, 4, 6, 8, 9]),
+        ([(0, 5), (5, 10)], [0, 2, 4, 6, 8, 9]),
+        ([(5, 10)], [0, 1, 2, 3, 4, 6, 8, 9]),
+    ],
+)
+def test_a_broker_that_compacted_leaves_no_damage(new_log, put, read_only, ranges, left):
+    """[LDR-6, DUR-64] Its clean marker was ours: the log had no gap when we closed it."""
+    for begin, end in ranges:
+        put(begin, end, ".swap")
+    log = new_log(read_only=read_only)
+    assert offsets(log) == [*left, 10, 11]
+    assert log.verify().ok
+    log.close()
+    with new_log() as again:
+        assert [*offsets(again), again.verify().ok] == [*left, 10, 11, True]
+
+
 def test_a_swap_whose_indexes_are_lost(new_log, path, put):
     """[LDR-4] no index is created under a name that would then be believed to be full."""
     put(0, 10, ".swap")
