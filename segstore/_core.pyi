@@ -1108,7 +1108,7 @@ class LogSegment:
     def recover(
         self,
         *,
-        cut: bool = True,
+        cut_at: int = 9223372036854775807,
         check_crc: bool = True,
         check_order: bool = True,
         contiguous: bool = False,

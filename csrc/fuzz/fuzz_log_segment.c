@@ -130,7 +130,8 @@ static bool recover(sgs_log_segment *segment, const sgs_scan_options *options, c
     plain_segment *const plain = &the.plain;
     sgs_batch_table_init(&table, kit_memory());
     const sgs_status expected_status = plain_segment_indexes(plain, &the.context, &indexes);
-    const sgs_status status = sgs_log_segment_recover(segment, options, cut, &table, &recovery, &err);
+    const sgs_status status =
+        sgs_log_segment_recover(segment, options, cut ? SGS_CUT_ANYWHERE : SGS_CUT_NOWHERE, &table, &recovery, &err);
     FUZZ_CHECK(status == expected_status);
     FUZZ_CHECK(status == SGS_OK || ((the.flags & ANY_ORDER) != 0 && err.file[0] != '\0'));
     const bool is_written = status == SGS_OK && (cut || expected->stop == SGS_SCAN_COMPLETE);

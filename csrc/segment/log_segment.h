@@ -153,6 +153,9 @@ sgs_status sgs_log_segment_scan(sgs_log_segment *segment, const sgs_scan_options
  *  mapped, or not written back, stays. */
 sgs_status sgs_log_segment_drop_cache(sgs_log_segment *segment, sgs_error *err);
 
+#define SGS_CUT_ANYWHERE INT64_MAX
+#define SGS_CUT_NOWHERE INT64_C(-1)
+
 typedef struct sgs_recovery {
     sgs_scan_result scan;    /* where and why it ended */
     int32_t truncated_bytes; /* cut behind the last good batch */
@@ -160,9 +163,11 @@ typedef struct sgs_recovery {
         indexes_written; /* false: nothing may be written here, or they could not be (look-ups scan, close tries again) */
 } sgs_recovery;
 /** [SEG-40] One pass: check every batch, rebuild both indexes with Kafka's cadence, then - everything computed - cut the
- *  file behind the last good batch when `cut` [DUR-57]. Rows of all good batches go to `table` (may be NULL).
- *  A full index stops taking entries (SEG-41 port). With cut false and bad bytes found nothing on disk is changed. */
-sgs_status sgs_log_segment_recover(sgs_log_segment *segment, const sgs_scan_options *options, bool cut,
+ *  file behind the last good batch [DUR-57]. Rows of all good batches go to `table` (may be NULL).
+ *  A full index stops taking entries (SEG-41 port).
+ *  @param cut_at  where the batches must end for the rest to be cut, as who decided it has seen them, or one of the two
+ *                 below; where they end elsewhere nothing on disk is changed [DUR-51] */
+sgs_status sgs_log_segment_recover(sgs_log_segment *segment, const sgs_scan_options *options, int64_t cut_at,
                                    sgs_batch_table *table, sgs_recovery *recovery, sgs_error *err);
 /** [SEG-40.1] Kafka's recovery in its own steps [DUR-62]: empty both indexes, at their full size. */
 sgs_status sgs_log_segment_begin_recovery(sgs_log_segment *segment, sgs_error *err);

@@ -44,7 +44,7 @@ static sgs_status write_results(sgs_log_segment *segment, const sgs_index_builde
     return SGS_OK;
 }
 
-sgs_status sgs_log_segment_recover(sgs_log_segment *segment, const sgs_scan_options *options, bool cut,
+sgs_status sgs_log_segment_recover(sgs_log_segment *segment, const sgs_scan_options *options, int64_t cut_at,
                                    sgs_batch_table *table, sgs_recovery *recovery, sgs_error *err)
 {
     sgs_index_builder builder;
@@ -52,7 +52,8 @@ sgs_status sgs_log_segment_recover(sgs_log_segment *segment, const sgs_scan_opti
     sgs_index_builder_init(&builder, segment);
     sgs_status status = sgs_index_builder_scan(&builder, segment, options, table, &found.scan, err);
     const bool whole = found.scan.stop == SGS_SCAN_COMPLETE;
-    const bool may_write = whole || (cut && found.scan.stop != SGS_SCAN_LIMIT);
+    const bool is_where = cut_at == SGS_CUT_ANYWHERE || cut_at == found.scan.valid_bytes;
+    const bool may_write = whole || (is_where && found.scan.stop != SGS_SCAN_LIMIT);
     if (status == SGS_OK && may_write && segment->context->writable) {
         status = sgs_segment_check_writable(segment, err);
         if (status == SGS_OK)

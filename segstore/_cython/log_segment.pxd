@@ -95,11 +95,13 @@ cdef extern from "segment/log_segment.h" nogil:
                                     int64_t end_position, sgs_batch_table *table, sgs_scan_result *result,
                                     sgs_error *err)
 
+    const int64_t SGS_CUT_ANYWHERE
+
     ctypedef struct sgs_recovery:
         sgs_scan_result scan
         int32_t truncated_bytes
 
-    sgs_status sgs_log_segment_recover(sgs_log_segment *segment, const sgs_scan_options *options, bint cut,
+    sgs_status sgs_log_segment_recover(sgs_log_segment *segment, const sgs_scan_options *options, int64_t cut_at,
                                        sgs_batch_table *table, sgs_recovery *recovery, sgs_error *err)
     sgs_status sgs_log_segment_begin_recovery(sgs_log_segment *segment, sgs_error *err)
     sgs_status sgs_log_segment_recover_batches(sgs_log_segment *segment, const sgs_batch_header *rows,

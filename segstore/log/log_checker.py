@@ -118,8 +118,17 @@ class LogChecker(SliceReader):
                 self.refresh()
             return look()
 
+        def is_of_newest(report: VerifyReport) -> bool:
+            newest = local_log.segments.active_segment.base_offset
+            bad = [check.base_offset for check in report.segments if check.problems]
+            return report.missing is not None or newest in bad
+
         report, is_quiet = look_while_quiet(
-            local_log.directory, look_anew, lambda each: each.ok, least_looks=2
+            local_log.directory,
+            look_anew,
+            lambda each: each.ok,
+            least_looks=2,
+            is_of_newest=is_of_newest,
         )
         if not is_quiet:
             report.notes.append(CHANGED)

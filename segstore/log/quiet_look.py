@@ -47,6 +47,7 @@ def look_while_quiet(
     is_good: Callable[[_T], bool],
     *,
     least_looks: int = 1,
+    is_of_newest: Callable[[_T], bool] = lambda _: True,
 ) -> tuple[_T, bool]:
     """Return what *look* found, and whether the log stood still where that is not good.
 
@@ -60,6 +61,9 @@ def look_while_quiet(
         Whether its answer needs no second look.
     least_looks : int
         Before what is not good counts: two where the first one may be of an older view of the log.
+    is_of_newest : callable
+        Whether the newest segment is among what is not good. Else it may grow meanwhile: damage of
+        older ones is none that an append makes.
 
     Raises
     ------
@@ -74,11 +78,23 @@ def look_while_quiet(
             if number == LOOKS or (number >= least_looks and _state_of(directory) == before):
                 raise
         else:
-            is_quiet = is_good(found) or (number >= least_looks and _state_of(directory) == before)
+            is_quiet = is_good(found) or (
+                number >= least_looks
+                and _without_newest(before, unless=is_of_newest(found))
+                == _without_newest(_state_of(directory), unless=is_of_newest(found))
+            )
             if is_quiet or number == LOOKS:
                 return found, is_quiet
         time.sleep(_PAUSE_SECONDS)
     raise AssertionError
+
+
+def _without_newest(state: list[tuple[str, object]], *, unless: bool) -> list[tuple[str, object]]:
+    """Return *state* with no more than the name of the newest ``.log`` file."""
+    if unless:
+        return state
+    newest = max((name for name, _ in state if name.endswith(LOG_FILE_SUFFIX)), default=None)
+    return [(name, None if name == newest else info) for name, info in state]
 
 
 def _state_of(directory: Directory) -> list[tuple[str, object]]:

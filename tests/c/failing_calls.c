@@ -174,7 +174,8 @@ static void open_again(failing_run *run, const failing_plan *plan)
         sgs_recovery recovery = { .truncated_bytes = 0 };
         sgs_scan_options_default(&options, SGS_SCAN_FILE);
         options.check_order = options.contiguous = true;
-        EXPECT_OK(sgs_log_segment_recover(kit->segment, &options, true, NULL, &recovery, &kit->err), &kit->err);
+        EXPECT_OK(sgs_log_segment_recover(kit->segment, &options, SGS_CUT_ANYWHERE, NULL, &recovery, &kit->err),
+                  &kit->err);
         EXPECT_TRUE(recovery.scan.next_offset >= least && recovery.indexes_written);
         EXPECT_TRUE(recovery.truncated_bytes == 0 || round == 0);
         check_reads(run, plan->scenario->kafka_profile);

@@ -123,7 +123,8 @@ static sgs_status recover(failing_run *run)
     sgs_scan_options_default(&options, SGS_SCAN_FILE);
     options.check_order = options.contiguous = true;
     sgs_batch_table_init(&table, sgs_env_memory(kit->context.env));
-    const sgs_status status = sgs_log_segment_recover(kit->segment, &options, true, &table, &recovery, &kit->err);
+    const sgs_status status =
+        sgs_log_segment_recover(kit->segment, &options, SGS_CUT_ANYWHERE, &table, &recovery, &kit->err);
     EXPECT_TRUE(status != SGS_OK || recovery.scan.next_offset == BATCHES);
     sgs_batch_table_deinit(&table);
     return status;

@@ -240,10 +240,10 @@ sgs_scan_options segment_kit_strict_scan(void)
     return options;
 }
 
-sgs_recovery segment_kit_recover(segment_kit *kit, bool cut)
+sgs_recovery segment_kit_recover(segment_kit *kit, int64_t cut_at)
 {
     const sgs_scan_options options = segment_kit_strict_scan();
     sgs_recovery recovery = { .truncated_bytes = -1 };
-    EXPECT_OK(sgs_log_segment_recover(kit->segment, &options, cut, NULL, &recovery, &kit->err), &kit->err);
+    EXPECT_OK(sgs_log_segment_recover(kit->segment, &options, cut_at, NULL, &recovery, &kit->err), &kit->err);
     return recovery;
 }

@@ -61,6 +61,6 @@ int64_t segment_kit_max_timestamp(segment_kit *kit);
 int32_t segment_kit_truncate_to(segment_kit *kit, int64_t offset);
 /** Every check of a file, and the order of its offsets. */
 sgs_scan_options segment_kit_strict_scan(void);
-sgs_recovery segment_kit_recover(segment_kit *kit, bool cut);
+sgs_recovery segment_kit_recover(segment_kit *kit, int64_t cut_at);
 
 #endif

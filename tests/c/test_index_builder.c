@@ -22,7 +22,7 @@ TEST(recovery_repairs_a_damaged_offset_index)
     memset(noise, 0, 5);
     temporary_write(&kit.directory, INDEX, noise, sizeof noise);
     REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
-    const sgs_recovery recovery = segment_kit_recover(&kit, true);
+    const sgs_recovery recovery = segment_kit_recover(&kit, SGS_CUT_ANYWHERE);
     EXPECT_EQ_I64(recovery.truncated_bytes, 0);
     EXPECT_EQ_I64(recovery.scan.next_offset, 100);
     EXPECT_TRUE(recovery.indexes_written);
@@ -45,7 +45,7 @@ TEST(recovery_repairs_a_damaged_time_index)
     memset(noise, 0, 5);
     temporary_write(&kit.directory, TIMEINDEX, noise, sizeof noise);
     REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
-    segment_kit_recover(&kit, true);
+    segment_kit_recover(&kit, SGS_CUT_ANYWHERE);
     for (int i = 0; i < 99; ++i) {
         sgs_found_timestamp found;
         EXPECT_OK(sgs_log_segment_find_offset_by_timestamp(kit.segment, i * 10, 0, -1, &found, &kit.err), &kit.err);
@@ -78,7 +78,7 @@ TEST(rebuilt_indexes_equal_those_that_were_written_live)
     temporary_write(&kit.directory, INDEX, "", 0);
     temporary_write(&kit.directory, TIMEINDEX, "", 0);
     REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
-    segment_kit_recover(&kit, true);
+    segment_kit_recover(&kit, SGS_CUT_ANYWHERE);
     EXPECT_EQ_I64(temporary_read(&kit.directory, INDEX, rebuilt[0], sizeof rebuilt[0]), offsets);
     EXPECT_EQ_I64(temporary_read(&kit.directory, TIMEINDEX, rebuilt[1], sizeof rebuilt[1]), times);
     EXPECT_MEM(rebuilt[0], live[0], (size_t)offsets);
@@ -97,7 +97,7 @@ TEST(an_index_that_is_too_small_takes_what_fits)
     segment_kit_fill(&kit, 50, 0);
     REQUIRE_OK(segment_kit_crash(&kit), &kit.err);
     kit.context.max_index_bytes = 36;
-    segment_kit_recover(&kit, true);
+    segment_kit_recover(&kit, SGS_CUT_ANYWHERE);
     EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_INDEX), 2 * 8);
     EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_TIMEINDEX), 3 * 12);
     EXPECT_OK(sgs_log_segment_time_index(kit.segment, &times, &kit.err), &kit.err);
@@ -137,7 +137,8 @@ TEST(kafka_rules_report_overflow_and_offsets_that_go_back)
         REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
         sgs_scan_options_default(&options, SGS_SCAN_FILE);
         options.kafka_limits = true;
-        EXPECT_STATUS(sgs_log_segment_recover(kit.segment, &options, true, NULL, &recovery, &kit.err), cases[i].status);
+        EXPECT_STATUS(sgs_log_segment_recover(kit.segment, &options, SGS_CUT_ANYWHERE, NULL, &recovery, &kit.err),
+                      cases[i].status);
         EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_LOG), 300);
         if (cases[i].status != SGS_OK) {
             EXPECT_TEXT(kit.err.file, LOG);
@@ -160,7 +161,7 @@ TEST(a_disk_without_room_loses_only_the_indexes)
     temporary_write(&kit.directory, TIMEINDEX, "", 0);
     REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
     memory_env_fail_always(&kit.memory, "allocate_space", 1, ENOSPC);
-    const sgs_recovery recovery = segment_kit_recover(&kit, true);
+    const sgs_recovery recovery = segment_kit_recover(&kit, SGS_CUT_ANYWHERE);
     EXPECT_TRUE(!recovery.indexes_written);
     EXPECT_EQ_I64(recovery.scan.next_offset, 40);
     for (int i = 0; i < 40; ++i)
@@ -191,7 +192,7 @@ TEST(a_time_that_is_repeated_or_missing_takes_no_slot)
         for (int batch = 0; batch < 6; ++batch)
             EXPECT_OK(segment_kit_append(&kit, batch, 1, cases[i].timestamps[batch], 0), &kit.err);
         REQUIRE_OK(segment_kit_crash(&kit), &kit.err);
-        EXPECT_TRUE(segment_kit_recover(&kit, true).indexes_written);
+        EXPECT_TRUE(segment_kit_recover(&kit, SGS_CUT_ANYWHERE).indexes_written);
         EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_INDEX), 8 * cases[i].offset_entries);
         EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_TIMEINDEX), 12 * cases[i].time_entries);
         segment_kit_close(&kit);
@@ -210,7 +211,7 @@ TEST(an_index_made_anew_without_entries_ends_at_the_base_offset)
     temporary_read(&kit.directory, LOG, file, sizeof file);
     file[180] ^= 1;
     temporary_write(&kit.directory, LOG, file, sizeof file);
-    EXPECT_EQ_I64(segment_kit_recover(&kit, true).truncated_bytes, 400);
+    EXPECT_EQ_I64(segment_kit_recover(&kit, SGS_CUT_ANYWHERE).truncated_bytes, 400);
     EXPECT_OK(sgs_log_segment_offset_index(kit.segment, &index, &kit.err), &kit.err);
     EXPECT_EQ_I64(sgs_abstract_index_entries(&index->base), 0);
     EXPECT_EQ_I64(index->last_offset, 0);
@@ -241,7 +242,7 @@ TEST(an_index_file_that_is_too_long_is_replaced)
         if ((damaged & 2) != 0)
             make_long(&kit, TIMEINDEX);
         REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
-        EXPECT_TRUE(segment_kit_recover(&kit, true).indexes_written);
+        EXPECT_TRUE(segment_kit_recover(&kit, SGS_CUT_ANYWHERE).indexes_written);
         EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_INDEX), 4 * 8);
         EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_TIMEINDEX), 4 * 12);
         segment_kit_entry_is(&kit, 3, 4, 400);
@@ -260,11 +261,11 @@ TEST(an_index_that_cannot_be_opened_is_not_removed)
     EXPECT_OK(sgs_log_segment_close(kit.segment, &kit.err), &kit.err);
     REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
     memory_env_fail(&kit.memory, "open_file", 2, EMFILE); /* the first one is that of the .log */
-    EXPECT_TRUE(!segment_kit_recover(&kit, true).indexes_written);
+    EXPECT_TRUE(!segment_kit_recover(&kit, SGS_CUT_ANYWHERE).indexes_written);
     EXPECT_TRUE(temporary_has(&kit.directory, INDEX));
     EXPECT_TRUE(temporary_has(&kit.directory, TIMEINDEX));
     EXPECT_TRUE(sgs_log_segment_index_damaged(kit.segment));
-    EXPECT_TRUE(segment_kit_recover(&kit, true).indexes_written);
+    EXPECT_TRUE(segment_kit_recover(&kit, SGS_CUT_ANYWHERE).indexes_written);
     EXPECT_TRUE(!sgs_log_segment_index_damaged(kit.segment));
     segment_kit_close(&kit);
 }

@@ -174,7 +174,8 @@ TEST(index_entries_come_where_table_t2_says)
             sgs_scan_options options;
             sgs_recovery recovery;
             sgs_scan_options_default(&options, SGS_SCAN_FILE);
-            EXPECT_OK(sgs_log_segment_recover(kit.segment, &options, true, NULL, &recovery, &kit.err), &kit.err);
+            EXPECT_OK(sgs_log_segment_recover(kit.segment, &options, SGS_CUT_ANYWHERE, NULL, &recovery, &kit.err),
+                      &kit.err);
             EXPECT_TRUE(recovery.indexes_written);
         }
         segment_kit_close(&kit);
@@ -554,7 +555,8 @@ TEST(no_failing_call_loses_what_was_acknowledged)
                 sgs_recovery recovery;
                 sgs_scan_options_default(&options, SGS_SCAN_FILE);
                 options.check_order = options.contiguous = true;
-                REQUIRE_OK(sgs_log_segment_recover(kit.segment, &options, true, NULL, &recovery, &kit.err), &kit.err);
+                REQUIRE_OK(sgs_log_segment_recover(kit.segment, &options, SGS_CUT_ANYWHERE, NULL, &recovery, &kit.err),
+                           &kit.err);
                 EXPECT_TRUE(recovery.scan.next_offset >= acked);
                 EXPECT_EQ_I64(recovery.truncated_bytes, 0);
             }

@@ -21,7 +21,7 @@ TEST(a_file_torn_at_any_byte_keeps_every_whole_batch)
         sgs_log_segment_close_quietly(kit.segment);
         temporary_write(&kit.directory, LOG, file, size);
         REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
-        const sgs_recovery recovery = segment_kit_recover(&kit, true);
+        const sgs_recovery recovery = segment_kit_recover(&kit, SGS_CUT_ANYWHERE);
         EXPECT_EQ_I64(recovery.scan.valid_bytes, size / SIZE * SIZE);
         EXPECT_EQ_I64(recovery.truncated_bytes, size % SIZE);
         EXPECT_EQ_I64(recovery.scan.next_offset, size / SIZE);
@@ -48,15 +48,17 @@ TEST(a_flipped_bit_cuts_at_its_batch)
         temporary_write(&kit.directory, LOG, file, sizeof file);
         file[at] ^= 0x10;
         REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
-        const sgs_recovery recovery = segment_kit_recover(&kit, true);
+        const sgs_recovery recovery = segment_kit_recover(&kit, SGS_CUT_ANYWHERE);
         EXPECT_EQ_I64(recovery.scan.valid_bytes, at / SIZE * SIZE);
         EXPECT_EQ_I64(recovery.scan.next_offset, at / SIZE);
     }
     segment_kit_close(&kit);
 }
 
-TEST(without_leave_to_cut_nothing_on_disk_changes)
+/* [DUR-51, DUR-57] also where who decided has seen the batches end elsewhere */
+TEST(without_leave_to_cut_there_nothing_on_disk_changes)
 {
+    static const int64_t elsewhere[] = { SGS_CUT_NOWHERE, 0, 900, 999, 1001, 1050 };
     uint8_t file[1050];
     uint8_t index[64] = { 1, 2, 3 };
     uint8_t found[2000];
@@ -69,14 +71,18 @@ TEST(without_leave_to_cut_nothing_on_disk_changes)
     temporary_write(&kit.directory, LOG, file, sizeof file);
     temporary_write(&kit.directory, INDEX, index, sizeof index);
     REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
-    const sgs_recovery recovery = segment_kit_recover(&kit, false);
-    EXPECT_EQ_I64(recovery.scan.valid_bytes, 1000);
-    EXPECT_EQ_I64(recovery.truncated_bytes, 0);
-    EXPECT_TRUE(!recovery.indexes_written);
-    EXPECT_EQ_I64(temporary_read(&kit.directory, LOG, found, sizeof found), sizeof file);
-    EXPECT_MEM(found, file, sizeof file);
-    EXPECT_EQ_I64(temporary_read(&kit.directory, INDEX, found, sizeof found), sizeof index);
-    EXPECT_MEM(found, index, sizeof index);
+    for (size_t i = 0; i < sizeof elsewhere / sizeof *elsewhere; ++i) {
+        const sgs_recovery recovery = segment_kit_recover(&kit, elsewhere[i]);
+        EXPECT_EQ_I64(recovery.scan.valid_bytes, 1000);
+        EXPECT_EQ_I64(recovery.truncated_bytes, 0);
+        EXPECT_TRUE(!recovery.indexes_written);
+        EXPECT_EQ_I64(temporary_read(&kit.directory, LOG, found, sizeof found), sizeof file);
+        EXPECT_MEM(found, file, sizeof file);
+        EXPECT_EQ_I64(temporary_read(&kit.directory, INDEX, found, sizeof found), sizeof index);
+        EXPECT_MEM(found, index, sizeof index);
+    }
+    EXPECT_EQ_I64(segment_kit_recover(&kit, 1000).truncated_bytes, 50);
+    EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_LOG), 1000);
     sgs_log_segment_close_quietly(kit.segment);
     kit.segment = NULL;
     segment_kit_close(&kit);
@@ -94,12 +100,12 @@ TEST(a_second_recovery_changes_nothing)
     kit.context.index_interval_bytes = 100;
     segment_kit_fill(&kit, 30, 100);
     REQUIRE_OK(segment_kit_crash(&kit), &kit.err);
-    segment_kit_recover(&kit, true);
+    segment_kit_recover(&kit, SGS_CUT_ANYWHERE);
     for (int i = 0; i < 3; ++i)
         sizes[i] = temporary_read(&kit.directory, names[i], one[i], sizeof one[i]);
     REQUIRE_OK(segment_kit_crash(&kit), &kit.err);
     const int64_t writes = memory_env_calls(&kit.memory, "write_at");
-    segment_kit_recover(&kit, true);
+    segment_kit_recover(&kit, SGS_CUT_ANYWHERE);
     EXPECT_EQ_I64(memory_env_calls(&kit.memory, "write_at"), writes);
     for (int i = 0; i < 3; ++i) {
         EXPECT_EQ_I64(temporary_read(&kit.directory, names[i], two[i], sizeof two[i]), sizes[i]);
@@ -119,7 +125,7 @@ TEST(a_batch_out_of_order_ends_the_log)
     segment_kit_batch(file + 200, 100, 5, 1, 0, 100);
     temporary_write(&kit.directory, LOG, file, sizeof file);
     REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
-    const sgs_recovery recovery = segment_kit_recover(&kit, true);
+    const sgs_recovery recovery = segment_kit_recover(&kit, SGS_CUT_ANYWHERE);
     EXPECT_EQ_I64(recovery.scan.stop, SGS_SCAN_ORDER);
     EXPECT_TEXT(recovery.scan.why.file, LOG);
     EXPECT_EQ_I64(recovery.scan.why.position, 200);
@@ -153,12 +159,13 @@ TEST(a_recovery_that_fails_leaves_the_file_as_it_was)
         temporary_write(&kit.directory, LOG, file, sizeof file);
         REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
         memory_env_fail(&kit.memory, cases[i].call, 1, cases[i].os_error);
-        EXPECT_STATUS(sgs_log_segment_recover(kit.segment, &options, true, NULL, &recovery, &kit.err), cases[i].status);
+        EXPECT_STATUS(sgs_log_segment_recover(kit.segment, &options, SGS_CUT_ANYWHERE, NULL, &recovery, &kit.err),
+                      cases[i].status);
         if (cases[i].status != SGS_RESOURCE)
             EXPECT_TEXT(kit.err.file, LOG);
         EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_LOG), 550);
         memory_env_heal(&kit.memory);
-        EXPECT_EQ_I64(segment_kit_recover(&kit, true).truncated_bytes, 50);
+        EXPECT_EQ_I64(segment_kit_recover(&kit, SGS_CUT_ANYWHERE).truncated_bytes, 50);
         segment_kit_close(&kit);
     }
 }
@@ -185,7 +192,7 @@ TEST(a_recovery_of_a_segment_in_use_knows_its_new_end)
         file[kept * SIZE + 80] ^= 1;
         temporary_write(&kit.directory, LOG, file, sizeof file);
 
-        EXPECT_EQ_I64(segment_kit_recover(&kit, true).truncated_bytes, (BATCHES - kept) * SIZE);
+        EXPECT_EQ_I64(segment_kit_recover(&kit, SGS_CUT_ANYWHERE).truncated_bytes, (BATCHES - kept) * SIZE);
         EXPECT_EQ_I64(sgs_log_segment_size(kit.segment), kept * SIZE);
         EXPECT_OK(sgs_log_segment_read_next_offset(kit.segment, &next, &ends_clean, &kit.err), &kit.err);
         EXPECT_EQ_I64(next, kept);
@@ -213,7 +220,7 @@ TEST(what_is_written_behind_a_recovery_is_found_by_its_own_headers)
     temporary_read(&kit.directory, LOG, file, sizeof file);
     file[3 * 9000 + 80] ^= 1;
     temporary_write(&kit.directory, LOG, file, sizeof file);
-    EXPECT_EQ_I64(segment_kit_recover(&kit, true).truncated_bytes, 2 * 9000);
+    EXPECT_EQ_I64(segment_kit_recover(&kit, SGS_CUT_ANYWHERE).truncated_bytes, 2 * 9000);
     EXPECT_OK(segment_kit_append(&kit, 3, 3, 3, 9500), &kit.err);
     EXPECT_OK(sgs_log_segment_translate_offset(kit.segment, 4, 0, -1, &fetch, &kit.err), &kit.err);
     EXPECT_EQ_I64(fetch.position, 3 * 9000);
@@ -228,7 +235,7 @@ TEST(a_recovery_that_cuts_nothing_does_not_sync)
     segment_kit_open(&kit);
     segment_kit_fill(&kit, 5, 100);
     REQUIRE_OK(segment_kit_crash(&kit), &kit.err);
-    EXPECT_EQ_I64(segment_kit_recover(&kit, true).truncated_bytes, 0);
+    EXPECT_EQ_I64(segment_kit_recover(&kit, SGS_CUT_ANYWHERE).truncated_bytes, 0);
     EXPECT_EQ_I64(memory_env_calls(&kit.memory, "sync_file"), 0);
     segment_kit_close(&kit);
 }
@@ -243,7 +250,8 @@ TEST(a_segment_whose_sync_failed_is_not_recovered)
     segment_kit_fill(&kit, 5, 100);
     memory_env_fail(&kit.memory, "sync_data", 1, EIO);
     EXPECT_STATUS(segment_kit_flush(&kit, false), SGS_FSYNC_FAILED);
-    EXPECT_STATUS(sgs_log_segment_recover(kit.segment, &options, true, NULL, &recovery, &kit.err), SGS_ILLEGAL_STATE);
+    EXPECT_STATUS(sgs_log_segment_recover(kit.segment, &options, SGS_CUT_ANYWHERE, NULL, &recovery, &kit.err),
+                  SGS_ILLEGAL_STATE);
     EXPECT_STATUS(sgs_log_segment_rewrite(kit.segment, 0, &kit.err), SGS_ILLEGAL_STATE);
     sgs_log_segment_close_quietly(kit.segment);
     kit.segment = NULL;
@@ -259,7 +267,7 @@ TEST(recovery_hands_out_the_rows_of_all_good_batches)
     segment_kit_open(&kit);
     segment_kit_fill(&kit, 20000, 100);
     sgs_batch_table_init(&table, sgs_env_memory(&kit.memory.env));
-    EXPECT_OK(sgs_log_segment_recover(kit.segment, &options, true, &table, &recovery, &kit.err), &kit.err);
+    EXPECT_OK(sgs_log_segment_recover(kit.segment, &options, SGS_CUT_ANYWHERE, &table, &recovery, &kit.err), &kit.err);
     REQUIRE_EQ_I64(sgs_batch_table_count(&table), 20000);
     for (int i = 0; i < 20000; i += 997)
         EXPECT_EQ_I64(sgs_batch_table_rows(&table)[i].base_offset, i);

@@ -265,12 +265,12 @@ TEST(a_recovery_that_may_not_cut_changes_nothing)
     open_with_batches(&kit, 10);
     reopen(&kit, false, false);
     sgs_scan_options_default(&options, SGS_SCAN_FILE);
-    EXPECT_OK(sgs_log_segment_recover(kit.segment, &options, true, NULL, &recovery, &kit.err), &kit.err);
+    EXPECT_OK(sgs_log_segment_recover(kit.segment, &options, SGS_CUT_ANYWHERE, NULL, &recovery, &kit.err), &kit.err);
     EXPECT_TRUE(recovery.truncated_bytes == 0 && !recovery.indexes_written);
     kit.context.writable = true;
     reopen(&kit, true, false);
     options.max_batches = 5;
-    EXPECT_OK(sgs_log_segment_recover(kit.segment, &options, true, NULL, &recovery, &kit.err), &kit.err);
+    EXPECT_OK(sgs_log_segment_recover(kit.segment, &options, SGS_CUT_ANYWHERE, NULL, &recovery, &kit.err), &kit.err);
     EXPECT_TRUE(recovery.scan.stop == SGS_SCAN_LIMIT && recovery.truncated_bytes == 0);
     EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_LOG), 1000);
     segment_kit_close(&kit);

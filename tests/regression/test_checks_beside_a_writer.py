@@ -6,6 +6,7 @@ A file that went between two steps of a check was missing or cut; or the check e
 from __future__ import annotations
 
 from contextlib import closing, suppress
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +18,7 @@ from segstore.errors import CorruptRecordError, LogNotFoundError, LogTruncatedEr
 from segstore.log import log_verifier
 from segstore.log.quiet_look import CHANGED, look_while_quiet
 from tests.log_kit import values
+from tests.unit.log.damaged_logs import flip_bit
 
 ONE = [(None, b"x" * 100)]
 
@@ -147,3 +149,21 @@ def test_a_partition_is_checked_while_records_are_deleted(log, monkeypatch):
     assert CHANGED not in check.notes
     assert check.log_start_offset == 4
     assert len(calls) == 2
+
+
+@pytest.mark.parametrize(("check", "looks"), [("verify", 8), ("scrub", 6)])
+def test_damage_of_a_sealed_segment_beside_an_appender(log, monkeypatch, check, looks):
+    """[DUR-60, DUR-71] Two looks tell it, and no doubt: an append makes no damage there."""
+    flip_bit(Path(log.segments()[0].path), 100)
+    real, calls = log_verifier.check_segment, []
+
+    def look(*arguments, **options):
+        calls.append(log.append(ONE))
+        return real(*arguments, **options)
+
+    with closing(segstore.open(log.path, read_only=True)) as reader:
+        monkeypatch.setattr(log_verifier, "check_segment", look)
+        report = getattr(reader, check)()
+    assert len(report.problems) == 1
+    assert report.notes == []
+    assert len(calls) == looks

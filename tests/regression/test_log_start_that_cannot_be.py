@@ -16,6 +16,7 @@ from segstore.errors import ReadIOError
 from tests.crash.crash_check import Crash, look
 from tests.crash.crash_script import Settings
 from tests.crash.failing_scenarios_of_damage import OPENED
+from tests.crash.failing_scenarios_of_opens import without
 from tests.log_kit import offsets
 
 SETTINGS = Settings("none")
@@ -53,3 +54,12 @@ def test_a_read_that_fails(disk, number):
     disk.fail("read_at", 0, 0)
     with closing(SETTINGS.open(disk)) as log:
         assert offsets(log) == RECORDS
+
+
+def test_a_lost_index_is_still_missed():
+    """[DUR-53] The look for the end made it, empty, before anybody asked whether it was there."""
+    names = [f"{4:020d}.{kind}" for kind in ("index", "timeindex")]
+    disk = without(OPENED["with an impossible log start"](), *names)
+    with closing(SETTINGS.open(disk)) as log:
+        assert set(names) <= set(log.report.rebuilt)
+        assert log.verify().ok

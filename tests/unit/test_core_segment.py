@@ -109,7 +109,7 @@ def test_recovery_cuts_what_is_no_batch_and_says_why(segment, directory, tmp_pat
     assert isinstance(result.why, CorruptRecordError)
     assert result.why.file == str(tmp_path / LOG)
     assert result.why.position == size
-    _, recovery = again.recover(cut=False)
+    _, recovery = again.recover(cut_at=-1)
     assert recovery.scan.stop == "corrupt"
     assert (tmp_path / LOG).stat().st_size == size + 100
     _, recovery = again.recover()

@@ -10,14 +10,15 @@ from copy import deepcopy
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from segstore._core import SegmentContext
 from segstore.errors import CorruptLogError, CorruptRecordError, ResourceError, SegstoreError
 from segstore.log.directory.ways_out import missing_records, ways_out
 from segstore.log.loader.leftovers import Leftovers
+from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from segstore._core import SegmentContext
     from segstore.log.directory.checkpoints import LogState
     from segstore.log.directory.found_state import FoundState
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
@@ -32,7 +33,9 @@ def with_possible_log_start(
     """Return *found*, its log start as if unreadable when it cannot be this log's [DUR-21].
 
     A truncation or a deletion that a crash broke off leaves a log start above the log end
-    [DUR-18, DUR-19]; a clean stop does not. Such a checkpoint would drop every record.
+    [DUR-18, DUR-19]; a clean stop does not. Such a checkpoint would drop every record. But where
+    the recovery point lies above the end too, a broker has truncated into a batch, or a file is
+    missing that may come back: then what was deleted stays deleted [DUR-5].
     """
     own = found.own_marker
     if not segments or not _may_be_impossible(found):
@@ -46,7 +49,7 @@ def with_possible_log_start(
     is_clean = ends_clean and (
         found.parent_is_clean or (own is not None and own.log_end_offset == end)
     )
-    if not is_clean or found.log_start_offset <= end:
+    if not is_clean or found.log_start_offset <= end or (found.recovery_point or 0) > end:
         return found
     first = segments[0].base_offset
     report.warnings.append(
@@ -56,9 +59,7 @@ def with_possible_log_start(
     return replace(found, log_start_offset=first)
 
 
-def settled_log_start(
-    found: FoundState, places: LogPlaces, context: SegmentContext, report: RecoveryReport
-) -> FoundState:
+def settled_log_start(found: FoundState, places: LogPlaces, report: RecoveryReport) -> FoundState:
     """Return *found* as `with_possible_log_start`, and write down what it says [DUR-21].
 
     That is done while the clean markers stand: once they are gone nobody can tell any more, and
@@ -70,6 +71,8 @@ def settled_log_start(
         return found
     if not _may_be_impossible(found):
         return found
+    # that makes no index: one that is missing is to be missed
+    context = SegmentContext(places.directory, codec_table(), writable=False, heap_indexes=True)
     leftovers = Leftovers(places.directory, context, deepcopy(report))
     segments = sorted(leftovers.segments_for_reading(), key=lambda segment: segment.base_offset)
     try:

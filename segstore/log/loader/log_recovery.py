@@ -10,13 +10,14 @@ below it is damage, and damage is never repaired by dropping data.
 from __future__ import annotations
 
 from itertools import pairwise, zip_longest
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore._core import Barrier
 from segstore.errors import CorruptLogError, SegstoreError
 from segstore.log.directory.partition_directory import INDEX_ENTRY_BYTES, file_name
 from segstore.log.directory.ways_out import missing_records
 from segstore.log.loader.epoch_changes import epoch_changes
+from segstore.log.loader.overflow_split import is_overflowed
 from segstore.log.loader.recovered_tail import bring_to_disk
 from segstore.log.loader.tail_or_damage import NO_DAMAGE, TailOrDamage
 from segstore.log.local.segments import floor_index
@@ -32,6 +33,9 @@ if TYPE_CHECKING:
     from segstore.log.loader.recovery_report import RecoveryReport
     from segstore.log.local.segment import Segment
     from segstore.types import EpochEntry
+
+
+_CUT_NOWHERE: Final = -1
 
 
 class Recovered(NamedTuple):
@@ -53,9 +57,9 @@ class _Scan(NamedTuple):
     """How a segment was scanned, to be repeated exactly when it is cut."""
 
     expected_offset: int
-    contiguous: bool
-    check_epochs: bool
-    previous_epoch: int
+    contiguous: bool = False
+    check_epochs: bool = False
+    previous_epoch: int = -1
 
 
 class _Scanned(NamedTuple):
@@ -140,12 +144,10 @@ class LogRecovery:
         plan = self._decide(segments[first:], found)
         self._sidecars.remove_from(plan.scanned[-1].segment.base_offset)
         self._sidecars.remove([one.segment.base_offset for one in plan.scanned if one.is_cut])
-        self._sidecars.remove(
-            [segment.base_offset for segment, is_padded in to_repair if is_padded]
-        )
-        for segment, is_padded in to_repair:
-            segment.recover(cut=is_padded, expected_offset=segment.base_offset, table=False)
-            self._note_rebuilt(segment)
+        padded = [segment for segment, end in to_repair if end < segment.size_bytes]
+        self._sidecars.remove([segment.base_offset for segment in padded])
+        for segment, end in to_repair:
+            self._rebuild(segment, _Scan(segment.base_offset), end)
         self._act(plan)
         kept = [one.segment for one in plan.scanned]
         point = found.recovery_point or 0
@@ -211,24 +213,34 @@ class LogRecovery:
             self._quarantine.keep_tail(last.segment.base_offset, end, size)
         self._set_aside(plan.later)
         for segment, how, result, is_cut, _ in plan.scanned:  # all checksums of a whole one fit
-            _, recovery = segment.recover(
-                cut=is_cut, check_crc=is_cut, table=False, **how._asdict()
-            )
-            if recovery.scan.valid_bytes != result.valid_bytes:
-                raise CorruptLogError(
-                    "was read twice, with two results",
-                    file=segment.path,
-                    position=min(recovery.scan.valid_bytes, result.valid_bytes),
-                    found=f"{recovery.scan.valid_bytes} good bytes",
-                    expected=f"{result.valid_bytes}, as before",
-                ) from recovery.scan.why
-            self._note_rebuilt(segment)
+            self._rebuild(segment, how, result.valid_bytes, check_crc=is_cut)
         if plan.reason is not None:
             self._report.truncated_bytes += size - end if last.is_cut else 0
             self._report.truncated_from_offset = plan.next_offset
             self._report.reason = plan.reason
 
-    def _note_rebuilt(self, segment: Segment) -> None:
+    def _rebuild(
+        self, segment: Segment, how: _Scan, valid_bytes: int, *, check_crc: bool = True
+    ) -> None:
+        """Rebuild both indexes, and cut behind *valid_bytes*; nothing unless its batches end there.
+
+        Raises
+        ------
+        CorruptLogError
+            They did when it was decided.
+        """
+        cut_at = valid_bytes if valid_bytes < segment.size_bytes else _CUT_NOWHERE
+        _, recovery = segment.recover(
+            cut_at=cut_at, check_crc=check_crc, table=False, **how._asdict()
+        )
+        if recovery.scan.valid_bytes != valid_bytes:
+            raise CorruptLogError(
+                "was read twice, with two results",
+                file=segment.path,
+                position=min(recovery.scan.valid_bytes, valid_bytes),
+                found=f"{recovery.scan.valid_bytes} good bytes",
+                expected=f"{valid_bytes}, as before",
+            ) from recovery.scan.why
         for kind in INDEX_ENTRY_BYTES:
             self._report.rebuilt.append(file_name(segment.base_offset, kind))
 
@@ -246,10 +258,10 @@ class LogRecovery:
         if self._progress is not None:
             self._progress("recover", self._report.scanned_bytes, total)
 
-    def _check_sealed(self, segments: list[Segment]) -> list[tuple[Segment, bool]]:
+    def _check_sealed(self, segments: list[Segment]) -> list[tuple[Segment, int]]:
         """Compare ends and beginnings of the segments below the recovery point.
 
-        Returns those with a damaged index, or padding, and whether they have padding. Source:
+        Returns those with a damaged index, or padding, and where the batches of each end. Source:
         [DUR-51, DUR-54].
         """
         to_repair = []
@@ -260,21 +272,8 @@ class LogRecovery:
                 raise
             except SegstoreError as error:
                 raise self._judge.damage(segment, "cannot be read to its end", error) from error
-            is_padded = False
-            if not ends_clean and _continues(following, next_offset):
-                _, scan = segment.scan(
-                    check_crc=False,
-                    check_order=True,
-                    expected_offset=segment.base_offset,
-                    table=False,
-                )
-                is_padded = scan.valid_bytes < segment.size_bytes and self._judge.is_zero(
-                    segment, scan.valid_bytes
-                )
-            if not ends_clean and not is_padded:
-                raise self._judge.damage(
-                    segment, f"ends in bytes that are no batch, behind {next_offset - 1}"
-                )
+            if not ends_clean:
+                to_repair += self._to_repair(segment, following, next_offset)
             if next_offset > following.base_offset:
                 raise self._judge.damage(
                     segment, f"reaches offset {next_offset - 1}, into the next segment"
@@ -282,9 +281,33 @@ class LogRecovery:
             if self._is_behind_gap(following, next_offset):
                 raise self._judge.missing_between(following, next_offset)
             segment.max_timestamp()
-            if segment.index_damaged or is_padded:
-                to_repair.append((segment, is_padded))
+            if ends_clean and segment.index_damaged:
+                to_repair += self._to_repair(segment, following, next_offset)
         return to_repair
+
+    def _to_repair(
+        self, segment: Segment, following: Segment, next_offset: int
+    ) -> list[tuple[Segment, int]]:
+        """Read all of a segment below the recovery point: behind its batches are zeros at most.
+
+        A damaged batch in the middle is no end: nothing that was synced is cut [DUR-51]. What
+        overflows is split later [LDR-30].
+        """
+        base = segment.base_offset
+        _, scan = segment.scan(check_order=True, expected_offset=base, table=False)
+        if is_overflowed(segment, scan):
+            return []
+        if scan.next_offset < next_offset:
+            said = f"is damaged behind {scan.next_offset - 1}"
+            raise self._judge.damage(segment, said, scan.why)
+        if scan.stop != "complete" and not (
+            _continues(following, scan.next_offset)
+            and self._judge.is_zero(segment, scan.valid_bytes)
+        ):
+            raise self._judge.damage(
+                segment, f"ends in bytes that are no batch, behind {scan.next_offset - 1}"
+            )
+        return [(segment, scan.valid_bytes)]
 
     def _is_behind_gap(self, segment: Segment, next_offset: int) -> bool:
         """Whether offsets are missing before *segment* in a log that has none missing [DUR-54]."""

@@ -66,7 +66,7 @@ class LostIndexes:
             if not lost:
                 continue
             base = segment.base_offset
-            _, recovery = segment.recover(cut=False, expected_offset=base, table=False)
+            _, recovery = segment.recover(cut_at=-1, expected_offset=base, table=False)
             if is_overflowed(segment, recovery.scan):
                 overflowed.append(segment)
                 continue

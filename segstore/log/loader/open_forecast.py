@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 import segstore._core as _core
+from segstore.config import MAX_LONG
 from segstore.errors import LogNotFoundError, NotALogError, SegstoreError
 from segstore.log.directory.log_places import LogPlaces
 from segstore.log.directory.partition_directory import file_name
@@ -235,13 +236,13 @@ class _ForecastSegment(Segment):
         """Size after the cut."""
         return self.cut_at if self.is_cut else super().size_bytes
 
-    def recover(self, *, cut: bool = True, **how: Any) -> Any:
+    def recover(self, *, cut_at: int = MAX_LONG, **how: Any) -> Any:
         """Scan as a recovery does."""
         how.setdefault("check_order", True)
         headers, scan = self.scan(**how)
         self.is_reindexed = True
         before = self.size_bytes
-        if cut and scan.valid_bytes < before:
+        if scan.valid_bytes < before and cut_at in {scan.valid_bytes, MAX_LONG}:
             self.cut_at, self.is_cut = scan.valid_bytes, True
         return headers, _core.Recovery(scan, before - self.size_bytes)
 

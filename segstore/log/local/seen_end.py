@@ -248,7 +248,7 @@ class SeenEnd:
         if fate is Fate.DELETED or (missing is not None and self._was_deleted(missing, bases[0])):
             raise self._deleted(bases[0])
         if missing is None:
-            is_cut = is_rewritten(self._context, self.end)
+            is_cut = is_rewritten(self._context, self.end, self._places.read().log_start_offset)
         else:  # an empty segment at the end, which goes first; others go by no cut
             is_cut = missing >= self.end.segment_base_offset
         if is_cut:
@@ -302,10 +302,12 @@ def _base_of_missing(error: SegstoreError | None) -> int | None:
     return None if found is None else found.offset
 
 
-def is_rewritten(context: SegmentContext, end: LogOffsetMetadata) -> bool:
+def is_rewritten(context: SegmentContext, end: LogOffsetMetadata, log_start_offset: int) -> bool:
     """Whether good batches lie where *end* was, and none of them ends there.
 
     Reads the segment; for who has met bytes that are not what was expected. Damage is no rewriting.
+    A log that was cut into the batch that *log_start_offset* is in has its end there, above that of
+    its last batch.
     """
     position = end.relative_position_in_segment
     if not position:
@@ -315,7 +317,10 @@ def is_rewritten(context: SegmentContext, end: LogOffsetMetadata) -> bool:
         segment = Segment(context, end.segment_base_offset)
         for headers, scan in segment.scan_windows(check_order=True):
             ends = headers["position"] + headers["size_bytes"]
-            is_there = (ends == position) & (headers["last_offset"] + 1 == end.message_offset)
+            is_end = headers["last_offset"] + 1 == end.message_offset
+            if end.message_offset == log_start_offset:
+                is_end |= headers["last_offset"] < end.message_offset
+            is_there = (ends == position) & is_end
             if is_there.any():
                 return False
             if scan.valid_bytes > position:

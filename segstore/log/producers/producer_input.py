@@ -250,11 +250,12 @@ def check_offsets_ascend(headers: BatchHeaders) -> None:
 def end_of_last_gap(headers: BatchHeaders, log_end_offset: int) -> int | None:
     """Return where the batches go on behind the last offsets that are missing, None when none are.
 
-    Of messages of magic 0 and 1 offsets may be missing everywhere.
+    Of messages of magic 0 and 1 offsets may be missing everywhere, up to the last one. That is an
+    offset below which all is synced, so none behind the bytes to be written.
     """
     is_legacy = headers["magic"] < CURRENT_MAGIC
     if is_legacy.any():
-        return int(headers["last_offset"][-1]) + 1
+        return int(headers["last_offset"][-1])
     expected = np.concatenate(([log_end_offset], headers["last_offset"][:-1] + 1))
     gaps = np.flatnonzero(headers["base_offset"] > expected)
     return int(headers["base_offset"][gaps[-1]]) if len(gaps) else None

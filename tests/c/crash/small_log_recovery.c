@@ -13,7 +13,7 @@ enum { PIECE_BYTES = 4096 };
 typedef struct log_plan {
     size_t first, end; /* segments that are recovered; those from `end` on are set aside */
     int64_t next_offset;
-    bool is_cut[SMALL_LOG_SEGMENTS_MAX]; /* its file has more than what is good, which goes */
+    int64_t cut_at[SMALL_LOG_SEGMENTS_MAX]; /* its file has more than what is good, which goes; or SGS_CUT_NOWHERE */
     sgs_scan_options how[SMALL_LOG_SEGMENTS_MAX];
 } log_plan;
 
@@ -54,24 +54,25 @@ static sgs_scan_options how_to_scan(const small_log *log, int64_t base_offset, i
 }
 
 /* Segments below the recovery point: ends and beginnings fit [DUR-51, DUR-54].
- * @param is_padded  of each: room that was given to it lies behind its records; a crash undid the trim of the roll */
-static sgs_status check_sealed(const small_log *log, size_t end, bool *is_padded, sgs_error *err)
+ * @param cut_at  of each: room that was given to it lies behind its records there; a crash undid the trim of the roll */
+static sgs_status check_sealed(const small_log *log, size_t end, int64_t *cut_at, sgs_error *err)
 {
     for (size_t i = 0; i < end; ++i) {
         int64_t next_offset;
-        bool ends_clean;
+        bool ends_clean, is_padded = false;
         const int64_t following = sgs_log_segment_base_offset(log->segments[i + 1]);
         SGS_TRY(sgs_log_segment_read_next_offset(log->segments[i], &next_offset, &ends_clean, err));
         if (!ends_clean && next_offset == following) {
             sgs_scan_options options;
             sgs_scan_result result;
             sgs_scan_options_default(&options, SGS_SCAN_FILE);
-            options.check_crc = false;
+            options.check_crc = true; /* what is cut is no batch, and behind all of them [DUR-51] */
             options.expected_offset = sgs_log_segment_base_offset(log->segments[i]);
             SGS_TRY(sgs_log_segment_scan(log->segments[i], &options, 0, -1, NULL, &result, err));
-            SGS_TRY(is_zero_from(log, log->segments[i], result.valid_bytes, &is_padded[i], err));
+            SGS_TRY(is_zero_from(log, log->segments[i], result.valid_bytes, &is_padded, err));
+            cut_at[i] = result.valid_bytes;
         }
-        if (!ends_clean && !is_padded[i])
+        if (!ends_clean && !is_padded)
             return sgs_fail(err, SGS_CORRUPT_LOG, "segment %zu ends in bytes that are no batch", i);
         const int64_t required = next_offset > log->contiguous_from ? next_offset : log->contiguous_from;
         if (next_offset > following || (log->contiguous_from >= 0 && following > required))
@@ -98,14 +99,15 @@ static sgs_status decide(const small_log *log, log_plan *plan, sgs_error *err)
             break; /* what lies behind a gap is not used [DUR-54] */
         plan->how[i] = how_to_scan(log, base, plan->next_offset, epoch);
         SGS_TRY(sgs_log_segment_scan(segment, &plan->how[i], 0, -1, NULL, &result, err));
-        plan->is_cut[i] = result.stop != SGS_SCAN_COMPLETE;
+        const bool is_cut = result.stop != SGS_SCAN_COMPLETE;
+        plan->cut_at[i] = is_cut ? result.valid_bytes : SGS_CUT_NOWHERE;
         plan->next_offset = result.next_offset > base ? result.next_offset : base;
         epoch = result.last_epoch;
         is_over = following >= 0 && plan->next_offset > following;
         bool is_padded = false;
-        if (plan->is_cut[i] && following == plan->next_offset)
+        if (is_cut && following == plan->next_offset)
             SGS_TRY(is_zero_from(log, segment, result.valid_bytes, &is_padded, err));
-        is_over = is_over || (plan->is_cut[i] && !is_padded);
+        is_over = is_over || (is_cut && !is_padded);
         ++plan->end;
     }
     if (small_log_lacks_records_from(log, plan->next_offset))
@@ -120,8 +122,8 @@ static sgs_status act(small_log *log, const log_plan *plan, sgs_error *err)
     sgs_recovery recovery;
     for (size_t i = 0; i < plan->first; ++i) {
         sgs_scan_options how = how_to_scan(log, sgs_log_segment_base_offset(log->segments[i]), -1, -1);
-        if (plan->is_cut[i])
-            SGS_TRY(sgs_log_segment_recover(log->segments[i], &how, true, NULL, &recovery, err));
+        if (plan->cut_at[i] != SGS_CUT_NOWHERE)
+            SGS_TRY(sgs_log_segment_recover(log->segments[i], &how, plan->cut_at[i], NULL, &recovery, err));
     }
     const bool has_later = plan->end < log->segments_count;
     while (log->segments_count > plan->end) /* the highest first: what is left is a prefix */
@@ -130,8 +132,8 @@ static sgs_status act(small_log *log, const log_plan *plan, sgs_error *err)
         SGS_TRY(small_log_sync_directory(log, SGS_BARRIER(RECOVERY_SET_ASIDE), err));
     for (size_t i = plan->first; i < plan->end; ++i) {
         sgs_scan_options how = plan->how[i];
-        how.check_crc = plan->is_cut[i]; /* all checksums of a whole one fit */
-        SGS_TRY(sgs_log_segment_recover(log->segments[i], &how, plan->is_cut[i], NULL, &recovery, err));
+        how.check_crc = plan->cut_at[i] != SGS_CUT_NOWHERE; /* all checksums of a whole one fit */
+        SGS_TRY(sgs_log_segment_recover(log->segments[i], &how, plan->cut_at[i], NULL, &recovery, err));
     }
     return SGS_OK;
 }
@@ -163,7 +165,9 @@ static sgs_status bring_to_disk(small_log *log, size_t first, sgs_error *err)
 sgs_status small_log_recover(small_log *log, sgs_error *err)
 {
     log_plan plan = { .first = small_log_floor(log, small_log_safe_below(log)) };
-    SGS_TRY(check_sealed(log, plan.first, plan.is_cut, err));
+    for (size_t i = 0; i < SMALL_LOG_SEGMENTS_MAX; ++i)
+        plan.cut_at[i] = SGS_CUT_NOWHERE;
+    SGS_TRY(check_sealed(log, plan.first, plan.cut_at, err));
     SGS_TRY(decide(log, &plan, err));
     SGS_TRY(act(log, &plan, err));
     SGS_TRY(bring_to_disk(log, plan.first, err));
