@@ -90,11 +90,12 @@ def look_while_quiet(
 
 
 def _without_newest(state: list[tuple[str, object]], *, unless: bool) -> list[tuple[str, object]]:
-    """Return *state* with no more than the name of the newest ``.log`` file."""
+    """Return the ``.log`` files in *state*, with no more than the name of the newest one."""
     if unless:
         return state
-    newest = max((name for name, _ in state if name.endswith(LOG_FILE_SUFFIX)), default=None)
-    return [(name, None if name == newest else info) for name, info in state]
+    files = [(name, info) for name, info in state if name.endswith(LOG_FILE_SUFFIX)]
+    newest = max((name for name, _ in files), default=None)
+    return [(name, None if name == newest else info) for name, info in files]
 
 
 def _state_of(directory: Directory) -> list[tuple[str, object]]:

@@ -171,12 +171,7 @@ TEST(index_entries_come_where_table_t2_says)
             /* batches 41 and 83 have the maximum of 420: the second repeats it and adds nothing */
             EXPECT_EQ_I64(segment_kit_time_entries(&kit), 1);
             segment_kit_time_entry_is(&kit, 0, 420, 41);
-            sgs_scan_options options;
-            sgs_recovery recovery;
-            sgs_scan_options_default(&options, SGS_SCAN_FILE);
-            EXPECT_OK(sgs_log_segment_recover(kit.segment, &options, SGS_CUT_ANYWHERE, NULL, &recovery, &kit.err),
-                      &kit.err);
-            EXPECT_TRUE(recovery.indexes_written);
+            EXPECT_TRUE(segment_kit_recover(&kit, SGS_CUT_ANYWHERE).indexes_written);
         }
         segment_kit_close(&kit);
     }

@@ -59,7 +59,9 @@ def with_possible_log_start(
     return replace(found, log_start_offset=first)
 
 
-def settled_log_start(found: FoundState, places: LogPlaces, report: RecoveryReport) -> FoundState:
+def settled_log_start(
+    found: FoundState, places: LogPlaces, context: SegmentContext, report: RecoveryReport
+) -> FoundState:
     """Return *found* as `with_possible_log_start`, and write down what it says [DUR-21].
 
     That is done while the clean markers stand: once they are gone nobody can tell any more, and
@@ -71,8 +73,8 @@ def settled_log_start(found: FoundState, places: LogPlaces, report: RecoveryRepo
         return found
     if not _may_be_impossible(found):
         return found
-    # that makes no index: one that is missing is to be missed
-    context = SegmentContext(places.directory, codec_table(), writable=False, heap_indexes=True)
+    if context.writable:  # that would make an index which is missing, and is to be missed
+        context = SegmentContext(places.directory, codec_table(), writable=False, heap_indexes=True)
     leftovers = Leftovers(places.directory, context, deepcopy(report))
     segments = sorted(leftovers.segments_for_reading(), key=lambda segment: segment.base_offset)
     try:

@@ -116,7 +116,7 @@ class LogLoader:
         """
         found = after_failed_sync(self._places.read(), self._directory)
         self._report.warnings += found.warnings
-        found = settled_log_start(found, self._places, self._report)
+        found = settled_log_start(found, self._places, self._context, self._report)
         self._places.remove_clean_markers()
         quarantine = Quarantine(self._directory, self._report)
         leftovers = Leftovers(self._directory, self._context, self._report)
