@@ -105,6 +105,7 @@ static sgs_log_segment *make_segment(const sgs_segment_context *context, int64_t
     made->next_offset = size == 0 ? base_offset : SGS_NEXT_OFFSET_UNKNOWN;
     atomic_init(&made->suffix, (uint8_t)suffix);
     atomic_flag_clear(&made->guard);
+    atomic_flag_clear(&made->is_syncing);
     atomic_init(&made->fd, fd);
     atomic_init(&made->size, size);
     atomic_init(&made->created_ms, created_ms);

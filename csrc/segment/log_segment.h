@@ -34,6 +34,9 @@ typedef struct sgs_segment_context {
     int32_t max_batch_bytes;       /* when reading [DUR-86] */
     const sgs_codec_table *codecs; /* for timestamp look-ups inside compressed batches */
     sgs_header_view *headers;      /* NULL = none are remembered; never of a log that somebody else may write */
+    /* Set when a segment is poisoned, before anybody is told [DUR-35]; NULL = nobody looks. A segment that is still made
+     * (.cleaned) is no log's yet, and sets nothing. */
+    bool *writing_ended;
 } sgs_segment_context;
 
 typedef struct sgs_log_segment sgs_log_segment;

@@ -28,6 +28,7 @@ struct sgs_log_segment {
     _Atomic int fd;                        /* of the .log, -1 until first use */
     uint32_t bytes_since_last_index_entry; /* 0 at open, never restored from disk [SEG-1] */
     atomic_flag guard;
+    atomic_flag is_syncing;
     _Atomic bool offset_index_loaded, time_index_loaded;
     _Atomic bool has_max_timestamp;
     _Atomic bool needs_sync;    /* bytes may not be on disk: so it is until the first sync by this handle */
@@ -165,7 +166,11 @@ typedef enum sgs_segment_sync_kind {
     SGS_SYNC_SHRINK /* of a file that was cut: all of it [DUR-17] */
 } sgs_segment_sync_kind;
 
-/** Sync the .log; a failure poisons the segment, and leaves SGS_SYNC_FAILED_MARK but in the conformance profile. */
+/** Take no more writes, nor does the handle. */
+void sgs_segment_poison(sgs_log_segment *segment);
+/** Sync the .log, one at a time: the next waits, and hears of a failure. That poisons the segment, and leaves
+ *  SGS_SYNC_FAILED_MARK but in the conformance profile.
+ *  @return also SGS_FSYNC_FAILED where one has failed before: nothing is synced then */
 sgs_status sgs_segment_sync(sgs_log_segment *segment, int fd, const char *name, sgs_segment_sync_kind kind,
                             sgs_barrier barrier, sgs_error *err);
 

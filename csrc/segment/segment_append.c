@@ -103,7 +103,7 @@ static void cut_back(sgs_log_segment *segment, int fd, const char *name, int32_t
     sgs_error ignored; /* the caller reports the failure of the write */
     if (env->truncate(env, fd, name, size, &ignored) != SGS_OK ||
         sgs_segment_sync(segment, fd, name, SGS_SYNC_SHRINK, SGS_BARRIER(REFUSED_RECORDS), &ignored) != SGS_OK)
-        atomic_store_explicit(&segment->poisoned, true, memory_order_relaxed);
+        sgs_segment_poison(segment);
 }
 
 static bool takes_entries(const sgs_log_segment *segment)

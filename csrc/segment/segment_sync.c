@@ -2,8 +2,16 @@
  *
  * A sync that fails is told once: the kernel may count the pages as clean then, though they are not on the disk, and every
  * later sync succeeds, in other processes too, until a reboot or a rewrite. So it leaves a file in the directory that tells
- * the next open. The file needs no sync itself: it is seen as long as those pages are. */
+ * the next open. The file needs no sync itself: it is seen as long as those pages are.
+ *
+ * Of two syncs of one descriptor side by side only one is told, and the other one would call durable what is not. So there
+ * is one at a time, and who comes behind one that failed finds the segment poisoned. Who waits sleeps: a sync takes long. */
+#include <threads.h>
+#include <time.h>
+
 #include "segment/log_segment_internal.h"
+
+enum { LOOK_AGAIN_NS = 50000 };
 
 static void leave_mark(const sgs_segment_context *context)
 {
@@ -17,15 +25,38 @@ static void leave_mark(const sgs_segment_context *context)
         (void)env->close(env, fd, SGS_SYNC_FAILED_MARK, &ignored);
 }
 
-sgs_status sgs_segment_sync(sgs_log_segment *segment, int fd, const char *name, sgs_segment_sync_kind kind,
+void sgs_segment_poison(sgs_log_segment *segment)
+{
+    bool *const writing_ended = segment->context->writing_ended;
+    atomic_store_explicit(&segment->poisoned, true, memory_order_relaxed);
+    if (writing_ended != NULL && atomic_load_explicit(&segment->suffix, memory_order_relaxed) != SGS_SUFFIX_CLEANED)
+        __atomic_store_n(writing_ended, true, __ATOMIC_RELEASE); /* Python has it as a plain bool */
+}
+
+static sgs_status sync_once(sgs_log_segment *segment, int fd, const char *name, sgs_segment_sync_kind kind,
                             sgs_barrier barrier, sgs_error *err)
 {
     const sgs_env *env = segment->context->env;
+    if (atomic_load_explicit(&segment->poisoned, memory_order_relaxed)) { /* never retried */
+        sgs_fail(err, SGS_FSYNC_FAILED, "a sync or a cut failed before, and is not tried again");
+        return sgs_fail_in_file(err, name);
+    }
     const sgs_status status = kind == SGS_SYNC_DATA ? env->sync_data(env, fd, name, barrier, err)
                                                     : env->sync_file(env, fd, name, barrier, err);
     if (status != SGS_OK) {
-        atomic_store_explicit(&segment->poisoned, true, memory_order_relaxed); /* never retried */
+        sgs_segment_poison(segment);
         leave_mark(segment->context);
     }
+    return status;
+}
+
+sgs_status sgs_segment_sync(sgs_log_segment *segment, int fd, const char *name, sgs_segment_sync_kind kind,
+                            sgs_barrier barrier, sgs_error *err)
+{
+    const struct timespec moment = { .tv_nsec = LOOK_AGAIN_NS };
+    while (atomic_flag_test_and_set_explicit(&segment->is_syncing, memory_order_acquire))
+        (void)thrd_sleep(&moment, NULL);
+    const sgs_status status = sync_once(segment, fd, name, kind, barrier, err);
+    atomic_flag_clear_explicit(&segment->is_syncing, memory_order_release);
     return status;
 }

@@ -27,6 +27,7 @@ cdef extern from "segment/log_segment.h" nogil:
         int32_t max_batch_bytes
         const sgs_codec_table *codecs
         sgs_header_view *headers
+        c_bool *writing_ended
 
     ctypedef struct sgs_log_segment:
         pass

@@ -33,6 +33,7 @@ cdef class SegmentContext:
         self.context.segment_bytes = segment_bytes
         self.context.max_batch_bytes = max_batch_bytes
         self.context.codecs = &codecs.table
+        self.context.writing_ended = &directory.sync_failed
         if writable:
             sgs_header_view_init(&self.headers, &header_cache)
             self.context.headers = &self.headers

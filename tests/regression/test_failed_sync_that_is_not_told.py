@@ -11,11 +11,13 @@ import errno
 
 import pytest
 
-from segstore.errors import LogReadOnlyError
+from segstore._core import scan_batches
+from segstore.errors import FsyncFailedError, LogReadOnlyError, WriteError
 from segstore.log.failure_mark import FailureMark
 from tests.crash.barrier_scene import new_disk, open_log
 from tests.crash.crash_model import Operation
 from tests.crash.crash_script import ScriptRunner, Settings
+from tests.crash.directory_kit import records
 
 ONE = [(None, b"x")]
 
@@ -93,3 +95,24 @@ def test_of_a_transaction_index(interrupted_report):
     runner.disk.watch(None)
 
     require_read_only(log, interrupted_report)
+
+
+@pytest.mark.parametrize("call", ["truncate", "sync_file"])
+def test_the_core_marks_it_whichever_call_it_was(call):
+    """[DUR-32, DUR-35] A cut, or the roll-back of an append: the layers come behind it."""
+    disk = new_disk()
+    log = open_log(disk, durability="none")
+    for _ in range(2):
+        log.append(ONE)
+    active = log._local_log.segments.active_segment
+    disk.fail(call, 1, errno.EIO)
+    if call == "sync_file":
+        with pytest.raises(FsyncFailedError):
+            active.truncate_to(1)
+    else:
+        disk.fail("write_at", 1, errno.EIO)
+        with pytest.raises(WriteError):
+            active.append(records(2, 3), scan_batches(records(2, 3))[0])
+
+    assert log._local_log.directory.sync_failed
+    log.close_quietly()

@@ -27,7 +27,7 @@ PURE_SYMBOLS = {
     "strchr", "strcmp", "strlen", "strncmp", "strnlen", "strrchr",
     "__cpu_features2", "__cpu_indicator_init", "__cpu_model",  # gcc's cpuid, filled at start-up
     "getauxval",  # the processor's features on ARM
-    "thrd_yield",  # gives the processor away and changes nothing
+    "thrd_sleep", "thrd_yield",  # give the processor away and change nothing
 }  # fmt: skip
 
 # Nobody ends the process, prints, or waits for a terminal; not even the seam.
