@@ -64,6 +64,7 @@ class FailureMark:
         failures: LogDirFailureChannel | None,
     ) -> None:
         self.failure: SegstoreError | None = None
+        self._untold: SegstoreError | None = None  # its directory is still to be told of it
         self._append_lock = append_lock
         self._directory = directory
         self._topic_partition = topic_partition
@@ -86,20 +87,38 @@ class FailureMark:
         first = self.failure
         if first is not None and not (_is_met(first) and _is_cause(error)):
             return
-        if isinstance(error, SegstoreError):
-            self.failure = error
-        else:
-            self.failure = IllegalStateError(f"interrupted by {type(error).__name__}: {error}")
-            self.failure.__cause__ = error
-        self._append_lock.bar()
-        failures, log_dir = self._failures, self._log_dir
-        if failures is not None and failures.has_offline_log_dir(log_dir):
-            return  # which was told, for all logs at once
+        is_told = self._error_of_directory() is not None  # for all logs at once
         try:
-            if failures is not None and isinstance(error, IO_ERRORS):
-                failures.maybe_add_offline_log_dir(log_dir, error)
+            self._end_writing(error)
+        except BaseException:  # interrupted: nobody may come here again
+            self._end_writing(error)
+            raise
         finally:
-            _log.error("%s is read-only from here on: %s", self._topic_partition, self.failure)
+            if not is_told:
+                _log.error("%s is read-only from here on: %s", self._topic_partition, error)
+
+    def _end_writing(self, error: BaseException) -> None:
+        """May be interrupted anywhere, and be done again."""
+        failure = error
+        if not isinstance(failure, SegstoreError):
+            failure = IllegalStateError(f"interrupted by {type(error).__name__}: {error}")
+            failure.__cause__ = error
+        if isinstance(error, IO_ERRORS) and self._error_of_directory() is not error:
+            self._untold = error
+        self.failure = failure
+        self._append_lock.bar()
+        self._tell_directory()
+
+    def _tell_directory(self) -> None:
+        """Whoever has done so may have been interrupted: until he has not, it is done again."""
+        failures, error = self._failures, self._untold
+        if failures is not None and error is not None:
+            failures.maybe_add_offline_log_dir(self._log_dir, error)
+        self._untold = None
+
+    def _error_of_directory(self) -> SegstoreError | None:
+        failures = self._failures
+        return None if failures is None else failures.error_of(self._log_dir)
 
     @contextlib.contextmanager
     def poisoned_by(self, *causes: type[BaseException]) -> Iterator[None]:
@@ -129,10 +148,16 @@ class FailureMark:
     def find_failure(self) -> SegstoreError | None:
         """Return what has ended writing, also where nobody was told of it.
 
-        An interrupt may have come between a failed sync and its mark [DUR-35, DUR-70].
+        An interrupt may have come between a failed sync and its mark, or that of the directory and
+        its logs [DUR-35, DUR-70, LOC-27].
         """
-        if self.failure is None and self._directory.sync_failed:
-            self.poison(sync_failed_before(None, self._directory.path))
+        if self.failure is None:
+            error = self._error_of_directory()
+            if error is None and self._directory.sync_failed:
+                error = sync_failed_before(None, self._directory.path)
+            if error is not None:
+                self.poison(error)
+        self._tell_directory()
         return self.failure
 
     def _require_not_failed(self) -> None:

@@ -50,6 +50,8 @@ class LogDirFailureChannel:
     def __init__(self) -> None:
         self._offline: dict[str, SegstoreError] = {}
         self._queue: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._told: set[str] = set()  # of those that are offline: all their logs know
+        self._taken: set[str] = set()
         self._watching: dict[str, weakref.WeakSet[FailsWithItsDirectory]] = {}
         self._lock = AppendLock()  # a handler that comes here in its midst is told
 
@@ -64,6 +66,8 @@ class LogDirFailureChannel:
     def maybe_add_offline_log_dir(self, log_dir: str, error: SegstoreError) -> None:
         """Mark *log_dir*, if it is not, and every log of it; waits for nobody.
 
+        An interrupt may come anywhere: all of it is done again by the next call, until one returns.
+
         Parameters
         ----------
         log_dir : str
@@ -72,20 +76,22 @@ class LogDirFailureChannel:
             What the logs of the directory raise from here on, as the cause.
         """
         # without the lock: a signal's handler that comes in the midst of `watch` marks it, too
-        if log_dir in self._offline or self._offline.setdefault(log_dir, error) is not error:
+        if log_dir in self._told:
             return
         try:
-            self._poison_all(log_dir, error)
-        except BaseException:  # interrupted: there is no second time
-            self._poison_all(log_dir, error)
+            first = self._tell(log_dir, error)
+        except BaseException:  # interrupted: who knows when the next call comes
+            self._tell(log_dir, error)
             raise
-        finally:
-            self._queue.put(log_dir)
-        _log.error("%s: its logs take no changes from here on: %s", log_dir, error)
+        _log.error("%s: its logs take no changes from here on: %s", log_dir, first)
 
-    def _poison_all(self, log_dir: str, error: SegstoreError) -> None:
+    def _tell(self, log_dir: str, error: SegstoreError) -> SegstoreError:
+        first = self._offline.get(log_dir) or self._offline.setdefault(log_dir, error)
         for one in self._watched(log_dir):
-            one.poison(error)
+            one.poison(first)
+        self._queue.put(log_dir)
+        self._told.add(log_dir)
+        return first
 
     def _watched(self, log_dir: str) -> tuple[FailsWithItsDirectory, ...]:
         """Whoever comes while we look finds the mark himself."""
@@ -99,6 +105,10 @@ class LogDirFailureChannel:
         """Whether *log_dir* bears a mark."""
         return log_dir in self._offline
 
+    def error_of(self, log_dir: str) -> SegstoreError | None:
+        """Return the first error of *log_dir*, None when it bears no mark."""
+        return self._offline.get(log_dir)
+
     def check(self, log_dir: str) -> None:
         """Raise when *log_dir* bears a mark: what it was given for is the cause [DUR-38]."""
         failure = self._offline.get(log_dir)
@@ -111,10 +121,14 @@ class LogDirFailureChannel:
 
     def take_next_offline_log_dir(self, timeout: float | None = None) -> str | None:
         """Wait for the next directory that is marked; None when *timeout* seconds have passed."""
-        try:
-            return self._queue.get(timeout=timeout)
-        except queue.Empty:
-            return None
+        while True:
+            try:
+                log_dir = self._queue.get(timeout=timeout)
+            except queue.Empty:
+                return None
+            if log_dir not in self._taken:  # two have failed at once, or one was interrupted
+                self._taken.add(log_dir)
+                return log_dir
 
     @contextlib.contextmanager
     def guard(self, log_dir: str) -> Iterator[None]:
