@@ -80,7 +80,6 @@
     SYNC(REMOVED_DIRECTORY, PROMISE, "DUR-5", "a deleted log's directory comes back") \
     /* a new log made of a damaged one */ \
     SYNC(SALVAGED_RECORDS, PROMISE, "DUR-2", "records that salvage has saved") \
-    SYNC(SALVAGED_DIRECTORY, PROMISE, "DUR-11", "the log that salvage has made") \
     /* Spark's sink */ \
     SYNC(STAGED_RECORDS, PROMISE, "DUR-2", "records of a commit that is to be repeated") \
     SYNC(STAGED_NAMES, PROMISE, "DUR-2", "files of a commit that is to be repeated") \

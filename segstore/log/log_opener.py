@@ -9,9 +9,10 @@ import segstore._core as _core
 from segstore.arguments import path_text
 from segstore.config import MAX_INT
 from segstore.errors import CorruptCheckpointError
-from segstore.log.directory.checkpoints import LOG_STATE, read_topic_id
+from segstore.log.directory.checkpoints import read_topic_id
 from segstore.log.directory.holdings import Holdings
 from segstore.log.directory.log_places import LogPlaces
+from segstore.log.directory.names_above import sync_names_of_log
 from segstore.log.directory.partition_lock import PartitionLock
 from segstore.log.directory.partition_metadata_file import (
     PartitionMetadataFile,
@@ -23,7 +24,6 @@ from segstore.log.directory.partition_path import (
     make_directory,
     open_parent_directory,
     open_partition_directory,
-    sync_names_above,
 )
 from segstore.log.directory.profile import Profile
 from segstore.log.loader.kafka_log_loader import KafkaLogLoader
@@ -70,7 +70,12 @@ def open_partition(
                 directory, parent, parent_is_locked=surroundings.parent_is_locked, home=home
             )
             if not is_kafka:
-                _sync_name_of_new_log(directory, parent, surroundings)
+                sync_names_of_log(
+                    directory,
+                    parent,
+                    environment,
+                    parent_is_locked=surroundings.parent_is_locked,
+                )
         report = RecoveryReport(mode=options.profile.value)
         # loading removes the clean marker; a broker has loaded a log when it looks at its topic
         topic_id = None if is_kafka else _topic_id(directory, options, report)
@@ -157,21 +162,6 @@ def _open_directories(
     if home is not None:
         home = _one_object(home, directory)
     return Holdings(directory, home=home), topic_partition
-
-
-def _sync_name_of_new_log(
-    directory: _core.Directory, parent: _core.Directory | None, surroundings: Surroundings
-) -> None:
-    """Bring the name of a directory that never held a log to the disk, and those above [DUR-11].
-
-    Whoever owns the log directory has done the latter when he made or found it empty.
-    """
-    if directory.exists(LOG_STATE) or directory.has_segments():
-        return
-    if not surroundings.parent_is_locked:
-        sync_names_above(directory.path, surroundings.environment)
-    elif parent is not None and not directory.created:
-        parent.sync(_core.Barrier.NEW_DIRECTORY)
 
 
 def _one_object(home: _core.Directory, directory: _core.Directory) -> _core.Directory:

@@ -145,7 +145,7 @@ def salvage_and_open(
             with contextlib.suppress(SegstoreError):
                 _remove(parent, directory, building)
             raise
-        parent.sync(_core.Barrier.SALVAGED_DIRECTORY)
+        parent.sync(_core.Barrier.NEW_DIRECTORY)
     start = report.log_start_offset
     log = open_partition(
         target_path,

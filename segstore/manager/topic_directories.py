@@ -6,10 +6,11 @@ import uuid
 from typing import TYPE_CHECKING
 
 from segstore._core import Barrier, Directory
-from segstore.log.directory.partition_directory import directory_name, is_partition_directory_name
+from segstore.log.directory.names_above import sync_names_above
+from segstore.log.directory.partition_directory import directory_name
 from segstore.log.directory.partition_lock import hint_at_read_only
 from segstore.log.directory.partition_metadata_file import PartitionMetadataFile, topic_id_text
-from segstore.log.directory.partition_path import make_directory, sync_names_above
+from segstore.log.directory.partition_path import make_directory
 
 if TYPE_CHECKING:
     from segstore.types import TopicPartition
@@ -18,13 +19,12 @@ if TYPE_CHECKING:
 def make_log_directory(path: str) -> Directory:
     """Open the directory *path*; make it, and those above it, when it is missing.
 
-    Before the first partition is in it, all names on the way are on stable storage [DUR-11].
+    Whoever made them, and whatever is in it: all names on the way are on stable storage [DUR-11].
     """
     with hint_at_read_only():
         directory = make_directory(path)
         try:
-            if not any(map(is_partition_directory_name, directory.names(ordered=False))):
-                sync_names_above(path)
+            sync_names_above(path)
         except BaseException:
             directory.close()
             raise

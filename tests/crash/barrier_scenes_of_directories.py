@@ -282,7 +282,6 @@ DIRECTORY_SCENES: dict[str, Callable[[], Scene]] = {
     "DOOMED_DIRECTORY": deleted_log,
     "REMOVED_DIRECTORY": deleted_log,
     "SALVAGED_RECORDS": salvage,
-    "SALVAGED_DIRECTORY": salvage,
     "STAGED_RECORDS": committed_write,
     "STAGED_NAMES": committed_write,
     "SINK_COMMIT_CONTENT": committed_write,

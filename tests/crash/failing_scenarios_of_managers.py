@@ -12,7 +12,8 @@ from unittest import mock
 
 from segstore._core import Directory
 from segstore.errors import LogReadOnlyError, SegstoreError, UnknownTopicOrPartitionError
-from segstore.log.directory.partition_path import make_directory, sync_names_above
+from segstore.log.directory.names_above import sync_names_above
+from segstore.log.directory.partition_path import make_directory
 from segstore.log.log_opener import open_partition
 from segstore.manager import log_manager, partition_directories, topic_directories
 from segstore.manager.log_manager import LogManager

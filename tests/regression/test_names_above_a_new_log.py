@@ -1,22 +1,37 @@
 """A new log was lost with a directory above it that a killed process had made and not synced.
 
-Only the directory right above the partition was synced.
+Only the directory right above the partition was synced. Later, all, but not where a log directory
+seemed to hold logs, nor those that a link leads to, nor those above a log that was copied.
 """
 
 from __future__ import annotations
 
 import os
 
-from segstore._core import Directory
+import pytest
+
+import segstore
+from segstore._core import DataFile, Directory
 from segstore.errors import LogPermissionError
-from segstore.log.directory import partition_path
+from segstore.log.directory import names_above
+from segstore.log.directory.checkpoints import CLEAN_SHUTDOWN_MARKER
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
+from segstore.manager.log_manager import LogManager
 from segstore.manager.topic_directories import make_log_directory
 from tests.crash.barrier_scene import new_disk
+from tests.crash.directory_kit import name_of, records
+from tests.crash.failing_scenarios_of_managers import living_on
 
 PATH = "/above/further/topic-0"
+MADE = (("/", "above"), ("/above", "further"), ("/above/further", "topic-0"))
+
+
+def make_directories(disk, names) -> None:
+    """As a program that syncs nothing."""
+    for path, name in names:
+        Directory(path, disk).make_directory(name)
 
 
 def open_there(disk):
@@ -44,29 +59,157 @@ def test_a_process_was_killed_anywhere_in_its_open():
 def test_somebody_else_made_the_directories():
     """[DUR-1, DUR-11]"""
     disk = new_disk()
-    for path, name in (("/", "above"), ("/above", "further"), ("/above/further", "topic-0")):
-        Directory(path, disk).make_directory(name)
+    make_directories(disk, MADE)
 
     assert records_behind_a_power_cut(disk) == 1
 
 
-def test_a_log_directory_is_synced_up_to_the_root_while_it_is_empty(tmp_path, monkeypatch):
-    """[DUR-11] Not for each log in it, and not again when it has one."""
+@pytest.mark.parametrize("made", [(), ("topic-0",), ("backup-2024",)])
+def test_somebody_else_made_the_directories_of_a_manager(made):
+    """[DUR-1, DUR-11] Whatever is in the log directory says nothing of who made it."""
+    disk = new_disk()
+    make_directories(disk, (("/", "above"), ("/above", "logs")))
+    make_directories(disk, [("/above/logs", name) for name in made])
+    with living_on(disk):
+        manager = LogManager("/above/logs", durability="sync", segment_ms=None)
+        if "topic-0" not in made:
+            manager.create_topic("topic", 1)
+        manager.append("topic", [(None, b"acknowledged")], partition=0)
+        for log in manager._logs.values():
+            log.close_quietly()
+
+    with living_on(disk.crash_image(fate="lost")):
+        found = LogManager("/above/logs", read_only=True)
+        assert found.log("topic", 0).log_end_offset == 1
+        found.close()
+
+
+def test_a_log_directory_is_synced_up_to_the_root_whatever_is_in_it(tmp_path, monkeypatch):
+    """[DUR-11] Once for all logs in it."""
     asked = []
     monkeypatch.setattr("segstore.manager.topic_directories.sync_names_above", asked.append)
     path = str(tmp_path / "logs")
-    for _ in range(2):
-        make_log_directory(path).close()
-    assert asked == [path, path]
-
+    make_log_directory(path).close()
     (tmp_path / "logs" / "topic-0").mkdir()
     make_log_directory(path).close()
+
     assert asked == [path, path]
+
+
+def copy_records(disk, names=MADE) -> None:
+    """Put a ``.log`` of three records there, as who restores a backup: nothing is synced."""
+    make_directories(disk, names)
+    with DataFile(Directory(PATH, disk), name_of(0), create=True) as file:
+        file.write(0, records(0, 3))
+
+
+def test_a_log_that_was_copied():
+    """[DUR-1, DUR-11, DUR-36] It has records, and none of the names above is on the disk."""
+    disk = new_disk()
+    copy_records(disk)
+
+    assert records_behind_a_power_cut(disk) == 4
+
+
+def test_a_log_that_was_copied_into_a_log_directory():
+    """[DUR-1, DUR-11] Its owner has synced the names above, but not that of the copy."""
+    disk = new_disk()
+    make_directories(disk, MADE[:2])
+    with living_on(disk):
+        manager = LogManager("/above/further", durability="sync", segment_ms=None)
+        copy_records(disk, MADE[2:])
+        manager.append("topic", [(None, b"acknowledged")], partition=0)
+        manager.log("topic", 0).close_quietly()
+
+    with open_there(disk.crash_image(fate="lost")) as found:
+        assert found.log_end_offset == 4
+
+
+def copy_directory(disk, source: str, target: str) -> None:
+    """Copy what a log has left, but for its own clean marker: nothing is synced."""
+    there, copy = Directory(source, disk), Directory(target, disk)
+    for name in there.names():
+        if name not in {".lock", CLEAN_SHUTDOWN_MARKER}:
+            with DataFile(copy, name, create=True) as file:
+                file.write(0, there.read_file(name))
+
+
+def test_a_log_that_was_copied_with_the_clean_marker_above():
+    """[DUR-1, DUR-11] The names of its files are synced too, not only that of its directory."""
+    disk = new_disk()
+    with open_there(disk) as log:
+        log.append([(None, b"v")])
+        log.roll()
+        log.append([(None, b"v")])
+    make_directories(disk, [("/", "copy"), ("/copy", "topic-0")])
+    copy_directory(disk, "/above/further/topic-0", "/copy/topic-0")
+    copy = open_partition(
+        "/copy/topic-0",
+        open_options(durability="sync"),
+        Surroundings(environment=disk, parent_was_clean=True),
+    )
+    assert copy.report.clean
+    copy.append([(None, b"acknowledged")])
+    copy.close_quietly()
+
+    image = Directory("/copy/topic-0", disk.crash_image(fate="lost"))
+    assert {name_of(0), name_of(1)} <= set(image.names())
+
+
+def test_a_log_that_we_have_closed_cleanly_costs_nothing(monkeypatch):
+    """[DUR-11, DUR-24] Whoever wrote its marker has synced the names before."""
+    disk, asked = new_disk(), []
+    with open_there(disk) as log:
+        log.append([(None, b"v")])
+    monkeypatch.setattr(names_above, "sync_names_above", lambda *_: asked.append(1))
+    with open_there(disk):
+        pass
+    assert not asked
+
+    open_there(disk).close_quietly()
+    open_there(disk).close_quietly()
+    assert asked == [1]
+
+
+def test_the_way_leads_through_a_link(tmp_path, monkeypatch):
+    """[DUR-11] Synced is what really holds the new directory, and what holds the link."""
+    (tmp_path / "real" / "new").mkdir(parents=True)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "link").symlink_to(tmp_path / "real" / "new")
+    synced = note_synced(monkeypatch)
+    segstore.open(tmp_path / "other" / "link" / "topic-0", durability="sync").close()
+
+    for holds in (tmp_path / "real" / "new", tmp_path / "real", tmp_path / "other", tmp_path):
+        assert synced.count(os.path.realpath(holds)) == 1, holds
+
+
+def note_synced(monkeypatch) -> list[str]:
+    """Note which directories are opened to sync the names in them."""
+    synced: list[str] = []
+    real = names_above._core.Directory
+
+    class Noted:
+        def __init__(self, path, environment=None):
+            self._directory = real(path, environment)
+
+        def __getattr__(self, name):
+            return getattr(self._directory, name)
+
+        def sync(self, barrier):
+            synced.append(os.path.realpath(self._directory.path))
+            self._directory.sync(barrier)
+
+    class Core:
+        Directory = Noted
+        Barrier = names_above._core.Barrier
+
+    monkeypatch.setattr(names_above, "_core", Core)
+    return synced
 
 
 def test_what_may_not_be_read_is_passed_over(tmp_path, monkeypatch):
     """[DUR-11, DUR-34] Who may not read a directory above did not make it."""
-    real, opened = partition_path._core.Directory, []
+    real, opened = names_above._core.Directory, []
 
     def refuse(path, environment=None, **options):
         opened.append(path)
@@ -74,7 +217,7 @@ def test_what_may_not_be_read_is_passed_over(tmp_path, monkeypatch):
             raise LogPermissionError("not yours", file=path)
         return real(path, environment, **options)
 
-    monkeypatch.setattr(partition_path._core, "Directory", refuse)
-    partition_path.sync_names_above(str(tmp_path / "topic-0"))
+    monkeypatch.setattr(names_above._core, "Directory", refuse)
+    names_above.sync_names_above(str(tmp_path / "topic-0"))
 
     assert opened == [str(tmp_path), os.path.dirname(tmp_path)]  # noqa: PTH120

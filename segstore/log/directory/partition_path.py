@@ -183,31 +183,6 @@ def make_directory(path: str, environment: _core.Environment | None = None) -> _
         return _core.Directory(path, environment, create=True)
 
 
-def sync_names_above(path: str, environment: _core.Environment | None = None) -> None:
-    """Bring the names on the way to a new log to the disk, up to the root of its file system.
-
-    Whoever made one of them may have been killed before he synced it, or have been no segstore at
-    all. What this process may not read was made by somebody who has more to say here.
-
-    Source: [DUR-3, DUR-11].
-    """
-    device: int | None = None
-    here, above = path, _above(path)
-    while above != here:
-        try:
-            directory = _core.Directory(above, environment)
-        except LogPermissionError:
-            return
-        try:
-            before, device = device, directory.identity[0]
-            if before is not None and before != device:
-                return
-            directory.sync(_core.Barrier.NEW_DIRECTORY)
-        finally:
-            directory.close()
-        here, above = above, _above(above)
-
-
 def open_parent_directory(
     path: str, environment: _core.Environment | None = None
 ) -> _core.Directory | None:
