@@ -64,7 +64,7 @@ class Flusher(RecoveryPointFlusher):
     ) -> None:
         super().__init__(append_lock, local_log.directory, topic_partition, failures)
         self.durable, self._is_settled = local_log.log_end, True
-        self.recovery_point = recovery_point
+        self.recovery_point = self.highest_recovery_point = recovery_point
         self._local_log = local_log
         self._durability = durability
         self._background = background

@@ -49,11 +49,14 @@ class LogTruncator(LogRetention):
             self._require_writable()
             self._settle_lane()
             if offset >= self.log_end_offset:
+                self._settle_notes()
                 if self._epochs.truncate_from_end(self.log_end_offset):
                     with self._flusher.poisoned_by(FsyncFailedError):
                         self._epochs.flush()
                         self._save_state()
                 return False
+            self._begin_change()  # it may finish a deletion
+            self._settle_notes()
             if offset < self._local_log.segments.first_segment.base_offset:
                 keeps = self._tier is not None and self.profile is Profile.SAFE
                 log_start = min(self.log_start_offset, offset) if keeps else offset
@@ -64,7 +67,6 @@ class LogTruncator(LogRetention):
 
     def _truncate(self, offset: int) -> None:
         local_log, flusher = self._local_log, self._flusher
-        self._begin_change()
         kept_end = local_log.end_of_data_below(offset)
         flusher.sync_what_stays(offset)
         is_safe = self.profile is Profile.SAFE
@@ -150,6 +152,7 @@ class LogTruncator(LogRetention):
         self, offset: int, log_start_offset: int, *, keeps_epochs: bool = False
     ) -> None:
         self._begin_change()
+        self._settle_notes()
         goes_back = log_start_offset < self.log_start_offset
         is_safe = self.profile is Profile.SAFE
         file = self._state_file

@@ -19,15 +19,12 @@ from segstore.types import LogOffsetMetadata
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segstore.log.directory.log_places import LogPlaces
     from segstore.log.log_offsets import LogOffsetSnapshot
     from segstore.types import EpochEntry
 
 
 class LogWatermarks(LogAppender):
     """What Kafka's replica manager does to a log besides appending."""
-
-    _places: LogPlaces
 
     # ---- high watermark --------------------------------------------------------------------------
 

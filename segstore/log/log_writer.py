@@ -6,12 +6,13 @@ Under the append lock, all of it. A record is acknowledged by what calls this, b
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from segstore.config import MAX_INT
 from segstore.errors import (
+    DiskFullError,
     FsyncFailedError,
     IllegalArgumentError,
     InvalidEpochError,
@@ -20,13 +21,10 @@ from segstore.errors import (
     SegstoreError,
 )
 from segstore.log.directory.profile import Profile
-from segstore.log.log_checker import LogChecker
+from segstore.log.log_notes import LogNotes
 from segstore.log.producers.producer_analysis import analyze_producers
 from segstore.log.producers.producer_state_rebuild import rebuild_producer_state
-from segstore.types import CURRENT_MAGIC, LogAppendInfo
-
-_LEGACY: Final = -(2**31)
-"""Stands for the epoch of messages that have none; below all others."""
+from segstore.types import LogAppendInfo
 
 _log = logging.getLogger(__name__)
 
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
 
     from segstore._core import BatchHeaders, Directory
     from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
-    from segstore.log.directory.log_state_file import LogStateFile
     from segstore.log.directory.partition_metadata_file import PartitionMetadataFile
     from segstore.log.flusher import Flusher
     from segstore.log.local.segment import Segment
@@ -44,7 +41,7 @@ if TYPE_CHECKING:
     from segstore.log.producers.producer_state_manager import ProducerStateManager
 
 
-class LogWriter(LogChecker):
+class LogWriter(LogNotes):
     """The part of a log that writes; what decides about it is above."""
 
     path: str
@@ -53,7 +50,6 @@ class LogWriter(LogChecker):
     _failures: LogDirFailureChannel | None
     _flusher: Flusher
     _producers: ProducerStateManager
-    _state_file: LogStateFile | None
     _expires_producers = False
     _partition_metadata: PartitionMetadataFile
 
@@ -80,12 +76,19 @@ class LogWriter(LogChecker):
         return self._directory.wall_clock_ms()
 
     def _begin_change(self) -> None:
-        """Bring in order what an interrupted call has left; every change begins with this."""
+        """Bring in order what an interrupted call has left; every change begins with this.
+
+        Who adds or cuts records settles the notes besides: a full disk keeps nobody from deleting.
+        """
         local_log, producers = self._local_log, self._producers
         self._flusher.settle()
         local_log.settle()
         if producers.map_end_offset < local_log.log_end.message_offset:
             self._rebuild_producers()
+        try:
+            self._settle_notes()
+        except DiskFullError:
+            _log.warning("%s: no room for what an interrupted call is to undo", self.path)
 
     def _rebuild_producers(self) -> None:
         with self._flusher.poisoned_by(FsyncFailedError):
@@ -140,75 +143,6 @@ class LogWriter(LogChecker):
                 expected=f"{latest} or newer",
             )
         return leader_epoch
-
-    def _note_epoch(self, epoch: int, start_offset: int) -> None:
-        """Write the epoch's start before its first batch is acknowledged [DUR-12]."""
-        with self._flusher.poisoned_by(FsyncFailedError):
-            if self._epochs.assign(epoch, start_offset):
-                self._save_state()
-
-    def _note_epochs(self, headers: BatchHeaders) -> None:
-        """Take over the epochs that the batches have; messages of magic 0 and 1 end them all.
-
-        Source: [APP-10].
-        """
-        is_legacy = headers["magic"] < CURRENT_MAGIC
-        epochs = np.where(is_legacy, _LEGACY, headers["partition_leader_epoch"])
-        starts = headers["base_offset"]
-        changes = np.diff(epochs, prepend=_LEGACY + 1) != 0
-        goes_back = np.diff(starts, prepend=starts[0]) < 0  # the epoch began before that [EPC-3]
-        for row in np.flatnonzero(changes | goes_back):
-            if is_legacy[row]:
-                self._forget_epochs()
-                continue
-            if epochs[row] < 0:
-                raise IllegalArgumentError(
-                    f"the batch at offset {int(headers['base_offset'][row])} has no leader epoch",
-                    found=str(int(epochs[row])),
-                    expected="0 or more",
-                )
-            self._note_epoch(int(epochs[row]), int(headers["base_offset"][row]))
-
-    def _forget_epochs(self) -> None:
-        if self._epochs.entries:
-            with self._flusher.poisoned_by(FsyncFailedError):
-                self._epochs.clear_and_flush()
-                self._save_state()
-
-    def _permit_gap(self, behind_gap: int) -> None:
-        """Let the log have no records up to there; what it has is on stable storage before [DUR-1].
-
-        From here on nothing tells whether records are missing between earlier segments.
-        """
-        self._flusher.sync_what_stays(self.log_end_offset)
-        self._save_state(contiguous_from=behind_gap)
-
-    def _settle_notes(self) -> None:
-        """Before an append: the files say of epochs and gaps what holds for what it writes."""
-        if self._epochs.is_dirty:  # an assignment was interrupted [DUR-12]
-            with self._flusher.poisoned_by(FsyncFailedError):
-                self._epochs.flush()
-        state_file, end = self._state_file, self.log_end_offset
-        if state_file is not None and state_file.state.contiguous_from > end:
-            self._save_state(contiguous_from=end)  # the gap's append failed, or it was truncated
-
-    def _save_state(self, contiguous_from: int | None = None) -> None:
-        state_file = self._state_file
-        if state_file is None:
-            return
-        state, latest = state_file.state, self._epochs.latest_entry
-        with self._flusher.poisoned_by(FsyncFailedError):
-            state_file.change(
-                contiguous_from=state.contiguous_from
-                if contiguous_from is None
-                else contiguous_from,
-                # without one the next may be older than those of records below the log start
-                epochs_ordered_from=(
-                    self.log_end_offset if latest is None else state.epochs_ordered_from
-                ),
-                latest_epoch=latest,
-                is_being_emptied=False,  # a truncation that was refused may have left it
-            )
 
     # ---- roll, check, write, publish -------------------------------------------------------------
 

@@ -9,7 +9,7 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from segstore._core import Barrier
-from segstore.errors import FsyncFailedError
+from segstore.errors import DiskFullError, FsyncFailedError
 from segstore.log.directory.checkpoints import RECOVERY_POINT_CHECKPOINT, write_offset
 from segstore.log.sidecar_flusher import SidecarFlusher
 from segstore.types import LogOffsetMetadata
@@ -24,12 +24,16 @@ class RecoveryPointFlusher(SidecarFlusher):
     Attributes
     ----------
     recovery_point : int
-        What the checkpoint says: never above what is durable [DUR-4].
+        What the checkpoint says: never above what is durable [DUR-4]. The least that it may say,
+        where a write was interrupted.
+    highest_recovery_point : int
+        The most that it may say: a truncation goes by that [DUR-16].
     """
 
     __slots__ = ()
 
     durable: LogOffsetMetadata
+    highest_recovery_point: int
     recovery_point: int
     _append_lock: AppendLock
     _hole: tuple[int, int]
@@ -75,7 +79,7 @@ class RecoveryPointFlusher(SidecarFlusher):
         Called under the append lock; the checkpoint is on stable storage at return [DUR-16].
         """
         with self._checkpoint_lock:
-            if self.recovery_point > offset:
+            if self.highest_recovery_point > offset:
                 self._write_recovery_point(offset)
             if self.durable.message_offset > offset:
                 self.durable = LogOffsetMetadata(offset)
@@ -84,13 +88,26 @@ class RecoveryPointFlusher(SidecarFlusher):
         """Nothing below *offset*, the log start, is to be recovered; in memory only [UNI-3]."""
 
     def _write_recovery_point(self, offset: int) -> None:
-        if offset != self.recovery_point:
+        """Write it, and note before what the file may say when that is interrupted [DUR-16].
+
+        Ctrl-C during the last sync is raised behind it: the file says *offset* then.
+        """
+        least, most = self.recovery_point, self.highest_recovery_point
+        if not least == most == offset:
             self._require_not_ended()
             self._require_not_failed()
             directory = self._local_log.directory
-            with self.poisoned_by(FsyncFailedError):
-                write_offset(directory, RECOVERY_POINT_CHECKPOINT, self._topic_partition, offset)
-            self.recovery_point = offset
+            lower, higher = min(least, offset), max(most, offset)
+            self.recovery_point, self.highest_recovery_point = lower, higher
+            try:
+                with self.poisoned_by(FsyncFailedError):
+                    write_offset(
+                        directory, RECOVERY_POINT_CHECKPOINT, self._topic_partition, offset
+                    )
+            except DiskFullError:  # the old content is there
+                self.recovery_point, self.highest_recovery_point = least, most
+                raise
+            self.recovery_point = self.highest_recovery_point = offset
 
     def note_hole(self, data_end_offset: int, log_end_offset: int) -> None:
         """A truncation took whole batches: there is nothing between the data and the log end.

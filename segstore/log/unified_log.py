@@ -316,6 +316,8 @@ class UnifiedLog(LogChecksums):
         local_log, is_safe = self._local_log, self.profile is Profile.SAFE
         with self._append_lock:
             local_log.settle()  # no mark on what was interrupted
+            if is_safe:
+                self._settle_notes()
             self._flush_topic_id()
             self._offsets.listen(None)
         active = local_log.segments.active_segment

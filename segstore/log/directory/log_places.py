@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from segstore._core import Barrier, FileBarrier
 from segstore.errors import (
     CorruptCheckpointError,
+    DiskFullError,
     LimitExceededError,
     LogNotFoundError,
     NotALogError,
@@ -73,6 +74,12 @@ class LogPlaces:
         That of the handle.
     found : FoundState or None
         What `read` answers instead of what the files say.
+
+    Attributes
+    ----------
+    highest_log_start : int
+        The most that the own checkpoint may say, of what was written here: a write that was
+        interrupted may be done. The writer knows what it said before.
     """
 
     def __init__(  # noqa: PLR0913 - each by its name
@@ -92,6 +99,7 @@ class LogPlaces:
         self._found = found
         self.parent = parent
         self.topic_partition = topic_partition
+        self.highest_log_start = 0
         self._parent_was_clean = parent_was_clean
 
     def read(self) -> FoundState:
@@ -215,9 +223,19 @@ class LogPlaces:
         prepared : PreparedFile or None
             What `prepare_log_start` gave for this offset.
         """
-        if prepared is not None:
-            prepared.publish()
-            return
+        before = self.highest_log_start
+        self.highest_log_start = max(before, offset)  # Ctrl-C is raised behind the last sync
+        try:
+            if prepared is not None:
+                prepared.publish()
+            else:
+                self._write_log_start(offset)
+        except DiskFullError:  # the old content is there
+            self.highest_log_start = before
+            raise
+        self.highest_log_start = offset
+
+    def _write_log_start(self, offset: int) -> None:
         name = LOG_START_OFFSET_CHECKPOINT
         if not self._is_safe:
             self._lower(name, offset)

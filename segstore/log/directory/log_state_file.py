@@ -9,6 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from segstore._core import AppendLock, FileBarrier
+from segstore.errors import DiskFullError
 from segstore.log.directory.checkpoints import DAMAGED_TRANSACTION_INDEX, LOG_STATE, LogState
 
 if TYPE_CHECKING:
@@ -34,12 +35,15 @@ class LogStateFile:
     ----------
     state : LogState
         As it was last written.
+    is_in_doubt : bool
+        A write was interrupted: the file may be ahead of `state`, and say what never came.
     lock : AppendLock
         Held while it is written.
     """
 
     def __init__(self, directory: Directory, state: LogState) -> None:
         self.state = state
+        self.is_in_doubt = False
         self._directory = directory
         self.lock = AppendLock()
         there = LogState.read(directory)
@@ -53,7 +57,7 @@ class LogStateFile:
         """
         with self.lock:
             changed = replace(self.state, **changes)
-            if changed != self.state:
+            if changed != self.state or self.is_in_doubt:
                 is_tied = "latest_epoch" in changes
                 self._write(replace(changed, epochs_before=()) if is_tied else changed)
 
@@ -66,9 +70,21 @@ class LogStateFile:
         with self.lock:
             self._write(replace(self.state, latest_epoch=new, epochs_before=(old,)))
 
+    def settle(self) -> None:
+        """Write again what is known where a write was interrupted; nothing has come of that."""
+        if self.is_in_doubt:
+            with self.lock:
+                self._write(self.state)
+
     def _write(self, state: LogState) -> None:
-        self._directory.write_file_atomically(LOG_STATE, state.format(), FileBarrier.LOG_STATE)
-        self.state = state
+        try:
+            self._directory.write_file_atomically(LOG_STATE, state.format(), FileBarrier.LOG_STATE)
+            self.state, self.is_in_doubt = state, False
+        except DiskFullError:  # the old content is there
+            raise
+        except BaseException:  # Ctrl-C during the last sync is raised behind it
+            self.is_in_doubt = True
+            raise
 
 
 def state_after_open(
