@@ -2,7 +2,8 @@
 
 A truncation lowered no log start and no recovery point that only the disk knew: acknowledged
 records were gone behind a crash, or the log could not be opened. A permitted gap that nobody had
-filled hid lost records.
+filled hid lost records. The other way round, segments that only memory had taken out lay where a
+truncation made new ones.
 """
 
 from __future__ import annotations
@@ -22,12 +23,14 @@ from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.directory.log_state_file import LogStateFile
 from tests.crash.barrier_scene import new_disk, open_log
 from tests.crash.interrupts import interrupts
-from tests.log_kit import at, offsets
+from tests.log_kit import at, bases, offsets
+from tests.remote_kit import TIERED, RemoteRecords
 
 Act = Callable[[UnifiedLog], object]
 
 ACTS: dict[str, Act] = {
     "delete_records": lambda log: log.delete_records(4),
+    "delete_records of two segments": lambda log: log.delete_records(5),
     "flush": lambda log: log.flush(),
     "gap": lambda log: log.append_as_follower(at(log.log_end_offset + 9), 0),
     "epoch": lambda log: log.append_as_follower(at(log.log_end_offset, epoch=3), 3),
@@ -147,7 +150,7 @@ def test_a_permitted_gap_that_nobody_filled_hides_none():
                 assert offsets(found) == expected[: len(offsets(found))], (place, seed)
 
 
-@pytest.mark.parametrize("act", ["gap", "epoch"])
+@pytest.mark.parametrize("act", ["delete_records", "gap", "epoch"])
 def test_a_close_behind_an_interrupt_marks_what_is_there(act):
     """[DUR-24] The next open finds what this handle has shown, and nothing that never came."""
     scene = Scene(ACTS[act])
@@ -201,3 +204,24 @@ def test_what_a_full_disk_refuses_leaves_no_file_in_doubt():
     with scene.opened() as found:
         assert contents(found) == contents(log)
     log.close_quietly()
+
+
+def test_a_local_log_start_that_no_deletion_followed_takes_none_away():
+    """[DUR-26, RET-4] Segments were to go that are in remote storage; others are there by now."""
+
+    def write(log: UnifiedLog) -> None:
+        for _ in range(4):
+            log.append(ONE)
+            log.roll()
+        log.update_highest_offset_in_remote_storage(3)
+
+    settings = {"local_retention_bytes": 1, "remote_offset_reader": RemoteRecords(), **TIERED}
+    scene = Scene(lambda log: log.delete_old_segments(), write, **settings)
+    for place in scene.places():
+        log = scene.log
+        log.truncate_to(1)
+        for _ in range(2):
+            append_and_roll(log)
+        expected = bases(log), offsets(log)
+        with scene.opened() as found:
+            assert (bases(found), offsets(found)) == expected, place

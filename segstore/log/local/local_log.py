@@ -10,7 +10,9 @@ from segstore.errors import (
     CorruptRecordError,
     IllegalStateError,
     OffsetOutOfRangeError,
+    SegstoreError,
 )
+from segstore.log.directory.partition_directory import DELETED_FILE_SUFFIX
 from segstore.log.directory.ways_out import corrupt_log, salvage_hint
 from segstore.log.local.segment import Segment
 from segstore.log.local.segment_order import SegmentOrder
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from segstore._core import Directory, FetchedBytes, SegmentSlice
-    from segstore.errors import SegstoreError
     from segstore.log.local.seen_end import SeenEnd
 
 NO_BYTES_VISIBLE: Final = -1
@@ -50,6 +51,8 @@ class LocalLog(SegmentOrder):
     """
 
     seen_end: SeenEnd | None = None
+    _going: tuple[Segment, ...] = ()
+    """What `delete_segments` has begun to take out."""
 
     # ---- read ------------------------------------------------------------------------------------
 
@@ -285,11 +288,27 @@ class LocalLog(SegmentOrder):
 
         Source: [DUR-19].
         """
-        self.segments = self.segments.without(segments)
-        self._take_out(segments)
-        if self.checksum_sidecars is not None:
-            self.checksum_sidecars.forget_deleted(segment.base_offset for segment in segments)
-        self.directory.sync(Barrier.DELETION_NAMES)
+        self._going = tuple(segments)
+        self._finish_deletion()
+
+    def settle(self) -> None:
+        """Besides, finish a deletion: a truncation makes new files where the old ones were."""
+        super().settle()
+        if self._going:
+            self._finish_deletion()
+
+    def _finish_deletion(self) -> None:
+        going = self._going
+        try:
+            self.segments = self.segments.without(going)
+            self._take_out(going)
+            if self.checksum_sidecars is not None:
+                self.checksum_sidecars.forget_deleted(segment.base_offset for segment in going)
+            self.directory.sync(Barrier.DELETION_NAMES)
+        except SegstoreError:  # what stays is removed by the next open [DUR-42]
+            self._going = ()
+            raise
+        self._going = ()
 
     def _take_out_from_the_end(self, segments: list[Segment]) -> None:
         """Mark the last segments of the log as deleted, of which a crash may leave a prefix only.
@@ -308,8 +327,9 @@ class LocalLog(SegmentOrder):
         for number, segment in enumerate(segments):
             if number and one_by_one:
                 self.directory.sync(Barrier.TRUNCATION_NAMES)
-            segment.change_suffix(".deleted")
-            self.names_version += 1
+            if segment.suffix != DELETED_FILE_SUFFIX:  # by a deletion that was interrupted
+                segment.change_suffix(DELETED_FILE_SUFFIX)
+                self.names_version += 1
             self._unlink_later(segment)
 
     # ---- close -----------------------------------------------------------------------------------
