@@ -2,8 +2,8 @@
 
 A truncation lowered no log start and no recovery point that only the disk knew: acknowledged
 records were gone behind a crash, or the log could not be opened. A permitted gap that nobody had
-filled hid lost records. The other way round, segments that only memory had taken out lay where a
-truncation made new ones.
+filled hid lost records, and a snapshot that nobody knew outlived its records. The other way round,
+segments that only memory had taken out lay where a truncation made new ones.
 """
 
 from __future__ import annotations
@@ -21,9 +21,10 @@ from segstore.errors import DiskFullError, LogReadOnlyError
 from segstore.log.directory.checkpoints import LogState
 from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.directory.log_state_file import LogStateFile
+from segstore.log.producers.snapshot_file import SnapshotFile
 from tests.crash.barrier_scene import new_disk, open_log
 from tests.crash.interrupts import interrupts
-from tests.log_kit import at, bases, offsets
+from tests.log_kit import at, bases, offsets, singleton
 from tests.remote_kit import TIERED, RemoteRecords
 
 Act = Callable[[UnifiedLog], object]
@@ -110,6 +111,10 @@ class Contents(NamedTuple):
 def contents(log: UnifiedLog) -> Contents:
     records = [(record.offset, record.value) for record in log]
     return Contents(records, log.log_start_offset, log.log_end_offset, log.latest_epoch)
+
+
+def producers_of(log: UnifiedLog) -> list[tuple[int, int]]:
+    return [(one.producer_id, one.last_sequence) for one in log.active_producers()]
 
 
 def is_tied(disk: SimulatedDisk, path: str) -> bool:
@@ -204,6 +209,34 @@ def test_what_a_full_disk_refuses_leaves_no_file_in_doubt():
     with scene.opened() as found:
         assert contents(found) == contents(log)
     log.close_quietly()
+
+
+def test_a_snapshot_that_an_interrupt_left_goes_with_its_records(monkeypatch):
+    """[DUR-22, PSM-57, PSM-60] It was not known, stayed, and told of producers that were cut.
+
+    A roll to the same offset writes over it, unless the disk is full then.
+    """
+
+    def write(log: UnifiedLog, producer_id: int = 1, count: int = 4) -> None:
+        for sequence in range(count):
+            batch = singleton(producer_id=producer_id, producer_epoch=0, base_sequence=sequence)
+            log.append_as_leader(batch)
+
+    def refuse(*_: object, **__: object) -> None:
+        raise DiskFullError("no space left on the device")
+
+    scene = Scene(ACTS["roll"], write)
+    for place in scene.places():
+        log = scene.log
+        log.truncate_to(1)
+        write(log, producer_id=2, count=3)
+        with monkeypatch.context() as patched:
+            patched.setattr(SnapshotFile, "write", refuse)
+            log.roll()
+        log.append(ONE)
+        log.flush()
+        with scene.opened() as found:
+            assert producers_of(found) == producers_of(log) == [(1, 0), (2, 2)], place
 
 
 def test_a_local_log_start_that_no_deletion_followed_takes_none_away():

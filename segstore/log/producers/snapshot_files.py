@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right, insort
 from typing import TYPE_CHECKING
 
 from segstore._core import AppendLock, Barrier
-from segstore.errors import CorruptSnapshotError, LogNotFoundError
+from segstore.errors import CorruptSnapshotError, LogNotFoundError, SegstoreError
 from segstore.log.directory.partition_directory import file_name
 from segstore.log.producers.producer_snapshot import format_snapshot
 from segstore.log.producers.snapshot_file import SNAPSHOT_FILE_SUFFIX, SnapshotFile
@@ -76,6 +76,7 @@ class SnapshotFiles:
         self._kafka_profile = kafka_profile
         self.refused: list[CorruptSnapshotError] = []
         self._listed: array[int] | None = None
+        self._may_be_missing: set[int] = set()  # of those: an interrupt may come before a file
         self._unsynced: list[int] = []  # may name one twice, or one that is gone
         self.sync_lock = AppendLock()
         if kafka_profile:  # what another state writes beside this one stays unknown to it [LDR-17]
@@ -125,19 +126,30 @@ class SnapshotFiles:
     def write(
         self, offset: int, entries: Iterable[ProducerStateEntry], *, sync: bool
     ) -> SnapshotFile:
-        """Write the state below *offset*, and know the file; *sync* is that of `take_snapshot`."""
+        """Write the state below *offset*, and know the file; *sync* is that of `take_snapshot`.
+
+        It is known before it is there: what a truncation does not know it leaves, and an interrupt
+        may come between.
+        """
         file = self._file(offset)
         data = format_snapshot(entries)
+        is_new = not self._knows(offset)
+        self._may_be_missing.add(offset)
+        if is_new:
+            insort(self._offsets, offset)
         try:
             if self._kafka_profile:
                 file.write_in_place(data, sync=sync)
             else:
                 file.write(data, sync=sync)
+        except SegstoreError:
+            if is_new:
+                self.forget(offset)
+            raise
         finally:
             if not sync:  # not before it has its name: who syncs meanwhile would not find it
                 self._unsynced.append(offset)
-        if not self._knows(offset):
-            insort(self._offsets, offset)
+        self._may_be_missing.discard(offset)
         return file
 
     def sync_unsynced(self) -> None:
@@ -177,6 +189,10 @@ class SnapshotFiles:
                 _log.warning("%s; the snapshot is deleted", error)
                 self.refused.append(error)
                 self.delete(file.offset)
+            except LogNotFoundError:
+                if file.offset not in self._may_be_missing:
+                    raise
+                self.forget(file.offset)
         return None
 
     def forget(self, offset: int) -> SnapshotFile | None:
@@ -184,23 +200,28 @@ class SnapshotFiles:
         if not self._knows(offset):
             return None
         del self._offsets[bisect_left(self._offsets, offset)]
+        self._may_be_missing.discard(offset)
         return self._file(offset)
 
     def delete(self, offset: int) -> None:
         """Remove the snapshot of exactly *offset*, when it is known."""
-        file = self.forget(offset)
-        if file is not None:
-            file.delete_if_exists()
+        if self._knows(offset):
+            self._may_be_missing.add(offset)
+            self._file(offset).delete_if_exists()
+            self.forget(offset)
 
     def mark_for_deletion(self, offset: int) -> SnapshotFile | None:
         """Forget the snapshot and rename its file to ``.deleted`` [PSM-57]; None without one."""
-        file = self.forget(offset)
-        if file is None:
+        if not self._knows(offset):
             return None
+        file = self._file(offset)
+        self._may_be_missing.add(offset)
         try:
             file.rename_to_delete()
         except LogNotFoundError:  # deleted by a recovery of one segment [LDR-17]: nothing to do
+            self.forget(offset)
             return None
+        self.forget(offset)
         return file
 
     def remove_strays(self, segment_base_offsets: Collection[int]) -> None:
