@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from segstore.arguments import callback, integer_within
 from segstore.config import MAX_LONG
+from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX
 from segstore.log.quiet_look import CHANGED, look_while_quiet
 from segstore.log.slice_reader import SliceReader
 
@@ -119,9 +120,9 @@ class LogChecker(SliceReader):
             return look()
 
         def is_of_newest(report: VerifyReport) -> bool:
-            newest = local_log.segments.active_segment.base_offset
             bad = [check.base_offset for check in report.segments if check.problems]
-            return report.missing is not None or newest in bad
+            there = local_log.directory.segment_listing().base_offsets(LOG_FILE_SUFFIX)
+            return report.missing is not None or not there or there[-1] in bad
 
         report, is_quiet = look_while_quiet(
             local_log.directory,

@@ -18,11 +18,12 @@ from segstore.records.compression import codec_table
 from segstore.records.records_count import count_records
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
 
     from segstore._core import BatchHeaders, Directory, ScanResult
     from segstore.log.local.segment import Segment
     from segstore.log.local.written_order import WrittenOrder
+    from segstore.types import OffsetPosition, TimestampOffset
 
     SegmentScan = Callable[[Segment, int], tuple[BatchHeaders, ScanResult]]
     """Gives the headers of all good batches of a segment, which begin at that offset or above, and
@@ -118,8 +119,7 @@ def check_segment(  # noqa: PLR0913 - a segment, and what the log says of its pl
         check.problems.append(f"{why}; {left} bytes behind the last good batch")
         return check
     try:
-        _check_offset_index(segment, headers, check)
-        _check_time_index(segment, headers, check)
+        _check_indexes(directory, segment, headers, check)
     except SegstoreError as error:
         check.problems.append(str(error))
     return check
@@ -168,7 +168,26 @@ def _check_written_order(
         )
 
 
-def _check_offset_index(segment: Segment, headers: BatchHeaders, check: SegmentCheck) -> None:
+def _check_indexes(
+    directory: Directory, segment: Segment, headers: BatchHeaders, check: SegmentCheck
+) -> None:
+    """Look at the entries of what was read; others are of batches that came since."""
+    offset_entries, time_entries = segment.offset_index_entries(), segment.time_index_entries()
+    # asked for behind them: who adds an entry has written its batch
+    if directory.info(segment.name).size > check.valid_bytes:
+        next_offset = check.next_offset
+        offset_entries = [entry for entry in offset_entries if entry[0] < next_offset]
+        time_entries = [entry for entry in time_entries if entry[1] < next_offset]
+    _check_offset_index(segment, offset_entries, headers, check)
+    _check_time_index(time_entries, headers, check)
+
+
+def _check_offset_index(
+    segment: Segment,
+    entries: Sequence[OffsetPosition],
+    headers: BatchHeaders,
+    check: SegmentCheck,
+) -> None:
     """Each entry is the position of a batch, and no lower offset than that batch's last.
 
     Source: [OFX-1, DUR-53].
@@ -178,7 +197,7 @@ def _check_offset_index(segment: Segment, headers: BatchHeaders, check: SegmentC
         for position, last in zip(headers["position"], headers["last_offset"], strict=True)
     }
     previous = segment.base_offset - 1
-    for number, (offset, position) in enumerate(segment.offset_index_entries()):
+    for number, (offset, position) in enumerate(entries):
         last = batches.get(position)
         if offset >= check.next_offset:
             check.problems.append(
@@ -214,12 +233,14 @@ def check_padding(directory: Directory, segment: Segment, check: SegmentCheck) -
             position += len(rest)
 
 
-def _check_time_index(segment: Segment, headers: BatchHeaders, check: SegmentCheck) -> None:
+def _check_time_index(
+    entries: Sequence[TimestampOffset], headers: BatchHeaders, check: SegmentCheck
+) -> None:
     """Each entry is the largest timestamp up to its offset [TMX-1]."""
     if not len(headers):
         return
     running_max = np.maximum.accumulate(headers["max_timestamp"])
-    for number, (timestamp, offset) in enumerate(segment.time_index_entries()):
+    for number, (timestamp, offset) in enumerate(entries):
         whole = int(np.searchsorted(headers["last_offset"], offset, side="right")) - 1
         begun = int(np.searchsorted(headers["base_offset"], offset, side="right")) - 1
         at_least = int(running_max[whole]) if whole >= 0 else -1

@@ -15,7 +15,7 @@ from segstore._core import Directory
 from segstore.cli import partition_check
 from segstore.cli.scrub import scrub_partition
 from segstore.errors import CorruptRecordError, LogNotFoundError, LogTruncatedError
-from segstore.log import log_verifier
+from segstore.log import log_verifier, segment_check
 from segstore.log.quiet_look import CHANGED, look_while_quiet
 from tests.log_kit import values
 from tests.unit.log.damaged_logs import flip_bit
@@ -154,6 +154,7 @@ def test_a_partition_is_checked_while_records_are_deleted(log, monkeypatch):
 @pytest.mark.parametrize(("check", "looks"), [("verify", 8), ("scrub", 6)])
 def test_damage_of_a_sealed_segment_beside_an_appender(log, monkeypatch, check, looks):
     """[DUR-60, DUR-71] Two looks tell it, and no doubt: an append makes no damage there."""
+    log.flush()  # else the damage lies above the recovery point, and the log ends there
     flip_bit(Path(log.segments()[0].path), 100)
     real, calls = log_verifier.check_segment, []
 
@@ -165,5 +166,39 @@ def test_damage_of_a_sealed_segment_beside_an_appender(log, monkeypatch, check, 
         monkeypatch.setattr(log_verifier, "check_segment", look)
         report = getattr(reader, check)()
     assert len(report.problems) == 1
-    assert report.notes == []
+    assert report.notes == [], report
     assert len(calls) == looks
+
+
+@pytest.mark.parametrize("is_reader", [True, False])
+def test_entries_of_batches_that_came_during_the_check(tmp_path, monkeypatch, is_reader):
+    """[DUR-53, DUR-71] They are in the indexes, and behind the bytes that were read."""
+    with segstore.open(tmp_path / "orders-0", index_interval_bytes=0) as log:
+        log.append(ONE)
+
+        def append(*arguments):
+            for _ in range(3):
+                log.append(ONE)
+            return real(*arguments)
+
+        real = segment_check._check_indexes
+        monkeypatch.setattr(segment_check, "_check_indexes", append)
+        if is_reader:
+            with closing(segstore.open(log.path, read_only=True)) as reader:
+                report = reader.verify()
+        else:
+            report = log.verify()
+        assert (report.problems, report.notes) == ([], [])
+        assert len(log.segments()[0].offset_index_entries()) > 1
+
+
+def test_an_entry_behind_the_end_of_a_log_that_stands_still(tmp_path):
+    """[DUR-53] Nobody has written its batch."""
+    with segstore.open(tmp_path / "orders-0", index_interval_bytes=0) as log:
+        for _ in range(3):
+            log.append(ONE)
+    index = tmp_path / "orders-0" / f"{0:020d}.index"
+    index.write_bytes(index.read_bytes() + (9).to_bytes(4) + (999).to_bytes(4))
+    with closing(segstore.open(tmp_path / "orders-0", read_only=True)) as reader:
+        (problem,) = reader.verify().problems
+    assert "says offset 9, the segment ends before 3" in problem

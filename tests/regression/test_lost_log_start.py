@@ -7,9 +7,11 @@ to see again. The marker was looked at for lost files alone.
 from __future__ import annotations
 
 from contextlib import closing
+from functools import partial
 
 import pytest
 
+from segstore._core import Directory
 from tests.crash.crash_check import Crash, look
 from tests.crash.crash_script import Settings
 from tests.crash.failing_scenarios_of_damage import LOG_START, MARKER, OPENED, changed
@@ -71,3 +73,29 @@ def test_without_a_marker_the_log_starts_at_its_first_segment():
     with closing(SETTINGS.open(disk)) as log:
         assert log.log_start_offset == 2
         assert any(LOG_START in text for text in log.report.warnings)
+
+
+def test_a_checkpoint_that_says_something_else_is_not_believed():
+    """[DUR-21] A flipped bit in it took segments away; the marker was written behind it."""
+    for wrong in (0, 2, 4, 99, 2**63 - 1):
+        with closing(SETTINGS.open(lost(f"0\n1\ntopic 0 {wrong}\n".encode()))) as log:
+            assert (log.log_start_offset, offsets(log)) == (DELETED, LEFT)
+            assert any(f"log start {wrong};" in text for text in log.report.warnings)
+            assert log.report.removed == log.report.set_aside == []
+
+
+def test_no_flipped_bit_of_a_marker_hides_a_record():
+    """[DUR-8, DUR-51] It has a checksum: one that does not fit is no marker."""
+    disk = closed(*SEGMENTS, ("delete_records", 1))
+    with closing(Directory("/data/topic-0", disk)) as directory:
+        size = len(directory.read_file(MARKER))
+    for bit in range(8 * size):
+        with closing(Directory("/data/topic-0", image := disk.crash_image(fate="lost"))):
+            changed(image, MARKER, partial(flipped, bit=bit))
+        for read_only in (True, False):
+            with closing(SETTINGS.open(image, read_only=read_only)) as log:
+                assert (log.log_start_offset, offsets(log)) == (1, [1, 2, 3, 4, 5]), bit
+
+
+def flipped(content, bit):
+    return bytes(byte ^ (number == bit // 8) << bit % 8 for number, byte in enumerate(content))

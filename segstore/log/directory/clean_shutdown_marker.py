@@ -6,6 +6,7 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from segstore._core import crc32c
 from segstore.config import MAX_LONG
 from segstore.log.directory.checkpoints import TransactionIndexNote
 from segstore.types import EpochEntry
@@ -46,27 +47,35 @@ class CleanShutdownMarker:
         return active == (self.active_base_offset, self.active_size_bytes, self.latest_epoch)
 
     def format(self) -> bytes:
-        """Return the file's text, JSON with Kafka's ``version``."""
+        """Return the file's text, JSON with Kafka's ``version``, and a CRC-32C of the others."""
         epoch = self.latest_epoch
-        return json.dumps(
-            {
-                "version": 0,
-                "logEndOffset": self.log_end_offset,
-                "activeBaseOffset": self.active_base_offset,
-                "activeSizeInBytes": self.active_size_bytes,
-                "latestEpoch": None if epoch is None else [epoch.epoch, epoch.start_offset],
-                "segments": self.segments,
-                "sizeInBytes": self.size_bytes,
-                "logStartOffset": self.log_start_offset,
-                "transactionIndex": self.transaction_index,
-            }
-        ).encode()
+        fields = {
+            "version": 0,
+            "logEndOffset": self.log_end_offset,
+            "activeBaseOffset": self.active_base_offset,
+            "activeSizeInBytes": self.active_size_bytes,
+            "latestEpoch": None if epoch is None else [epoch.epoch, epoch.start_offset],
+            "segments": self.segments,
+            "sizeInBytes": self.size_bytes,
+            "logStartOffset": self.log_start_offset,
+            "transactionIndex": self.transaction_index,
+        }
+        return json.dumps({**fields, "crc": _crc_of(fields)}).encode()
 
     @classmethod
     def parse(cls, data: bytes) -> CleanShutdownMarker | None:
-        """Read a marker, None when *data* is not one (then the stop does not count as clean)."""
+        """Read a marker, None when *data* is not one (then the stop does not count as clean).
+
+        One without a CRC, as older versions wrote it, says nothing of the log start: a flipped bit
+        there would take records away.
+        """
         try:
             fields: Any = json.loads(data)
+            crc = fields.pop("crc", None)
+            if crc is None:
+                fields["logStartOffset"] = None
+            elif crc != _crc_of(fields):
+                return None
             latest = fields["latestEpoch"]
             later = [fields.get(name) for name in ("segments", "sizeInBytes", "logStartOffset")]
             segments, size_bytes, log_start_offset = (
@@ -87,6 +96,10 @@ class CleanShutdownMarker:
             )
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
             return None
+
+
+def _crc_of(fields: dict[str, Any]) -> int:
+    return crc32c(json.dumps(fields).encode())
 
 
 def _index_note(size_bytes: object, crc: object) -> TransactionIndexNote:

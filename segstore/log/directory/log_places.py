@@ -117,17 +117,9 @@ class LogPlaces:
             self.parent is not None and self.parent.exists(CLEAN_SHUTDOWN_MARKER)
         )
         own_marker = self.read_own_marker()
-        log_start = max((start for start in log_starts if start is not None), default=0)
-        marked = None if own_marker is None else own_marker.log_start_offset
-        is_markers = self._is_safe and log_starts[0] is None and (marked or 0) > log_start
-        if is_markers and marked is not None:
-            warnings.append(
-                f"{self.directory.path}/{LOG_START_OFFSET_CHECKPOINT} is lost: the log starts at"
-                f" {marked}, by its clean-shutdown marker"
-            )
-            log_start = marked
+        is_markers = self._is_safe and self._take_log_start_of(own_marker, log_starts, warnings)
         return FoundState(
-            log_start_offset=log_start,
+            log_start_offset=max((start for start in log_starts if start is not None), default=0),
             recovery_point=min(
                 (point for point in recovery_points if point is not None), default=None
             ),
@@ -164,6 +156,33 @@ class LogPlaces:
                     f"{self.directory.path}/{name} is of {names}: the directory was renamed, and"
                     f" what it says, {found[0]}, counts for {self.topic_partition}"
                 )
+
+    def _take_log_start_of(
+        self, marker: CleanShutdownMarker | None, log_starts: list[int | None], warnings: list[str]
+    ) -> bool:
+        """Let the clean marker have the last word of the partition's own log start [DUR-21].
+
+        It is written behind the checkpoint, has a checksum, and goes before the first change:
+        a checkpoint that is lost, or says something else, is not what was written. Returns whether
+        it has to be written again.
+        """
+        marked = None if marker is None else marker.log_start_offset
+        if marked is None or marked == (log_starts[0] or 0):
+            return False
+        is_lost = log_starts[0] is None
+        if is_lost and marked in log_starts:
+            return False  # the log directory has it
+        found = self._offset(self.directory, LOG_START_OFFSET_CHECKPOINT, [])
+        if found == marked:  # its writer closed the log while we looked
+            log_starts[0] = found
+            return False
+        warnings.append(
+            f"{self.directory.path}/{LOG_START_OFFSET_CHECKPOINT} is"
+            f" {'lost' if is_lost else f'not what was written: the log start {log_starts[0]}'};"
+            f" the log starts at {marked}, by its clean-shutdown marker"
+        )
+        log_starts[0] = marked
+        return True
 
     def read_own_marker(self) -> CleanShutdownMarker | None:
         """Return what the partition's marker says, None where there is none that can be read."""

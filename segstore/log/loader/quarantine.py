@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Final
 from segstore._core import FileBarrier
 from segstore.errors import DiskFullError
 from segstore.log.directory.partition_directory import INDEX_FILE_SUFFIXES, file_name
+from segstore.log.directory.ways_out import salvage_hint
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from segstore._core import Directory
     from segstore.log.loader.recovery_report import RecoveryReport
 
@@ -26,18 +29,56 @@ class Quarantine:
     def __init__(self, directory: Directory, report: RecoveryReport) -> None:
         self._directory = directory
         self._report = report
-        self._bytes_left = MAX_QUARANTINE_BYTES
 
-    def keep_tail(self, base_offset: int, position: int, size_bytes: int) -> None:
+    def keep_tail(
+        self, base_offset: int, position: int, size_bytes: int, *, holds_batches: bool = False
+    ) -> None:
         """Copy bytes ``[position, size_bytes)`` of a ``.log`` before they are cut.
 
         Of zeros at the end no more than 4096 are: most batches end in one, files in more of them
-        have room that was allocated ahead.
+        have room that was allocated ahead. Of bytes that *holds_batches* says nothing good of, the
+        first 64 MiB are kept, and none where there is no room. Records among them may have been
+        acknowledged: then it is all of them, 64 MiB a file.
+
+        Raises
+        ------
+        DiskFullError
+            No room to keep whole batches; nothing was changed.
         """
         log_name = file_name(base_offset, "log")
+        names: list[str] = []
+        for content, end in self._contents(log_name, position, size_bytes):
+            name = self._free_name(base_offset)
+            try:
+                self._directory.create_file(name, content, FileBarrier.QUARANTINE)
+            except DiskFullError as error:
+                for written in (*names, name):
+                    self._directory.unlink(written, missing_ok=True)
+                if holds_batches:
+                    raise DiskFullError(
+                        f"no room to keep the {size_bytes - position} bytes that would be cut,"
+                        " whole batches among them. No record was changed: make room, or"
+                        f" {salvage_hint(self._directory.path)}",
+                        file=f"{self._directory.path}/{log_name}",
+                        position=position,
+                    ) from error
+                self._report.warnings.append("no room to keep the bytes that were cut")
+                return
+            names.append(name)
+            if not holds_batches and end < size_bytes:
+                self._report.warnings.append(
+                    f"only the first {len(content)} bytes that were cut from {log_name} are kept"
+                )
+                break
+        self._report.quarantined += names
+
+    def _contents(
+        self, log_name: str, position: int, size_bytes: int
+    ) -> Iterator[tuple[bytes, int]]:
+        """Yield what the files are to hold, and up to which byte of the ``.log`` was read."""
         kept = bytearray()
         zeros_count = 0  # behind what is kept; they matter only when something else follows
-        while position < size_bytes and len(kept) < self._bytes_left:
+        while position < size_bytes:
             piece = self._directory.read_range(
                 log_name, position, min(_PIECE_BYTES, size_bytes - position)
             )
@@ -45,30 +86,22 @@ class Quarantine:
                 break
             position += len(piece)
             content = piece.rstrip(b"\0")
-            if content:
-                kept += bytes(min(zeros_count, self._bytes_left - len(kept)))
-                kept += content
-                zeros_count = 0
-            zeros_count += len(piece) - len(content)
-        if not kept:
-            return
-        kept += bytes(min(zeros_count, _KEPT_ZEROS, max(self._bytes_left - len(kept), 0)))
-        if len(kept) > self._bytes_left or position < size_bytes:
-            self._report.warnings.append(
-                f"only the first {self._bytes_left} bytes that were cut from {log_name} are kept"
-            )
-        self._write(base_offset, bytes(kept[: self._bytes_left]))
-
-    def _write(self, base_offset: int, content: bytes) -> None:
-        name = self._free_name(base_offset)
-        try:
-            self._directory.create_file(name, content, FileBarrier.QUARANTINE)
-        except DiskFullError:
-            self._directory.unlink(name, missing_ok=True)
-            self._report.warnings.append("no room to keep the bytes that were cut")
-            return
-        self._bytes_left -= len(content)
-        self._report.quarantined.append(name)
+            zeros_at_end = len(piece) - len(content)
+            while content:
+                room = MAX_QUARANTINE_BYTES - len(kept)
+                if not room:
+                    yield bytes(kept), position - zeros_at_end - len(content)
+                    kept.clear()
+                elif zeros_count:
+                    kept += bytes(min(zeros_count, room))
+                    zeros_count -= min(zeros_count, room)
+                else:
+                    kept += content[:room]
+                    content = content[room:]
+            zeros_count += zeros_at_end
+        if kept:
+            room = MAX_QUARANTINE_BYTES - len(kept)
+            yield bytes(kept) + bytes(min(zeros_count, _KEPT_ZEROS, room)), size_bytes
 
     def set_aside(self, base_offset: int, suffix: str = "") -> str:
         """Rename a whole ``.log``; its index files go. Returns the new name."""

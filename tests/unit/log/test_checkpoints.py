@@ -212,7 +212,7 @@ def test_malformed_metadata_is_refused(data):
 @pytest.mark.parametrize("latest_epoch", [None, EpochEntry(3, 17)])
 def test_a_clean_marker_says_how_the_log_ended(latest_epoch):
     """[DUR-24] JSON with Kafka's version, so that a broker takes it for its own."""
-    marker = CleanShutdownMarker(60, 47, 1664, latest_epoch)
+    marker = CleanShutdownMarker(60, 47, 1664, latest_epoch, log_start_offset=12)
 
     assert CleanShutdownMarker.parse(marker.format()) == marker
     assert json.loads(marker.format())["version"] == 0

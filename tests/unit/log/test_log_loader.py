@@ -325,9 +325,10 @@ def set_log_start(directory, offset):
 
 
 def test_segments_below_the_log_start_are_removed(log_directory):
-    """[DUR-5, DUR-18, LDR-9] They were deleted and acked."""
+    """[DUR-5, DUR-18, LDR-9] They were deleted and acked, then the writer died."""
     bases = log_directory.bases
     set_log_start(log_directory, bases[2] + 1)
+    (log_directory.path / MARKER).unlink()
 
     with log_directory.open() as log:
         assert log.log_start_offset == bases[2] + 1

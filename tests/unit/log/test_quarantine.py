@@ -96,30 +96,65 @@ def test_a_whole_segment_is_renamed_and_its_indexes_go(directory):
     assert directory.read_file(name) == b"content"
 
 
-def test_a_full_disk_does_not_keep_a_log_from_being_opened():
-    """[DUR-57, DUR-59] Skipped on ENOSPC, nothing half-written stays."""
+def test_whole_batches_are_all_kept(directory, monkeypatch):
+    """[DUR-59] In as many files as it takes, which together are what was cut."""
+    monkeypatch.setattr(module, "MAX_QUARANTINE_BYTES", 10)
+    monkeypatch.setattr(module, "_PIECE_BYTES", 4)
+    content = b"x" * 13 + bytes(25) + b"y" * 9 + bytes(3)
+    directory.create_file(LOG, content, FileBarrier.CLEAN_MARKER)
+    report = RecoveryReport()
 
-    class FullDisk:
-        def __init__(self):
-            self.unlinked = []
+    Quarantine(directory, report).keep_tail(7, 0, len(content), holds_batches=True)
 
-        def exists(self, _name):
-            return False
+    assert report.quarantined == [f"{KEPT}{number}" for number in range(1, 6)]
+    kept = [directory.read_file(name) for name in report.quarantined]
+    assert b"".join(kept) == content
+    assert max(map(len, kept)) == 10
+    assert report.warnings == []
 
-        def read_range(self, _name, position, size):
-            return b"x" * size if position < 100 else b""
 
-        def create_file(self, name, _content, _barrier):
+class FullDisk:
+    """Has room for so many files."""
+
+    path = "/data/orders-0"
+
+    def __init__(self, room):
+        self.room, self.there = room, set()
+
+    def exists(self, name):
+        return name in self.there
+
+    def read_range(self, _name, position, size):
+        return b"x" * size if position < 100 else b""
+
+    def create_file(self, name, _content, _barrier):
+        self.there.add(name)
+        if len(self.there) > self.room:
             raise DiskFullError("no space left", file=name)
 
-        def unlink(self, name, *, missing_ok):
-            assert missing_ok
-            self.unlinked.append(name)
+    def unlink(self, name, *, missing_ok):
+        assert missing_ok
+        self.there.remove(name)
 
-    disk, report = FullDisk(), RecoveryReport()
+
+@pytest.mark.parametrize("room", [0, 1, 2])
+def test_whole_batches_are_not_cut_where_they_cannot_be_kept(monkeypatch, room):
+    """[DUR-57, DUR-59] They may have been acknowledged; nothing half-written stays."""
+    monkeypatch.setattr(module, "MAX_QUARANTINE_BYTES", 40)
+    disk, report = FullDisk(room), RecoveryReport()
+    with pytest.raises(DiskFullError, match="No record was changed") as refused:
+        Quarantine(disk, report).keep_tail(7, 0, 100, holds_batches=True)
+    assert refused.value.file == f"/data/orders-0/{LOG}"
+    assert disk.there == set()
+    assert report.quarantined == []
+
+
+def test_a_full_disk_does_not_keep_a_log_from_being_opened():
+    """[DUR-57, DUR-59] Skipped on ENOSPC where nothing good is cut, nothing half-written stays."""
+    disk, report = FullDisk(0), RecoveryReport()
 
     Quarantine(disk, report).keep_tail(7, 0, 100)
 
-    assert disk.unlinked == [f"{KEPT}1"]
+    assert disk.there == set()
     assert report.quarantined == []
     assert "no room" in report.warnings[0]
