@@ -71,9 +71,9 @@ cdef class _SegmentRecovery(_SegmentAnswers):
         finally:
             self.leave()
 
-    def recover(self, *, int64_t cut_at=SGS_CUT_ANYWHERE, bint check_crc=True, bint check_order=True, bint contiguous=False,
-                bint check_epochs=False, int64_t expected_offset=0, int64_t next_segment_base_offset=INT64_MAX,
-                int32_t previous_epoch=-1, bint table=True):
+    def recover(self, *, int64_t cut_at=SGS_CUT_ANYWHERE, bint check_crc=True, bint check_order=True,
+                bint contiguous=False, bint check_epochs=False, int64_t expected_offset=0,
+                int64_t next_segment_base_offset=INT64_MAX, int32_t previous_epoch=-1, bint table=True):
         """Check every batch, rebuild both indexes, cut what is no batch [SEG-40]; rows only with *table*.
 
         *cut_at* is where the batches must end for the rest to be cut, -1 for nowhere.
