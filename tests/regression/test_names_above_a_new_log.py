@@ -6,13 +6,14 @@ seemed to hold logs, nor those that a link leads to, nor those above a log that 
 
 from __future__ import annotations
 
+import errno
 import os
 
 import pytest
 
 import segstore
 from segstore._core import DataFile, Directory
-from segstore.errors import LogPermissionError
+from segstore.errors import FsyncFailedError, LogPermissionError
 from segstore.log.directory import names_above
 from segstore.log.directory.checkpoints import CLEAN_SHUTDOWN_MARKER
 from segstore.log.log_opener import open_partition
@@ -125,35 +126,78 @@ def test_a_log_that_was_copied_into_a_log_directory():
         assert found.log_end_offset == 4
 
 
-def copy_directory(disk, source: str, target: str) -> None:
-    """Copy what a log has left, but for its own clean marker: nothing is synced."""
-    there, copy = Directory(source, disk), Directory(target, disk)
+def copy_of_a_closed_log(disk, without=()) -> None:
+    """Copy all that a log has left, its clean marker too: nothing is synced."""
+    with open_there(disk) as log:
+        for _ in range(2):
+            log.append([(None, b"v")])
+            log.roll()
+        log.append([(None, b"v")])
+        log.delete_records(1)
+    make_directories(disk, [("/", "copy"), ("/copy", "topic-0")])
+    there, copy = Directory(PATH, disk), Directory("/copy/topic-0", disk)
     for name in there.names():
-        if name not in {".lock", CLEAN_SHUTDOWN_MARKER}:
+        if name not in {".lock", *without}:
             with DataFile(copy, name, create=True) as file:
                 file.write(0, there.read_file(name))
+
+
+def open_copy(disk, **surroundings):
+    return open_partition(
+        "/copy/topic-0",
+        open_options(durability="sync"),
+        Surroundings(environment=disk, **surroundings),
+    )
+
+
+def test_a_log_that_was_copied_with_its_clean_marker():
+    """[DUR-1, DUR-5, DUR-24] Sealed segments too, and the log start; its open may be killed."""
+    disk = new_disk()
+    copy_of_a_closed_log(disk)
+    copied = disk.effects
+    log = open_copy(disk)
+    assert log.report.clean
+    opened = disk.effects
+    log.append([(None, b"acknowledged")])
+    log.close_quietly()
+    with open_copy(disk.crash_image(fate="lost")) as found:
+        assert [record.offset for record in found.scan()] == [1, 2, 3]
+
+    for effects in range(copied, opened + 1):
+        killed = disk.crash_image(effects, fate="killed")
+        log = open_copy(killed)
+        log.append([(None, b"acknowledged")])
+        log.close_quietly()
+        with open_copy(killed.crash_image(fate="lost")) as found:
+            assert [record.offset for record in found.scan()] == [1, 2, 3], effects
+
+
+def test_a_copy_whose_sync_fails_is_written_again():
+    """[DUR-35, DUR-36] The next sync proves nothing; the core's mark makes the next open do it."""
+    disk = new_disk()
+    copy_of_a_closed_log(disk)
+    disk.fail("sync_file", 1, errno.EIO)
+    with pytest.raises(FsyncFailedError):
+        open_copy(disk)
+    disk.fail("sync_file", 0, 0)
+
+    with open_copy(disk) as again:
+        assert again.report.rewritten
+        assert not again.report.clean
+        assert [record.offset for record in again.scan()] == [1, 2]
 
 
 def test_a_log_that_was_copied_with_the_clean_marker_above():
     """[DUR-1, DUR-11] The names of its files are synced too, not only that of its directory."""
     disk = new_disk()
-    with open_there(disk) as log:
-        log.append([(None, b"v")])
-        log.roll()
-        log.append([(None, b"v")])
-    make_directories(disk, [("/", "copy"), ("/copy", "topic-0")])
-    copy_directory(disk, "/above/further/topic-0", "/copy/topic-0")
-    copy = open_partition(
-        "/copy/topic-0",
-        open_options(durability="sync"),
-        Surroundings(environment=disk, parent_was_clean=True),
-    )
+    copy_of_a_closed_log(disk, without=[CLEAN_SHUTDOWN_MARKER])
+    copy = open_copy(disk, parent_was_clean=True)
     assert copy.report.clean
     copy.append([(None, b"acknowledged")])
     copy.close_quietly()
 
     image = Directory("/copy/topic-0", disk.crash_image(fate="lost"))
-    assert {name_of(0), name_of(1)} <= set(image.names())
+    assert {name_of(1), name_of(2)} <= set(image.names())
 
 
 def test_a_log_that_we_have_closed_cleanly_costs_nothing(monkeypatch):

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from segstore._core import crc32c
 from segstore.config import MAX_LONG
 from segstore.log.directory.checkpoints import TransactionIndexNote
 from segstore.types import EpochEntry
+
+_LATER: Final = ("segments", "sizeInBytes", "logStartOffset", "directoryInode")
+"""What markers of earlier versions do not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +24,8 @@ class CleanShutdownMarker:
     that was lost, or that a broker compacted, shows in the number and the size of all of them.
     ``log_start_offset`` lies above the log end when a truncation cut into the batch that it is in.
     ``transaction_index`` is that of the active segment: with the marker it goes before the first
-    change, and nothing has to be written before entries are added.
+    change, and nothing has to be written before entries are added. ``directory_inode`` is another
+    one where the log was copied: nothing of a copy need be on the disk.
     """
 
     log_end_offset: int
@@ -32,6 +36,7 @@ class CleanShutdownMarker:
     size_bytes: int | None = None
     log_start_offset: int | None = None
     transaction_index: TransactionIndexNote | None = None
+    directory_inode: int | None = None
 
     def fits(
         self, segments: int, size_bytes: int, active: tuple[int, int, EpochEntry | None]
@@ -59,6 +64,7 @@ class CleanShutdownMarker:
             "sizeInBytes": self.size_bytes,
             "logStartOffset": self.log_start_offset,
             "transactionIndex": self.transaction_index,
+            "directoryInode": self.directory_inode,
         }
         return json.dumps({**fields, "crc": _crc_of(fields)}).encode()
 
@@ -77,9 +83,9 @@ class CleanShutdownMarker:
             elif crc != _crc_of(fields):
                 return None
             latest = fields["latestEpoch"]
-            later = [fields.get(name) for name in ("segments", "sizeInBytes", "logStartOffset")]
-            segments, size_bytes, log_start_offset = (
-                None if number is None else _whole_number(number) for number in later
+            segments, size_bytes, log_start_offset, inode = (
+                None if number is None else _whole_number(number)
+                for number in map(fields.get, _LATER)
             )
             index = fields.get("transactionIndex")
             return cls(
@@ -93,6 +99,7 @@ class CleanShutdownMarker:
                 size_bytes,
                 log_start_offset,
                 None if index is None else _index_note(*index),
+                inode,
             )
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
             return None

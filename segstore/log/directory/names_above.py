@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import segstore._core as _core
 from segstore.errors import LogPermissionError
-from segstore.log.directory.checkpoints import CLEAN_SHUTDOWN_MARKER, LOG_STATE
+from segstore.log.directory.copied_log import sync_copy
 
 if TYPE_CHECKING:
     from segstore._core import Directory, Environment
@@ -67,7 +67,9 @@ def sync_names_of_log(
     *,
     parent_is_locked: bool,
 ) -> None:
-    """Bring the names that a log hangs on to the disk, unless it was closed cleanly by ourselves.
+    """Bring the names that a log hangs on to the disk.
+
+    Not again where it was closed cleanly by this library: who did so had synced them before.
 
     A log that was copied, or restored, has none of them there, however old its records are. The
     names of its files are synced by its recovery, or with the first ``.segstore``.
@@ -85,7 +87,7 @@ def sync_names_of_log(
 
     Source: [DUR-3, DUR-11].
     """
-    if directory.exists(CLEAN_SHUTDOWN_MARKER) and directory.exists(LOG_STATE):
+    if sync_copy(directory):
         return
     if not parent_is_locked:
         sync_names_above(directory.path, environment)
