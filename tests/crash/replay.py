@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import re
+import shlex
 import sys
 
 from tests.crash.crash_check import Crash, check_crash, possible_states
@@ -58,7 +59,9 @@ def command(run: Run, crash: Crash, script: int | str, prelude: int = 0) -> str:
         fields = run.settings._asdict().items()
         settings = ",".join(f"{name}={value}" for name, value in fields)
         which = f"--script '{script}' --settings {settings} --prelude {prelude}"
-    return f"python -m tests.crash.replay {which} --crash {crash.effects},{crash.fate},{crash.seed}"
+    python = shlex.quote(sys.executable)  # that one has what it takes
+    at = f"{crash.effects},{crash.fate},{crash.seed}"
+    return f"{python} -m tests.crash.replay {which} --crash {at}"
 
 
 def tell(run: Run, crash: Crash) -> bool:
