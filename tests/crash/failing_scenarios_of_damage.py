@@ -26,6 +26,7 @@ from tests.crash.directory_kit import (
 from tests.crash.failing_scenarios_of_doors import committed, read_only
 from tests.crash.failing_scenarios_of_ends import salvaging
 from tests.crash.failing_scenarios_of_opens import (
+    IN_LOG_DIRECTORY,
     SEGMENTS,
     SETTINGS,
     as_reader,
@@ -110,9 +111,11 @@ def epochs(start_offset: int = 0) -> dict[str, bytes]:
     }
 
 
-def changed(disk: SimulatedDisk, name: str, change: Callable[[bytes], bytes]) -> SimulatedDisk:
+def changed(
+    disk: SimulatedDisk, name: str, change: Callable[[bytes], bytes], path: str = "/data/topic-0"
+) -> SimulatedDisk:
     """Let a file have other bytes, all of them on stable storage."""
-    directory = Directory("/data/topic-0", disk)
+    directory = Directory(path, disk)
     content = change(directory.read_file(name) if directory.exists(name) else b"")
     with DataFile(directory, name, create=not directory.exists(name)) as file:
         file.truncate(0)
@@ -156,6 +159,12 @@ REFUSED: Final[Mapping[str, Callable[[], SimulatedDisk]]] = {
 OPENED: Final[Mapping[str, Callable[[], SimulatedDisk]]] = {
     "with an impossible log start": lambda: changed(
         closed(*SEGMENTS), LOG_START, lambda _: b"0\n1\ntopic 0 99\n"
+    ),
+    "with an impossible log start above": lambda: changed(
+        closed(*SEGMENTS, settings=IN_LOG_DIRECTORY),
+        LOG_START,
+        lambda _: b"0\n1\ntopic 0 99\n",
+        "/data",
     ),
     "with a lost log start": lambda: without(closed(*SEGMENTS, ("delete_records", 3)), LOG_START),
     "emptied above its log start": lambda: disk_with({name_of(9): b"", **epochs()}),

@@ -68,21 +68,20 @@ def settled_log_start(
     whoever comes behind a crash, or a failing call, would believe the checkpoint, or bring deleted
     records back where there is none.
     """
-    if found.log_start_is_markers:
-        places.write_log_start(found.log_start_offset)
-        return found
-    if not _may_be_impossible(found):
-        return found
-    if context.writable:  # that would make an index which is missing, and is to be missed
-        context = SegmentContext(places.directory, codec_table(), writable=False, heap_indexes=True)
-    leftovers = Leftovers(places.directory, context, deepcopy(report))
-    segments = sorted(leftovers.segments_for_reading(), key=lambda segment: segment.base_offset)
-    try:
-        settled = with_possible_log_start(found, segments, report)
-    finally:
-        for segment in segments:
-            segment.close_quietly()
-    if settled is not found:
+    settled = found
+    if _may_be_impossible(found):
+        if context.writable:  # that would make an index which is missing, and is to be missed
+            context = SegmentContext(
+                places.directory, codec_table(), writable=False, heap_indexes=True
+            )
+        leftovers = Leftovers(places.directory, context, deepcopy(report))
+        segments = sorted(leftovers.segments_for_reading(), key=lambda segment: segment.base_offset)
+        try:
+            settled = with_possible_log_start(found, segments, report)
+        finally:
+            for segment in segments:
+                segment.close_quietly()
+    if settled is not found or found.log_start_is_markers:
         places.write_log_start(settled.log_start_offset)
     return settled
 

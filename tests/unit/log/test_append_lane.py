@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -16,6 +17,8 @@ from segstore.errors import (
     RecordTypeError,
     SegstoreError,
 )
+from segstore.log.directory.checkpoints import CLEAN_SHUTDOWN_MARKER
+from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
 from segstore.log.lane_appender import LaneAppender
 from tests.log_kit import TIME, Clock, at, batch
 
@@ -117,8 +120,13 @@ def settled(info: LogAppendInfo) -> LogAppendInfo:
     return info._replace(durable_offset=-1)
 
 
-def files(directory: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in directory.iterdir()}
+def files(directory: Path) -> dict[str, object]:
+    """What is in them; a clean marker has the inode of its directory besides."""
+    found: dict[str, object] = {file.name: file.read_bytes() for file in directory.iterdir()}
+    marker = CleanShutdownMarker.parse((directory / CLEAN_SHUTDOWN_MARKER).read_bytes())
+    assert marker is not None
+    found[CLEAN_SHUTDOWN_MARKER] = replace(marker, directory_inode=None)
+    return found
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=str)
