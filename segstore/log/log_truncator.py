@@ -48,15 +48,14 @@ class LogTruncator(LogRetention):
         with self._append_lock:
             self._require_writable()
             self._settle_lane()
+            self._begin_change()  # it may finish a deletion
+            self._settle_notes()
             if offset >= self.log_end_offset:
-                self._settle_notes()
                 if self._epochs.truncate_from_end(self.log_end_offset):
                     with self._flusher.poisoned_by(FsyncFailedError):
                         self._epochs.flush()
                         self._save_state()
                 return False
-            self._begin_change()  # it may finish a deletion
-            self._settle_notes()
             if offset < self._local_log.segments.first_segment.base_offset:
                 keeps = self._tier is not None and self.profile is Profile.SAFE
                 log_start = min(self.log_start_offset, offset) if keeps else offset

@@ -174,7 +174,7 @@ def _check_indexes(
     """Look at the entries of what was read; others are of batches that came since."""
     offset_entries, time_entries = segment.offset_index_entries(), segment.time_index_entries()
     # asked for behind them: who adds an entry has written its batch
-    if directory.info(segment.name).size > check.valid_bytes:
+    if directory.info(f"{segment.name}{segment.suffix}").size > check.valid_bytes:
         next_offset = check.next_offset
         offset_entries = [entry for entry in offset_entries if entry[0] < next_offset]
         time_entries = [entry for entry in time_entries if entry[1] < next_offset]

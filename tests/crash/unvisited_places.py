@@ -31,6 +31,7 @@ UNVISITED: Final = {
     ("segstore/log/loader/open_forecast.py", "read_file", "Directory.read_file"): FORECAST,
     ("segstore/log/loader/open_forecast.py", "read_range", "Directory.read_range"): FORECAST,
     ("segstore/log/loader/open_forecast.py", "recover", "LogSegment.scan"): FORECAST,
+    ("segstore/log/loader/log_begin.py", "_require_end", "LogSegment.read_next_offset"): DAMAGE,
     ("segstore/log/loader/lost_log_files.py", "_has_epochs", "Directory.read_file"): DAMAGE,
     ("segstore/log/local/batch_search.py", "next_whole", "LogSegment.scan"): DAMAGE,
     ("segstore/log/local/local_log.py", "_first_offset", "Directory.read_range"): DAMAGE,

@@ -6,6 +6,8 @@ been deleted came back with the file that was missing.
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 import segstore
@@ -51,3 +53,42 @@ def test_a_broker_that_truncated_into_a_batch(tmp_path):
         assert (log.log_start_offset, log.log_end_offset) == (12, 12)
         assert offsets(log) == []
         assert log.append([(None, b"x")]).base_offset == 12
+
+
+def test_segments_below_it_stay_when_the_open_is_refused(tmp_path):
+    """[DUR-51, DUR-57] A partition of a backup below checkpoints that went on."""
+    partition = broker_directory(tmp_path, 2000)
+    (tmp_path / LOG_START).write_text("0\n1\norders 0 1000\n")
+    for base in (10, 20):
+        (partition / f"{base:020d}.log").write_bytes(at(base, 10))
+    for _ in range(2):
+        with pytest.raises(CorruptLogError, match="No record was changed"):
+            segstore.open(partition)
+        assert len(list(partition.glob("*.log"))) == 3
+
+
+def test_the_own_log_start_stays_where_the_one_above_is_not_believed(tmp_path):
+    """[DUR-5, DUR-21] What was deleted does not come back with the warning."""
+    partition = tmp_path / "orders-0"
+    with segstore.open(partition) as log:
+        log.append([(None, b"x")] * 6)
+        log.delete_records(3)
+    (tmp_path / LOG_START).write_text("0\n1\norders 0 1000\n")
+    for _ in range(2):
+        with segstore.open(partition) as log:
+            assert (log.log_start_offset, offsets(log)) == (3, [3, 4, 5])
+
+
+def test_a_marker_of_an_older_version_confirms_its_log_start(tmp_path):
+    """[DUR-5, TRU-4] It has no checksum: a log start above the end is believed all the same."""
+    partition = tmp_path / "orders-0"
+    with segstore.open(partition) as log:
+        log.append_as_follower(at(0, 10) + at(10, 10), 0)
+        log.delete_records(15)
+        log.truncate_to(17)
+    marker = partition / ".kafka_cleanshutdown"
+    fields = json.loads(marker.read_bytes())
+    del fields["crc"]
+    marker.write_text(json.dumps(fields))
+    with segstore.open(partition) as log:
+        assert (log.log_start_offset, offsets(log)) == (15, [])

@@ -37,6 +37,7 @@ class CleanShutdownMarker:
     log_start_offset: int | None = None
     transaction_index: TransactionIndexNote | None = None
     directory_inode: int | None = None
+    has_crc: bool = True
 
     def fits(
         self, segments: int, size_bytes: int, active: tuple[int, int, EpochEntry | None]
@@ -72,15 +73,13 @@ class CleanShutdownMarker:
     def parse(cls, data: bytes) -> CleanShutdownMarker | None:
         """Read a marker, None when *data* is not one (then the stop does not count as clean).
 
-        One without a CRC, as older versions wrote it, says nothing of the log start: a flipped bit
-        there would take records away.
+        One without a CRC, as older versions wrote it, confirms a log start and tells none: a
+        flipped bit there would take records away.
         """
         try:
             fields: Any = json.loads(data)
             crc = fields.pop("crc", None)
-            if crc is None:
-                fields["logStartOffset"] = None
-            elif crc != _crc_of(fields):
+            if crc is not None and crc != _crc_of(fields):
                 return None
             latest = fields["latestEpoch"]
             segments, size_bytes, log_start_offset, inode = (
@@ -100,6 +99,7 @@ class CleanShutdownMarker:
                 log_start_offset,
                 None if index is None else _index_note(*index),
                 inode,
+                has_crc=crc is not None,
             )
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):
             return None

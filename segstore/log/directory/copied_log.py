@@ -14,6 +14,7 @@ from segstore.config import MAX_LONG
 from segstore.errors import (
     FsyncFailedError,
     LimitExceededError,
+    LogNotFoundError,
     LogPermissionError,
     NotALogError,
 )
@@ -53,8 +54,11 @@ def sync_copy(directory: Directory) -> bool:
     if directory.exists(LOG_STATE) and _marked_inode(directory) == inode_of(directory):
         return True
     for name in directory.names(ordered=False):
-        if name != LOCK and not name.endswith(_DERIVED) and directory.info(name).is_regular:
-            with contextlib.suppress(LogPermissionError):  # it is not written from here on either
+        if name == LOCK or name.endswith(_DERIVED):
+            continue
+        # what this process may not open it does not write from here on; a stranger's file may go
+        with contextlib.suppress(LogPermissionError, LogNotFoundError):
+            if directory.info(name).is_regular:
                 _sync(directory, name)
     directory.sync(Barrier.RECOVERY_NAMES)
     return False

@@ -166,7 +166,7 @@ class LogPlaces:
         a checkpoint that is lost, or says something else, is not what was written. Returns whether
         it has to be written again.
         """
-        marked = None if marker is None else marker.log_start_offset
+        marked = None if marker is None or not marker.has_crc else marker.log_start_offset
         if marked is None or marked == (log_starts[0] or 0):
             return False
         is_lost = log_starts[0] is None

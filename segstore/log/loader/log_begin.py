@@ -52,6 +52,8 @@ def with_possible_log_start(
     if not is_clean or found.log_start_offset <= end or (found.recovery_point or 0) > end:
         return found
     first = segments[0].base_offset
+    if own is not None and (own.log_start_offset or 0) <= end:
+        first = max(first, own.log_start_offset or 0)
     report.warnings.append(
         f"the log start {found.log_start_offset} lies above the end {end} of a log that was"
         f" closed cleanly: it is not believed, the log starts at {first}"
@@ -78,12 +80,31 @@ def settled_log_start(
         segments = sorted(leftovers.segments_for_reading(), key=lambda segment: segment.base_offset)
         try:
             settled = with_possible_log_start(found, segments, report)
+            if settled is found:
+                _require_end(found, segments)
         finally:
             for segment in segments:
                 segment.close_quietly()
     if settled is not found or found.log_start_is_markers:
         places.write_log_start(settled.log_start_offset)
     return settled
+
+
+def _require_end(found: FoundState, segments: Sequence[Segment]) -> None:
+    """Refuse a log that has lost its end before what lies below its log start is taken away."""
+    if not segments or found.log_start_offset <= segments[-1].base_offset:
+        return
+    try:
+        end, _ = segments[-1].read_next_offset()
+    except (CorruptRecordError, CorruptLogError):
+        return  # that is told later
+    if found.lacks_records_from(end):
+        raise CorruptLogError(
+            f"the log ends at offset {end}: records from there to {found.safe_below - 1} had been"
+            " synced, and are missing. No record was changed;"
+            f" {ways_out(os.path.dirname(segments[-1].path))}",  # noqa: PTH120 - the path as it is
+            file=segments[-1].path,
+        )
 
 
 def _may_be_impossible(found: FoundState) -> bool:

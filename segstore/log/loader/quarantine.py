@@ -45,32 +45,46 @@ class Quarantine:
         DiskFullError
             No room to keep whole batches; nothing was changed.
         """
-        log_name = file_name(base_offset, "log")
         names: list[str] = []
+        try:
+            self._keep(names, base_offset, position, size_bytes, holds_batches=holds_batches)
+        except BaseException as error:
+            for name in names:  # the next open tries again, and another half would be left there
+                self._directory.unlink(name, missing_ok=True)
+            if holds_batches or not isinstance(error, DiskFullError):
+                raise
+            self._report.warnings.append("no room to keep the bytes that were cut")
+        else:
+            self._report.quarantined += names
+
+    def _keep(
+        self,
+        names: list[str],
+        base_offset: int,
+        position: int,
+        size_bytes: int,
+        *,
+        holds_batches: bool,
+    ) -> None:
+        log_name = file_name(base_offset, "log")
         for content, end in self._contents(log_name, position, size_bytes):
             name = self._free_name(base_offset)
+            names.append(name)
             try:
                 self._directory.create_file(name, content, FileBarrier.QUARANTINE)
             except DiskFullError as error:
-                for written in (*names, name):
-                    self._directory.unlink(written, missing_ok=True)
-                if holds_batches:
-                    raise DiskFullError(
-                        f"no room to keep the {size_bytes - position} bytes that would be cut,"
-                        " whole batches among them. No record was changed: make room, or"
-                        f" {salvage_hint(self._directory.path)}",
-                        file=f"{self._directory.path}/{log_name}",
-                        position=position,
-                    ) from error
-                self._report.warnings.append("no room to keep the bytes that were cut")
-                return
-            names.append(name)
+                raise DiskFullError(
+                    f"no room to keep the {size_bytes - position} bytes that would be cut, whole"
+                    " batches among them. No record was changed: make room, or"
+                    f" {salvage_hint(self._directory.path)}",
+                    file=f"{self._directory.path}/{log_name}",
+                    position=position,
+                ) from error
             if not holds_batches and end < size_bytes:
                 self._report.warnings.append(
                     f"only the first {len(content)} bytes that were cut from {log_name} are kept"
                 )
-                break
-        self._report.quarantined += names
+                return
 
     def _contents(
         self, log_name: str, position: int, size_bytes: int

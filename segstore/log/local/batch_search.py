@@ -267,6 +267,18 @@ def is_followed_by_batch(directory: Directory, segment: Segment, position: int) 
         return False
 
 
+def holds_batch(directory: Directory, segment: Segment, position: int) -> bool:
+    """Whether a whole batch follows anywhere behind *position*; for who would cut there.
+
+    Raises
+    ------
+    ReadIOError, ResourceError
+        Nobody knows [DUR-6].
+    """
+    search = BatchSearch(directory, segment, segment.name, 0, {}, lambda _: None)
+    return search.next_whole(position, segment.size_bytes) < segment.size_bytes
+
+
 def _big_endian(data: np.ndarray, at: np.ndarray, count: int) -> np.ndarray:
     """Return the unsigned numbers of *count* bytes at the places *at*."""
     number = np.zeros(len(at), np.int64)

@@ -6,7 +6,7 @@ import pytest
 
 from segstore import _core
 from segstore._core import FileBarrier
-from segstore.errors import DiskFullError
+from segstore.errors import DiskFullError, WriteError
 from segstore.log.loader import quarantine as module
 from segstore.log.loader.quarantine import Quarantine
 from segstore.log.loader.recovery_report import RecoveryReport
@@ -118,8 +118,8 @@ class FullDisk:
 
     path = "/data/orders-0"
 
-    def __init__(self, room):
-        self.room, self.there = room, set()
+    def __init__(self, room, error=DiskFullError):
+        self.room, self.error, self.there = room, error, set()
 
     def exists(self, name):
         return name in self.there
@@ -130,7 +130,7 @@ class FullDisk:
     def create_file(self, name, _content, _barrier):
         self.there.add(name)
         if len(self.there) > self.room:
-            raise DiskFullError("no space left", file=name)
+            raise self.error("it did not work")
 
     def unlink(self, name, *, missing_ok):
         assert missing_ok
@@ -147,6 +147,17 @@ def test_whole_batches_are_not_cut_where_they_cannot_be_kept(monkeypatch, room):
     assert refused.value.file == f"/data/orders-0/{LOG}"
     assert disk.there == set()
     assert report.quarantined == []
+
+
+@pytest.mark.parametrize("error", [WriteError, KeyboardInterrupt])
+@pytest.mark.parametrize("holds_batches", [True, False])
+def test_nothing_half_written_stays(monkeypatch, error, holds_batches):
+    """[DUR-59] Each open tries again, and would leave another half."""
+    monkeypatch.setattr(module, "MAX_QUARANTINE_BYTES", 40)
+    disk = FullDisk(1 if holds_batches else 0, error)
+    with pytest.raises(error):
+        Quarantine(disk, RecoveryReport()).keep_tail(7, 0, 100, holds_batches=holds_batches)
+    assert disk.there == set()
 
 
 def test_a_full_disk_does_not_keep_a_log_from_being_opened():
