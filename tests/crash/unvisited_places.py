@@ -110,7 +110,6 @@ UNVISITED: Final = {
         "let_have_gaps_below",
         "Directory.write_file_atomically",
     ): RARE,
-    ("segstore/log/loader/quarantine.py", "keep_tail", "Directory.unlink"): RARE,
     ("segstore/log/log_checker.py", "is_of_newest", "Directory.segment_listing"): RARE,
     ("segstore/manager/topic_directories.py", "make_log_directory", "Directory.close"): RARE,
     ("segstore/log/local/checksum_sidecars.py", "forget_deleted", "Directory.unlink"): RARE,

@@ -104,6 +104,8 @@ def _require_end(found: FoundState, segments: Sequence[Segment]) -> None:
             " synced, and are missing. No record was changed;"
             f" {ways_out(os.path.dirname(segments[-1].path))}",  # noqa: PTH120 - the path as it is
             file=segments[-1].path,
+            found=f"end offset {end}",
+            expected=f"{found.safe_below} at least",
         )
 
 
