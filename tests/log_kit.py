@@ -6,6 +6,7 @@ import contextlib
 import itertools
 import os
 import time
+import traceback
 from typing import TYPE_CHECKING
 
 import pytest
@@ -135,18 +136,33 @@ def wait_for(condition: Callable[[], object]) -> None:
         time.sleep(0.001)
 
 
-def in_a_child(check: Callable[[], object]) -> int:
-    """Run *check* in a forked child; its exit status, 1 where it raises."""
+def forked(act: Callable[[], object]) -> int:
+    """Return the number of a forked child that ends with 0 when *act* returns, with 1 else."""
     child = os.fork()
     if child == 0:
         status = 1
         try:
-            check()
+            act()
             status = 0
+        except BaseException:  # noqa: BLE001 - told here: nobody else will hear of it
+            traceback.print_exc()
         finally:
             os._exit(status)
-    _, status = os.waitpid(child, 0)
+    return child
+
+
+def in_a_child(check: Callable[[], object]) -> int:
+    """Run *check* in a forked child; its exit status, 1 where it raises."""
+    _, status = os.waitpid(forked(check), 0)
     return os.waitstatus_to_exitcode(status)
+
+
+def two_segments(new_log: Callable[..., UnifiedLog]) -> UnifiedLog:
+    """A log with a batch a record: 0 to 5 in its first segment, 6 and 7 in the other."""
+    log = new_log(internal_segment_bytes=6 * len(at(0)), index_interval_bytes=0)
+    for offset in range(8):
+        log.append_as_follower(at(offset), 0)
+    return log
 
 
 def batch(

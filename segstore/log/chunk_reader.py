@@ -261,16 +261,16 @@ class ChunkReader:
     def _as_written(self, chunk: Chunk, expected_offset: int) -> Iterator[Chunk]:
         """Hand out the batches before one that leaves out offsets, then raise [DUR-50, DUR-79]."""
         written_order, headers = self._local_log.written_order, chunk.headers
-        row = written_order.first_gap(headers, expected_offset)
-        if row is None:
+        gap = written_order.first_gap(headers, expected_offset)
+        if gap is None:
             yield chunk
             return
+        row, missing = gap
         position, found = int(headers["position"][row]), int(headers["base_offset"][row])
         if row:
             yield chunk._replace(data=chunk.data[:position], headers=headers[:row])
-            expected_offset = int(headers["last_offset"][row - 1]) + 1
         raise written_order.other_than_written(
-            chunk.segment.path, chunk.position + position, found, expected_offset
+            chunk.segment.path, chunk.position + position, found, missing
         )
 
     def _within_segment(self, chunk: Chunk) -> Iterator[Chunk]:

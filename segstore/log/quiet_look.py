@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
     from segstore._core import Directory
 
+    _State = list[tuple[str, object]]
+    """Names, and what is known of each file."""
+
 LOOKS: Final = 5
 _PAUSE_SECONDS: Final = 0.01
 CHANGED: Final = (
@@ -78,29 +81,30 @@ def look_while_quiet(
             if number == LOOKS or (number >= least_looks and _state_of(directory) == before):
                 raise
         else:
-            is_quiet = is_good(found) or (
-                number >= least_looks
-                and _without_newest(before, unless=is_of_newest(found))
-                == _without_newest(_state_of(directory), unless=is_of_newest(found))
-            )
+            is_quiet = is_good(found)
+            if not is_quiet and number >= least_looks:
+                looked_at = _everything if is_of_newest(found) else _without_newest
+                is_quiet = looked_at(before) == looked_at(_state_of(directory))
             if is_quiet or number == LOOKS:
                 return found, is_quiet
         time.sleep(_PAUSE_SECONDS)
     raise AssertionError
 
 
-def _without_newest(state: list[tuple[str, object]], *, unless: bool) -> list[tuple[str, object]]:
+def _everything(state: _State) -> _State:
+    return state
+
+
+def _without_newest(state: _State) -> _State:
     """Return the ``.log`` files in *state*, with no more than the name of the newest one."""
-    if unless:
-        return state
     files = [(name, info) for name, info in state if name.endswith(LOG_FILE_SUFFIX)]
     newest = max((name for name, _ in files), default=None)
     return [(name, None if name == newest else info) for name, info in files]
 
 
-def _state_of(directory: Directory) -> list[tuple[str, object]]:
+def _state_of(directory: Directory) -> _State:
     """Return the names, and of ``.log`` files what they are like; None where one goes now."""
-    state: list[tuple[str, object]] = []
+    state: _State = []
     for name in directory.names():
         info = None
         if name.endswith(LOG_FILE_SUFFIX):

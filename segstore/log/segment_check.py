@@ -148,11 +148,11 @@ def _check_written_order(
     state = written_order.state
     if state is None:
         return
-    row = written_order.first_gap(headers, expected_offset)
-    if row is not None:
-        before = expected_offset if row == 0 else int(headers["last_offset"][row - 1]) + 1
-        missing = missing_records(before, int(headers["base_offset"][row]))
-        check.problems.append(f"{missing} before position {headers['position'][row]}")
+    gap = written_order.first_gap(headers, expected_offset)
+    if gap is not None:
+        batch = headers[gap[0]]
+        missing = missing_records(gap[1], int(batch["base_offset"]))
+        check.problems.append(f"{missing} before position {batch['position']}")
     is_told = headers["base_offset"] >= state.epochs_ordered_from
     rows = np.flatnonzero(is_told & (headers["partition_leader_epoch"] >= 0))
     epochs = np.append(check.last_epoch, headers["partition_leader_epoch"][rows])

@@ -11,7 +11,6 @@ import faulthandler
 import os
 import sys
 import time
-import traceback
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from segstore.errors import (
     OffsetOutOfRangeError,
     WriteError,
 )
+from tests.log_kit import forked
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -66,8 +66,8 @@ def test_sixteen_threads_and_eight_processes(durability: str, tmp_path: Path, op
     log.append([(b"\0", b"0")])
     others = [read_from_outside, read_from_outside, follow_from_outside, follow_from_outside]
     others += [want_to_write, want_to_write]
-    processes = [in_child(lambda act=act: act(path, done)) for act in others]
-    processes.append(in_child(lambda: fork_again_and_again(log, done)))
+    processes = [forked(lambda act=act: act(path, done)) for act in others]
+    processes.append(forked(lambda: fork_again_and_again(log, done)))
     crew = Crew(log, operations // APPENDERS, is_synced=durability == "sync")
     try:
         with ThreadPoolExecutor(APPENDERS + READERS + FLUSHERS_ROLLERS_DELETERS) as pool:
@@ -195,21 +195,6 @@ class Crew:
 # ---- the other processes -------------------------------------------------------------------------
 
 
-def in_child(act: Callable[[], None]) -> int:
-    """Fork; the child ends with 0 when *act* returns."""
-    process = os.fork()
-    if process == 0:
-        status = 1
-        try:
-            act()
-            status = 0
-        except BaseException:  # noqa: BLE001 - told here: nobody else will hear of it
-            traceback.print_exc()
-        finally:
-            os._exit(status)
-    return process
-
-
 def until(done: Path) -> Iterator[None]:
     """Go on until the writer is done, or gone."""
     parent = os.getppid()
@@ -264,6 +249,6 @@ def fork_again_and_again(log: UnifiedLog, done: Path) -> None:
 
     for _ in until(done):
         use()
-        _, status = os.waitpid(in_child(use), 0)
+        _, status = os.waitpid(forked(use), 0)
         assert status == 0
         time.sleep(0.01)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 from segstore.errors import CorruptLogError
-from tests.log_kit import at
+from tests.log_kit import at, two_segments
 
 SIZE = len(at(0))
 PADDING = bytes(4096)
@@ -18,9 +18,7 @@ PADDING = bytes(4096)
 @pytest.fixture
 def file(new_log, tmp_path):
     """The first of two segments, sealed and synced, of a log that was not closed."""
-    log = new_log(internal_segment_bytes=6 * SIZE, index_interval_bytes=0)
-    for offset in range(8):
-        log.append_as_follower(at(offset), 0)
+    log = two_segments(new_log)
     log.flush()
     log.close_quietly()
     return tmp_path / "topic-0" / f"{0:020d}.log"

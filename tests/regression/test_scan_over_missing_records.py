@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from segstore.errors import CorruptLogError
-from tests.log_kit import at, offsets
+from tests.log_kit import at, offsets, two_segments
 
 SIZE = len(at(0))
 
@@ -13,10 +13,7 @@ SIZE = len(at(0))
 @pytest.fixture
 def damaged(new_log, tmp_path):
     """A log of two segments; of the first, 0 to 5, the batches 2 and 3 are gone."""
-    log = new_log(internal_segment_bytes=6 * SIZE, index_interval_bytes=0)
-    for offset in range(8):
-        log.append_as_follower(at(offset), 0)
-    log.close()
+    two_segments(new_log).close()
     file = tmp_path / "topic-0" / f"{0:020d}.log"
     content = file.read_bytes()
     file.write_bytes(content[: 2 * SIZE] + content[4 * SIZE :])

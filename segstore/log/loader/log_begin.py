@@ -14,11 +14,13 @@ from segstore._core import SegmentContext
 from segstore.errors import CorruptLogError, CorruptRecordError, ResourceError, SegstoreError
 from segstore.log.directory.ways_out import missing_records, ways_out
 from segstore.log.loader.leftovers import Leftovers
+from segstore.log.loader.tail_or_damage import TailOrDamage
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from segstore._core import Directory
     from segstore.log.directory.checkpoints import LogState
     from segstore.log.directory.found_state import FoundState
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
@@ -81,7 +83,7 @@ def settled_log_start(
         try:
             settled = with_possible_log_start(found, segments, report)
             if settled is found:
-                _require_end(found, segments)
+                _require_end(found, segments, places.directory)
         finally:
             for segment in segments:
                 segment.close_quietly()
@@ -90,7 +92,7 @@ def settled_log_start(
     return settled
 
 
-def _require_end(found: FoundState, segments: Sequence[Segment]) -> None:
+def _require_end(found: FoundState, segments: Sequence[Segment], directory: Directory) -> None:
     """Refuse a log that has lost its end before what lies below its log start is taken away."""
     if not segments or found.log_start_offset <= segments[-1].base_offset:
         return
@@ -99,14 +101,7 @@ def _require_end(found: FoundState, segments: Sequence[Segment]) -> None:
     except (CorruptRecordError, CorruptLogError):
         return  # that is told later
     if found.lacks_records_from(end):
-        raise CorruptLogError(
-            f"the log ends at offset {end}: records from there to {found.safe_below - 1} had been"
-            " synced, and are missing. No record was changed;"
-            f" {ways_out(os.path.dirname(segments[-1].path))}",  # noqa: PTH120 - the path as it is
-            file=segments[-1].path,
-            found=f"end offset {end}",
-            expected=f"{found.safe_below} at least",
-        )
+        raise TailOrDamage(directory).lost_end(segments[-1], end, found)
 
 
 def _may_be_impossible(found: FoundState) -> bool:

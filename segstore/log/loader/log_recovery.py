@@ -199,11 +199,7 @@ class LogRecovery:
             if reason is not None:
                 break
         if found.lacks_records_from(next_offset):
-            raise self._judge.damage(
-                scanned[-1].segment,
-                f"the log ends at offset {next_offset}: records from there to"
-                f" {found.safe_below - 1} had been synced, and are missing",
-            )
+            raise self._judge.lost_end(scanned[-1].segment, next_offset, found)
         return _Plan(scanned, segments[len(scanned) :], reason, next_offset, epochs)
 
     def _act(self, plan: _Plan) -> None:

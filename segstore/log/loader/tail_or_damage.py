@@ -121,6 +121,16 @@ class TailOrDamage:
         error.found, error.expected = f"base offset {base}", f"base offset {next_offset}"
         return error
 
+    def lost_end(self, segment: Segment, end: int, found: FoundState) -> CorruptLogError:
+        """Make the error of a log that ends at *end*, in *segment*, and had gone on [DUR-51]."""
+        error = self.damage(
+            segment,
+            f"the log ends at offset {end}: records from there to {found.safe_below - 1} had been"
+            " synced, and are missing",
+        )
+        error.found, error.expected = f"end offset {end}", f"{found.safe_below} at least"
+        return error
+
     def damage(
         self, segment: Segment, what: str, why: SegstoreError | None = None
     ) -> CorruptLogError:

@@ -53,10 +53,10 @@ class WrittenOrder:
         state = self.state
         return state is not None and state.contiguous_from <= offset
 
-    def first_gap(self, headers: BatchHeaders, expected_offset: int) -> int | None:
+    def first_gap(self, headers: BatchHeaders, expected_offset: int) -> tuple[int, int] | None:
         """Return the first row of *headers* before which offsets are missing that were written.
 
-        Source: [DUR-50, DUR-79].
+        And the first of these. Source: [DUR-50, DUR-79].
 
         Parameters
         ----------
@@ -73,7 +73,7 @@ class WrittenOrder:
         if state is None:
             return None
         rows = np.flatnonzero(gaps & (ends >= state.contiguous_from))
-        return int(rows[0]) if len(rows) else None
+        return (int(rows[0]), int(ends[rows[0]])) if len(rows) else None
 
     def check_first(self, file: str, position: int, asked: int, found: int) -> None:
         """Never answer a read of *asked* in silence with a batch that begins at *found*, above it.
