@@ -161,18 +161,16 @@ sgs_status sgs_segment_cut_tail(sgs_log_segment *segment, int32_t valid_bytes, s
 
 /* ---- segment_sync.c ---- */
 
-typedef enum sgs_segment_sync_kind {
-    SGS_SYNC_DATA,  /* of what was appended */
-    SGS_SYNC_SHRINK /* of a file that was cut: all of it [DUR-17] */
-} sgs_segment_sync_kind;
-
 /** Take no more writes, nor does the handle. */
 void sgs_segment_poison(sgs_log_segment *segment);
-/** Sync the .log, one at a time: the next waits, and hears of a failure. That poisons the segment, and leaves
- *  SGS_SYNC_FAILED_MARK but in the conformance profile.
+/** Sync what was appended to the .log, and take it off `unflushed_records`. One sync at a time: the next waits, and hears
+ *  of a failure. That poisons the segment, and leaves SGS_SYNC_FAILED_MARK but in the conformance profile.
  *  @return also SGS_FSYNC_FAILED where one has failed before: nothing is synced then */
-sgs_status sgs_segment_sync(sgs_log_segment *segment, int fd, const char *name, sgs_segment_sync_kind kind,
-                            sgs_barrier barrier, sgs_error *err);
+sgs_status sgs_segment_sync_data(sgs_log_segment *segment, int fd, const char *name, sgs_barrier barrier,
+                                 sgs_error *err);
+/** As sgs_segment_sync_data, of a .log that was cut: all of the file [DUR-17]. */
+sgs_status sgs_segment_sync_cut(sgs_log_segment *segment, int fd, const char *name, sgs_barrier barrier,
+                                sgs_error *err);
 
 /* ---- segment_scan.c ---- */
 

@@ -24,7 +24,7 @@ sgs_status sgs_segment_cut_tail(sgs_log_segment *segment, int32_t valid_bytes, s
     segment->next_offset = SGS_NEXT_OFFSET_UNKNOWN;
     if (valid_bytes == 0)
         atomic_store_explicit(&segment->first_batch_timestamp, INT64_MIN, memory_order_relaxed);
-    return sgs_segment_sync(segment, fd, name, SGS_SYNC_SHRINK, SGS_BARRIER(RECOVERY_CUT), err);
+    return sgs_segment_sync_cut(segment, fd, name, SGS_BARRIER(RECOVERY_CUT), err);
 }
 
 static sgs_status write_results(sgs_log_segment *segment, const sgs_index_builder *builder, sgs_recovery *recovery,

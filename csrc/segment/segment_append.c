@@ -102,7 +102,7 @@ static void cut_back(sgs_log_segment *segment, int fd, const char *name, int32_t
     const sgs_env *env = segment->context->env;
     sgs_error ignored; /* the caller reports the failure of the write */
     if (env->truncate(env, fd, name, size, &ignored) != SGS_OK ||
-        sgs_segment_sync(segment, fd, name, SGS_SYNC_SHRINK, SGS_BARRIER(REFUSED_RECORDS), &ignored) != SGS_OK)
+        sgs_segment_sync_cut(segment, fd, name, SGS_BARRIER(REFUSED_RECORDS), &ignored) != SGS_OK)
         sgs_segment_poison(segment);
 }
 

@@ -145,20 +145,9 @@ static sgs_status sync_log(sgs_log_segment *segment, sgs_barrier barrier, sgs_er
 {
     char name[SGS_SEGMENT_NAME_BYTES];
     int fd;
-    sgs_status status = sgs_segment_descriptor(segment, &fd, err);
-    if (status != SGS_OK)
-        return status;
+    SGS_TRY(sgs_segment_descriptor(segment, &fd, err));
     sgs_segment_name(segment, SGS_FILE_LOG, name);
-    /* What is appended from here on may miss this sync: it stays counted and keeps the flag up. */
-    const int64_t records = atomic_load_explicit(&segment->unflushed_records, memory_order_acquire);
-    atomic_store_explicit(&segment->needs_sync, false, memory_order_seq_cst);
-    status = sgs_segment_sync(segment, fd, name, SGS_SYNC_DATA, barrier, err);
-    if (status == SGS_OK) {
-        atomic_fetch_sub_explicit(&segment->unflushed_records, records, memory_order_relaxed);
-        return SGS_OK;
-    }
-    atomic_store_explicit(&segment->needs_sync, true, memory_order_relaxed);
-    return status;
+    return sgs_segment_sync_data(segment, fd, name, barrier, err);
 }
 
 sgs_status sgs_log_segment_flush(sgs_log_segment *segment, bool indexes, sgs_barrier barrier, sgs_error *err)

@@ -5,7 +5,8 @@
  * the next open. The file needs no sync itself: it is seen as long as those pages are.
  *
  * Of two syncs of one descriptor side by side only one is told, and the other one would call durable what is not. So there
- * is one at a time, and who comes behind one that failed finds the segment poisoned. Who waits sleeps: a sync takes long. */
+ * is one at a time, and who comes behind one that failed finds the segment poisoned. Who waits sleeps: a sync takes long.
+ * Two that counted the same records would also take them off twice. */
 #include <threads.h>
 #include <time.h>
 
@@ -33,16 +34,16 @@ void sgs_segment_poison(sgs_log_segment *segment)
         __atomic_store_n(writing_ended, true, __ATOMIC_RELEASE); /* Python has it as a plain bool */
 }
 
-static sgs_status sync_once(sgs_log_segment *segment, int fd, const char *name, sgs_segment_sync_kind kind,
-                            sgs_barrier barrier, sgs_error *err)
+typedef sgs_status (*sync_call)(const sgs_env *env, int fd, const char *name, sgs_barrier barrier, sgs_error *err);
+
+static sgs_status sync_once(sgs_log_segment *segment, int fd, const char *name, sync_call sync, sgs_barrier barrier,
+                            sgs_error *err)
 {
-    const sgs_env *env = segment->context->env;
     if (atomic_load_explicit(&segment->poisoned, memory_order_relaxed)) { /* never retried */
         sgs_fail(err, SGS_FSYNC_FAILED, "a sync or a cut failed before, and is not tried again");
         return sgs_fail_in_file(err, name);
     }
-    const sgs_status status = kind == SGS_SYNC_DATA ? env->sync_data(env, fd, name, barrier, err)
-                                                    : env->sync_file(env, fd, name, barrier, err);
+    const sgs_status status = sync(segment->context->env, fd, name, barrier, err);
     if (status != SGS_OK) {
         sgs_segment_poison(segment);
         leave_mark(segment->context);
@@ -50,13 +51,40 @@ static sgs_status sync_once(sgs_log_segment *segment, int fd, const char *name, 
     return status;
 }
 
-sgs_status sgs_segment_sync(sgs_log_segment *segment, int fd, const char *name, sgs_segment_sync_kind kind,
-                            sgs_barrier barrier, sgs_error *err)
+static void wait_for_turn(sgs_log_segment *segment)
 {
     const struct timespec moment = { .tv_nsec = LOOK_AGAIN_NS };
     while (atomic_flag_test_and_set_explicit(&segment->is_syncing, memory_order_acquire))
         (void)thrd_sleep(&moment, NULL);
-    const sgs_status status = sync_once(segment, fd, name, kind, barrier, err);
+}
+
+static void end_turn(sgs_log_segment *segment)
+{
     atomic_flag_clear_explicit(&segment->is_syncing, memory_order_release);
+}
+
+sgs_status sgs_segment_sync_cut(sgs_log_segment *segment, int fd, const char *name, sgs_barrier barrier, sgs_error *err)
+{
+    const sgs_env *env = segment->context->env;
+    wait_for_turn(segment);
+    const sgs_status status = sync_once(segment, fd, name, env->sync_file, barrier, err);
+    end_turn(segment);
+    return status;
+}
+
+sgs_status sgs_segment_sync_data(sgs_log_segment *segment, int fd, const char *name, sgs_barrier barrier,
+                                 sgs_error *err)
+{
+    const sgs_env *env = segment->context->env;
+    wait_for_turn(segment);
+    /* What is appended from here on may miss this sync: it stays counted and keeps the flag up. */
+    const int64_t records = atomic_load_explicit(&segment->unflushed_records, memory_order_acquire);
+    atomic_store_explicit(&segment->needs_sync, false, memory_order_seq_cst);
+    const sgs_status status = sync_once(segment, fd, name, env->sync_data, barrier, err);
+    if (status == SGS_OK)
+        atomic_fetch_sub_explicit(&segment->unflushed_records, records, memory_order_relaxed);
+    else
+        atomic_store_explicit(&segment->needs_sync, true, memory_order_relaxed);
+    end_turn(segment);
     return status;
 }

@@ -20,7 +20,7 @@ static sgs_status cut_log(sgs_log_segment *segment, int32_t position, sgs_error 
     }
     segment->next_offset = SGS_NEXT_OFFSET_UNKNOWN;
     sgs_segment_forget_headers(segment);
-    return sgs_segment_sync(segment, fd, name, SGS_SYNC_SHRINK, SGS_BARRIER(TRUNCATION_CUT), err);
+    return sgs_segment_sync_cut(segment, fd, name, SGS_BARRIER(TRUNCATION_CUT), err);
 }
 
 /* A file with one slot of zeros would be an entry to who reads beside us: (0, base offset) is one, and (0, 0) [DUR-80]. */
