@@ -5,11 +5,13 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from segstore.log.flusher import _MAX_SEALED_WAITING as MAX_SEALED_WAITING
 from tests.crash.barrier_scene import operations
 from tests.crash.crash_script import Settings
 from tests.crash.failing_scenarios_of_damage import DAMAGE_SCENARIOS
 from tests.crash.failing_scenarios_of_doors import DOOR_SCENARIOS
 from tests.crash.failing_scenarios_of_ends import END_SCENARIOS
+from tests.crash.failing_scenarios_of_kafka_profile import KAFKA_SCENARIOS
 from tests.crash.failing_scenarios_of_managers import MANAGER_SCENARIOS
 from tests.crash.failing_scenarios_of_opens import OPEN_SCENARIOS
 from tests.crash.failing_scenarios_of_readers import READER_SCENARIOS
@@ -72,6 +74,8 @@ def _scripts() -> dict[str, tuple[Settings, tuple, tuple]]:
             scripts[f"{name}, {kind}"] = (settings, SEGMENTS, every[name])
     for name in ("flush", "roll", "truncate", "truncate below", "empty", "delete records", "kill"):
         scripts[f"{name}, with transactions"] = (LAZY, (*TRANSACTIONS, APPEND), every[name])
+    rolls = (APPEND, "roll") * MAX_SEALED_WAITING
+    scripts["one roll too many for the thread"] = (LAZY, rolls, (APPEND, "roll", BACKGROUND))
     return scripts
 
 
@@ -85,6 +89,7 @@ SCENARIOS: dict[str, Callable[[], Trial]] = {
     **DOOR_SCENARIOS,
     **END_SCENARIOS,
     **DAMAGE_SCENARIOS,
+    **KAFKA_SCENARIOS,
     **READER_SCENARIOS,
     **MANAGER_SCENARIOS,
 }

@@ -13,7 +13,6 @@ DAMAGE: Final = (
     "no scenario yet: a log that is damaged, or cut, at just this place; it is only read here"
 )
 FOLLOWER: Final = "no scenario yet: a reader whose writer has cut or replaced segments meanwhile"
-KAFKA: Final = "no scenario yet: a turn that only Kafka's profile or Kafka's doors take"
 ELSEWHERE: Final = (
     "no scenario yet: of an option that keeps the state, or other logs, in another directory"
 )
@@ -34,7 +33,6 @@ UNVISITED: Final = {
     ("segstore/log/loader/log_begin.py", "_require_end", "LogSegment.read_next_offset"): DAMAGE,
     ("segstore/log/loader/lost_log_files.py", "_has_epochs", "Directory.read_file"): DAMAGE,
     ("segstore/log/local/batch_search.py", "next_whole", "LogSegment.scan"): DAMAGE,
-    ("segstore/log/local/local_log.py", "_first_offset", "Directory.read_range"): DAMAGE,
     ("segstore/log/local/seen_end.py", "_was_deleted", "Directory.exists"): DAMAGE,
     (
         "segstore/log/local/transaction_walk.py",
@@ -44,21 +42,6 @@ UNVISITED: Final = {
     ("segstore/log/salvage/lost_records.py", "lost_records", "LogSegment.__cinit__"): DAMAGE,
     ("segstore/log/salvage/lost_records.py", "lost_records", "LogSegment.close_quietly"): DAMAGE,
     ("segstore/log/log_follower.py", "_where_to_go_on", "LogSegment.scan"): FOLLOWER,
-    ("segstore/log/directory/partition_metadata_file.py", "delete", "Directory.unlink"): KAFKA,
-    ("segstore/log/directory/partition_metadata_file.py", "exists", "Directory.exists"): KAFKA,
-    ("segstore/log/flusher.py", "segment_was_sealed", "LogSegment.flush"): KAFKA,
-    ("segstore/log/loader/kafka_log_loader.py", "_load_segment_files", "Directory.unlink"): KAFKA,
-    ("segstore/log/loader/kafka_log_loader.py", "_read_next_offset", "Directory.read_range"): KAFKA,
-    (
-        "segstore/log/loader/kafka_log_loader.py",
-        "_recover_unflushed_segments",
-        "LogSegment.truncate_to",
-    ): KAFKA,
-    ("segstore/log/loader/kafka_log_loader.py", "_take_out", "LogSegment.change_suffix"): KAFKA,
-    ("segstore/log/loader/overflow_split.py", "_as_kafka_knows", "LogSegment.close_quietly"): KAFKA,
-    ("segstore/log/local/segment.py", "open_named_segment", "Directory.make_file"): KAFKA,
-    ("segstore/log/local/transaction_index.py", "rename_to", "Directory.exists"): KAFKA,
-    ("segstore/log/local/transaction_index.py", "rename_to", "Directory.rename"): KAFKA,
     ("segstore/log/directory/log_places.py", "mark_clean", "Directory.sync"): ELSEWHERE,
     ("segstore/log/log_opener.py", "_one_object", "Directory.close"): ELSEWHERE,
     ("segstore/log/log_opener.py", "_one_object", "Directory.identity"): ELSEWHERE,
