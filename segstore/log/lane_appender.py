@@ -54,9 +54,9 @@ class LaneAppender(LogWriter):
             max_batch_bytes=self._batch_bytes,
         )
 
-    def _begin_change(self) -> None:
+    def _settle_records(self) -> None:
         self._settle_lane()
-        super()._begin_change()
+        super()._settle_records()
 
     def _settle_lane(self) -> None:
         """Take over where the lane has left the log, also when a write was interrupted."""

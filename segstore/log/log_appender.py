@@ -360,7 +360,6 @@ class LogAppender(LaneAppender):
         if self._is_closed or self._flusher.find_failure() is not None:  # while we waited
             self._require_writable()
         self._begin_change()  # first: what it writes again is no sync that is late [DUR-36]
-        self._settle_notes()
         if self._has_window:
             self._flusher.check_window()
         self._flush_topic_id()

@@ -64,7 +64,7 @@ class LogRemoval(LogProducers):
         old_name = directory.path.rpartition("/")[2]
         with self._append_lock:
             self._require_writable()
-            self._begin_change()
+            self._begin_deletion()
             self._flush_topic_id()
             if name == old_name:
                 return False
@@ -98,12 +98,12 @@ class LogRemoval(LogProducers):
     def _let_go(self) -> None:
         raise NotImplementedError
 
-    def _begin_change(self) -> None:
+    def _settle_records(self) -> None:
         if self._is_renamed_for_deletion:
             raise IllegalStateError(
                 "the log was renamed for deletion: it takes no changes", file=self.path
             )
-        super()._begin_change()
+        super()._settle_records()
 
     def delete(self) -> None:
         """Close the log and remove its directory with everything in it, durably [DEL-1].

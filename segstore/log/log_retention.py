@@ -43,7 +43,7 @@ class LogRetention(TieredLog):
         self._require_writable()
         with self._append_lock:
             self._require_writable()
-            self._begin_change()
+            self._begin_deletion()
             try:
                 with self._flusher.poisoned_by(FsyncFailedError):
                     deleted = self._delete_while(self._is_below_log_start)

@@ -47,9 +47,7 @@ class LogTruncator(LogRetention):
         offset = natural("offset", offset)
         with self._append_lock:
             self._require_writable()
-            self._settle_lane()
             self._begin_change()  # it may finish a deletion
-            self._settle_notes()
             if offset >= self.log_end_offset:
                 if self._epochs.truncate_from_end(self.log_end_offset):
                     with self._flusher.poisoned_by(FsyncFailedError):
@@ -151,7 +149,6 @@ class LogTruncator(LogRetention):
         self, offset: int, log_start_offset: int, *, keeps_epochs: bool = False
     ) -> None:
         self._begin_change()
-        self._settle_notes()
         goes_back = log_start_offset < self.log_start_offset
         is_safe = self.profile is Profile.SAFE
         file = self._state_file
@@ -238,7 +235,7 @@ class LogTruncator(LogRetention):
                 )
             self._increment_log_start(offset)
             if self.profile is Profile.SAFE:  # also what an earlier call could not take
-                self._begin_change()
+                self._begin_deletion()
                 with self._flusher.poisoned_by(FsyncFailedError):
                     self._delete_segments(self._segments_below_log_start())
             return self.log_start_offset

@@ -133,7 +133,7 @@ class LogWatermarks(LogAppender):
             self._tier.raise_local_log_start(offset)  # also where the log start stays
         if offset <= self.log_start_offset:
             return False
-        self._begin_change()
+        self._begin_deletion()
         with self._flusher.poisoned_by(FsyncFailedError):
             self._producers.sync_snapshots()  # what they know of records that go is nowhere else
             self._with_room(lambda: self._places.write_log_start(offset), offset)

@@ -76,19 +76,24 @@ class LogWriter(LogNotes):
         return self._directory.wall_clock_ms()
 
     def _begin_change(self) -> None:
-        """Bring in order what an interrupted call has left; every change begins with this.
+        """Bring in order what an interrupted call has left; every change begins with this."""
+        self._settle_records()
+        self._settle_notes()
 
-        Who adds or cuts records settles the notes besides: a full disk keeps nobody from deleting.
-        """
+    def _begin_deletion(self) -> None:
+        """As `_begin_change`; but a full disk keeps nobody from deleting [DUR-30]."""
+        self._settle_records()
+        try:
+            self._settle_notes()
+        except DiskFullError:
+            _log.warning("%s: no room for what an interrupted call is to undo", self.path)
+
+    def _settle_records(self) -> None:
         local_log, producers = self._local_log, self._producers
         self._flusher.settle()
         local_log.settle()
         if producers.map_end_offset < local_log.log_end.message_offset:
             self._rebuild_producers()
-        try:
-            self._settle_notes()
-        except DiskFullError:
-            _log.warning("%s: no room for what an interrupted call is to undo", self.path)
 
     def _rebuild_producers(self) -> None:
         with self._flusher.poisoned_by(FsyncFailedError):
