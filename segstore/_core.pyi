@@ -222,6 +222,7 @@ def decrement_sequence(sequence: int, decrement: int) -> int: ...
 class FileInfo(NamedTuple):
     size: int
     modified_ms: int
+    changed_ns: int
     is_directory: bool
     is_regular: bool
 

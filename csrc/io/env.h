@@ -35,6 +35,7 @@ typedef enum sgs_open_mode {
 typedef struct sgs_file_info {
     int64_t size;
     int64_t modified_ms; /* wall clock of the last modification */
+    int64_t changed_ns;  /* of the last change of anything, st_ctim: nobody can set it, so a copy has another */
     uint64_t device, inode;
     bool is_directory, is_regular;
 } sgs_file_info;

@@ -38,6 +38,7 @@ static inline sgs_file_info sgs_posix_info(const struct stat *found)
     return (sgs_file_info){
         .size = found->st_size,
         .modified_ms = (int64_t)found->st_mtim.tv_sec * 1000 + found->st_mtim.tv_nsec / 1000000,
+        .changed_ns = (int64_t)found->st_ctim.tv_sec * 1000000000 + found->st_ctim.tv_nsec,
         .device = (uint64_t)found->st_dev,
         .inode = (uint64_t)found->st_ino,
         .is_directory = S_ISDIR(found->st_mode),

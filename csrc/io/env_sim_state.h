@@ -107,6 +107,7 @@ static inline sgs_file_info sgs_sim_info(const sgs_sim_disk *disk, uint32_t node
     const sgs_sim_node *found = sgs_sim_node_at(disk, node);
     return (sgs_file_info){ .size = found->size,
                             .modified_ms = found->modified_ms,
+                            .changed_ns = found->modified_ms * 1000000 + node, /* no two files at once */
                             .device = disk->device,
                             .inode = node + 1,
                             .is_directory = found->is_directory,

@@ -3,6 +3,7 @@
 class FileInfo(NamedTuple):
     size: int
     modified_ms: int
+    changed_ns: int
     is_directory: bool
     is_regular: bool
 
@@ -43,7 +44,7 @@ cdef sgs_status collect_name(void *context, const char *name, sgs_error *err) no
 
 
 cdef object file_info_of(const sgs_file_info *info):
-    return FileInfo(info.size, info.modified_ms, bool(info.is_directory), bool(info.is_regular))
+    return FileInfo(info.size, info.modified_ms, info.changed_ns, bool(info.is_directory), bool(info.is_regular))
 
 
 @cython.no_gc_clear  # its environment outlives its descriptor

@@ -40,6 +40,7 @@ cdef extern from "io/env.h" nogil:
     ctypedef struct sgs_file_info:
         int64_t size
         int64_t modified_ms
+        int64_t changed_ns
         uint64_t device
         uint64_t inode
         bint is_directory

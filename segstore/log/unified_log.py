@@ -15,7 +15,7 @@ import segstore._core as _core
 from segstore.arguments import flag, integer
 from segstore.errors import DiskFullError, FsyncFailedError, IllegalStateError
 from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
-from segstore.log.directory.copied_log import inode_of
+from segstore.log.directory.copied_log import place_of
 from segstore.log.directory.log_dir_failure_channel import IO_ERRORS
 from segstore.log.directory.partition_metadata_file import PartitionMetadataFile
 from segstore.log.directory.profile import Profile
@@ -345,7 +345,7 @@ class UnifiedLog(LogChecksums):
             sizes,
             self.log_start_offset,
             local_log.active_transaction_index,
-            inode_of(local_log.directory),
+            *place_of(local_log.directory, active.base_offset),
         )
         self._flusher.end()  # no flush that came just before writes a recovery point beside this
         self._require_not_failed()  # nor a log beside it, meanwhile [LOC-27]

@@ -12,7 +12,7 @@ import os
 import pytest
 
 import segstore
-from segstore._core import DataFile, Directory
+from segstore._core import Barrier, DataFile, Directory
 from segstore.errors import FsyncFailedError, LogPermissionError
 from segstore.log.directory import names_above
 from segstore.log.directory.checkpoints import CLEAN_SHUTDOWN_MARKER
@@ -187,6 +187,40 @@ def test_a_copy_whose_sync_fails_is_written_again():
         assert [record.offset for record in again.scan()] == [1, 2]
 
 
+def test_the_names_of_a_copy_cannot_be_synced():
+    """[DUR-35, DUR-36] As of its files: a second sync of its directory proves nothing either."""
+    disk = new_disk()
+    copy_of_a_closed_log(disk)
+    disk.fail("sync_directory", 1, errno.EIO)
+    with pytest.raises(FsyncFailedError):
+        open_copy(disk)
+    disk.fail("sync_directory", 0, 0)
+
+    with open_copy(disk) as again:
+        assert again.report.rewritten
+        assert [record.offset for record in again.scan()] == [1, 2]
+
+
+def test_a_copy_that_was_put_into_the_same_directory():
+    """[DUR-1, DUR-24] It has the inode that the clean marker tells, as a new one may have too."""
+    disk = new_disk()
+    copy_of_a_closed_log(disk)
+    there, copy = Directory(PATH, disk), Directory("/copy/topic-0", disk)
+    for name in there.names():
+        there.unlink(name)
+    there.sync(Barrier.NEW_DIRECTORY)
+    for name in copy.names():
+        with DataFile(there, name, create=True) as file:
+            file.write(0, copy.read_file(name))
+
+    log = open_there(disk)
+    assert log.report.clean
+    log.append([(None, b"acknowledged")])
+    log.close_quietly()
+    with open_there(disk.crash_image(fate="lost")) as found:
+        assert [record.offset for record in found.scan()] == [1, 2, 3]
+
+
 def test_a_log_that_was_copied_with_the_clean_marker_above():
     """[DUR-1, DUR-11] The names of its files are synced too, not only that of its directory."""
     disk = new_disk()
@@ -253,6 +287,7 @@ def note_synced(monkeypatch) -> list[str]:
 
 def test_what_may_not_be_read_is_passed_over(tmp_path, monkeypatch):
     """[DUR-11, DUR-34] Who may not read a directory above did not make it."""
+    (tmp_path / "topic-0").mkdir()
     real, opened = names_above._core.Directory, []
 
     def refuse(path, environment=None, **options):
@@ -264,4 +299,37 @@ def test_what_may_not_be_read_is_passed_over(tmp_path, monkeypatch):
     monkeypatch.setattr(names_above._core, "Directory", refuse)
     names_above.sync_names_above(str(tmp_path / "topic-0"))
 
-    assert opened == [str(tmp_path), os.path.dirname(tmp_path)]  # noqa: PTH120
+    above = os.path.dirname(tmp_path)  # noqa: PTH120
+    assert opened == [str(tmp_path / "topic-0"), str(tmp_path), above]
+
+
+def mount(monkeypatch) -> None:
+    """Let what is below a directory called ``mounted`` be another file system."""
+
+    def identity(self) -> tuple[int, int]:
+        is_there = "mounted" in os.path.realpath(self._directory.path)
+        return int(is_there), self._directory.identity[1]
+
+    there = names_above._core.Directory
+    monkeypatch.setattr(there, "identity", property(identity), raising=False)
+
+
+def test_the_log_directory_is_another_file_system(tmp_path, monkeypatch):
+    """[DUR-11] Its name is none of its own, and what holds it may refuse to be synced."""
+    synced = note_synced(monkeypatch)
+    (tmp_path / "mounted" / "topic-0").mkdir(parents=True)
+    mount(monkeypatch)
+    names_above.sync_names_above(str(tmp_path / "mounted"))
+    assert not synced
+    names_above.sync_names_above(str(tmp_path / "mounted" / "topic-0"))
+    assert synced == [str(tmp_path / "mounted")]
+
+
+def test_a_link_leads_to_another_file_system(tmp_path, monkeypatch):
+    """[DUR-11] What holds the link is synced."""
+    synced = note_synced(monkeypatch)
+    (tmp_path / "mounted" / "topic-0").mkdir(parents=True)
+    (tmp_path / "topic-0").symlink_to(tmp_path / "mounted" / "topic-0")
+    mount(monkeypatch)
+    names_above.sync_names_above(str(tmp_path / "topic-0"))
+    assert synced[:2] == [str(tmp_path / "mounted"), str(tmp_path)]

@@ -11,7 +11,13 @@ from segstore.config import MAX_LONG
 from segstore.log.directory.checkpoints import TransactionIndexNote
 from segstore.types import EpochEntry
 
-_LATER: Final = ("segments", "sizeInBytes", "logStartOffset", "directoryInode")
+_LATER: Final = (
+    "segments",
+    "sizeInBytes",
+    "logStartOffset",
+    "directoryInode",
+    "activeChangedNs",
+)
 """What markers of earlier versions do not have."""
 
 
@@ -25,7 +31,8 @@ class CleanShutdownMarker:
     ``log_start_offset`` lies above the log end when a truncation cut into the batch that it is in.
     ``transaction_index`` is that of the active segment: with the marker it goes before the first
     change, and nothing has to be written before entries are added. ``directory_inode`` is another
-    one where the log was copied: nothing of a copy need be on the disk.
+    one where the log was copied, ``active_changed_ns``, the last change of the active ``.log``,
+    where the copy got the inode of what it replaces: nothing of a copy need be on the disk.
     """
 
     log_end_offset: int
@@ -37,6 +44,7 @@ class CleanShutdownMarker:
     log_start_offset: int | None = None
     transaction_index: TransactionIndexNote | None = None
     directory_inode: int | None = None
+    active_changed_ns: int | None = None
     has_crc: bool = True
 
     def fits(
@@ -66,6 +74,7 @@ class CleanShutdownMarker:
             "logStartOffset": self.log_start_offset,
             "transactionIndex": self.transaction_index,
             "directoryInode": self.directory_inode,
+            "activeChangedNs": self.active_changed_ns,
         }
         return json.dumps({**fields, "crc": _crc_of(fields)}).encode()
 
@@ -82,7 +91,7 @@ class CleanShutdownMarker:
             if crc is not None and crc != _crc_of(fields):
                 return None
             latest = fields["latestEpoch"]
-            segments, size_bytes, log_start_offset, inode = (
+            segments, size_bytes, log_start_offset, inode, changed_ns = (
                 None if number is None else _whole_number(number)
                 for number in map(fields.get, _LATER)
             )
@@ -99,6 +108,7 @@ class CleanShutdownMarker:
                 log_start_offset,
                 None if index is None else _index_note(*index),
                 inode,
+                changed_ns,
                 has_crc=crc is not None,
             )
         except (ValueError, TypeError, KeyError, IndexError, AttributeError, RecursionError):

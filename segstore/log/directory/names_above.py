@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING
 
@@ -29,31 +30,48 @@ def sync_names_above(path: str, environment: Environment | None = None) -> None:
 
     Source: [DUR-3, DUR-11].
     """
-    spellings = [path] if environment is not None else [path, os.path.realpath(path)]
+    real = path if environment is not None else os.path.realpath(path)
     synced: set[tuple[int, int]] = set()
-    for spelling in dict.fromkeys(spellings):
-        _sync_upwards(spelling, environment, synced)
+    with contextlib.suppress(LogPermissionError):
+        own = _identity_of(real, environment)
+        synced.add(own)  # the names in it are for others
+        _sync_upwards(_above(real), own[0], environment, synced)
+    if path != real:  # a link may lead to another file system
+        _sync_upwards(_above(path), None, environment, synced)
 
 
-def _sync_upwards(path: str, environment: Environment | None, synced: set[tuple[int, int]]) -> None:
-    device: int | None = None
-    here, above = path, _above(path)
-    while above != here:
+def _identity_of(path: str, environment: Environment | None) -> tuple[int, int]:
+    directory = _core.Directory(path, environment)
+    try:
+        return directory.identity
+    finally:
+        directory.close()
+
+
+def _sync_upwards(
+    path: str,
+    device: int | None,
+    environment: Environment | None,
+    synced: set[tuple[int, int]],
+) -> None:
+    """Sync *path* and those above it, as far as they are on *device*, None for that of *path*."""
+    here = ""
+    while path != here:
         try:
-            directory = _core.Directory(above, environment)
+            directory = _core.Directory(path, environment)
         except LogPermissionError:
             return
         try:
             identity = directory.identity
-            before, device = device, identity[0]
-            if before is not None and before != device:
+            if device not in {None, identity[0]}:
                 return
+            device = identity[0]
             if identity not in synced:
                 directory.sync(_core.Barrier.NEW_DIRECTORY)
                 synced.add(identity)
         finally:
             directory.close()
-        here, above = above, _above(above)
+        here, path = path, _above(path)
 
 
 def _above(path: str) -> str:

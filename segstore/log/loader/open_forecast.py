@@ -303,7 +303,9 @@ class _OverlayDirectory:
 
     def info(self, name: str) -> _core.FileInfo:
         if name in self._written:
-            return _core.FileInfo(len(self._written[name]), 0, is_directory=False, is_regular=True)
+            return _core.FileInfo(
+                len(self._written[name]), 0, 0, is_directory=False, is_regular=True
+            )
         return self._directory.info(self._real_names.get(name, name))
 
     def read_file(self, name: str, max_bytes: int = _DEFAULT_MAX_BYTES) -> bytes:

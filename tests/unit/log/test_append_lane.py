@@ -121,11 +121,11 @@ def settled(info: LogAppendInfo) -> LogAppendInfo:
 
 
 def files(directory: Path) -> dict[str, object]:
-    """What is in them; a clean marker has the inode of its directory besides."""
+    """What is in them; a clean marker says besides where."""
     found: dict[str, object] = {file.name: file.read_bytes() for file in directory.iterdir()}
     marker = CleanShutdownMarker.parse((directory / CLEAN_SHUTDOWN_MARKER).read_bytes())
     assert marker is not None
-    found[CLEAN_SHUTDOWN_MARKER] = replace(marker, directory_inode=None)
+    found[CLEAN_SHUTDOWN_MARKER] = replace(marker, directory_inode=None, active_changed_ns=None)
     return found
 
 
