@@ -14,6 +14,7 @@ from tests.crash.failing_scenarios_of_ends import END_SCENARIOS
 from tests.crash.failing_scenarios_of_kafka_profile import KAFKA_SCENARIOS
 from tests.crash.failing_scenarios_of_managers import MANAGER_SCENARIOS
 from tests.crash.failing_scenarios_of_opens import OPEN_SCENARIOS
+from tests.crash.failing_scenarios_of_paths import PATH_SCENARIOS
 from tests.crash.failing_scenarios_of_readers import READER_SCENARIOS
 from tests.crash.failing_trial import script
 
@@ -90,6 +91,7 @@ SCENARIOS: dict[str, Callable[[], Trial]] = {
     **END_SCENARIOS,
     **DAMAGE_SCENARIOS,
     **KAFKA_SCENARIOS,
+    **PATH_SCENARIOS,
     **READER_SCENARIOS,
     **MANAGER_SCENARIOS,
 }

@@ -17,10 +17,11 @@ from segstore.log.local.transaction_index import AbortedTransaction, Transaction
 from segstore.types import Codec
 from tests.conformance.records_kit import build
 from tests.crash.barrier_scene import open_log
-from tests.crash.crash_script import PATH
+from tests.crash.crash_script import PATH, START_MS
 from tests.crash.directory_kit import disk_with, far_record, name_of, records
 from tests.crash.failing_scenarios_of_damage import changed, moved
-from tests.crash.failing_trial import GOES_ON, Trial, looking, shown_by
+from tests.crash.failing_scenarios_of_ends import quiet
+from tests.crash.failing_trial import CLOSED, GOES_ON, Trial, looking, shown_by
 from tests.log_kit import at
 
 if TYPE_CHECKING:
@@ -96,6 +97,39 @@ def going_back() -> Trial:
         return looking(disk, as_kafka, shown_by(next_one))
 
 
+# ---- what is known of the log lies elsewhere -----------------------------------------------------
+
+STATE: Final = "/data/state"
+
+
+def with_state(disk: SimulatedDisk, path: str = STATE) -> UnifiedLog:
+    return open_log(disk, recovery="kafka", segment_index_bytes=4096, state_dir=path)
+
+
+def closing_elsewhere(what: str) -> Trial:
+    """What is called clean is all on stable storage; else the next open finds what was flushed.
+
+    A broker promises no more [DUR-24, DUR-62].
+    """
+    image = quiet(what).crash_image(fate="lost")
+    log = with_state(image)
+    flushed = [record.offset for record in log.scan()]
+    log.append([(START_MS, None, b"a")])
+    written = [*flushed, log.log_end_offset - 1]
+
+    def check(error: SegstoreError | None) -> str:
+        log.close_quietly()
+        for fate, least in (("killed", written), ("lost", flushed), ("seed", flushed)):
+            with closing(with_state(image.crash_image(fate=fate))) as again:
+                found = [record.offset for record in again.scan()]
+                assert error is not None or again.report.clean
+                assert found == written[: len(found)]
+                assert len(found) >= len(written if again.report.clean else least)
+        return CLOSED
+
+    return Trial(image, log.close, check)
+
+
 # ---- what a broker's classes do, and no door of a log --------------------------------------------
 
 ABORTED: Final = AbortedTransaction(7, first_offset=1, last_offset=3, last_stable_offset=4)
@@ -149,6 +183,13 @@ KAFKA_SCENARIOS: dict[str, Callable[[], Trial]] = {
     **{f"as Kafka find {name}": partial(look_at, name) for name in FOUND},
     "as Kafka cut in front of a segment": cutting,
     "rename a transaction index": renaming_a_transaction_index,
+    **{
+        f"close a log whose state lies elsewhere, {what}": partial(closing_elsewhere, what)
+        for what in ("segments", "transactions")
+    },
+    "as Kafka open a log whose state lies beside it": lambda: looking(
+        quiet("segments"), partial(with_state, path=PATH)
+    ),
     "forget a topic": forgetting_a_topic,
     "as Kafka split a segment that goes back": going_back,
 }

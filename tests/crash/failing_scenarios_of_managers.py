@@ -29,6 +29,11 @@ if TYPE_CHECKING:
     from segstore.log.surroundings import Surroundings
 
 LOGS: Final = "/data/logs"
+ELSEWHERE: Final = {
+    "recovery": "kafka",
+    "state_dir": "/data/state",
+    "segment_index_bytes": 4096,
+}
 KEYS: Final = (b"a", b"b", b"c", b"d")
 
 
@@ -54,13 +59,14 @@ def living_on(disk: SimulatedDisk) -> Iterator[None]:
 class Managed:
     """What is done with managers of one disk, and what was acknowledged."""
 
-    def __init__(self, disk: SimulatedDisk) -> None:
+    def __init__(self, disk: SimulatedDisk, **settings: object) -> None:
         self.disk = disk
+        self.settings = {"durability": "sync", "segment_ms": None, **settings}
         self.acknowledged: list[tuple[int, bytes]] = []
         self.open: list[LogManager] = []
 
     def manager(self, **settings: object) -> LogManager:
-        made = LogManager(LOGS, **{"durability": "sync", "segment_ms": None, **settings})
+        made = LogManager(LOGS, **{**self.settings, **settings})
         self.open.append(made)
         return made
 
@@ -132,16 +138,16 @@ def found_in(manager: LogManager) -> list[tuple[int, bytes]]:
     ]
 
 
-def beginning() -> Trial:
+def beginning(**settings: object) -> Trial:
     disk = new_disk()
-    managed = Managed(disk)
+    managed = Managed(disk, **settings)
     return Trial(disk, managed.begin, managed.check)
 
 
-def going_on(act: Callable[[Managed], None]) -> Trial:
-    first = Managed(new_disk())
+def going_on(act: Callable[[Managed], None], **settings: object) -> Trial:
+    first = Managed(new_disk(), **settings)
     first.begin()
-    managed = Managed(first.disk.crash_image(fate="lost"))
+    managed = Managed(first.disk.crash_image(fate="lost"), **settings)
     managed.acknowledged = first.acknowledged
     return Trial(managed.disk, partial(act, managed), managed.check)
 
@@ -150,4 +156,6 @@ MANAGER_SCENARIOS: dict[str, Callable[[], Trial]] = {
     "a new directory of logs": beginning,
     "a directory of logs": lambda: going_on(Managed.go_on),
     "a directory of logs, to be read": lambda: going_on(Managed.read),
+    "a new directory of logs, with state elsewhere": partial(beginning, **ELSEWHERE),
+    "a directory of logs, with state elsewhere": partial(going_on, Managed.go_on, **ELSEWHERE),
 }

@@ -66,6 +66,17 @@ def with_file(disk: SimulatedDisk, name: str, content: bytes) -> SimulatedDisk:
     return disk
 
 
+def copied() -> SimulatedDisk:
+    """Return a clean log that lies in another directory than the one where it was closed."""
+    source = Directory(PATH, closed(*SEGMENTS))
+    disk = disk_with({})
+    Directory("/data", disk).rename("topic-0", "other-0")
+    Directory(PATH, disk, create=True)
+    for name in source.names():
+        with_file(disk, name, source.read_file(name))
+    return disk
+
+
 def half_split() -> SimulatedDisk:
     return disk_with(
         {
@@ -116,6 +127,7 @@ DISKS: dict[str, tuple[Callable[[], SimulatedDisk], Settings]] = {
         lambda: closed(*SEGMENTS, ("background", 0), settings=WITH_SIDECARS),
         WITH_SIDECARS,
     ),
+    "a copy of a clean log": (copied, SETTINGS),
     "a clean log of a log directory": (
         lambda: closed(*SEGMENTS, settings=IN_LOG_DIRECTORY),
         SETTINGS,

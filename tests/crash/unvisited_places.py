@@ -7,29 +7,13 @@ from __future__ import annotations
 
 from typing import Final
 
-WORDS: Final = "reads names for the words of an error that is raised in any case"
-FORECAST: Final = "of `segstore recover --dry-run`, which opens directories of the system"
 DAMAGE: Final = (
     "no scenario yet: a log that is damaged, or cut, at just this place; it is only read here"
 )
 FOLLOWER: Final = "no scenario yet: a reader whose writer has cut or replaced segments meanwhile"
-ELSEWHERE: Final = (
-    "no scenario yet: of an option that keeps the state, or other logs, in another directory"
-)
 RARE: Final = "no scenario yet: two rare turns at once"
 
 UNVISITED: Final = {
-    ("segstore/log/directory/partition_path.py", "_hint_beside", "Directory.__cinit__"): WORDS,
-    ("segstore/log/directory/partition_path.py", "_hint_beside", "Directory.close"): WORDS,
-    ("segstore/log/directory/partition_path.py", "_hint_beside", "Directory.names"): WORDS,
-    ("segstore/log/directory/partition_path.py", "_parse_name", "Directory.names"): WORDS,
-    ("segstore/log/loader/open_forecast.py", "__init__", "Directory.names"): FORECAST,
-    ("segstore/log/loader/open_forecast.py", "_open_segments", "LogSegment.__cinit__"): FORECAST,
-    ("segstore/log/loader/open_forecast.py", "forecast_open", "Directory.close"): FORECAST,
-    ("segstore/log/loader/open_forecast.py", "info", "Directory.info"): FORECAST,
-    ("segstore/log/loader/open_forecast.py", "read_file", "Directory.read_file"): FORECAST,
-    ("segstore/log/loader/open_forecast.py", "read_range", "Directory.read_range"): FORECAST,
-    ("segstore/log/loader/open_forecast.py", "recover", "LogSegment.scan"): FORECAST,
     ("segstore/log/loader/log_begin.py", "_require_end", "LogSegment.read_next_offset"): DAMAGE,
     ("segstore/log/loader/lost_log_files.py", "_has_epochs", "Directory.read_file"): DAMAGE,
     ("segstore/log/local/batch_search.py", "next_whole", "LogSegment.scan"): DAMAGE,
@@ -42,27 +26,6 @@ UNVISITED: Final = {
     ("segstore/log/salvage/lost_records.py", "lost_records", "LogSegment.__cinit__"): DAMAGE,
     ("segstore/log/salvage/lost_records.py", "lost_records", "LogSegment.close_quietly"): DAMAGE,
     ("segstore/log/log_follower.py", "_where_to_go_on", "LogSegment.scan"): FOLLOWER,
-    ("segstore/log/directory/log_places.py", "mark_clean", "Directory.sync"): ELSEWHERE,
-    ("segstore/log/log_opener.py", "_one_object", "Directory.close"): ELSEWHERE,
-    ("segstore/log/log_opener.py", "_one_object", "Directory.identity"): ELSEWHERE,
-    ("segstore/log/log_opener.py", "_open_directories", "Directory.close"): ELSEWHERE,
-    (
-        "segstore/log/transaction_index_verifier.py",
-        "find_damaged_transaction_indexes_of",
-        "Directory.close",
-    ): ELSEWHERE,
-    ("segstore/manager/log_manager.py", "__init__", "Directory.close"): ELSEWHERE,
-    ("segstore/manager/partition_directories.py", "held_a_log", "Directory.names"): ELSEWHERE,
-    (
-        "segstore/manager/partition_directories.py",
-        "holds_a_log",
-        "Directory.has_segments",
-    ): ELSEWHERE,
-    (
-        "segstore/manager/partition_directories.py",
-        "partitions_with_logs",
-        "Directory.__cinit__",
-    ): ELSEWHERE,
     (
         "segstore/log/chunk_reader.py",
         "_first_offset_of_interest",
@@ -87,7 +50,6 @@ UNVISITED: Final = {
     ("segstore/log/loader/log_loader.py", "_start_anew", "Directory.sync"): RARE,
     ("segstore/log/loader/log_loader.py", "_start_anew", "LogSegment.close_quietly"): RARE,
     ("segstore/log/loader/log_loader.py", "_start_anew", "LogSegment.delete_files"): RARE,
-    ("segstore/log/directory/copied_log.py", "_sync", "Directory.make_file"): RARE,
     (
         "segstore/log/directory/log_state_file.py",
         "let_have_gaps_below",

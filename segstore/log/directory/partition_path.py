@@ -154,7 +154,9 @@ def _hint_beside(path: str, environment: _core.Environment | None) -> str:
     """Name what is beside a path that does not exist."""
     try:
         parent = _core.Directory(_above(path), environment)
-    except (LogNotFoundError, NotALogError, LogPermissionError):
+    except LogPermissionError:
+        return ""
+    except (LogNotFoundError, NotALogError):
         return ", nor the one above it"
     try:
         partitions = [name for name in parent.names() if is_partition_directory_name(name)]

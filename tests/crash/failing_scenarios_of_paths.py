@@ -1,0 +1,189 @@
+"""What is asked of a path, not of a log that is open, while calls fail [DUR-6, DUR-58, DUR-111].
+
+``segstore recover --dry-run`` foretells an open, ``verify`` compares transaction indexes, Spark
+lists partitions. They open the system's directories: they are given those of the disk instead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import os
+from typing import TYPE_CHECKING, Final, NamedTuple
+from unittest import mock
+
+from segstore._core import Directory
+from segstore.errors import LogNotFoundError, NotALogError, SegstoreError
+from segstore.log import transaction_index_verifier
+from segstore.log.directory.partition_path import open_parent_directory, open_partition_directory
+from segstore.log.loader import open_forecast
+from segstore.log.loader.open_forecast import forecast_open
+from segstore.log.transaction_index_verifier import find_damaged_transaction_indexes_of
+from segstore.manager import partition_directories
+from segstore.manager.partition_directories import partitions_with_logs
+from tests.crash.barrier_scene import open_log
+from tests.crash.crash_script import PATH
+from tests.crash.directory_kit import disk_with, name_of, records
+from tests.crash.failing_scenarios_of_damage import OPENED, REFUSED, changed
+from tests.crash.failing_scenarios_of_opens import DISKS, TRANSACTIONS, closed
+from tests.crash.failing_trial import CLOSED, GOES_ON, Trial
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from types import ModuleType
+
+    from segstore._core import SimulatedDisk
+
+ABOVE: Final = "/data"
+
+
+class Refusal(NamedTuple):
+    """An error that is an answer."""
+
+    words: str
+    os_error: int | None
+
+
+def errno_behind(error: BaseException | None) -> int | None:
+    """Return the errno of an error, or of what it was raised from."""
+    while error is not None:
+        if isinstance(error, SegstoreError) and error.os_error is not None:
+            return error.os_error
+        error = error.__cause__
+    return None
+
+
+def tells_of_a_failed_call(answer: object) -> bool:
+    return isinstance(answer, Refusal) and answer.os_error is not None
+
+
+@contextlib.contextmanager
+def given(disk: SimulatedDisk, module: ModuleType) -> Iterator[None]:
+    """Let the functions of *module* open directories of *disk*."""
+    with contextlib.ExitStack() as stack:
+        for function in (open_partition_directory, open_parent_directory):
+            there = functools.partial(function, environment=disk)
+            stack.enter_context(mock.patch.object(module, function.__name__, there))
+        yield
+
+
+def asking_of_path(
+    disk: SimulatedDisk,
+    ask: Callable[[SimulatedDisk], object],
+    tells_of: Callable[[object], bool] = lambda _: False,
+) -> Trial:
+    """Return the trial of a question: no wrong answer, and nothing is changed on the disk.
+
+    *tells_of* says of an answer that it has the failure in it.
+    """
+    expected = ask(disk.crash_image(fate="lost"))
+    image = disk.crash_image(fate="lost")
+    answers: list[object] = []
+
+    def check(error: SegstoreError | None) -> str:
+        assert error is not None or answers
+        assert all(answer == expected or tells_of(answer) for answer in answers), answers
+        assert image.effects == 0, "something was changed"
+        assert ask(image) == expected
+        return CLOSED if error is not None else GOES_ON
+
+    return Trial(image, lambda: answers.append(ask(image)), check)
+
+
+# ---- what an open would do -----------------------------------------------------------------------
+
+
+def forecast(disk: SimulatedDisk) -> object:
+    """Return all that is foretold, but for how long it took."""
+    with given(disk, open_forecast), mock.patch.object(os.path, "lexists", return_value=True):
+        made = forecast_open(PATH)
+    if made.error is not None:
+        return Refusal(str(made.error), errno_behind(made.error))
+    report = {**made.report.to_dict(), "seconds": 0}
+    lost = made.lost_transaction_indexes
+    return report, made.cuts, made.reindexed, made.recovered, lost, made.split
+
+
+FORETOLD: Final[Mapping[str, Callable[[], SimulatedDisk]]] = {
+    **{
+        name: make
+        for name, (make, _) in DISKS.items()
+        if name != "files to be removed"  # where an end cannot be read the file would be kept
+    },
+    **{f"a log {name}": make for name, make in OPENED.items()},
+    **{f"a log that {name}": make for name, make in REFUSED.items()},
+}
+
+
+def foretell(make: Callable[[], SimulatedDisk]) -> Trial:
+    return asking_of_path(make(), forecast, tells_of_a_failed_call)
+
+
+# ---- other questions -----------------------------------------------------------------------------
+
+
+def damaged_transaction_indexes(disk: SimulatedDisk) -> object:
+    with given(disk, transaction_index_verifier):
+        return find_damaged_transaction_indexes_of(PATH)
+
+
+def with_a_lost_entry() -> SimulatedDisk:
+    return changed(closed(*TRANSACTIONS), name_of(0, "txnindex"), lambda _: b"")
+
+
+def partitions(disk: SimulatedDisk) -> object:
+    there = functools.partial(Directory, environment=disk)
+    with mock.patch.object(partition_directories, "Directory", there):
+        return partitions_with_logs(ABOVE)
+
+
+def of_three_partitions() -> SimulatedDisk:
+    """Return a directory with a log, with one that has lost its ``.log``, and with none."""
+    disk = disk_with({name_of(0): records(0, 3)})
+    for name in ("topic-1", "topic-2", "state"):
+        Directory(f"{ABOVE}/{name}", disk, create=True)
+    return changed(disk, name_of(0, "index"), lambda _: b"", f"{ABOVE}/topic-1")
+
+
+# ---- refusals ------------------------------------------------------------------------------------
+
+
+def refusal(path: str, **settings: object) -> Callable[[SimulatedDisk], object]:
+    """Return the question for the error of an open whose words tell what is there instead."""
+
+    def ask(disk: SimulatedDisk) -> object:
+        try:
+            open_log(disk, path, **settings).close()
+        except (LogNotFoundError, NotALogError) as error:
+            return Refusal(str(error), error.os_error)
+        return None
+
+    return ask
+
+
+def is_refusal(answer: object) -> bool:
+    """It may be told with fewer words: what was to be named could not be read."""
+    return isinstance(answer, Refusal)
+
+
+PATH_SCENARIOS: dict[str, Callable[[], Trial]] = {
+    **{f"forecast of {name}": functools.partial(foretell, make) for name, make in FORETOLD.items()},
+    "transaction indexes that are right": lambda: asking_of_path(
+        closed(*TRANSACTIONS), damaged_transaction_indexes
+    ),
+    "transaction indexes with a lost entry": lambda: asking_of_path(
+        with_a_lost_entry(), damaged_transaction_indexes
+    ),
+    "partitions that hold a log": lambda: asking_of_path(of_three_partitions(), partitions),
+    "read what is not there": lambda: asking_of_path(
+        of_three_partitions(), refusal(f"{ABOVE}/other-0", read_only=True), is_refusal
+    ),
+    "read a directory of logs as one": lambda: asking_of_path(
+        of_three_partitions(), refusal(ABOVE, read_only=True), is_refusal
+    ),
+    "write a directory of logs as one": lambda: asking_of_path(
+        of_three_partitions(),
+        refusal(ABOVE, recovery="kafka", state_dir=f"{ABOVE}/state"),
+        is_refusal,
+    ),
+}
