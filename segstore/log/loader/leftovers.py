@@ -139,7 +139,8 @@ class Leftovers:
                 ranges[base] = end
         if ranges:
             bases = {file.offset for file in files if not file.suffix}
-            replaced = replaced_by(ranges, bases)
+            logs = {file.offset for file in files if not file.suffix and file.kind == "log"}
+            replaced = replaced_by(ranges, bases) | self._split_into(ranges, logs)
             let_have_gaps_below(self._directory, end_of_swapped(ranges, bases - replaced))
             old = {file for file in files if not file.suffix and file.offset in replaced}
             there = FoundSidecars(self._directory, self._directory.names(), self._report)
@@ -157,6 +158,27 @@ class Leftovers:
         finally:
             segment.close_quietly()
         return result.next_offset if result.stop == "complete" else None
+
+    def _split_into(self, ranges: dict[int, int], bases: Iterable[int]) -> set[int]:
+        """Return the segment of which a split made ``.swap`` ones that do not have its name.
+
+        It begins with a gap, and lies before them: the first is named by its first batch [LOC-25].
+        No segment of *bases* reaches into *ranges* otherwise.
+        """
+        before = [base for base in bases if base < min(ranges)]
+        return {max(before)} if before and self._was_split(max(before), ranges) else set()
+
+    def _was_split(self, base_offset: int, ranges: dict[int, int]) -> bool:
+        """Whether the segment begins with the first record of *ranges*, and ends with the last."""
+        segment = Segment(self._context, base_offset)
+        try:
+            headers, _ = segment.scan(max_batches=1)
+            if not len(headers) or int(headers["base_offset"][0]) != min(ranges):
+                return False
+            *_, (_, scan) = segment.scan_windows(check_crc=False)  # no index is made for that
+        finally:
+            segment.close_quietly()
+        return scan.stop == "complete" and scan.next_offset == max(ranges.values())
 
     def _remove(self, names: Iterable[str]) -> None:
         for name in sorted(names):
@@ -184,7 +206,8 @@ class Leftovers:
             self._report.warnings.append(
                 f"a compaction was interrupted: offsets {first} to {end} are read from .swap files"
             )
-            bases = array("q", sorted({*bases} - replaced_by(ranges, bases)))
+            replaced = replaced_by(ranges, bases) | self._split_into(ranges, bases)
+            bases = array("q", sorted({*bases} - replaced))
             self.swapped_end = end_of_swapped(ranges, bases)
         swapped_in = [Segment(self._context, base, suffix=SWAP_FILE_SUFFIX) for base in ranges]
         return open_segments(Segment, self._context, bases) + swapped_in

@@ -209,15 +209,17 @@ def _replace(
         segment.change_suffix(SWAP_FILE_SUFFIX)
     directory.sync(Barrier.SPLIT_COMMIT)  # the commit
     taken_out: tuple[Segment, ...] = ()
+    is_there = old.base_offset in {segment.base_offset for segment in ordered}
     if old.base_offset in known:
         known = known.without([old])
         old.change_suffix(DELETED_FILE_SUFFIX)
         taken_out = (old,)
+        if not is_there:  # no new segment takes its name: it would come back beside them
+            directory.sync(Barrier.LEFTOVERS_REPLACED)
     for segment in ordered:
         segment.change_suffix("")
         known = known.with_segment(segment)
     directory.sync(Barrier.SPLIT_DONE)
-    is_there = old.base_offset in {segment.base_offset for segment in ordered}
     vanished = () if is_there or not taken_out else (old.base_offset,)
     return SplitSegmentResult(known, taken_out, vanished)
 
