@@ -139,3 +139,19 @@ def test_transactions_of_a_lost_log(tmp_path):
     (path / LOG).unlink()
     (path / f"{0:020d}.txnindex").write_bytes(bytes(33) + b"\1")
     _check_refused(path, "shows")
+
+
+def test_epochs_that_are_no_file_are_no_sign_of_a_new_log(tmp_path):
+    """[DUR-6, DUR-54] A read that said so of the file began a new log, in which none could write.
+
+    Found by failing every call at this place, with ELOOP among others [DUR-111].
+    """
+    path = tmp_path / "t-0"
+    segstore.open(path).close_quietly()
+    (path / LOG).unlink()
+    (path / CHECKPOINT).unlink(missing_ok=True)
+    (path / CHECKPOINT).mkdir()
+
+    with pytest.raises(segstore.NotALogError):
+        segstore.open(path)
+    assert not (path / LOG).exists()

@@ -7,12 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from segstore.errors import (
-    CorruptCheckpointError,
-    CorruptLogError,
-    LimitExceededError,
-    NotALogError,
-)
+from segstore.errors import CorruptCheckpointError, CorruptLogError, LimitExceededError
 from segstore.log.directory.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_STATE,
@@ -119,13 +114,16 @@ def _shown_by(directory: Directory, listing: SegmentListing, state: LogState | N
 
 
 def _has_epochs(directory: Directory) -> bool:
-    """Whether the leader-epoch checkpoint has entries; one that cannot be read shows nothing."""
+    """Whether the leader-epoch checkpoint has entries; one that cannot be parsed shows nothing.
+
+    Of one that is no file nobody knows, and there can be no log with it.
+    """
     name = LEADER_EPOCH_CHECKPOINT
     if not directory.exists(name):
         return False
     try:
         return bool(parse_leader_epoch_checkpoint(directory.read_file(name, MAX_CHECKPOINT_BYTES)))
-    except (CorruptCheckpointError, LimitExceededError, NotALogError):
+    except (CorruptCheckpointError, LimitExceededError):
         return False
 
 
