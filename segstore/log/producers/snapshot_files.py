@@ -17,7 +17,7 @@ from segstore.log.producers.snapshot_file import SNAPSHOT_FILE_SUFFIX, SnapshotF
 
 if TYPE_CHECKING:
     from array import array
-    from collections.abc import Callable, Collection, Iterable
+    from collections.abc import Collection, Iterable
 
     from segstore._core import Directory
     from segstore.log.producers.producer_state_entry import ProducerStateEntry
@@ -30,21 +30,12 @@ def snapshot_offsets(directory: Directory) -> array[int]:
     return directory.segment_listing().base_offsets(SNAPSHOT_FILE_SUFFIX)
 
 
-def remove_snapshots_above(directory: Directory, offset: int) -> list[str]:
-    """Remove the snapshots that describe offsets above *offset*; returns their names."""
-    return _remove(directory, lambda snapshot_offset: snapshot_offset > offset)
-
-
 def remove_snapshots_at(directory: Directory, offsets: set[int]) -> list[str]:
-    """Remove the snapshots of exactly *offsets*, the bases of removed segments."""
-    return _remove(directory, offsets.__contains__)
-
-
-def _remove(directory: Directory, goes: Callable[[int], bool]) -> list[str]:
+    """Remove the snapshots of exactly *offsets*, the bases of removed segments; returns names."""
     names = [
         file_name(offset, SNAPSHOT_FILE_SUFFIX)
         for offset in snapshot_offsets(directory)
-        if goes(offset)
+        if offset in offsets
     ]
     for name in names:
         directory.unlink(name, missing_ok=True)

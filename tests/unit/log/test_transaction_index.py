@@ -16,7 +16,7 @@ from segstore.log.local.transaction_index import (
     TransactionIndex,
     truncate_transaction_index,
 )
-from segstore.log.producers.snapshot_files import remove_snapshots_above, remove_snapshots_at
+from segstore.log.producers.snapshot_files import remove_snapshots_at
 
 NAME = f"{100:020d}.txnindex"
 LAST_OFFSETS = [110, 120, 130]
@@ -62,15 +62,14 @@ def test_without_a_file_nothing_is_made(directory, tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_snapshots(directory, tmp_path):
-    """[DUR-16, LST-2] of offsets above the end, or of removed segments; other names stay."""
+def test_snapshots_of_removed_segments_go(directory, tmp_path):
+    """[LDR-30] Other names stay."""
     names = [f"{offset:020d}.snapshot" for offset in (0, 5, 10)]
     others = [f"{7:020d}.log", f"{7:020d}.snapshot.deleted", "notes.snapshot"]
     for name in names + others:
         (tmp_path / name).write_bytes(b"")
-    assert remove_snapshots_above(directory, 5) == [names[2]]
     assert remove_snapshots_at(directory, {0, 7}) == [names[0]]
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([names[1], *others])
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*names[1:], *others])
 
 
 # ---- the class -----------------------------------------------------------------------------------
