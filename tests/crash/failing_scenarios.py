@@ -15,6 +15,8 @@ from tests.crash.failing_scenarios_of_kafka_profile import KAFKA_SCENARIOS
 from tests.crash.failing_scenarios_of_managers import MANAGER_SCENARIOS
 from tests.crash.failing_scenarios_of_opens import OPEN_SCENARIOS
 from tests.crash.failing_scenarios_of_paths import PATH_SCENARIOS
+from tests.crash.failing_scenarios_of_rare_opens import RARE_OPEN_SCENARIOS
+from tests.crash.failing_scenarios_of_rare_turns import RARE_TURN_SCENARIOS
 from tests.crash.failing_scenarios_of_readers import READER_SCENARIOS
 from tests.crash.failing_trial import script
 
@@ -73,6 +75,9 @@ def _scripts() -> dict[str, tuple[Settings, tuple, tuple]]:
     ):
         for name in ("append", "roll", "truncate", "delete records", "close"):
             scripts[f"{name}, {kind}"] = (settings, SEGMENTS, every[name])
+    for name in ("truncate", "truncate below", "empty", "delete records"):
+        prelude = (*SEGMENTS, ("background", 0))
+        scripts[f"{name}, with sidecars that are there"] = (WITH_SIDECARS, prelude, every[name])
     for name in ("flush", "roll", "truncate", "truncate below", "empty", "delete records", "kill"):
         scripts[f"{name}, with transactions"] = (LAZY, (*TRANSACTIONS, APPEND), every[name])
     rolls = (APPEND, "roll") * MAX_SEALED_WAITING
@@ -94,4 +99,6 @@ SCENARIOS: dict[str, Callable[[], Trial]] = {
     **PATH_SCENARIOS,
     **READER_SCENARIOS,
     **MANAGER_SCENARIOS,
+    **RARE_OPEN_SCENARIOS,
+    **RARE_TURN_SCENARIOS,
 }

@@ -65,10 +65,10 @@ def renaming() -> Trial:
     return Trial(image, lambda: log.rename_dir("other-3"), check)
 
 
-def deleting(*, is_closed: bool) -> Trial:
+def deleting(disk: SimulatedDisk, *, is_closed: bool) -> Trial:
     """All of the log is there under its name, or nothing; and it can be deleted again."""
-    image = quiet("segments").crash_image(fate="lost")
-    expected = offsets(quiet("segments").crash_image(fate="lost"), PATH)
+    image = disk.crash_image(fate="lost")
+    expected = offsets(disk.crash_image(fate="lost"), PATH)
     log = SETTINGS.open(image)
     if is_closed:
         log.close()
@@ -217,8 +217,8 @@ def as_keeping_little(disk: SimulatedDisk) -> UnifiedLog:
 
 END_SCENARIOS: dict[str, Callable[[], Trial]] = {
     "rename": renaming,
-    "delete": functools.partial(deleting, is_closed=False),
-    "delete what was closed": functools.partial(deleting, is_closed=True),
+    "delete": lambda: deleting(quiet("segments"), is_closed=False),
+    "delete what was closed": lambda: deleting(quiet("segments"), is_closed=True),
     "salvage": functools.partial(salvaging, DAMAGED, [0, 1, 2, 5]),
     "retention": lambda: doing(quiet("segments"), keep_little, as_keeping_little),
     "tiered": lambda: doing(quiet("segments"), give_to_remote_storage, as_tiered),

@@ -6,12 +6,18 @@ A manager opens the system's directories: its modules are given those of the dis
 from __future__ import annotations
 
 import contextlib
+import errno
 from functools import partial
 from typing import TYPE_CHECKING, Final
 from unittest import mock
 
 from segstore._core import Directory
-from segstore.errors import LogReadOnlyError, SegstoreError, UnknownTopicOrPartitionError
+from segstore.errors import (
+    FsyncFailedError,
+    LogReadOnlyError,
+    SegstoreError,
+    UnknownTopicOrPartitionError,
+)
 from segstore.log.directory.names_above import sync_names_above
 from segstore.log.directory.partition_path import make_directory
 from segstore.log.log_opener import open_partition
@@ -144,6 +150,20 @@ def beginning(**settings: object) -> Trial:
     return Trial(disk, managed.begin, managed.check)
 
 
+def beginning_in_vain() -> Trial:
+    """The names above cannot be synced at first: who tries again has a whole log directory."""
+    disk = new_disk()
+    Directory("/data", disk, create=True).close()
+    managed = Managed(disk)
+
+    def begin() -> None:
+        disk.fail("sync_directory", 2, errno.EIO)
+        with contextlib.suppress(FsyncFailedError):
+            managed.begin()
+
+    return Trial(disk, begin, managed.check)
+
+
 def going_on(act: Callable[[Managed], None], **settings: object) -> Trial:
     first = Managed(new_disk(), **settings)
     first.begin()
@@ -154,6 +174,7 @@ def going_on(act: Callable[[Managed], None], **settings: object) -> Trial:
 
 MANAGER_SCENARIOS: dict[str, Callable[[], Trial]] = {
     "a new directory of logs": beginning,
+    "a new directory of logs that cannot be synced": beginning_in_vain,
     "a directory of logs": lambda: going_on(Managed.go_on),
     "a directory of logs, to be read": lambda: going_on(Managed.read),
     "a new directory of logs, with state elsewhere": partial(beginning, **ELSEWHERE),

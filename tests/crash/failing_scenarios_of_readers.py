@@ -11,11 +11,19 @@ from typing import TYPE_CHECKING, Final
 
 from segstore._core import Directory
 from segstore.errors import LogTruncatedError, OffsetOutOfRangeError
+from segstore.log.directory.checkpoints import LOG_STATE
 from tests.crash.crash_script import PATH, START_MS
 from tests.crash.directory_kit import disk_with, name_of, records
 from tests.crash.failing_scenarios_of_damage import changed, told
 from tests.crash.failing_scenarios_of_doors import read_only
-from tests.crash.failing_scenarios_of_opens import SEGMENTS, SETTINGS, TRANSACTIONS, left_by
+from tests.crash.failing_scenarios_of_opens import (
+    SEGMENTS,
+    SETTINGS,
+    TRANSACTIONS,
+    closed,
+    left_by,
+    without,
+)
 from tests.crash.failing_trial import GOES_ON, Trial, shown_by
 from tests.log_kit import at
 
@@ -81,6 +89,45 @@ def following(
     return Trial(image, lambda: shown.append(look_again(reader)), check)
 
 
+def lagging(
+    make: Callable[[], SimulatedDisk],
+    change: Callable[[SimulatedDisk], object],
+    ask: Callable[[UnifiedLog], object],
+) -> Trial:
+    """Let a reader see a log, let *change* have its way, and ask the reader, who has not looked.
+
+    Another that does the same undisturbed gives the right answer, which may be a refusal.
+    """
+    disk = make()
+    image, other = disk.crash_image(fate="lost"), disk.crash_image(fate="lost")
+    reader, undisturbed = read_only(image), read_only(other)
+    change(image)
+    change(other)
+    expected = told_of_cut(ask)(undisturbed)
+    undisturbed.close_quietly()
+    answers: list[object] = []
+
+    def check(_: SegstoreError | None) -> str:
+        assert all(answer == expected for answer in answers), answers
+        assert told_of_cut(ask)(reader) == expected
+        reader.close_quietly()
+        return GOES_ON
+
+    return Trial(image, lambda: answers.append(told_of_cut(ask)(reader)), check)
+
+
+def told_of_cut(ask: Callable[[UnifiedLog], object]) -> Callable[[UnifiedLog], object]:
+    """Take for an answer that what was seen is gone."""
+
+    def answer(log: UnifiedLog) -> object:
+        try:
+            return ask(log)
+        except CUT as error:
+            return type(error).__name__
+
+    return answer
+
+
 # ---- what a writer does --------------------------------------------------------------------------
 
 
@@ -126,6 +173,11 @@ def damage_the_end(disk: SimulatedDisk) -> None:
     changed(disk, name_of(0), lambda content: content[:-30] + b"?" * 30)
 
 
+def write_half(disk: SimulatedDisk) -> None:
+    """A batch is there as far as it was written until now [DUR-76]."""
+    changed(disk, name_of(0), lambda content: content + at(6)[:30])
+
+
 def swapped() -> SimulatedDisk:
     """Return a log of which a part has names that the next writer changes [LDR-5]."""
     return disk_with(
@@ -162,6 +214,15 @@ READER_SCENARIOS: dict[str, Callable[[], Trial]] = {
     ),
     "follow a log that is written again": partial(
         following, lambda: disk_with({name_of(0): records(0, 6)}), refilled
+    ),
+    "follow a writer in the midst of a batch": partial(
+        following, lambda: disk_with({name_of(0): records(0, 6)}), write_half
+    ),
+    "read behind a broker that deletes": partial(
+        lagging,
+        lambda: without(closed(*SEGMENTS), LOG_STATE),  # so that no open reads what goes
+        deleted_by_a_broker,
+        told(shown_by),
     ),
     "follow a writer that ends a compaction": partial(following, swapped, writing(append)),
 }
