@@ -7,9 +7,9 @@ acknowledged in it would be lost with them. Source: [DUR-1, DUR-3, DUR-24].
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
-from segstore._core import Barrier, DataFile
+from segstore._core import Barrier, DataFile, FileBarrier
 from segstore.config import MAX_LONG
 from segstore.errors import (
     FsyncFailedError,
@@ -17,12 +17,17 @@ from segstore.errors import (
     LogNotFoundError,
     LogPermissionError,
     NotALogError,
+    SegstoreError,
 )
 from segstore.log.directory.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
+    LEADER_EPOCH_CHECKPOINT,
     LOCK,
+    LOG_START_OFFSET_CHECKPOINT,
     LOG_STATE,
     MAX_MARKER_BYTES,
+    PARTITION_METADATA,
+    RECOVERY_POINT_CHECKPOINT,
     SYNC_FAILED_MARK,
 )
 from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
@@ -32,6 +37,13 @@ if TYPE_CHECKING:
     from segstore._core import Directory
 
 _DERIVED = (".index", ".timeindex")
+_SMALL_FILES: Final = {
+    LOG_START_OFFSET_CHECKPOINT: FileBarrier.LOG_START,
+    RECOVERY_POINT_CHECKPOINT: FileBarrier.RECOVERY_POINT,
+    LEADER_EPOCH_CHECKPOINT: FileBarrier.LEADER_EPOCHS,
+    LOG_STATE: FileBarrier.LOG_STATE,
+    PARTITION_METADATA: FileBarrier.PARTITION_METADATA,
+}
 
 
 def place_of(directory: Directory, active_base_offset: int) -> tuple[int, int]:
@@ -47,30 +59,61 @@ def place_of(directory: Directory, active_base_offset: int) -> tuple[int, int]:
 def sync_copy(directory: Directory) -> bool:
     """Sync all files of a log that was copied with its clean marker.
 
-    That goes behind it: an open that is killed meanwhile leaves it to the next one.
+    That goes behind it: an open that is killed meanwhile leaves it to the next one. Behind a sync
+    that failed nothing is believed to be on the disk, whoever was told of it [DUR-35, DUR-36].
 
     Returns
     -------
     bool
         The log was closed cleanly in this very place: there was nothing to sync.
     """
-    if not directory.exists(CLEAN_SHUTDOWN_MARKER):
-        return False
-    if directory.exists(LOG_STATE) and _is_where_it_was_closed(directory):
-        return True
+    is_marked = directory.exists(SYNC_FAILED_MARK)
+    if not is_marked:
+        if not directory.exists(CLEAN_SHUTDOWN_MARKER):
+            return False
+        if directory.exists(LOG_STATE) and _is_where_it_was_closed(directory):
+            return True
     try:
-        for name in directory.names(ordered=False):
-            if name == LOCK or name.endswith(_DERIVED):
-                continue
-            # what this process may not open it does not write; a stranger's file may go
-            with contextlib.suppress(LogPermissionError, LogNotFoundError):
-                if directory.info(name).is_regular:
-                    _sync(directory, name)
-        directory.sync(Barrier.RECOVERY_NAMES)
+        if is_marked:
+            _write_again(directory)
+        _sync_all(directory)
     except FsyncFailedError:
-        directory.make_file(SYNC_FAILED_MARK)  # the next open writes all of it again [DUR-36]
+        if not is_marked:
+            _mark_failed_sync(directory)
         raise
     return False
+
+
+def _sync_all(directory: Directory) -> None:
+    for name in directory.names(ordered=False):
+        if name == LOCK or name.endswith(_DERIVED):
+            continue
+        # what this process may not open it does not write; a stranger's file may go
+        with contextlib.suppress(LogPermissionError, LogNotFoundError):
+            if directory.info(name).is_regular:
+                _sync(directory, name)
+    directory.sync(Barrier.RECOVERY_NAMES)
+
+
+def _write_again(directory: Directory) -> None:
+    """Write what stands in small files once more: recovery does so for the records only."""
+    for name, barrier in _SMALL_FILES.items():
+        with contextlib.suppress(NotALogError, LimitExceededError):  # told by who reads it
+            if directory.exists(name):
+                directory.write_file_atomically(name, directory.read_file(name), barrier)
+
+
+def _mark_failed_sync(directory: Directory) -> None:
+    """Let the next open write all of it again [DUR-36].
+
+    The recovery point of a copy says that there is nothing to write again: without the mark a later
+    sync would be believed. A sync that fails for want of room leaves none for a file; a name can
+    be changed.
+    """
+    try:
+        directory.make_file(SYNC_FAILED_MARK)
+    except SegstoreError:
+        directory.rename(CLEAN_SHUTDOWN_MARKER, SYNC_FAILED_MARK)
 
 
 def _is_where_it_was_closed(directory: Directory) -> bool:
