@@ -8,6 +8,7 @@ import os
 import struct
 import threading
 from typing import TYPE_CHECKING, Final
+from weakref import WeakValueDictionary
 
 import segstore._core as _core
 from segstore.errors import LogLockedError, LogNotFoundError, LogPermissionError
@@ -20,27 +21,27 @@ if TYPE_CHECKING:
 
 
 class _Registry:
-    """Directories that this process holds for writing, by device and inode [DUR-67]."""
+    """Who holds which directory for writing in this process, by device and inode [DUR-67].
+
+    It keeps nobody alive: whatever an interrupt leaves undone, no entry outlives its holder.
+    """
 
     def __init__(self) -> None:
         self._mutex = threading.Lock()
         self._process_id = _core.process_id()
-        self._held: set[tuple[int, int]] = set()
+        self._holders: WeakValueDictionary[tuple[int, int], PartitionLock] = WeakValueDictionary()
 
-    def add(self, identity: tuple[int, int]) -> bool:
+    def add(self, holder: PartitionLock) -> bool:
         with self._mutex:
             if self._process_id != _core.process_id():  # a forked child holds nothing itself
                 self._process_id = _core.process_id()
-                self._held.clear()
-            if identity in self._held:
-                return False
-            self._held.add(identity)
-            return True
+                self._holders = WeakValueDictionary()
+            return self._holders.setdefault(holder.identity, holder) is holder
 
-    def remove(self, identity: tuple[int, int]) -> None:
-        with self._mutex:
-            if self._process_id == _core.process_id():
-                self._held.discard(identity)
+    def remove(self, holder: PartitionLock) -> None:
+        """Take its entry out, not that of another one; no mutex: a collector may come here."""
+        if self._holders.get(holder.identity) is holder:
+            self._holders.pop(holder.identity, None)
 
 
 _registry: Final = _Registry()
@@ -65,9 +66,9 @@ class PartitionLock:
     above it, and an entry in the registry of this process.
     """
 
-    def __init__(self, identity: tuple[int, int], locks: list[FileLock]) -> None:
+    def __init__(self, identity: tuple[int, int]) -> None:
         self._identity = identity
-        self._locks = locks
+        self._locks: list[FileLock] = []
         self._process_id = _core.process_id()
         self._is_held = True
 
@@ -99,8 +100,23 @@ class PartitionLock:
         LogLockedError
             Somebody else writes: this process, another one, or a broker.
         """
-        identity = directory.identity  # once: to ask may fail
-        if not _registry.add(identity):
+        lock = cls(directory.identity)
+        try:
+            lock._take(directory, parent, home, parent_is_locked=parent_is_locked)
+        except BaseException:
+            lock.release()
+            raise
+        return lock
+
+    def _take(
+        self,
+        directory: Directory,
+        parent: Directory | None,
+        home: Directory | None,
+        *,
+        parent_is_locked: bool,
+    ) -> None:
+        if not _registry.add(self):
             raise LogLockedError(
                 "the log is already open for writing in this process: use that handle, or open it"
                 " with read_only=True",
@@ -108,24 +124,21 @@ class PartitionLock:
                 found="a writer in this process",
                 expected="no other writer",
             )
-        locks: list[FileLock] = []
-        is_at_home = home is directory
-        try:
-            with hint_at_read_only():
-                if parent is not None and not parent_is_locked and is_log_directory(parent):
-                    if not parent.exists(LOCK):
-                        parent.make_file(LOCK)  # for who lives: nobody does after a crash
-                    locks.append(_lock(parent, _OWNER_OF_ALL, exclusive=False))
-                if is_at_home or directory.exists(LOCK):
-                    locks.append(_lock(directory, _OTHER_PROCESS, exclusive=True))
-                if home is not None and not is_at_home:
-                    locks.append(_lock(home, "another log with this state_dir", exclusive=True))
-        except BaseException:
-            for lock in locks:
-                lock.release()
-            _registry.remove(identity)
-            raise
-        return cls(identity, locks)
+        locks, is_at_home = self._locks, home is directory
+        with hint_at_read_only():
+            if parent is not None and not parent_is_locked and is_log_directory(parent):
+                if not parent.exists(LOCK):
+                    parent.make_file(LOCK)  # for who lives: nobody does after a crash
+                locks.append(_lock(parent, _OWNER_OF_ALL, exclusive=False))
+            if is_at_home or directory.exists(LOCK):
+                locks.append(_lock(directory, _OTHER_PROCESS, exclusive=True))
+            if home is not None and not is_at_home:
+                locks.append(_lock(home, "another log with this state_dir", exclusive=True))
+
+    @property
+    def identity(self) -> tuple[int, int]:
+        """Device and inode of the partition's directory."""
+        return self._identity
 
     @property
     def held(self) -> bool:
@@ -133,12 +146,17 @@ class PartitionLock:
         return self._is_held
 
     def release(self) -> None:
-        """Give the right back; the lock files stay [DUR-66]. Twice is harmless."""
+        """Give the right back; the lock files stay [DUR-66]. Twice is harmless.
+
+        Where an interrupt comes out of one step the others are done; what it has kept from being
+        done, a second call does.
+        """
         if self._is_held and self._process_id == _core.process_id():
+            try:
+                _release_from_last(self._locks)
+            finally:
+                _registry.remove(self)
             self._is_held = False
-            for lock in reversed(self._locks):
-                lock.release()
-            _registry.remove(self._identity)
 
     def __del__(self) -> None:
         if getattr(self, "_is_held", False):  # a handle that was dropped without close
@@ -241,3 +259,11 @@ def _lock(directory: Directory, holder: str, *, exclusive: bool) -> FileLock:
         return directory.lock(LOCK, exclusive=exclusive)
     except LogLockedError as error:
         raise _locked(directory.path, holder, error.os_error) from error
+
+
+def _release_from_last(locks: list[FileLock]) -> None:
+    if locks:
+        try:
+            locks[-1].release()
+        finally:
+            _release_from_last(locks[:-1])
