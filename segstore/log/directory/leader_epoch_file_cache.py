@@ -7,7 +7,12 @@ from bisect import bisect_left, bisect_right
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import FileBarrier
-from segstore.errors import IllegalArgumentError
+from segstore.errors import (
+    CorruptCheckpointError,
+    IllegalArgumentError,
+    LimitExceededError,
+    NotALogError,
+)
 from segstore.log.directory.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     MAX_CHECKPOINT_BYTES,
@@ -24,6 +29,14 @@ if TYPE_CHECKING:
 
 UNDEFINED_EPOCH: Final = -1
 UNDEFINED_EPOCH_OFFSET: Final = -1
+
+UNREADABLE_EPOCHS: Final = (
+    CorruptCheckpointError,
+    IllegalArgumentError,
+    LimitExceededError,
+    NotALogError,
+)
+"""What may be said of the checkpoint; other errors are of the disk, and say nothing of it."""
 
 _log = logging.getLogger(__name__)
 

@@ -1,4 +1,4 @@
-"""Segments whose records were deleted, and acked as such, before the log was closed [DUR-18]."""
+"""Segments below the log start: their records were deleted, and acked as such [DUR-18]."""
 
 from __future__ import annotations
 
@@ -9,7 +9,10 @@ from segstore.errors import ResourceError, SegstoreError
 from segstore.log.local.segments import floor_index
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from segstore._core import Directory
+    from segstore.log.loader.quarantine import Quarantine
     from segstore.log.loader.recovery_report import RecoveryReport
     from segstore.log.local.segment import Segment
 
@@ -45,3 +48,32 @@ def remove_deleted(segments: list[Segment], directory: Directory, report: Recove
         report.removed.append(segment.name)
     if segments:
         directory.sync(Barrier.LEFTOVERS_DELETED)
+
+
+def start_anew(
+    segments: list[Segment],
+    make_segment: Callable[[], Segment],
+    directory: Directory,
+    quarantine: Quarantine,
+) -> None:
+    """Put one empty segment at the log start in the place of *segments*, which are set aside.
+
+    It is made before the last of them goes: after a crash there is a ``.log`` [DUR-54]. And not
+    before: then those that are left would count as deleted. Source: [LDR-25, LDR-26].
+    """
+    _set_aside(segments[1:], directory, quarantine)
+    created = make_segment()
+    directory.sync(Barrier.RECOVERY_BEGIN)
+    _set_aside(segments[:1], directory, quarantine)
+    segments[:] = [created]
+
+
+def _set_aside(segments: list[Segment], directory: Directory, quarantine: Quarantine) -> None:
+    for segment in reversed(segments):
+        if segment.size_bytes > 0:
+            quarantine.set_aside(segment.base_offset)
+        else:
+            segment.delete_files()
+        segment.close_quietly()
+    if segments:
+        directory.sync(Barrier.RECOVERY_SET_ASIDE)

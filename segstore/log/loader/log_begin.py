@@ -82,8 +82,9 @@ def settled_log_start(
         segments = sorted(leftovers.segments_for_reading(), key=lambda segment: segment.base_offset)
         try:
             settled = with_possible_log_start(found, segments, report)
-            if settled is found:
-                _require_end(found, segments, places.directory)
+            contradiction = contradiction_of(settled, segments, places.directory)
+            if contradiction is not None:
+                raise contradiction
         finally:
             for segment in segments:
                 segment.close_quietly()
@@ -92,16 +93,35 @@ def settled_log_start(
     return settled
 
 
-def _require_end(found: FoundState, segments: Sequence[Segment], directory: Directory) -> None:
-    """Refuse a log that has lost its end before what lies below its log start is taken away."""
-    if not segments or found.log_start_offset <= segments[-1].base_offset:
-        return
+def contradiction_of(
+    found: FoundState, segments: Sequence[Segment], directory: Directory
+) -> CorruptLogError | None:
+    """Return what is wrong where a clean stop, the end and the log start contradict each other.
+
+    The log has lost its end, or its log start is not what was written; nothing tells which, and by
+    the log start all that there is would go. Of one for which `with_possible_log_start` knew.
+    """
+    start, point, own = found.log_start_offset, found.recovery_point, found.own_marker
+    if not segments or start <= segments[-1].base_offset or not _may_be_impossible(found):
+        return None
+    judge, last = TailOrDamage(directory), segments[-1]
     try:
-        end, _ = segments[-1].read_next_offset()
-    except (CorruptRecordError, CorruptLogError):
-        return  # that is told later
+        end, ends_clean = last.read_next_offset()
+    except (CorruptRecordError, CorruptLogError) as error:
+        what = f"the log was closed cleanly, with a log start of {start}"
+        return judge.damage(last, what, error)
+    if start <= end:
+        return None
     if found.lacks_records_from(end):
-        raise TailOrDamage(directory).lost_end(segments[-1], end, found)
+        return judge.lost_end(last, end, found)
+    had_more = own is not None and own.has_crc and own.log_end_offset > end
+    if had_more or not ends_clean or (point is not None and end < point < start):
+        contradiction = judge.damage(
+            last, f"the log was closed cleanly, and ends at {end}, below its log start {start}"
+        )
+        contradiction.found, contradiction.expected = f"end offset {end}", f"{start} at least"
+        return contradiction
+    return None
 
 
 def _may_be_impossible(found: FoundState) -> bool:

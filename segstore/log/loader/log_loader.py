@@ -7,25 +7,19 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segstore._core import Barrier, open_segments
+from segstore._core import open_segments
 from segstore.errors import (
-    CorruptCheckpointError,
     CorruptLogError,
     CorruptRecordError,
-    IllegalArgumentError,
-    LimitExceededError,
-    NotALogError,
-    SegstoreError,
 )
 from segstore.log.directory.checkpoints import (
-    LEADER_EPOCH_CHECKPOINT,
     LogState,
 )
-from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.directory.log_state_file import LogStateFile, state_after_open
 from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, file_name
-from segstore.log.loader.deleted_records import count_deleted, remove_deleted
-from segstore.log.loader.epoch_changes import epoch_changes, fits, latest_epoch, note_epochs
+from segstore.log.loader.deleted_records import count_deleted, remove_deleted, start_anew
+from segstore.log.loader.epoch_changes import fits, note_epochs
+from segstore.log.loader.found_epochs import read_epochs
 from segstore.log.loader.found_sidecars import FoundSidecars
 from segstore.log.loader.leftovers import Leftovers
 from segstore.log.loader.loaded_log import LoadedLog
@@ -40,11 +34,10 @@ from segstore.log.loader.log_recovery import LogRecovery
 from segstore.log.loader.lost_indexes import LostIndexes
 from segstore.log.loader.lost_log_files import require_no_synced_records
 from segstore.log.loader.lost_transaction_indexes import find_transaction_indexes
-from segstore.log.loader.marked_point import with_marked_point
+from segstore.log.loader.marked_point import settled_recovery_point
 from segstore.log.loader.overflow_split import OverflowedSegmentError, split_overflowed_segment
 from segstore.log.loader.quarantine import Quarantine
 from segstore.log.loader.recovered_tail import after_failed_sync
-from segstore.log.loader.tail_or_damage import NO_DAMAGE
 from segstore.log.local.segment import Segment
 from segstore.log.local.segments import Segments, floor_index
 from segstore.log.local.transaction_index_notes import noted_transaction_indexes, sealed_notes
@@ -58,6 +51,7 @@ if TYPE_CHECKING:
 
     from segstore._core import Directory, SegmentContext
     from segstore.log.directory.found_state import FoundState
+    from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.directory.log_places import LogPlaces
     from segstore.log.loader.recovery_report import RecoveryReport
 
@@ -105,6 +99,7 @@ class LogLoader:
         self._recovered: list[int] = []
         self._with_producers: list[int] = []
         self._is_rewritten = True
+        self._deleted: list[Segment] = []
 
     def load(self) -> LoadedLog:
         """Bring the directory in order and return the log, all of it synced.
@@ -114,10 +109,7 @@ class LogLoader:
         CorruptLogError
             Data that had been synced is damaged or missing; no record was changed.
         """
-        found = after_failed_sync(self._places.read(), self._directory)
-        self._report.warnings += found.warnings
-        found = settled_log_start(found, self._places, self._context, self._report)
-        self._places.remove_clean_markers()
+        found = self._settled_state()
         quarantine = Quarantine(self._directory, self._report)
         leftovers = Leftovers(self._directory, self._context, self._report)
         listing = leftovers.clear(quarantine)
@@ -134,21 +126,13 @@ class LogLoader:
         elif (clean_end := self._clean_end(found, segments, is_as_marked=is_as_marked)) is not None:
             log_end_offset = clean_end
         else:
-            found = with_marked_point(found, epochs, known, self._report, self._places)
             lost_indexes.check(segments[: floor_index(segments, found.safe_below)])
             log_end_offset = self._recover(segments, found, epochs, known, quarantine)
         leftovers.remove_indexes_without_log(listing if self._report.clean else None)
         log_end_offset = self._end_with_indexes(segments, lost_indexes, log_end_offset)
-        if not segments or log_end_offset < found.log_start_offset:
-            if not self._report.clean:
-                self._report.warnings.append(
-                    f"the log start {found.log_start_offset} lies above the end"
-                    f" {log_end_offset}: the log begins anew there"
-                )
-            self._start_anew(segments, found.log_start_offset, quarantine)
-            log_end_offset = segments[0].base_offset
-            if not self._report.created:
-                epochs.clear_and_flush()
+        log_end_offset = self._settle_deleted(
+            segments, found, epochs, known, log_end_offset, quarantine, is_as_marked=is_as_marked
+        )
         active = segments[-1]
         active.prepare_for_appends()
         epochs.truncate_from_start(found.log_start_offset)  # may move an entry to the log end
@@ -197,9 +181,62 @@ class LogLoader:
             ),
         )
 
+    def _settled_state(self) -> FoundState:
+        """Return what is known besides the segments; the clean markers are gone then.
+
+        What needs them is settled before, and written down.
+        """
+        found = self._places.read()
+        self._report.warnings += found.warnings
+        found = settled_log_start(found, self._places, self._context, self._report)
+        found = after_failed_sync(found, self._directory, self._report)
+        found = settled_recovery_point(found, self._places, self._report)
+        self._places.remove_clean_markers()
+        return found
+
+    def _settle_deleted(  # noqa: PLR0913 - all that an open knows
+        self,
+        segments: list[Segment],
+        found: FoundState,
+        epochs: LeaderEpochFileCache,
+        known: LogState | None,
+        log_end_offset: int,
+        quarantine: Quarantine,
+        *,
+        is_as_marked: bool,
+    ) -> int:
+        """Take out what lies below the log start, which is all where it lies above the log end.
+
+        Then the log begins anew there, and what was not on its way out is set aside: a log start
+        that is not what was written would look the same. Returns the log end.
+        """
+        report, log_start = self._report, found.log_start_offset
+        begins_anew = not segments or log_end_offset < log_start
+        is_going = known is not None and known.is_being_emptied  # [TRU-4]
+        if is_going or not begins_anew:
+            remove_deleted(self._deleted, self._directory, report)
+        else:
+            segments[:0] = self._deleted
+        if not begins_anew:
+            return log_end_offset
+        if not (report.clean and (report.created or is_as_marked)):
+            report.warnings.append(
+                f"the log start {log_start} lies above the end {log_end_offset}: the log begins"
+                " anew there, and what it held is set aside"
+            )
+        self._sidecars.remove_from(0)
+        start_anew(segments, lambda: self._make_segment(log_start), self._directory, quarantine)
+        self._is_rewritten = True
+        if not report.created:
+            epochs.clear_and_flush()
+        return log_start
+
     def _open_segments(self, base_offsets: array[int]) -> list[Segment]:
         """Look up the sizes of all segments; their files are not opened."""
         return open_segments(Segment, self._context, base_offsets)
+
+    def _make_segment(self, base_offset: int) -> Segment:
+        return Segment(self._context, base_offset, create=True)
 
     def _clean_end(
         self, found: FoundState, segments: list[Segment], *, is_as_marked: bool
@@ -298,40 +335,21 @@ class LogLoader:
         )
         segments[:] = split.segments
 
-    def _start_anew(self, segments: list[Segment], offset: int, quarantine: Quarantine) -> None:
-        """All records lie below the log start, or there are none: one empty segment.
-
-        It is made first: after a crash there is a ``.log`` [DUR-54]. Source: [LDR-25, LDR-26].
-        """
-        self._sidecars.remove_from(0)
-        created = Segment(self._context, offset, create=True)
-        self._directory.sync(Barrier.RECOVERY_BEGIN)
-        for segment in reversed(segments):
-            if segment.size_bytes > 0:
-                quarantine.set_aside(segment.base_offset)
-            else:
-                segment.delete_files()
-            segment.close_quietly()
-        if segments:
-            self._directory.sync(Barrier.RECOVERY_SET_ASIDE)
-        segments[:] = [created]
-        self._is_rewritten = True
-
     def _read_what_is_known(
         self, segments: list[Segment], found: FoundState
     ) -> tuple[LeaderEpochFileCache, LogState | None, bool]:
         """Read epochs and ``.segstore``, and whether the log is as its clean marker says.
 
-        Files go that a log start, or the local one, says were being deleted [DUR-19], and checksum
-        sidecars that may not be true.
+        Checksum sidecars go that may not be true. Segments that a log start, or the local one, says
+        were being deleted [DUR-19] are no more among the others, and go when the log is accepted.
         """
         first = count_deleted(segments, found.log_start_offset)
-        epochs = self._read_epochs(segments[first:], writable=True)
+        epochs = read_epochs(self._directory, segments[first:], self._report, writable=True)
         is_as_marked = fits(found.own_marker, segments, epochs)
         known = self._read_state(found, epochs, is_as_marked=is_as_marked)
         if known is not None:
             first = max(first, count_deleted(segments, known.local_log_start_offset))
-        remove_deleted(segments[:first], self._directory, self._report)
+        self._deleted = segments[:first]
         del segments[:first]
         self._sidecars.keep_true_ones(segments, is_known=known is not None)
         return epochs, known, is_as_marked
@@ -349,36 +367,6 @@ class LogLoader:
         if state is None or not state.fits(epochs.latest_entry):
             return None
         return state
-
-    def _read_epochs(self, segments: list[Segment], *, writable: bool) -> LeaderEpochFileCache:
-        """Read the leader-epoch checkpoint, or make the cache anew from batch headers [DUR-21]."""
-        try:
-            cache = LeaderEpochFileCache.read(
-                self._directory, writable=writable, believes_empty=False
-            )
-            if cache is not None:
-                return cache
-        except (
-            CorruptCheckpointError,
-            IllegalArgumentError,
-            LimitExceededError,
-            NotALogError,
-        ) as error:
-            self._report.warnings.append(f"{LEADER_EPOCH_CHECKPOINT} cannot be read: {error}")
-        cache = LeaderEpochFileCache(self._directory if writable else None)
-        for segment in segments:
-            try:
-                for headers, _ in segment.scan_windows(check_crc=False):
-                    note_epochs(cache, epoch_changes(headers, latest_epoch(cache)))
-            except SegstoreError as error:
-                if writable and isinstance(error, (*NO_DAMAGE, NotALogError)):
-                    raise  # the rest would be lost for good
-                break  # damage is found, and reported, by who reads the segment
-        if any(segment.size_bytes for segment in segments):
-            self._report.rebuilt.append(LEADER_EPOCH_CHECKPOINT)
-            if writable and not cache.entries:
-                cache.clear_and_flush()  # an empty file says that there are none
-        return cache
 
     def _fill_report(self, segments: list[Segment], found: FoundState, log_end_offset: int) -> None:
         report = self._report

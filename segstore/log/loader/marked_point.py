@@ -5,20 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from segstore.log.directory.checkpoints import LogState
+from segstore.log.directory.leader_epoch_file_cache import UNREADABLE_EPOCHS, LeaderEpochFileCache
+
 if TYPE_CHECKING:
-    from segstore.log.directory.checkpoints import LogState
     from segstore.log.directory.found_state import FoundState
-    from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.directory.log_places import LogPlaces
     from segstore.log.loader.recovery_report import RecoveryReport
 
 
 def with_marked_point(
     found: FoundState,
-    epochs: LeaderEpochFileCache,
+    epochs: LeaderEpochFileCache | None,
     state: LogState | None,
     report: RecoveryReport,
-    places: LogPlaces | None = None,
 ) -> FoundState:
     """Return *found*; a lost recovery point is where the clean marker says that the log ended.
 
@@ -27,16 +27,40 @@ def with_marked_point(
 
     Parameters
     ----------
-    places : LogPlaces or None
-        Where it is written down: the marker is gone when a writer's open fails. None for a reader.
+    epochs : LeaderEpochFileCache or None
+        None where the checkpoint is lost too: then nothing speaks of a broker.
+    state : LogState or None
+        What ``.segstore`` says, if anything.
     """
     marker = found.own_marker
     if found.recovery_point is not None or marker is None or state is None:
         return found
-    if marker.latest_epoch != epochs.latest_entry:
+    if epochs is not None and marker.latest_epoch != epochs.latest_entry:
         return found
     end = marker.log_end_offset
     report.warnings.append(f"there is no recovery point; the log was closed cleanly at {end}")
-    if places is not None:
-        places.write_recovery_point(end)
     return replace(found, recovery_point=end)
+
+
+def settled_recovery_point(
+    found: FoundState, places: LogPlaces, report: RecoveryReport
+) -> FoundState:
+    """Return *found* as `with_marked_point`, and write down what it says.
+
+    That is done while the marker stands: when an open fails behind that, nothing else says it.
+    """
+    marker = found.own_marker
+    if found.recovery_point is not None or marker is None:
+        return found
+    directory = places.directory
+    state = LogState.read(directory)
+    if state is None or not state.fits(marker.latest_epoch):
+        return found
+    try:
+        epochs = LeaderEpochFileCache.read(directory, writable=False, believes_empty=False)
+    except UNREADABLE_EPOCHS:
+        epochs = None
+    settled = with_marked_point(found, epochs, state, report)
+    if settled.recovery_point is not None:
+        places.write_recovery_point(settled.recovery_point)
+    return settled

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, cast
 
 import numpy as np
 
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Collection
 
     from segstore.log.directory.prepared_file import PreparedFile
-    from segstore.log.loader.quarantine import Quarantine
 
 _DEFAULT_MAX_BYTES: Final = 67108864
 
@@ -198,12 +197,8 @@ class _ForecastLoader(LogLoader):
         )
         raise _SplitNeededError(overflowed.base_offset)
 
-    def _start_anew(self, segments: list[Segment], offset: int, quarantine: Quarantine) -> None:
-        for segment in reversed(segments):
-            if segment.size_bytes > 0:
-                quarantine.set_aside(segment.base_offset)
-        new: Any = _NewSegment(offset)
-        segments[:] = [new]
+    def _make_segment(self, base_offset: int) -> Segment:
+        return cast("Segment", _NewSegment(base_offset))
 
 
 class _NewSegment:

@@ -24,9 +24,11 @@ from segstore.log.directory.checkpoints import LOG_STATE
 from segstore.log.directory.ways_out import missing_records
 from segstore.log.loader.deleted_records import count_deleted
 from segstore.log.loader.epoch_changes import epoch_changes, fits, latest_epoch, note_epochs
+from segstore.log.loader.found_epochs import read_epochs
 from segstore.log.loader.leftovers import Leftovers
 from segstore.log.loader.loaded_log import LoadedLog
 from segstore.log.loader.log_begin import (
+    contradiction_of,
     first_missing_offset,
     missing_before,
     with_possible_log_start,
@@ -113,8 +115,9 @@ class ReadOnlyLoader(LogLoader):
             )
         segments.sort(key=lambda segment: segment.base_offset)
         found = with_possible_log_start(found, segments, self._report)
+        self._note_contradiction(found, segments)
         for _ in range(_LOOKS):
-            epochs = self._read_epochs(segments, writable=False)
+            epochs = read_epochs(self._directory, segments, self._report, writable=False)
             is_as_marked = fits(found.own_marker, segments, epochs)
             state = self._read_state(found, epochs, is_as_marked=is_as_marked)
             if state is not None or not self._has_state():
@@ -159,6 +162,16 @@ class ReadOnlyLoader(LogLoader):
                 self._places, state, found.own_marker if is_as_marked else None
             ),
         )
+
+    def _note_contradiction(self, found: FoundState, segments: list[Segment]) -> None:
+        if contradiction_of(found, segments, self._directory) is None:
+            return
+        now = self._places.read()
+        if (now.own_marker, now.parent_is_clean) == (found.own_marker, found.parent_is_clean):
+            self._note_damage(
+                f"the log start {found.log_start_offset} and the end of the log contradict its"
+                " clean stop: one of the two is not what was written"
+            )
 
     def _has_state(self) -> bool:
         return self._directory.exists(LOG_STATE)

@@ -25,23 +25,22 @@ if TYPE_CHECKING:
     from segstore.log.local.segment import Segment
 
 
-def after_failed_sync(found: FoundState, directory: Directory) -> FoundState:
+def after_failed_sync(
+    found: FoundState, directory: Directory, report: RecoveryReport
+) -> FoundState:
     """Do not believe a clean stop that came after a sync which failed [DUR-35, DUR-36].
 
     It was one of a broker, or of a handle with Kafka's profile, which know no mark: they raised the
-    recovery point over pages that may not be on the disk. All is read, and written, again.
+    recovery point over pages that may not be on the disk. All is read, and written, again. Of the
+    log start that says nothing: it is settled before.
     """
     is_clean = found.parent_is_clean or found.own_marker is not None
     if not is_clean or not directory.exists(SYNC_FAILED_MARK):
         return found
-    why = "a sync had failed before the stop that calls itself clean: it is not believed"
-    return replace(
-        found,
-        parent_is_clean=False,
-        own_marker=None,
-        recovery_point=None,
-        warnings=[*found.warnings, why],
+    report.warnings.append(
+        "a sync had failed before the stop that calls itself clean: it is not believed"
     )
+    return replace(found, parent_is_clean=False, own_marker=None, recovery_point=None)
 
 
 def bring_to_disk(

@@ -69,22 +69,22 @@ class Piece(NamedTuple):
 )
 def test_a_clean_stop_behind_a_failed_sync_is_not_believed(clean):
     """[DUR-35, DUR-36] Nor its recovery point; that is told behind what was told before."""
-    found = FoundState(2, 7, **clean, warnings=["before"])
+    found, report = FoundState(2, 7, **clean), RecoveryReport(warnings=["before"])
 
-    believed = after_failed_sync(found, Steps(SYNC_FAILED_MARK))
+    believed = after_failed_sync(found, Steps(SYNC_FAILED_MARK), report)
 
-    assert believed == FoundState(
-        2, None, parent_is_clean=False, own_marker=None, warnings=believed.warnings
-    )
-    assert believed.warnings[0] == "before"
-    assert "is not believed" in believed.warnings[1]
-    assert after_failed_sync(found, Steps()) is found
+    assert believed == FoundState(2, None, parent_is_clean=False, own_marker=None)
+    assert report.warnings[0] == "before"
+    assert "is not believed" in report.warnings[1]
+    assert after_failed_sync(found, Steps(), report) is found
 
 
 def test_an_unclean_stop_behind_a_failed_sync_keeps_its_recovery_point():
     """[DUR-35] It came down, or stayed, when the sync failed: who knows the mark wrote it."""
-    assert after_failed_sync(UNCLEAN, Steps(SYNC_FAILED_MARK)) is UNCLEAN
-    assert after_failed_sync(UNCLEAN, Steps()) is UNCLEAN
+    report = RecoveryReport()
+    assert after_failed_sync(UNCLEAN, Steps(SYNC_FAILED_MARK), report) is UNCLEAN
+    assert after_failed_sync(UNCLEAN, Steps(), report) is UNCLEAN
+    assert not report.warnings
 
 
 # ---- what is brought to the disk -----------------------------------------------------------------

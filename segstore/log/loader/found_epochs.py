@@ -1,0 +1,52 @@
+"""The leader epochs that an open finds: by their checkpoint, or by the batches [DUR-21]."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segstore.errors import NotALogError, SegstoreError
+from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT
+from segstore.log.directory.leader_epoch_file_cache import UNREADABLE_EPOCHS, LeaderEpochFileCache
+from segstore.log.loader.epoch_changes import epoch_changes, latest_epoch, note_epochs
+from segstore.log.loader.tail_or_damage import NO_DAMAGE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from segstore._core import Directory
+    from segstore.log.loader.recovery_report import RecoveryReport
+    from segstore.log.local.segment import Segment
+
+
+def read_epochs(
+    directory: Directory, segments: Sequence[Segment], report: RecoveryReport, *, writable: bool
+) -> LeaderEpochFileCache:
+    """Read the leader-epoch checkpoint, or make the cache anew from headers of batches [DUR-21].
+
+    Parameters
+    ----------
+    segments : sequence of Segment
+        From the log start on.
+    writable : bool
+        What is made anew is written; and no error of the disk may leave out a part of it.
+    """
+    try:
+        cache = LeaderEpochFileCache.read(directory, writable=writable, believes_empty=False)
+        if cache is not None:
+            return cache
+    except UNREADABLE_EPOCHS as error:
+        report.warnings.append(f"{LEADER_EPOCH_CHECKPOINT} cannot be read: {error}")
+    cache = LeaderEpochFileCache(directory if writable else None)
+    for segment in segments:
+        try:
+            for headers, _ in segment.scan_windows(check_crc=False):
+                note_epochs(cache, epoch_changes(headers, latest_epoch(cache)))
+        except SegstoreError as error:
+            if writable and isinstance(error, (*NO_DAMAGE, NotALogError)):
+                raise  # the rest would be lost for good
+            break  # damage is found, and reported, by who reads the segment
+    if any(segment.size_bytes for segment in segments):
+        report.rebuilt.append(LEADER_EPOCH_CHECKPOINT)
+        if writable and not cache.entries:
+            cache.clear_and_flush()  # an empty file says that there are none
+    return cache
