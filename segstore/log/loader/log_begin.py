@@ -14,7 +14,7 @@ from segstore._core import SegmentContext
 from segstore.errors import CorruptLogError, CorruptRecordError, ResourceError, SegstoreError
 from segstore.log.directory.ways_out import missing_records, ways_out
 from segstore.log.loader.leftovers import Leftovers
-from segstore.log.loader.tail_or_damage import TailOrDamage
+from segstore.log.loader.tail_or_damage import NO_DAMAGE, TailOrDamage
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
@@ -137,6 +137,8 @@ def first_missing_offset(
     found: FoundState,
     epochs: LeaderEpochFileCache | None,
     state: LogState | None,
+    *,
+    is_for_writing: bool = False,
 ) -> int | None:
     """Return the first of the records that are missing before the first segment, None without.
 
@@ -148,6 +150,7 @@ def first_missing_offset(
 
     A log that was emptied to go on above its log start [TRU-4], and crashed before that was noted,
     has lost nothing: it holds no record, and its recovery point had come down first [DUR-18].
+    *is_for_writing*: where a failed call leaves that open, its error is raised [DUR-33].
     """
     if state is None or not segments:
         return None
@@ -158,14 +161,16 @@ def first_missing_offset(
         begin = max(begin, epochs.entries[0].start_offset)
     if begin >= segments[0].base_offset:
         return None
-    is_empty = len(segments) == 1 and not _may_hold_records(segments[0])
+    is_empty = len(segments) == 1 and not _may_hold_records(
+        segments[0], NO_DAMAGE if is_for_writing else (ResourceError,)
+    )
     return None if is_empty and found.safe_below <= begin else begin
 
 
-def _may_hold_records(segment: Segment) -> bool:
+def _may_hold_records(segment: Segment, raised: tuple[type[SegstoreError], ...]) -> bool:
     try:
         return segment.read_next_offset()[0] > segment.base_offset
-    except ResourceError:
+    except raised:
         raise
     except SegstoreError:
         return True

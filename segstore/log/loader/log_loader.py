@@ -118,7 +118,9 @@ class LogLoader:
         self._report.created = not segments
         self._sidecars = FoundSidecars(self._directory, listing.others, self._report)
         epochs, known, is_as_marked = self._read_what_is_known(segments, found)
-        require_begin(segments, first_missing_offset(segments, found, epochs, known))
+        require_begin(
+            segments, first_missing_offset(segments, found, epochs, known, is_for_writing=True)
+        )
         known = without_gap_from(known, segments, found.log_start_offset)
         if self._report.created:
             require_no_synced_records(self._directory, found, epochs)
