@@ -20,7 +20,7 @@ from segstore.log.loader.epoch_changes import epoch_changes
 from segstore.log.loader.overflow_split import is_overflowed
 from segstore.log.loader.recovered_tail import bring_to_disk
 from segstore.log.loader.tail_or_damage import NO_DAMAGE, TailOrDamage
-from segstore.log.local.batch_search import holds_batch
+from segstore.log.local.batch_search import may_hold_batch
 from segstore.log.local.segments import floor_index
 
 if TYPE_CHECKING:
@@ -207,7 +207,9 @@ class LogRecovery:
         last = plan.scanned[-1]
         size, end = last.segment.size_bytes, last.result.valid_bytes
         if last.is_cut:
-            holds = last.result.stop == "order" or holds_batch(self._directory, last.segment, end)
+            holds = last.result.stop == "order" or may_hold_batch(
+                self._directory, last.segment, end
+            )
             self._quarantine.keep_tail(last.segment.base_offset, end, size, holds_batches=holds)
         self._set_aside(plan.later)
         for segment, how, result, is_cut, _ in plan.scanned:  # all checksums of a whole one fit

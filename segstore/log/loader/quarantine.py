@@ -74,8 +74,8 @@ class Quarantine:
                 self._directory.create_file(name, content, FileBarrier.QUARANTINE)
             except DiskFullError as error:
                 raise DiskFullError(
-                    f"no room to keep the {size_bytes - position} bytes that would be cut, whole"
-                    " batches among them. No record was changed: make room, or"
+                    f"no room to keep the {size_bytes - position} bytes that would be cut: there"
+                    " may be whole batches among them. No record was changed: make room, or"
                     f" {salvage_hint(self._directory.path)}",
                     file=f"{self._directory.path}/{log_name}",
                     position=position,

@@ -86,6 +86,11 @@ class BatchSearch:
         self._budget = _WASTE_PER_BYTE * segment.size_bytes + _WASTE
         """Bytes that may be read to find that they are no batch: the work is linear [DUR-103]."""
 
+    @property
+    def was_given_up(self) -> bool:
+        """Whether more looked like a batch than can be tried: that none was found says little."""
+        return self._budget < 0
+
     def rows(self) -> Iterator[np.ndarray]:
         """Yield tables of `ROW`, without a hole between them."""
         size = self._segment.size_bytes
@@ -157,7 +162,7 @@ class BatchSearch:
         row = np.zeros(1, ROW)
         row["segment"], row["position"] = self._number, self._position
         row["size"] = end - self._position
-        if self._budget < 0:
+        if self.was_given_up:
             why = f"{why}; {TOO_MANY}"
         self._reasons[self._number, self._position] = why
         self._moved_to(end)
@@ -207,7 +212,7 @@ class BatchSearch:
             for at in self._plausible(window, position, end):
                 if self._is_whole(position + int(at), end):
                     return position + int(at)
-                if self._budget < 0:
+                if self.was_given_up:
                     return end
             if len(window) < _PREFIX_BYTES:
                 break
@@ -267,8 +272,10 @@ def is_followed_by_batch(directory: Directory, segment: Segment, position: int) 
         return False
 
 
-def holds_batch(directory: Directory, segment: Segment, position: int) -> bool:
-    """Whether a whole batch follows anywhere behind *position*; for who would cut there.
+def may_hold_batch(directory: Directory, segment: Segment, position: int) -> bool:
+    """Whether a whole batch may follow anywhere behind *position*; for who would cut there.
+
+    A search that was given up has not seen all of it: there may be one.
 
     Raises
     ------
@@ -276,7 +283,8 @@ def holds_batch(directory: Directory, segment: Segment, position: int) -> bool:
         Nobody knows [DUR-6].
     """
     search = BatchSearch(directory, segment, segment.name, 0, {}, lambda _: None)
-    return search.next_whole(position, segment.size_bytes) < segment.size_bytes
+    found = search.next_whole(position, segment.size_bytes)
+    return found < segment.size_bytes or search.was_given_up
 
 
 def _big_endian(data: np.ndarray, at: np.ndarray, count: int) -> np.ndarray:
