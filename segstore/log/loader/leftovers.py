@@ -30,6 +30,7 @@ from segstore.log.directory.partition_directory import (
 )
 from segstore.log.loader.found_sidecars import FoundSidecars
 from segstore.log.loader.lost_log_files import require_log_file
+from segstore.log.loader.quarantined_file import quarantine_names
 from segstore.log.local.segment import Segment
 
 if TYPE_CHECKING:
@@ -89,6 +90,8 @@ class Leftovers:
         going |= TEMPORARY_FILES.intersection(names)
         endings = (".snapshot.tmp", ".txnindex.tmp", f".{CHECKSUM_SIDECAR_SUFFIX}.tmp")
         going |= {name for name in names if name.endswith(endings) and name[:20].isdigit()}
+        unfinished = (name.removesuffix(".tmp") for name in names if name.endswith(".tmp"))
+        going |= {f"{name}.tmp" for name in quarantine_names(unfinished)}  # of what was not cut
         if not going and not swaps:
             return listing
         if incomplete:  # without the .cleaned files they would look complete

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import FileBarrier
-from segstore.errors import DiskFullError
+from segstore.errors import DiskFullError, ReadIOError
 from segstore.log.directory.partition_directory import INDEX_FILE_SUFFIXES, file_name
 from segstore.log.directory.ways_out import salvage_hint
 
@@ -24,7 +24,11 @@ _KEPT_ZEROS: Final = 4096
 
 
 class Quarantine:
-    """Keeps what one recovery takes out of a log as ``<base offset>.quarantine-<n>``."""
+    """Keeps what one recovery takes out of a log as ``<base offset>.quarantine-<n>``.
+
+    A file of that name is whole. Where an open failed behind it, or died, the next one takes the
+    same bytes out again: they are kept once.
+    """
 
     def __init__(self, directory: Directory, report: RecoveryReport) -> None:
         self._directory = directory
@@ -45,11 +49,11 @@ class Quarantine:
         DiskFullError
             No room to keep whole batches; nothing was changed.
         """
-        names: list[str] = []
+        made: list[str] = []
         try:
-            self._keep(names, base_offset, position, size_bytes, holds_batches=holds_batches)
+            names = self._keep(made, base_offset, position, size_bytes, holds_batches=holds_batches)
         except BaseException as error:
-            for name in names:  # the next open tries again, and another half would be left there
+            for name in made:  # the next open tries again: others may need the room
                 self._directory.unlink(name, missing_ok=True)
             if holds_batches or not isinstance(error, DiskFullError):
                 raise
@@ -59,19 +63,28 @@ class Quarantine:
 
     def _keep(
         self,
-        names: list[str],
+        made: list[str],
         base_offset: int,
         position: int,
         size_bytes: int,
         *,
         holds_batches: bool,
-    ) -> None:
+    ) -> list[str]:
+        """Return the names of all that it takes; *made* gets those that were not there before."""
+        names: list[str] = []
+        number = 0  # they ascend: one behind the other is what was cut
         log_name = file_name(base_offset, "log")
         for content, end in self._contents(log_name, position, size_bytes):
-            name = self._free_name(base_offset)
+            number += 1
+            while self._directory.exists(name := _name_of(base_offset, number)):
+                if self._is_in(name, content):
+                    break
+                number += 1
+            else:
+                made.append(name)
             names.append(name)
-            try:
-                self._directory.create_file(name, content, FileBarrier.QUARANTINE)
+            try:  # also what is there: nobody knows whether it was synced
+                self._directory.write_file_atomically(name, content, FileBarrier.QUARANTINE)
             except DiskFullError as error:
                 raise DiskFullError(
                     f"no room to keep the {size_bytes - position} bytes that would be cut: there"
@@ -84,7 +97,22 @@ class Quarantine:
                 self._report.warnings.append(
                     f"only the first {len(content)} bytes that were cut from {log_name} are kept"
                 )
-                return
+                break
+        return names
+
+    def _is_in(self, name: str, content: bytes) -> bool:
+        """Whether a file has just that content; one that cannot be read has another."""
+        info = self._directory.info(name)
+        if not info.is_regular or info.size != len(content):
+            return False
+        try:
+            return all(
+                self._directory.read_range(name, position, _PIECE_BYTES)
+                == content[position : position + _PIECE_BYTES]
+                for position in range(0, len(content), _PIECE_BYTES)
+            )
+        except ReadIOError:
+            return False
 
     def _contents(
         self, log_name: str, position: int, size_bytes: int
@@ -128,6 +156,10 @@ class Quarantine:
 
     def _free_name(self, base_offset: int) -> str:
         number = 1
-        while self._directory.exists(name := f"{base_offset:020d}.quarantine-{number}"):
+        while self._directory.exists(name := _name_of(base_offset, number)):
             number += 1
         return name
+
+
+def _name_of(base_offset: int, number: int) -> str:
+    return f"{base_offset:020d}.quarantine-{number}"

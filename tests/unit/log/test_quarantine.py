@@ -127,7 +127,7 @@ class FullDisk:
     def read_range(self, _name, position, size):
         return b"x" * size if position < 100 else b""
 
-    def create_file(self, name, _content, _barrier):
+    def write_file_atomically(self, name, _content, _barrier):
         self.there.add(name)
         if len(self.there) > self.room:
             raise self.error("it did not work")
