@@ -34,16 +34,16 @@ void sgs_segment_poison(sgs_log_segment *segment)
         __atomic_store_n(writing_ended, true, __ATOMIC_RELEASE); /* Python has it as a plain bool */
 }
 
-typedef sgs_status (*sync_call)(const sgs_env *env, int fd, const char *name, sgs_barrier barrier, sgs_error *err);
-
-static sgs_status sync_once(sgs_log_segment *segment, int fd, const char *name, sync_call sync, sgs_barrier barrier,
-                            sgs_error *err)
+static sgs_status check_not_poisoned(const sgs_log_segment *segment, const char *name, sgs_error *err)
 {
-    if (atomic_load_explicit(&segment->poisoned, memory_order_relaxed)) { /* never retried */
-        sgs_fail(err, SGS_FSYNC_FAILED, "a sync or a cut failed before, and is not tried again");
-        return sgs_fail_in_file(err, name);
-    }
-    const sgs_status status = sync(segment->context->env, fd, name, barrier, err);
+    if (!atomic_load_explicit(&segment->poisoned, memory_order_relaxed))
+        return SGS_OK;
+    sgs_fail(err, SGS_FSYNC_FAILED, "a sync or a cut failed before, and is not tried again"); /* never retried */
+    return sgs_fail_in_file(err, name);
+}
+
+static sgs_status note_failure(sgs_log_segment *segment, sgs_status status)
+{
     if (status != SGS_OK) {
         sgs_segment_poison(segment);
         leave_mark(segment->context);
@@ -67,7 +67,9 @@ sgs_status sgs_segment_sync_cut(sgs_log_segment *segment, int fd, const char *na
 {
     const sgs_env *env = segment->context->env;
     wait_for_turn(segment);
-    const sgs_status status = sync_once(segment, fd, name, env->sync_file, barrier, err);
+    sgs_status status = check_not_poisoned(segment, name, err);
+    if (status == SGS_OK)
+        status = note_failure(segment, env->sync_file(env, fd, name, barrier, err));
     end_turn(segment);
     return status;
 }
@@ -80,7 +82,9 @@ sgs_status sgs_segment_sync_data(sgs_log_segment *segment, int fd, const char *n
     /* What is appended from here on may miss this sync: it stays counted and keeps the flag up. */
     const int64_t records = atomic_load_explicit(&segment->unflushed_records, memory_order_acquire);
     atomic_store_explicit(&segment->needs_sync, false, memory_order_seq_cst);
-    const sgs_status status = sync_once(segment, fd, name, env->sync_data, barrier, err);
+    sgs_status status = check_not_poisoned(segment, name, err);
+    if (status == SGS_OK)
+        status = note_failure(segment, env->sync_data(env, fd, name, barrier, err));
     if (status == SGS_OK)
         atomic_fetch_sub_explicit(&segment->unflushed_records, records, memory_order_relaxed);
     else
