@@ -13,7 +13,9 @@ import pytest
 
 import segstore
 from segstore import cli
+from segstore.log.directory.partition_directory import file_name
 from segstore.log.loader import quarantined_file
+from tests.log_kit import at
 from tests.unit.log.damaged_logs import (
     RECORDS_COUNT,
     append_bytes,
@@ -168,3 +170,22 @@ def test_the_way_back_of_the_guide(shortened, tmp_path):
     assert there == [
         value for value in expected_values(0, RECORDS_COUNT) if value[0] != shortened.end
     ]
+
+
+def test_records_that_were_brought_back_behind_a_torn_batch(new_log, tmp_path):
+    """The guide's recipe: what is cut begins with bytes that are no batch, and so it goes back."""
+    log = new_log()
+    log.append_as_follower(at(0, 10), 0)
+    log.flush()
+    log.close_quietly()
+    directory = tmp_path / "topic-0"
+    file = directory / file_name(0, "log")
+    file.write_bytes(file.read_bytes() + b"torn" + b"".join(at(n) for n in range(11, 100)))
+    segstore.open(directory).close()
+    (cut,) = directory.glob("*.quarantine-*")
+    file.write_bytes(file.read_bytes() + cut.read_bytes())
+
+    report = segstore.salvage(directory, tmp_path / "saved" / "topic-0")
+
+    assert report.batches == 90
+    assert "there is no batch in them that the log does not have" in str(report)

@@ -79,14 +79,11 @@ def quarantined_files(
         info = directory.info(name)
         if not info.is_regular:
             continue
-        bytes_there: Any = _QuarantinedBytes(directory, name, info.size)
-        reasons: dict[tuple[int, int], str] = {}
-        search = BatchSearch(directory, bytes_there, name, 0, reasons, lambda _: None)
-        lost = [row for rows in search.rows() for row in rows[~rows["whole"]]]
-        batches = bytes_there.batches()
+        batches, unreadable_bytes = _whole_batches(directory, name, info.size)
         batches = batches[batches["last_offset"] >= log_start_offset]
         if len(batches):
             there = _keys_within(
+                directory,
                 context,
                 base_offsets,
                 int(batches["base_offset"].min()),
@@ -100,27 +97,44 @@ def quarantined_files(
                 len(batches),
                 int(batches["base_offset"].min()) if len(batches) else int(name[:20]),
                 int(batches["last_offset"].max()) + 1 if len(batches) else int(name[:20]),
-                sum(
-                    int(row["size"])
-                    for row in lost
-                    if reasons.get((0, int(row["position"]))) == UNREADABLE
-                ),
+                unreadable_bytes,
             )
         )
     return found
 
 
+def _whole_batches(directory: Directory, name: str, size_bytes: int) -> tuple[np.ndarray, int]:
+    """Return the whole batches of a file, also behind damage, and how much is unreadable."""
+    bytes_there: Any = _BytesOfFile(directory, name, size_bytes)
+    reasons: dict[tuple[int, int], str] = {}
+    search = BatchSearch(directory, bytes_there, name, 0, reasons, lambda _: None)
+    lost = [row for rows in search.rows() for row in rows[~rows["whole"]]]
+    unreadable_bytes = sum(
+        int(row["size"]) for row in lost if reasons.get((0, int(row["position"]))) == UNREADABLE
+    )
+    return bytes_there.batches(), unreadable_bytes
+
+
 def _keys_within(
-    context: SegmentContext, base_offsets: Sequence[int], first_offset: int, last_offset: int
+    directory: Directory,
+    context: SegmentContext,
+    base_offsets: Sequence[int],
+    first_offset: int,
+    last_offset: int,
 ) -> np.ndarray:
     """Return the keys of the batches in the segments that may hold these offsets."""
     keys = [np.empty(0, np.uint64)]
     for base, following in zip(base_offsets, [*base_offsets[1:], None], strict=True):
         if base > last_offset or (following is not None and following <= first_offset):
             continue
-        segment = Segment(context, base)
+        segment, stop = Segment(context, base), "complete"
         try:
-            keys += [_keys(headers) for headers, _ in segment.scan_windows(check_crc=False)]
+            for headers, scan in segment.scan_windows(check_crc=False):
+                keys.append(_keys(headers))
+                stop = scan.stop
+            if stop in {"corrupt", "incomplete", "order"}:  # and it may go on behind that
+                batches, _ = _whole_batches(directory, segment.name, segment.size_bytes)
+                keys.append(_keys(batches))
         finally:
             segment.close_quietly()
     return np.concatenate(keys)
@@ -132,8 +146,8 @@ def _keys(headers: np.ndarray) -> np.ndarray:
     return np.asarray((offsets << np.uint64(32)) ^ headers["crc"].astype(np.uint64))
 
 
-class _QuarantinedBytes:
-    """A quarantine file, which may be gone through as a segment is; keeps what was found."""
+class _BytesOfFile:
+    """A file named by a base offset, gone through as a segment is; keeps what was found."""
 
     def __init__(self, directory: Directory, name: str, size_bytes: int) -> None:
         self._directory = directory
