@@ -16,6 +16,7 @@ from typing import Any, Final
 
 from segstore.errors import IllegalArgumentError
 from segstore.log.directory.checkpoints import (
+    BEGINS_ANEW_MARK,
     CLEAN_SHUTDOWN_MARKER,
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
@@ -32,6 +33,7 @@ _SMALL_FILES: Final = frozenset(
         *_OFFSET_CHECKPOINTS,
         CLEAN_SHUTDOWN_MARKER,
         LEADER_EPOCH_CHECKPOINT,
+        BEGINS_ANEW_MARK,
         LOG_STATE,
         PARTITION_METADATA,
         SYNC_FAILED_MARK,

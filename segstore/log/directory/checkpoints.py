@@ -32,6 +32,8 @@ CLEAN_SHUTDOWN_MARKER: Final = ".kafka_cleanshutdown"
 LOG_STATE: Final = ".segstore"
 SYNC_FAILED_MARK: Final = ".segstore.sync-failed"
 """Left by the core when a sync of a ``.log`` failed: the page cache may be ahead of the disk."""
+BEGINS_ANEW_MARK: Final = ".segstore.begins-anew"
+"""The log start lies above the end: an open sets aside all that is there, and was not done."""
 LOCK: Final = ".lock"
 META_PROPERTIES: Final = "meta.properties"
 

@@ -206,10 +206,11 @@ class LogPlaces:
     def remove_clean_markers(self) -> None:
         """Before the first write: the stop is unclean until `mark_clean` [DUR-24].
 
-        What a safe handle left beside the segments is not true any more once another profile
+        The log directory's goes first: only the own one says that a log start above the end is
+        true. What a safe handle left beside the segments is not true any more once another profile
         writes: it would make an unclean stop look clean, or a shorter log a damaged one.
         """
-        for directory in (self._home, self.parent):
+        for directory in (self.parent, self._home):
             if directory is not None:
                 CleanShutdownFileHandler(directory).delete()
         if not self._is_safe:

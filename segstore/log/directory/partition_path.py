@@ -14,6 +14,7 @@ from segstore.errors import (
     NotALogError,
 )
 from segstore.log.directory.checkpoints import (
+    BEGINS_ANEW_MARK,
     CLEAN_SHUTDOWN_MARKER,
     LEADER_EPOCH_CHECKPOINT,
     LOCK,
@@ -45,6 +46,7 @@ OWN_FILES = TEMPORARY_FILES | {
     LOG_STATE,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
+    BEGINS_ANEW_MARK,
     SYNC_FAILED_MARK,
     "lost+found",
 }

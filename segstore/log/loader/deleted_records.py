@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from segstore._core import Barrier
 from segstore.errors import ResourceError, SegstoreError
+from segstore.log.directory.checkpoints import BEGINS_ANEW_MARK
 from segstore.log.local.segments import floor_index
 
 if TYPE_CHECKING:
@@ -35,45 +36,108 @@ def count_deleted(segments: list[Segment], log_start_offset: int) -> int:
     return floor
 
 
-def remove_deleted(segments: list[Segment], directory: Directory, report: RecoveryReport) -> None:
-    """Remove the files of *segments*, all of whose records lie below the log start.
+class DeletedSegments:
+    """Those below the log start of a log that is opened: they go when it is accepted.
 
-    The names of the segments behind them come first: they may be as new as the crash [DUR-54].
+    Where the log start lies above the log end, that is all there is. Where nothing says that it was
+    deleted it is set aside: a log start that is not what was written would look the same. A mark
+    tells until that is done: what a crash or a failed call leaves of them would count as deleted,
+    or as a log that has lost all its files [DUR-54].
+
+    Parameters
+    ----------
+    directory : Directory
+        The partition's.
+    log_start_offset : int
+        Of the log.
+    quarantine : Quarantine
+        Takes what is set aside.
+    report : RecoveryReport
+        Filled in.
+
+    Attributes
+    ----------
+    segments : list of Segment
+        Ascending.
     """
-    if segments:
-        directory.sync(Barrier.RECOVERY_NAMES)
-    for segment in segments:
-        segment.delete_files()
-        segment.close_quietly()
-        report.removed.append(segment.name)
-    if segments:
-        directory.sync(Barrier.LEFTOVERS_DELETED)
 
+    def __init__(
+        self,
+        directory: Directory,
+        log_start_offset: int,
+        quarantine: Quarantine,
+        report: RecoveryReport,
+    ) -> None:
+        self.segments: list[Segment] = []
+        self._directory = directory
+        self._log_start_offset = log_start_offset
+        self._quarantine = quarantine
+        self._report = report
+        self._is_marked = directory.exists(BEGINS_ANEW_MARK)
 
-def start_anew(
-    segments: list[Segment],
-    make_segment: Callable[[], Segment],
-    directory: Directory,
-    quarantine: Quarantine,
-) -> None:
-    """Put one empty segment at the log start in the place of *segments*, which are set aside.
+    def log_ends_at(self, offset: int) -> None:
+        """Remove them, where the log start lies within a log that is good up to *offset*."""
+        if offset >= self._log_start_offset and not self._is_marked:
+            self._remove(self.segments)
 
-    It is made before the last of them goes: after a crash there is a ``.log`` [DUR-54]. And not
-    before: then those that are left would count as deleted. Source: [LDR-25, LDR-26].
-    """
-    _set_aside(segments[1:], directory, quarantine)
-    created = make_segment()
-    directory.sync(Barrier.RECOVERY_BEGIN)
-    _set_aside(segments[:1], directory, quarantine)
-    segments[:] = [created]
-
-
-def _set_aside(segments: list[Segment], directory: Directory, quarantine: Quarantine) -> None:
-    for segment in reversed(segments):
-        if segment.size_bytes > 0:
-            quarantine.set_aside(segment.base_offset)
+    def settle(self, *, were_deleted: bool) -> None:
+        """Remove them; what an open before was setting aside is set aside."""
+        if were_deleted or not self._is_marked:
+            self._remove(self.segments)
         else:
+            self._set_aside(self.segments)
+        self._end_mark()
+
+    def begin_anew(
+        self,
+        segments: list[Segment],
+        make_segment: Callable[[], Segment],
+        *,
+        were_deleted: bool,
+    ) -> None:
+        """Put one empty segment in the place of all. Source: [LDR-25, LDR-26]."""
+        segments[:0] = self.segments
+        self.segments = []
+        if segments and not were_deleted:
+            self._directory.make_file(BEGINS_ANEW_MARK)
+            self._directory.sync(Barrier.RECOVERY_SET_ASIDE)
+            self._is_marked = True
+            self._set_aside(segments)
+        created = make_segment()
+        self._directory.sync(Barrier.RECOVERY_BEGIN)
+        self._remove(segments)
+        self._end_mark()
+        segments[:] = [created]
+
+    def _remove(self, segments: list[Segment]) -> None:
+        """Remove the files of *segments*.
+
+        The names of the segments behind them come first: they may be as new as the crash [DUR-54].
+        """
+        if segments:
+            self._directory.sync(Barrier.RECOVERY_NAMES)
+        for segment in segments:
             segment.delete_files()
-        segment.close_quietly()
-    if segments:
-        directory.sync(Barrier.RECOVERY_SET_ASIDE)
+            segment.close_quietly()
+            self._report.removed.append(segment.name)
+        if segments:
+            self._directory.sync(Barrier.LEFTOVERS_DELETED)
+        segments.clear()
+
+    def _set_aside(self, segments: list[Segment]) -> None:
+        """Take *segments* out, highest first: what is left is a prefix at any time."""
+        for segment in reversed(segments):
+            if segment.size_bytes > 0:
+                self._quarantine.set_aside(segment.base_offset)
+            else:
+                segment.delete_files()
+            segment.close_quietly()
+        if segments:
+            self._directory.sync(Barrier.RECOVERY_SET_ASIDE)
+        segments.clear()
+
+    def _end_mark(self) -> None:
+        if self._is_marked:
+            self._directory.unlink(BEGINS_ANEW_MARK)
+            self._directory.sync(Barrier.LEFTOVERS_GONE)
+            self._is_marked = False

@@ -17,7 +17,7 @@ from segstore.log.directory.checkpoints import (
 )
 from segstore.log.directory.log_state_file import LogStateFile, state_after_open
 from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, file_name
-from segstore.log.loader.deleted_records import count_deleted, remove_deleted, start_anew
+from segstore.log.loader.deleted_records import DeletedSegments, count_deleted
 from segstore.log.loader.epoch_changes import fits, note_epochs
 from segstore.log.loader.found_epochs import read_epochs
 from segstore.log.loader.found_sidecars import FoundSidecars
@@ -99,7 +99,6 @@ class LogLoader:
         self._recovered: list[int] = []
         self._with_producers: list[int] = []
         self._is_rewritten = True
-        self._deleted: list[Segment] = []
 
     def load(self) -> LoadedLog:
         """Bring the directory in order and return the log, all of it synced.
@@ -111,6 +110,9 @@ class LogLoader:
         """
         found = self._settled_state()
         quarantine = Quarantine(self._directory, self._report)
+        self._deleted = DeletedSegments(
+            self._directory, found.log_start_offset, quarantine, self._report
+        )
         leftovers = Leftovers(self._directory, self._context, self._report)
         listing = leftovers.clear(quarantine)
         lost_indexes = LostIndexes(self._directory, self._report, listing)
@@ -132,9 +134,10 @@ class LogLoader:
             log_end_offset = self._recover(segments, found, epochs, known, quarantine)
         leftovers.remove_indexes_without_log(listing if self._report.clean else None)
         log_end_offset = self._end_with_indexes(segments, lost_indexes, log_end_offset)
-        log_end_offset = self._settle_deleted(
-            segments, found, epochs, known, log_end_offset, quarantine, is_as_marked=is_as_marked
-        )
+        if self._settle_deleted(segments, found, known, log_end_offset, is_as_marked=is_as_marked):
+            self._is_rewritten, log_end_offset = True, found.log_start_offset
+            if not self._report.created or epochs.entries:
+                epochs.clear_and_flush()
         active = segments[-1]
         active.prepare_for_appends()
         epochs.truncate_from_start(found.log_start_offset)  # may move an entry to the log end
@@ -196,42 +199,37 @@ class LogLoader:
         self._places.remove_clean_markers()
         return found
 
-    def _settle_deleted(  # noqa: PLR0913 - all that an open knows
+    def _settle_deleted(
         self,
         segments: list[Segment],
         found: FoundState,
-        epochs: LeaderEpochFileCache,
         known: LogState | None,
         log_end_offset: int,
-        quarantine: Quarantine,
         *,
         is_as_marked: bool,
-    ) -> int:
-        """Take out what lies below the log start, which is all where it lies above the log end.
+    ) -> bool:
+        """Take out what lies below the log start; returns whether that was all there is.
 
-        Then the log begins anew there, and what was not on its way out is set aside: a log start
-        that is not what was written would look the same. Returns the log end.
+        The clean marker says that it was deleted, or ``.segstore`` that it was to go [TRU-4].
         """
-        report, log_start = self._report, found.log_start_offset
-        begins_anew = not segments or log_end_offset < log_start
-        is_going = known is not None and known.is_being_emptied  # [TRU-4]
-        if is_going or not begins_anew:
-            remove_deleted(self._deleted, self._directory, report)
-        else:
-            segments[:0] = self._deleted
-        if not begins_anew:
-            return log_end_offset
-        if not (report.clean and (report.created or is_as_marked)):
+        report, log_start, marker = self._report, found.log_start_offset, found.own_marker
+        is_true = marker is not None and marker.has_crc and marker.log_start_offset == log_start
+        were_deleted = (report.clean and is_as_marked and is_true) or (
+            known is not None and known.is_being_emptied
+        )
+        if segments and log_end_offset >= log_start:
+            self._deleted.settle(were_deleted=were_deleted)
+            return False
+        self._sidecars.remove_from(0)
+        self._deleted.begin_anew(
+            segments, lambda: self._make_segment(log_start), were_deleted=were_deleted
+        )
+        if not report.created and not (report.clean and were_deleted):
             report.warnings.append(
                 f"the log start {log_start} lies above the end {log_end_offset}: the log begins"
-                " anew there, and what it held is set aside"
+                f" anew there{', and what it held is set aside' if report.set_aside else ''}"
             )
-        self._sidecars.remove_from(0)
-        start_anew(segments, lambda: self._make_segment(log_start), self._directory, quarantine)
-        self._is_rewritten = True
-        if not report.created:
-            epochs.clear_and_flush()
-        return log_start
+        return True
 
     def _open_segments(self, base_offsets: array[int]) -> list[Segment]:
         """Look up the sizes of all segments; their files are not opened."""
@@ -292,7 +290,13 @@ class LogLoader:
         recovered = None
         while recovered is None:
             recovery = LogRecovery(
-                self._directory, self._report, quarantine, state, self._progress, self._sidecars
+                self._directory,
+                self._report,
+                quarantine,
+                state,
+                self._progress,
+                self._sidecars,
+                self._deleted.log_ends_at,
             )
             try:
                 recovered = recovery.recover(segments, found)
@@ -351,7 +355,7 @@ class LogLoader:
         known = self._read_state(found, epochs, is_as_marked=is_as_marked)
         if known is not None:
             first = max(first, count_deleted(segments, known.local_log_start_offset))
-        self._deleted = segments[:first]
+        self._deleted.segments = segments[:first]
         del segments[:first]
         self._sidecars.keep_true_ones(segments, is_known=known is not None)
         return epochs, known, is_as_marked

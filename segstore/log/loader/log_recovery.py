@@ -104,6 +104,8 @@ class LogRecovery:
         Called with ``"recover"``, bytes checked, bytes to check.
     sidecars : FoundSidecars
         Those of segments that are cut go before.
+    accepted : callable
+        Called with the log end when all is decided, before anything is changed.
     """
 
     def __init__(  # noqa: PLR0913 - what it works on, and what it asks
@@ -114,6 +116,7 @@ class LogRecovery:
         state: LogState | None,
         progress: Callable[[str, int, int], None] | None,
         sidecars: FoundSidecars,
+        accepted: Callable[[int], None],
     ) -> None:
         self._directory = directory
         self._report = report
@@ -121,6 +124,7 @@ class LogRecovery:
         self._state = state
         self._progress = progress
         self._sidecars = sidecars
+        self._accepted = accepted
         self._judge = TailOrDamage(directory)
 
     def recover(self, segments: list[Segment], found: FoundState) -> Recovered:
@@ -143,6 +147,7 @@ class LogRecovery:
         first = floor_index(segments, found.safe_below)
         to_repair = self._check_sealed(segments[: first + 1])
         plan = self._decide(segments[first:], found)
+        self._accepted(plan.next_offset)  # it may need the room of what goes then
         self._sidecars.remove_from(plan.scanned[-1].segment.base_offset)
         self._sidecars.remove([one.segment.base_offset for one in plan.scanned if one.is_cut])
         padded = [segment for segment, end in to_repair if end < segment.size_bytes]

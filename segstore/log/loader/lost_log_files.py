@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from segstore.errors import CorruptCheckpointError, CorruptLogError, LimitExceededError
 from segstore.log.directory.checkpoints import (
+    BEGINS_ANEW_MARK,
     LEADER_EPOCH_CHECKPOINT,
     LOG_STATE,
     MAX_CHECKPOINT_BYTES,
@@ -45,7 +46,8 @@ def require_log_file(
     """Refuse a directory of this library without a ``.log`` in which something shows of records.
 
     ``.segstore`` is first written when the first ``.log`` is durable, and from then on there is
-    always one; but for a full truncation, which notes there what it is about to do [DUR-18].
+    always one; but for a full truncation, which notes there what it is about to do [DUR-18], and
+    an open that was setting all aside.
     Nothing was removed yet: a ``.log.deleted`` may be what is missing.
 
     Raises
@@ -54,6 +56,8 @@ def require_log_file(
         All ``.log`` files are missing.
     """
     if len(listing.base_offsets(LOG_FILE_SUFFIX)) or not directory.exists(LOG_STATE):
+        return
+    if directory.exists(BEGINS_ANEW_MARK):
         return
     state = LogState.read(directory)
     if state is not None and state.is_being_emptied:
@@ -90,6 +94,8 @@ def require_no_synced_records(
         All ``.log`` files are missing.
     """
     if found.recovery_point is None or found.recovery_point <= found.log_start_offset:
+        return
+    if directory.exists(BEGINS_ANEW_MARK):
         return
     own = (LOG_STATE, RECOVERY_POINT_CHECKPOINT)
     if epochs.entries or any(directory.exists(name) for name in own):
