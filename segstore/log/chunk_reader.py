@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import numpy as np
+
 from segstore._core import scan_batches
 from segstore.config import MIN_LONG
 from segstore.errors import CorruptLogError, SegstoreError
@@ -232,13 +234,22 @@ class ChunkReader:
                 return
             if position >= 0 and fetched.position != position:
                 raise _bad_end(segment, position, end_position)
-            chunk = self._whole_batches(segment, fetched, offset)
-            position = chunk.position + chunk.data.nbytes
-            yield from self._within_range(chunk)
-            offset = int(chunk.headers["last_offset"][-1]) + 1
+            chunk, disorder = self._whole_batches(segment, fetched, offset)
+            if len(chunk.headers):
+                position = chunk.position + chunk.data.nbytes
+                yield from self._within_range(chunk)
+                offset = int(chunk.headers["last_offset"][-1]) + 1
+            if disorder is not None and offset < self._end_offset:
+                raise disorder
 
-    def _whole_batches(self, segment: Segment, fetched: FetchedBytes, offset: int) -> Chunk:
-        """Check bounds and order of the batches that were read; the last may be cut."""
+    def _whole_batches(
+        self, segment: Segment, fetched: FetchedBytes, offset: int
+    ) -> tuple[Chunk, CorruptLogError | None]:
+        """Check bounds and order of the batches that were read; the last may be cut.
+
+        Returns those that are in order, and what is wrong behind them [DUR-50]. Of two that are not
+        nobody knows which one is: neither is handed out.
+        """
         headers, result = scan_batches(fetched, check_crc=False)
         if result.why is not None and result.batches_count == 0:
             raise result.why.locate(segment.path, fetched.position)
@@ -246,17 +257,25 @@ class ChunkReader:
             raise _bad_end(segment, fetched.position, fetched.position + fetched.size_bytes)
         last = headers["last_offset"]
         base = headers["base_offset"]
-        if base[0] < segment.base_offset or last[0] < offset or (base[1:] <= last[:-1]).any():
-            raise CorruptLogError(
-                f"the offsets of the batches do not ascend; {salvage_hint(segment.directory_path)}",
-                file=segment.path,
-                position=fetched.position,
-                found=f"offsets {base[0]} to {last[0]} first",
-                expected=f"batches in order, from {segment.base_offset} on, the first up to"
-                f" {offset} at least",
-            )
         data = memoryview(fetched)[: result.valid_bytes]
-        return Chunk(data, headers, segment, fetched.position)
+        if base[0] < segment.base_offset or last[0] < offset:
+            row, found = 0, f"offsets {base[0]} to {last[0]}"
+            expected = f"offsets from {segment.base_offset} on, up to {offset} at least"
+        else:
+            backwards = np.flatnonzero(base[1:] <= last[:-1])
+            if len(backwards) == 0:
+                return Chunk(data, headers, segment, fetched.position), None
+            row = int(backwards[0])
+            found = f"offsets {base[row]} to {last[row]}, and then {base[row + 1]}"
+            expected = "offsets that ascend"
+        place = int(headers["position"][row])
+        return Chunk(data[:place], headers[:row], segment, fetched.position), CorruptLogError(
+            f"the offsets of the batches do not ascend; {salvage_hint(segment.directory_path)}",
+            file=segment.path,
+            position=fetched.position + place,
+            found=found,
+            expected=expected,
+        )
 
     def _as_written(self, chunk: Chunk, expected_offset: int) -> Iterator[Chunk]:
         """Hand out the batches before one that leaves out offsets, then raise [DUR-50, DUR-79]."""
