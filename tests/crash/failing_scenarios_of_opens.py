@@ -158,6 +158,10 @@ DISKS: dict[str, tuple[Callable[[], SimulatedDisk], Settings]] = {
         lambda: with_file(left_by(*SEGMENTS, "flush"), SYNC_FAILED_MARK, b""),
         SETTINGS,
     ),
+    "a failed sync of a small file": (
+        lambda: with_file(copied(), SYNC_FAILED_MARK, b"small files\n"),
+        SETTINGS,
+    ),
     "a compaction that was done": (replaced, SETTINGS),
     "a compaction that was not": (half_split, SETTINGS),
     "offsets beyond an index": (overflowing, SETTINGS),

@@ -169,14 +169,17 @@ def copied(disk: SimulatedDisk) -> SimulatedDisk:
     return disk
 
 
-def syncing_a_copy() -> Trial:
-    """The first sync of a copy fails, and what is done then: it is written anew [DUR-36]."""
+def syncing_a_copy(number: int) -> Trial:
+    """A sync of a copy fails, behind three small files the marker's, and what is done then.
+
+    It is written anew [DUR-36].
+    """
     image = copied(closed(*SEGMENTS))
     found = expecting(image, SETTINGS)
     failed: list[FsyncFailedError] = []
 
     def run() -> None:
-        image.fail("sync_file", 1, errno.EIO)
+        image.fail("sync_file", number, errno.EIO)
         try:
             SETTINGS.open(image)
         except FsyncFailedError as error:
@@ -196,7 +199,8 @@ RARE_OPEN_SCENARIOS: dict[str, Callable[[], Trial]] = {
     **{f"open a log {name}": functools.partial(open_it, name) for name in OPENED},
     **{f"read a log {name}": functools.partial(look_at, name) for name in OPENED},
     "open a log that another has": locked,
-    "open a copy that cannot be synced": syncing_a_copy,
+    "open a copy that cannot be synced": lambda: syncing_a_copy(4),
+    "open a copy whose small files cannot be synced": lambda: syncing_a_copy(1),
     "refuse a log that lost all .log files but not its epochs": lambda: refusing(
         disk_with({EPOCHS: b"0\n1\n0 0\n", LOG_STATE: state()})
     ),

@@ -44,6 +44,7 @@ _SMALL_FILES: Final = {
     LOG_STATE: FileBarrier.LOG_STATE,
     PARTITION_METADATA: FileBarrier.PARTITION_METADATA,
 }
+_OF_SMALL_FILES: Final = b"small files\n"
 
 
 def place_of(directory: Directory, active_base_offset: int) -> tuple[int, int]:
@@ -60,7 +61,8 @@ def sync_copy(directory: Directory) -> bool:
     """Sync all files of a log that was copied with its clean marker.
 
     That goes behind it: an open that is killed meanwhile leaves it to the next one. Behind a sync
-    that failed nothing is believed to be on the disk, whoever was told of it [DUR-35, DUR-36].
+    that failed nothing is believed to be on the disk, whoever was told of it [DUR-35, DUR-36]. What
+    recovery does not write again by itself goes first: small files and names.
 
     Returns
     -------
@@ -74,9 +76,17 @@ def sync_copy(directory: Directory) -> bool:
         if directory.exists(LOG_STATE) and _is_where_it_was_closed(directory):
             return True
     try:
-        if is_marked:
+        if is_marked and directory.info(SYNC_FAILED_MARK).size > 0:
             _write_again(directory)
-        _sync_all(directory)
+        _sync_all(directory, [name for name in _SMALL_FILES if directory.exists(name)])
+        directory.sync(Barrier.RECOVERY_NAMES)
+    except FsyncFailedError:
+        _mark_small_files(directory)
+        raise
+    try:
+        _sync_all(
+            directory, [name for name in directory.names(ordered=False) if name not in _SMALL_FILES]
+        )
     except FsyncFailedError:
         if not is_marked:
             _mark_failed_sync(directory)
@@ -84,15 +94,14 @@ def sync_copy(directory: Directory) -> bool:
     return False
 
 
-def _sync_all(directory: Directory) -> None:
-    for name in directory.names(ordered=False):
+def _sync_all(directory: Directory, names: list[str]) -> None:
+    for name in names:
         if name == LOCK or name.endswith(_DERIVED):
             continue
         # what this process may not open it does not write; a stranger's file may go
         with contextlib.suppress(LogPermissionError, LogNotFoundError):
             if directory.info(name).is_regular:
                 _sync(directory, name)
-    directory.sync(Barrier.RECOVERY_NAMES)
 
 
 def _write_again(directory: Directory) -> None:
@@ -103,16 +112,35 @@ def _write_again(directory: Directory) -> None:
                 directory.write_file_atomically(name, directory.read_file(name), barrier)
 
 
+def _mark_small_files(directory: Directory) -> None:
+    """Let the next open write the small files again too: the mark is not empty then.
+
+    An empty one, as the core leaves, is of a sync of records: the small files had syncs of their
+    own, and a log on a full disk can be opened, and records deleted, without room for a file
+    [DUR-30, DUR-57].
+    """
+    try:
+        with DataFile(directory, SYNC_FAILED_MARK, create=True) as mark:
+            mark.write(0, _OF_SMALL_FILES)
+    except SegstoreError:
+        _rename_to_mark(directory)
+
+
 def _mark_failed_sync(directory: Directory) -> None:
-    """Let the next open write all of it again [DUR-36].
+    """Let the next open write the records again [DUR-36].
 
     The recovery point of a copy says that there is nothing to write again: without the mark a later
-    sync would be believed. A sync that fails for want of room leaves none for a file; a name can
-    be changed.
+    sync would be believed.
     """
     try:
         directory.make_file(SYNC_FAILED_MARK)
     except SegstoreError:
+        _rename_to_mark(directory)
+
+
+def _rename_to_mark(directory: Directory) -> None:
+    """A sync that fails for want of room leaves none for a file; a name can be changed."""
+    with contextlib.suppress(LogNotFoundError):  # the mark was there before, and stays
         directory.rename(CLEAN_SHUTDOWN_MARKER, SYNC_FAILED_MARK)
 
 
