@@ -6,19 +6,31 @@ only the newest segment was set aside where all of it lay there.
 
 from __future__ import annotations
 
+import contextlib
+import errno
+
 import pytest
 
 import segstore
-from segstore.errors import CorruptLogError
+from segstore._core import Barrier, DataFile, Directory, FileBarrier
+from segstore.errors import CorruptLogError, SegstoreError
 from segstore.log.directory.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     SYNC_FAILED_MARK,
+    format_offset_checkpoint,
 )
+from segstore.log.directory.clean_shutdown_file_handler import CleanShutdownFileHandler
+from segstore.log.directory.partition_directory import file_name
 from segstore.log.loader import log_loader
 from segstore.log.loader.quarantine import Quarantine
+from segstore.log.log_opener import open_partition
+from segstore.log.open_options import open_options
+from segstore.log.surroundings import Surroundings
+from segstore.types import TopicPartition
+from tests.crash.barrier_scene import new_disk
 from tests.log_kit import at, offsets
 
 BASES = (0, 10, 20)
@@ -162,3 +174,53 @@ def test_a_lost_recovery_point_is_written_down_while_the_marker_stands(own_path,
 
 def interrupted(*_, **__) -> None:
     raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("call", ["rename", "open_file", "file_info_at", "sync_directory"])
+@pytest.mark.parametrize("number", range(1, 10))
+def test_a_call_fails_while_all_is_set_aside(call, number):
+    """[DUR-6, DUR-54] The next open took the lowest segment for deleted, behind one failed call."""
+    disk = new_disk()
+    directory = Directory("/topic-0", disk, create=True)
+    for base in BASES:
+        with DataFile(directory, file_name(base, "log"), create=True) as file:
+            file.write(0, b"".join(at(base + i) for i in range(10)))
+            file.sync(Barrier.RECOVERY_RECORDS)
+    content = format_offset_checkpoint({TopicPartition("topic", 0): 1000})
+    directory.write_file_atomically(LOG_START_OFFSET_CHECKPOINT, content, FileBarrier.LOG_START)
+    disk.fail(call, number, errno.EIO)
+    with contextlib.suppress(SegstoreError):
+        open_on(disk).close_quietly()
+    disk.fail(call, 0, 0)
+    open_on(disk).close_quietly()
+
+    kept = [name for name in directory.names() if "quarantine" in name]
+    assert len(kept) == len(BASES)
+
+
+def open_on(disk):
+    return open_partition("/topic-0", open_options(), Surroundings(environment=disk))
+
+
+def test_the_open_is_killed_between_the_clean_markers(tmp_path, monkeypatch):
+    """[DUR-5, DUR-24] The log directory's alone does not say that the log start is true."""
+    with segstore.open_dir(tmp_path) as manager:
+        manager.create_topic("topic", 1)
+        log = manager.log("topic", 0)
+        log.append_as_follower(at(0, 10) + at(10, 10), 0)
+        log.delete_records(15)
+        log.truncate_to(17)
+    real = CleanShutdownFileHandler.delete
+
+    def end_behind(self) -> None:
+        real(self)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(CleanShutdownFileHandler, "delete", end_behind)
+        with pytest.raises(KeyboardInterrupt):
+            segstore.open(tmp_path / "topic-0")
+
+    with segstore.open(tmp_path / "topic-0") as log:
+        assert (log.log_start_offset, log.log_end_offset) == (15, 15)
+        assert not log.report.set_aside  # the clean marker says that they were deleted
