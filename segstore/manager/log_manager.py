@@ -30,6 +30,7 @@ from segstore.log.directory.partition_lock import hint_at_read_only
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
+from segstore.manager.logs_to_close import LogsToClose
 from segstore.manager.owned_log_directory import OwnedLogDirectory
 from segstore.manager.partition_directories import (
     list_topic_partitions,
@@ -105,6 +106,9 @@ class LogManager:
         self._paths: dict[str, str] = {}  # as they were when the logs got those names
         self._partitioners: dict[str, StickyPartitioner] = {}
         self._owned: OwnedLogDirectory | None = None
+        self._closing = threading.Lock()
+        self._to_close: LogsToClose | None = None  # since `close` was called
+        self._may_mark = True
         self._closed = False
         full_path = os.path.abspath(path_text("path", path))  # noqa: PTH100 - links stay as they are
         if self._options.state_dir is not None:  # one that cannot be made leaves nothing behind
@@ -131,7 +135,7 @@ class LogManager:
 
     @property
     def closed(self) -> bool:
-        """Whether `close` was called."""
+        """Whether all was let go of: not yet behind a `close` that was interrupted."""
         return self._closed
 
     @property
@@ -207,8 +211,8 @@ class LogManager:
                 self._note_new_names()
                 log = self._logs.get(name)
             if log is None:
-                log = self._logs[name] = self._open(topic_partition)
-                self._paths[name] = log.path
+                log = self._open(topic_partition)
+                self._paths[name], self._logs[name] = log.path, log
         return log
 
     def _note_new_names(self) -> None:
@@ -221,8 +225,9 @@ class LogManager:
             return
         if self._owned is not None:
             self._owned.touch(log.topic_partition for log in self._logs.values())
-        self._logs = {_name_of(log): log for log in self._logs.values() if not log.closed}
-        self._paths = {name: log.path for name, log in self._logs.items()}
+        logs = {_name_of(log): log for log in self._logs.values() if not log.closed}
+        self._paths = {name: log.path for name, log in logs.items()}
+        self._logs = logs
 
     def _open(self, topic_partition: TopicPartition) -> UnifiedLog:
         name = directory_name(topic_partition)
@@ -332,35 +337,30 @@ class LogManager:
         """Close every log; if all closed cleanly, leave the marker a broker looks for [DUR-24].
 
         The marker is left out when partitions may need recovery. It names *broker_epoch*, if there
-        is one.
+        is one. A second call does what is left of one that was interrupted.
         """
         with self._mutex:
-            if self._closed:
+            if self._closed or self._closing.locked():  # by a handler's call in the midst of it
                 return
             self._check_process()
-            self._closed = True
-            errors: list[Exception] = []
-            self._note_new_names()
-            for log in self._logs.values():
+            with self._closing:
+                self._to_close = to_close = self._to_close or LogsToClose(self._logs.values())
+                to_close.close()
+                may_mark, self._may_mark = self._may_mark, False  # once: the lock is there yet
                 try:
-                    log.close()
-                except Exception as error:  # noqa: BLE001 - the other logs are closed all the same
-                    errors.append(error)
-            try:
-                if self._owned is not None and not errors:
-                    self._failures.check(self.path)  # those that were opened behind it are well
-                    self._owned.mark_clean(broker_epoch)
-            finally:
-                self._release()
-        for other in errors[1:]:
-            errors[0].add_note(f"another log could not be closed: {other}")
-        if errors:
-            raise errors[0]
+                    if may_mark and self._owned is not None and not to_close.errors:
+                        self._failures.check(self.path)  # those opened behind it are well
+                        self._note_new_names()
+                        self._owned.mark_clean(broker_epoch)
+                finally:
+                    self._release()
+        to_close.raise_errors()
 
     def _release(self) -> None:
         if self._owned is not None:
             self._owned.release()
         self._directory.close()
+        self._closed = True
 
     def _check_process(self) -> None:
         if self._process_id != _core.process_id():
@@ -371,8 +371,8 @@ class LogManager:
 
     def _check_usable(self) -> None:
         self._check_process()
-        if self._closed:
-            raise ClosedError("the log directory is closed", file=self.path)
+        if self._to_close is not None:
+            raise ClosedError("the log directory is closed, or being closed", file=self.path)
 
     def _check_writable(self) -> None:
         self._check_usable()

@@ -1,0 +1,45 @@
+"""The logs of a manager that is being closed: each is closed, whatever the others do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from segstore.log.unified_log import UnifiedLog
+
+
+class LogsToClose:
+    """Those that are left; an interrupt leaves them to the next call [DUR-70].
+
+    Parameters
+    ----------
+    logs : iterable of UnifiedLog
+        Also any that are closed: the close of one may have been interrupted.
+
+    Attributes
+    ----------
+    errors : list of Exception
+        Of those that could not be closed.
+    """
+
+    def __init__(self, logs: Iterable[UnifiedLog]) -> None:
+        self._left = [*logs]
+        self.errors: list[Exception] = []
+
+    def close(self) -> None:
+        """Close all that are left."""
+        while self._left:
+            try:
+                self._left[0].close()
+            except Exception as error:  # noqa: BLE001 - the other logs are closed all the same
+                self.errors.append(error)
+            del self._left[0]
+
+    def raise_errors(self) -> None:
+        """Raise the first error, with what the others say."""
+        for other in self.errors[1:]:
+            self.errors[0].add_note(f"another log could not be closed: {other}")
+        if self.errors:
+            raise self.errors[0]
