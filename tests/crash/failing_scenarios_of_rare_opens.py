@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from segstore._core import Barrier, DataFile, Directory
 from segstore.errors import FsyncFailedError, LogLockedError
 from segstore.log.directory.checkpoints import LOCK, LOG_STATE
-from tests.crash.barrier_scenes_of_opens import FAR
+from tests.crash.barrier_scenes_of_opens import FAR, TORN
 from tests.crash.crash_script import PATH
 from tests.crash.directory_kit import (
     RECOVERY_POINT,
@@ -195,10 +195,24 @@ def syncing_a_copy(number: int) -> Trial:
     return Trial(image, run, check)
 
 
+def keeping_what_is_kept() -> Trial:
+    """An earlier open has kept what is cut, and there is no room to do so again [DUR-59]."""
+    torn = {name_of(0): records(0, 3) + TORN, f"{0:020d}.quarantine-1": TORN}
+    image = disk_with(torn)
+    trial = opening(image, SETTINGS, expecting(image, SETTINGS))
+
+    def run() -> None:
+        image.fail("write_at", 1, errno.ENOSPC)
+        trial.run()
+
+    return trial._replace(run=run)
+
+
 RARE_OPEN_SCENARIOS: dict[str, Callable[[], Trial]] = {
     **{f"open a log {name}": functools.partial(open_it, name) for name in OPENED},
     **{f"read a log {name}": functools.partial(look_at, name) for name in OPENED},
     "open a log that another has": locked,
+    "open a log whose torn bytes are kept, without room": keeping_what_is_kept,
     "open a copy that cannot be synced": lambda: syncing_a_copy(4),
     "open a copy whose small files cannot be synced": lambda: syncing_a_copy(1),
     "refuse a log that lost all .log files but not its epochs": lambda: refusing(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 from contextlib import closing, suppress
+from unittest import mock
 
 import pytest
 
@@ -65,6 +66,47 @@ def test_failures_behind_it_leave_one_copy(monkeypatch, error):
         assert log.report.quarantined == list(expected())
     assert kept_on(disk) == expected()
     assert len(expected()) > 1
+
+
+def refuse_a_second_copy(disk: SimulatedDisk) -> None:
+    """There is room for what an open writes besides."""
+
+    def watch(call: str, name: str) -> None:
+        if call == "write_at" and name.startswith(KEPT):
+            disk.fail("write_at", 1, errno.ENOSPC)
+
+    disk.watch(watch)
+
+
+def test_what_is_kept_needs_no_room_again(monkeypatch):
+    """[DUR-57, DUR-59] A full disk has room for one copy, and it is there and on the disk."""
+    disk = disk_with({LOG: records(0, 10) + TAIL})
+    with monkeypatch.context() as patched:
+        patched.setattr(LogRecovery, "_rebuild", mock.Mock(side_effect=KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            open_log(disk)
+    refuse_a_second_copy(disk)
+    with closing(open_log(disk)) as log:
+        assert log.report.quarantined == list(expected())
+    assert kept_on(disk.crash_image(fate="lost")) == expected()
+
+
+def test_a_copy_that_nobody_synced_is_synced_where_there_is_no_room_for_another():
+    """[DUR-57, DUR-59] Neither the file nor its name need be on the disk: both are before a cut."""
+    disk = disk_with({LOG: records(0, 10) + TAIL})
+    for name, content in expected().items():
+        with DataFile(Directory(PATH, disk), name, create=True) as file:
+            file.write(0, content)
+    assert not kept_on(disk.crash_image(fate="lost"))
+    begun = disk.effects
+    refuse_a_second_copy(disk)
+    look(disk, LAZY)
+
+    for effects in range(begun, disk.effects + 1):
+        image = Crash(effects, "lost").image(disk)
+        is_cut = Directory(PATH, image).info(LOG).size < len(records(0, 10) + TAIL)
+        assert not is_cut or kept_on(image) == expected()
+    assert is_cut
 
 
 def test_processes_that_died_anywhere_leave_one_copy():

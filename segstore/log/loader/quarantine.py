@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from segstore._core import FileBarrier
+from segstore._core import Barrier, DataFile, FileBarrier
 from segstore.errors import DiskFullError, ReadIOError
 from segstore.log.directory.partition_directory import INDEX_FILE_SUFFIXES, file_name
 from segstore.log.directory.ways_out import salvage_hint
@@ -76,29 +76,43 @@ class Quarantine:
         log_name = file_name(base_offset, "log")
         for content, end in self._contents(log_name, position, size_bytes):
             number += 1
-            while self._directory.exists(name := _name_of(base_offset, number)):
+            while is_there := self._directory.exists(name := _name_of(base_offset, number)):
                 if self._is_in(name, content):
                     break
                 number += 1
-            else:
+            if not is_there:
                 made.append(name)
             names.append(name)
             try:  # also what is there: nobody knows whether it was synced
                 self._directory.write_file_atomically(name, content, FileBarrier.QUARANTINE)
             except DiskFullError as error:
-                raise DiskFullError(
-                    f"no room to keep the {size_bytes - position} bytes that would be cut: there"
-                    " may be whole batches among them. No record was changed: make room, or"
-                    f" {salvage_hint(self._directory.path)}",
-                    file=f"{self._directory.path}/{log_name}",
-                    position=position,
-                ) from error
+                if not is_there:
+                    raise self._no_room(log_name, position, size_bytes) from error
+                self._sync(name)
             if not holds_batches and end < size_bytes:
                 self._report.warnings.append(
                     f"only the first {len(content)} bytes that were cut from {log_name} are kept"
                 )
                 break
         return names
+
+    def _sync(self, name: str) -> None:
+        """Bring to the disk what is whole: a file gets its name behind its sync [DUR-57].
+
+        Two of it need the room twice, and who wrote the first had it.
+        """
+        with DataFile(self._directory, name) as file:
+            file.sync(Barrier.RECOVERY_RECORDS)
+        self._directory.sync(Barrier.RECOVERY_NAMES)
+
+    def _no_room(self, log_name: str, position: int, size_bytes: int) -> DiskFullError:
+        return DiskFullError(
+            f"no room to keep the {size_bytes - position} bytes that would be cut: there may be"
+            " whole batches among them. No record was changed: make room, or"
+            f" {salvage_hint(self._directory.path)}",
+            file=f"{self._directory.path}/{log_name}",
+            position=position,
+        )
 
     def _is_in(self, name: str, content: bytes) -> bool:
         """Whether a file has just that content; one that cannot be read has another."""
