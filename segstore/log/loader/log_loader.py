@@ -227,7 +227,8 @@ class LogLoader:
         if not report.created and not (report.clean and were_deleted):
             report.warnings.append(
                 f"the log start {log_start} lies above the end {log_end_offset}: the log begins"
-                f" anew there{', and what it held is set aside' if report.set_aside else ''}"
+                f" anew there{', and what it held is set aside' if report.set_aside else ''}; if"
+                " this is not the right number, put log-start-offset-checkpoint right"
             )
         return True
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from segstore._core import ScanResult, scan_batches
+from segstore.log.directory.checkpoints import CLEAN_SHUTDOWN_MARKER, LOG_START_OFFSET_CHECKPOINT
 from segstore.log.local.batch_search import UNREADABLE, BatchSearch
 from segstore.log.local.segment import Segment
 
@@ -36,18 +37,37 @@ class QuarantinedFile(NamedTuple):
     next_offset: int
     unreadable_bytes: int = 0
     """That the disk does not give out: what is in them nobody knows."""
+    deleted_batches: int = 0
+    """Whole ones that end below the log start: they count as deleted, and nobody misses them."""
+    deleted_first_offset: int = 0
+    deleted_next_offset: int = 0
+    log_start_offset: int = 0
 
     def __str__(self) -> str:
         where = f"{self.name}, {self.size_bytes} bytes that an open for writing took out of the log"
         if self.unreadable_bytes:
             where += f", of which the disk cannot read {self.unreadable_bytes}"
-        if not self.batches:
-            return f"{where}: there is no batch in them that the log does not have"
-        batches = "1 batch" if self.batches == 1 else f"{self.batches} batches"
-        return (
-            f"{where}: {batches} with offsets {self.first_offset} to {self.next_offset - 1}, which"
-            " the log does not have"
-        )
+        if self.batches:
+            there = _range_text(self.batches, self.first_offset, self.next_offset)
+            where += f": {there}, which the log does not have"
+        if self.deleted_batches:
+            there = _range_text(
+                self.deleted_batches, self.deleted_first_offset, self.deleted_next_offset
+            )
+            where += (
+                f"{'; and ' if self.batches else ': '}{there}, below the log start"
+                f" {self.log_start_offset}: deleted, or set aside for a log start that was not what"
+                " was written; to have them back put the right number into"
+                f" {LOG_START_OFFSET_CHECKPOINT} of a copy that has no {CLEAN_SHUTDOWN_MARKER}"
+            )
+        elif not self.batches:
+            where += ": there is no batch in them that the log does not have"
+        return where
+
+
+def _range_text(batches: int, first_offset: int, next_offset: int) -> str:
+    count = "1 batch" if batches == 1 else f"{batches} batches"
+    return f"{count} with offsets {first_offset} to {next_offset - 1}"
 
 
 def quarantine_names(names: Iterable[str]) -> list[str]:
@@ -72,7 +92,7 @@ def quarantined_files(
     base_offsets : sequence of int
         Of the segments, ascending.
     log_start_offset : int
-        What lies below it was deleted, and is missed by nobody.
+        What lies below it counts as deleted, and is missed by nobody: it is only named.
     """
     found = []
     for name in quarantine_names(directory.names()):
@@ -80,7 +100,8 @@ def quarantined_files(
         if not info.is_regular:
             continue
         batches, unreadable_bytes = _whole_batches(directory, name, info.size)
-        batches = batches[batches["last_offset"] >= log_start_offset]
+        is_deleted = batches["last_offset"] < log_start_offset
+        deleted, batches = batches[is_deleted], batches[~is_deleted]
         if len(batches):
             there = _keys_within(
                 directory,
@@ -98,6 +119,10 @@ def quarantined_files(
                 int(batches["base_offset"].min()) if len(batches) else int(name[:20]),
                 int(batches["last_offset"].max()) + 1 if len(batches) else int(name[:20]),
                 unreadable_bytes,
+                len(deleted),
+                int(deleted["base_offset"].min()) if len(deleted) else 0,
+                int(deleted["last_offset"].max()) + 1 if len(deleted) else 0,
+                log_start_offset,
             )
         )
     return found
