@@ -55,6 +55,9 @@ _ATTEMPTS: Final = 50
 class ReadOnlyLoader(LogLoader):
     """Loads one partition directory as it stands; takes what `LogLoader` takes, changes nothing."""
 
+    _seen_loss: tuple[object, ...] | None = None
+    """What the look before found missing: a truncation beside it looks so, once."""
+
     def load(self) -> LoadedLog:
         """Return the log as it stands; nothing on disk is changed [DUR-71].
 
@@ -213,6 +216,8 @@ class ReadOnlyLoader(LogLoader):
                 end, position = max(scan.next_offset, segment.base_offset), scan.valid_bytes
             self._report.scanned_bytes += position - start
             if scan.stop != "complete":
+                if end < safe_below:
+                    self._require_seen_twice(found, end)
                 is_damage = (
                     end < safe_below
                     or any(later.size_bytes for later in segments[index + 1 :])
@@ -223,11 +228,29 @@ class ReadOnlyLoader(LogLoader):
                 break
         else:
             if found.lacks_records_from(end):
+                self._require_seen_twice(found, end)
                 self._note_damage(
                     f"the log ends at offset {end}: records from there to {safe_below - 1} had been"
                     " synced, and are missing"
                 )
         return end, position
+
+    def _require_seen_twice(self, found: FoundState, end: int) -> None:
+        """Raise LogTruncatedError, for another look, unless the last one found this very loss.
+
+        A truncation lowers the recovery point before it cuts [DUR-16]: who has read the old one,
+        and then the log behind the cut, sees what a loss looks like. The writer may have raised it
+        to the same offset again since: to read it once more would not tell.
+        """
+        loss = (found.recovery_point, found.own_marker, end)
+        if loss != self._seen_loss:
+            self._seen_loss = loss
+            raise LogTruncatedError(
+                "the log is cut by its writer while it is opened",
+                file=self._directory.path,
+                found=f"end offset {end}",
+                expected=f"{found.safe_below} at least",
+            )
 
     def _note_gaps(self, segments: list[Segment], state: LogState | None) -> None:
         """Report what is missing below the recovery point; reading there is an error [DUR-79]."""
