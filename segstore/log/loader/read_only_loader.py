@@ -5,6 +5,7 @@ Source: [DUR-71, DUR-51].
 
 from __future__ import annotations
 
+import time
 from copy import deepcopy
 from dataclasses import replace
 from itertools import pairwise
@@ -50,6 +51,8 @@ if TYPE_CHECKING:
 
 _LOOKS: Final = 4
 _ATTEMPTS: Final = 50
+_PAUSE_SECONDS: Final = 0.001
+_LONGEST_PAUSE_SECONDS: Final = 0.01
 
 
 class ReadOnlyLoader(LogLoader):
@@ -105,17 +108,7 @@ class ReadOnlyLoader(LogLoader):
         found = self._places.read()
         self._report.warnings += found.warnings
         leftovers = Leftovers(self._directory, self._context, self._report)
-        for _ in range(_ATTEMPTS):
-            segments = leftovers.segments_for_reading()
-            if segments or not (self._directory.has_segments() or self._has_state()):
-                break  # else its writer deleted all that was there when we looked
-        if not segments:
-            raise NotALogError(
-                "the directory holds no .log file: there is no log to read",
-                file=self._directory.path,
-                found="no .log file",
-                expected="one .log file at least",
-            )
+        segments = self._list_segments(leftovers)
         segments.sort(key=lambda segment: segment.base_offset)
         found = with_possible_log_start(found, segments, self._report)
         self._note_contradiction(found, segments)
@@ -164,6 +157,24 @@ class ReadOnlyLoader(LogLoader):
             transaction_index_notes=FollowedTransactionIndexNotes(
                 self._places, state, found.own_marker if is_as_marked else None
             ),
+        )
+
+    def _list_segments(self, leftovers: Leftovers) -> list[Segment]:
+        for attempt in range(_ATTEMPTS):
+            segments = leftovers.segments_for_reading()
+            if segments:
+                return segments
+            if self._directory.has_segments():
+                continue  # its writer deleted all that was there when we looked
+            if not self._has_state():
+                break
+            # a full truncation may be under way: it syncs before it makes the new one [DUR-18]
+            time.sleep(min(_PAUSE_SECONDS * (attempt + 1), _LONGEST_PAUSE_SECONDS))
+        raise NotALogError(
+            "the directory holds no .log file: there is no log to read",
+            file=self._directory.path,
+            found="no .log file",
+            expected="one .log file at least",
         )
 
     def _note_contradiction(self, found: FoundState, segments: list[Segment]) -> None:
