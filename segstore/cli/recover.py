@@ -199,7 +199,8 @@ def _outlook(check: PartitionCheck, left: int) -> str:
         return f"nothing was written; recover would refuse this log: {forecast.error}"
     if forecast.report.created:
         return "nothing was written; there is no .log file, and recover makes none"
-    if not check.findings and forecast.report.clean:
+    told = (forecast.report.removed, forecast.report.rebuilt, forecast.report.warnings)
+    if not check.findings and forecast.report.clean and not any(told):
         return "there is nothing to repair"
     lines = ["nothing was written; recover would report", *str(forecast.report).splitlines()]
     rebuilt = {*forecast.report.rebuilt}
