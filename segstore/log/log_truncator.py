@@ -75,8 +75,9 @@ class LogTruncator(LogRetention):
         )
         with flusher.poisoned_by(FsyncFailedError), ExitStack() as undo:  # [DUR-30]
             undo.callback(flusher.take_durable_back, flusher.durable)
-            flusher.lower_recovery_point(min(offset, kept_end) if is_safe else offset)
-            self._places.lower_recovery_point(offset)
+            point = min(offset, kept_end) if is_safe else offset
+            flusher.lower_recovery_point(point)
+            self._places.lower_recovery_point(point)
             self._weaken_state(undo, offset if has_hole else None)
             epochs = _or_discard(undo, self._epochs.prepare_truncation(offset))
             log_start = self._places.prepare_log_start(offset) if goes_back else None

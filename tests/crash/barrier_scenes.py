@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from tests.crash.barrier_scene import Scene
 
 APPEND: Final = ("append", 2)
-IN_LOG_DIRECTORY: Final = LAZY._replace(in_log_directory=True)
 PREALLOCATED: Final = LAZY._replace(preallocate=True)
 SMALL_INDEXES: Final = Settings("none", segment_bytes=100_000, interval_bytes=1)
 THREE_SYNCED: Final = (APPEND, "roll", "background", APPEND, "roll", "background", ("append", 3))
@@ -45,9 +44,6 @@ SCRIPT_SCENES: dict[str, Callable[[], Scene]] = {
     ),
     "TRANSACTION_INDEX_NAME": lambda: working(
         LAZY, ("transactional", 1), ("abort", 1), "roll", APPEND, "kill", APPEND
-    ),
-    "RECOVERY_POINT_CONTENT": lambda: script(
-        IN_LOG_DIRECTORY, APPEND, APPEND, "close", ("truncate_to", 2)
     ),
     "RECOVERY_POINT_NAME": lambda: script(LAZY, APPEND, APPEND, "flush", ("truncate_to", 2)),
     "LOG_START_CONTENT": lambda: script(SYNCED, APPEND, APPEND, ("delete_records", 2)),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from segstore._core import Directory
+from segstore._core import Directory, FileBarrier
 from segstore.errors import LogNotFoundError, SegstoreError
 from segstore.log.directory.checkpoints import parse_offset_checkpoint, read_topic_id
 from segstore.log.directory.checksum_sidecar import ChecksumSidecar, sidecar_name
@@ -22,7 +22,7 @@ from segstore.spark.staged_file import StagedFile
 from segstore.types import TopicPartition
 from tests.crash.barrier_scene import LAZY, Scene, files_left, new_disk, open_log, operations
 from tests.crash.crash_check import Crash, check_crash
-from tests.crash.crash_script import PATH, ManualScheduler, run_script
+from tests.crash.crash_script import PATH, ManualScheduler, make_log_directory, run_script
 from tests.crash.directory_kit import disk_with, name_of, records, recovery_point
 from tests.log_kit import at
 
@@ -127,6 +127,26 @@ def log_start_alone() -> Scene:
     def check(crash: Crash) -> None:
         with closing(open_log(crash.image(disk))) as found:
             assert crash.effects < acked or found.log_start_offset == 2
+
+    return Scene(disk, check)
+
+
+def point_below_the_one_above() -> Scene:
+    """A truncation came whose writer left the log directory's line: only the own one tells."""
+    disk = disk_with({name_of(0): records(0, 2), SHARED_RECOVERY_POINT: recovery_point(2)})
+    make_log_directory(disk)
+    Directory(ABOVE, disk).write_file_atomically(
+        SHARED_RECOVERY_POINT, recovery_point(4), FileBarrier.SHARED_CHECKPOINT
+    )
+    log = open_log(disk)
+    log.append_as_leader(at(0), 0)
+    log.flush()
+    acked = disk.effects
+    log.close_quietly()
+
+    def check(crash: Crash) -> None:
+        with closing(open_log(crash.image(disk))) as found:
+            assert found.log_end_offset == 3 or crash.effects < acked
 
     return Scene(disk, check)
 
@@ -271,6 +291,7 @@ DIRECTORY_SCENES: dict[str, Callable[[], Scene]] = {
     "SNAPSHOT_NAME": lambda: snapshots(("idempotent", 3), "close"),
     "CHECKSUM_SIDECAR_CONTENT": checksums,
     "CHECKSUM_SIDECAR_NAME": checksums,
+    "RECOVERY_POINT_CONTENT": point_below_the_one_above,
     "LOG_START_NAME": log_start_alone,
     "SHARED_CHECKPOINT_CONTENT": lines_of_other_logs,
     "SHARED_CHECKPOINT_NAME": lines_of_other_logs,

@@ -282,14 +282,16 @@ class LogPlaces:
             write_offset(self._home, RECOVERY_POINT_CHECKPOINT, self.topic_partition, offset)
 
     def lower_recovery_point(self, offset: int) -> None:
-        """With Kafka's profile: before a truncation, lower what was written down [LOC-4].
+        """Before a truncation, lower what was written down, but by the flusher [DUR-16, LOC-4].
 
-        A broker's ``LogManager`` writes its checkpoint then. A later open would take the records
-        that were cut for lost ones, and what comes in their place for synced.
+        A broker's ``LogManager`` writes its checkpoint then. Where the own one is lost, a later
+        open would take the records that were cut for lost ones, and what comes in their place for
+        synced.
         """
-        if self._is_safe:
-            return
         name, home = RECOVERY_POINT_CHECKPOINT, self._home
+        if self._is_safe:
+            self._lower_above(name, offset)
+            return
         self._lower(name, offset)
         if home is not None and (self._offset(home, name, []) or 0) > offset:
             self.write_recovery_point(offset)
@@ -298,6 +300,9 @@ class LogPlaces:
         """Bring lines down that are there; none is made [DUR-62]."""
         if (self._offset(self.directory, name, []) or 0) > offset:
             write_offset(self.directory, name, self.topic_partition, offset)
+        self._lower_above(name, offset)
+
+    def _lower_above(self, name: str, offset: int) -> None:
         parent = self.parent
         if parent is not None and (self._offset(parent, name, []) or 0) > offset:
             with merge_lock(parent):
