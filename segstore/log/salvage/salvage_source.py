@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 import segstore._core as _core
@@ -12,7 +13,7 @@ from segstore.errors import (
     ReadIOError,
     SegstoreError,
 )
-from segstore.log.directory.checkpoints import LogState
+from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT, LogState
 from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.directory.log_places import LogPlaces
 from segstore.log.directory.partition_directory import segment_files
@@ -102,6 +103,7 @@ class SalvageSource:
                 self.directory, codec_table(), writable=False, heap_indexes=True
             )
             self.files = self._log_files(context)
+            self._segments = self._open_segments(context)
             self.state, epochs = self._read_state()
             self.known_end = self.files[-1].offset
             if found.own_marker is not None and found.own_marker.log_end_offset < _far(self):
@@ -110,7 +112,6 @@ class SalvageSource:
                 self.known_end = max(self.known_end, found.recovery_point)
             self.lost_markers = self._lost_markers(found.own_marker)
             self.known_end = max(self.known_end, self.lost_markers.end_offset)
-            self._segments = self._open_segments(context)
         except BaseException:
             self.directory.close()
             raise
@@ -147,15 +148,36 @@ class SalvageSource:
         return sorted(plain)
 
     def _read_state(self) -> tuple[LogState | None, LeaderEpochFileCache | None]:
-        """Return what ``.segstore`` says, if it is of the writer who wrote last [DUR-64]."""
+        """Return what ``.segstore`` says, if it is of the writer who wrote last [DUR-64].
+
+        A broker that wrote behind it has raised the leader epoch. Where the checkpoint is lost, the
+        batches that are left tell that: none of them is of a later epoch [DUR-21].
+        """
         try:
             state = LogState.read(self.directory)
-            epochs = LeaderEpochFileCache.read(self.directory, writable=False)
         except SegstoreError:
             return None, None
-        if state is None or epochs is None or not state.fits(epochs.latest_entry):
+        try:
+            epochs = LeaderEpochFileCache.read(self.directory, writable=False, believes_empty=False)
+        except SegstoreError as error:
+            self._report.warnings.append(f"{LEADER_EPOCH_CHECKPOINT} cannot be read: {error}")
+            epochs = None
+        if state is None:
             return None, epochs
-        return state, epochs
+        if epochs is None:
+            latest = -1 if state.latest_epoch is None else state.latest_epoch.epoch
+            fits = self._latest_epoch_of_batches() <= latest
+        else:
+            fits = state.fits(epochs.latest_entry)
+        return state if fits else None, epochs
+
+    def _latest_epoch_of_batches(self) -> int:
+        latest = -1
+        for _, segment in self._segments:
+            with suppress(SegstoreError):  # damage is told by who copies it
+                for headers, _ in segment.scan_windows(check_crc=False):
+                    latest = max(latest, int(headers["partition_leader_epoch"].max(initial=-1)))
+        return latest
 
     def _lost_markers(self, marker: CleanShutdownMarker | None) -> LostMarkers:
         bases = [file.offset for file in self.files if not file.suffix]

@@ -48,6 +48,7 @@ class SalvageTarget:
         self._base_offset = 0
         self._next_offset = source.first_offset  # behind what was kept
         self._lost: list[LostRange] = []  # since then
+        self._gaps: list[tuple[int, int]] = []  # offsets of which nothing tells whether they were
         self._doubted: tuple[int, int] | None = None  # offsets of a batch that continues none
         self._epoch = -1  # of the batch that was kept last
         self._context = _core.SegmentContext(
@@ -78,6 +79,7 @@ class SalvageTarget:
             self._begin_segment(end)
             self._end_segment()
         self._check()
+        self._note_gaps()
         report.warnings += doubted_ends(
             self._context, self._segments, report.lost, source.lost_markers
         )
@@ -296,7 +298,19 @@ class SalvageTarget:
             if missing < next_offset:
                 why = "these offsets had been given out, and no file holds their records"
                 self._report.lose(LostRange("", 0, 0, missing, next_offset, why))
+        elif not self._lost and are_missing:
+            self._gaps.append((first, next_offset))
         self._lost.clear()
+
+    def _note_gaps(self) -> None:
+        """Say what no file holds, of a log that may have had it compacted away [DUR-64]."""
+        if self._gaps:
+            first, behind = self._gaps[0]
+            more = f", and of {len(self._gaps) - 1} more ranges" if self._gaps[1:] else ""
+            self._report.warnings.append(
+                f"no file holds the offsets {first} to {behind - 1}{more}: compaction leaves such"
+                " gaps, and so does a file that was lost; nothing tells which it was"
+            )
 
 
 def _changed(source: SalvageSource, name: str, position: int) -> CorruptLogError:
