@@ -195,14 +195,12 @@ def syncing_a_copy(number: int) -> Trial:
     return Trial(image, run, check)
 
 
-def keeping_what_is_kept() -> Trial:
-    """An earlier open has kept what is cut, and there is no room to do so again [DUR-59]."""
-    torn = {name_of(0): records(0, 3) + TORN, f"{0:020d}.quarantine-1": TORN}
-    image = disk_with(torn)
+def opening_without_room(image: SimulatedDisk) -> Trial:
+    """Its first write finds the disk full, and the open goes on [DUR-57]."""
     trial = opening(image, SETTINGS, expecting(image, SETTINGS))
 
     def run() -> None:
-        image.fail("write_at", 1, errno.ENOSPC)
+        trial.disk.fail("write_at", 1, errno.ENOSPC)
         trial.run()
 
     return trial._replace(run=run)
@@ -212,7 +210,12 @@ RARE_OPEN_SCENARIOS: dict[str, Callable[[], Trial]] = {
     **{f"open a log {name}": functools.partial(open_it, name) for name in OPENED},
     **{f"read a log {name}": functools.partial(look_at, name) for name in OPENED},
     "open a log that another has": locked,
-    "open a log whose torn bytes are kept, without room": keeping_what_is_kept,
+    "open a log whose torn bytes are kept, without room": lambda: opening_without_room(
+        disk_with({name_of(0): records(0, 3) + TORN, f"{0:020d}.quarantine-1": TORN})
+    ),
+    "open a clean log that lost its recovery point, without room": lambda: opening_without_room(
+        without(closed(*SEGMENTS), RECOVERY_POINT)
+    ),
     "open a copy that cannot be synced": lambda: syncing_a_copy(4),
     "open a copy whose small files cannot be synced": lambda: syncing_a_copy(1),
     "refuse a log that lost all .log files but not its epochs": lambda: refusing(

@@ -1,7 +1,8 @@
 """On a full disk a log with the mark of a failed sync, which often is why, could not be opened.
 
 Behind any mark five small files were written once more, not only where their own sync had failed:
-nothing could be deleted then to make room.
+nothing could be deleted then to make room. And of a clean log a lost recovery point had to be
+written down first.
 """
 
 from __future__ import annotations
@@ -10,8 +11,12 @@ import pytest
 
 import segstore
 from segstore._core import Directory
-from segstore.errors import FsyncFailedError
-from segstore.log.directory.checkpoints import LOG_START_OFFSET_CHECKPOINT, SYNC_FAILED_MARK
+from segstore.errors import CorruptLogError, DiskFullError, FsyncFailedError
+from segstore.log.directory.checkpoints import (
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    SYNC_FAILED_MARK,
+)
 from tests.crash.crash_check import look
 from tests.crash.crash_script import PATH
 from tests.crash.failing_scenarios_of_opens import SEGMENTS, SETTINGS, closed
@@ -88,3 +93,35 @@ def test_small_files_that_were_synced_need_no_room_again():
     disk.watch(None)
     assert LOG_START_OFFSET_CHECKPOINT in touched
     assert f"{LOG_START_OFFSET_CHECKPOINT}.tmp" not in touched
+
+
+def test_a_clean_log_needs_no_room_for_a_lost_recovery_point(small_disk):
+    """[DUR-8, DUR-30, DUR-63] The next clean stop writes it."""
+    path = small_disk.path / "topic-0"
+    assert in_a_child(lambda: write(path, is_closed=True)) == 0
+    (path / RECOVERY_POINT_CHECKPOINT).unlink()
+    small_disk.fill()
+
+    with segstore.open(path, file_delete_delay_ms=0) as log:
+        assert log.report.clean
+        assert any("recovery point could not be written" in w for w in log.report.warnings)
+        log.delete_records(200)
+    assert (path / RECOVERY_POINT_CHECKPOINT).exists()
+
+
+@pytest.mark.parametrize("end", [-1, 0], ids=["a byte is lost", "all batches are"])
+def test_a_damaged_end_is_not_cut_for_want_of_the_point(small_disk, end):
+    """[DUR-6, DUR-63] Nothing but the point, and the marker, tells that it had been synced."""
+    path = small_disk.path / "topic-0"
+    assert in_a_child(lambda: write(path, is_closed=True)) == 0
+    (path / RECOVERY_POINT_CHECKPOINT).unlink()
+    active = path / f"{200:020d}.log"
+    active.write_bytes(active.read_bytes()[:end])
+    small_disk.fill()
+
+    with pytest.raises(DiskFullError):
+        segstore.open(path)
+    small_disk.free()
+    for _ in range(2):
+        with pytest.raises(CorruptLogError):
+            segstore.open(path)
