@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import ctypes
-import gc
 import os
 import random
 from typing import TYPE_CHECKING
@@ -12,23 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
 KILLS_FEW, KILLS_MANY = 60, 300
-M_MMAP_THRESHOLD, LARGE_BYTES = -3, 1024 * 1024  # of mallopt
-
-# A simulated index has room for 10 MiB of which almost nothing is touched. On the heap, where large
-# blocks go once some were given back, thousands of them, with small ones between, are more than the
-# machine has: no process can be forked then, though nearly all of it is free.
-with contextlib.suppress(AttributeError):  # another libc
-    ctypes.CDLL(None).mallopt(M_MMAP_THRESHOLD, LARGE_BYTES)
-
-
-@pytest.fixture(autouse=True, scope="module")
-def _give_back_disks() -> Iterator[None]:
-    """Let go of simulated disks that are held by what refers to itself."""
-    yield
-    gc.collect()
 
 
 @pytest.fixture
