@@ -11,8 +11,14 @@ from typing import TYPE_CHECKING
 
 from segstore.cli.dump_state import TRANSACTION_ENTRY, producer_lines
 from segstore.cli.finding import Finding, PartitionCheck
-from segstore.errors import CorruptCheckpointError, CorruptSnapshotError, SegstoreError
+from segstore.errors import (
+    CorruptCheckpointError,
+    CorruptSnapshotError,
+    LogNotFoundError,
+    SegstoreError,
+)
 from segstore.log.directory import checkpoints
+from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
 from segstore.log.directory.partition_directory import (
     file_name,
     parse_directory_name,
@@ -37,6 +43,14 @@ OPEN_REBUILDS = "the next open for writing builds it anew; `segstore recover` do
 RECOVER_REBUILDS = (
     "`segstore recover` on the directory builds it anew; the next open does once it was read"
 )
+LOG_START_LOST = (
+    "where the log starts is told nowhere else: it counts from an older log start that can be read "
+    "on, or from its first segment on, and records there that were deleted are read again"
+)
+RESTORE_LOG_START = (
+    "restore this file before the log is opened for writing, which keeps the log start that it "
+    "finds then; without it delete these records again"
+)
 
 
 @dataclass(slots=True)
@@ -45,6 +59,8 @@ class PartitionState:
 
     topic_partition: TopicPartition | None = None
     log_start_offset: int | None = None
+    marked_log_start_offset: int | None = None
+    """What the clean marker of the partition says of it, with a checksum."""
     recovery_point: int | None = None
     epochs: list[EpochEntry] = field(default_factory=list)
     topic_id: str | None = None
@@ -66,6 +82,7 @@ def read_state(directory: Directory, path: str, findings: list[Finding]) -> Part
     parent_path, name = os.path.split(os.path.abspath(path))  # noqa: PTH100
     with suppress(SegstoreError):  # a copy under another name has no line in any checkpoint
         state.topic_partition = parse_directory_name(name)
+    state.marked_log_start_offset = _marked_log_start_offset(directory)
     parent = _core.Directory(parent_path)
     try:
         for place, prefix in ((directory, ""), (parent, "../")):
@@ -86,6 +103,15 @@ def read_state(directory: Directory, path: str, findings: list[Finding]) -> Part
     return state
 
 
+def _marked_log_start_offset(directory: Directory) -> int | None:
+    try:
+        data = directory.read_file(checkpoints.CLEAN_SHUTDOWN_MARKER, checkpoints.MAX_MARKER_BYTES)
+    except LogNotFoundError:
+        return None
+    marker = CleanShutdownMarker.parse(data)
+    return marker.log_start_offset if marker is not None and marker.has_crc else None
+
+
 def _kafka_uuid(data: bytes) -> str:
     """Return 16 bytes as Kafka writes a uuid: 22 characters."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
@@ -94,9 +120,17 @@ def _kafka_uuid(data: bytes) -> str:
 class _Reading:
     """Turn an unreadable small file into a finding."""
 
-    def __init__(self, name: str, findings: list[Finding]) -> None:
+    def __init__(
+        self,
+        name: str,
+        findings: list[Finding],
+        meaning: str = "its values count as missing: everything is checked again at the next open",
+        advice: str | None = None,
+    ) -> None:
         self._name = name
         self._findings = findings
+        self._meaning = meaning
+        self._advice = advice
 
     def __enter__(self) -> None:
         return None
@@ -109,12 +143,27 @@ class _Reading:
             Finding(
                 file=self._name,
                 what=f"cannot be read: {error.message}",
-                meaning="its values count as missing: everything is checked again at the next open",
-                advice=OPEN_REBUILDS if is_rebuilt else LEFT_TO_A_BROKER,
+                meaning=self._meaning,
+                advice=self._advice or (OPEN_REBUILDS if is_rebuilt else LEFT_TO_A_BROKER),
                 repaired=is_rebuilt,
             )
         )
         return True
+
+
+def _reading_log_start(prefix: str, state: PartitionState, findings: list[Finding]) -> _Reading:
+    """Read a log start: of the batches nobody can tell it, so that it is lost or stands elsewhere.
+
+    The clean marker of the partition has it, and each of the two checkpoints for the other.
+    """
+    name = checkpoints.LOG_START_OFFSET_CHECKPOINT
+    known, where = state.marked_log_start_offset, checkpoints.CLEAN_SHUTDOWN_MARKER
+    if known is None and prefix:
+        known, where = state.log_start_offset, name
+    if known is None:
+        return _Reading(prefix + name, findings, LOG_START_LOST, RESTORE_LOG_START)
+    meaning = f"it counts as missing: the log starts at {known}, as {where} says"
+    return _Reading(prefix + name, findings, meaning)
 
 
 def _read_offsets(
@@ -122,7 +171,7 @@ def _read_offsets(
 ) -> None:
     if state.topic_partition is None:
         return
-    with _Reading(prefix + checkpoints.LOG_START_OFFSET_CHECKPOINT, findings):
+    with _reading_log_start(prefix, state, findings):
         start = checkpoints.read_offset(
             place, checkpoints.LOG_START_OFFSET_CHECKPOINT, state.topic_partition
         )

@@ -1,0 +1,74 @@
+"""A log start that cannot be read: "everything is checked again", "the next open builds it anew".
+
+It is nowhere else unless the log was closed cleanly: records that were deleted show again.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+import segstore
+from segstore import cli
+from segstore.cli.partition_check import check_partition
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+CHECKPOINT = "log-start-offset-checkpoint"
+LOG_START = 6
+
+
+@pytest.fixture(params=["close", "close_quietly"])
+def stopped(request, new_log, tmp_path) -> tuple[Path, bool]:
+    """Two segments of four records, of which six were deleted; and whether it was closed."""
+    log = new_log()
+    for number in range(8):
+        if number == 4:
+            log.roll()
+        log.append([(None, b"value %d" % number)])
+    log.flush()
+    log.delete_records(LOG_START)
+    getattr(log, request.param)()
+    path = tmp_path / "topic-0"
+    data = bytearray((path / CHECKPOINT).read_bytes())
+    data[0] ^= 0x40
+    (path / CHECKPOINT).write_bytes(data)
+    return path, request.param == "close"
+
+
+def test_what_it_means_and_what_to_do(stopped, capsys):
+    """[DUR-21, DUR-65] What verify says is what the open then does."""
+    path, was_closed = stopped
+    (finding,) = check_partition(str(path)).findings
+    code = cli.main(["recover", "--dry-run", "-q", str(path)])
+    out = capsys.readouterr().out
+
+    assert finding.file == CHECKPOINT
+    assert "everything is checked again" not in str(finding)
+    assert finding.meaning in out
+    assert (finding.repaired, code) == (True, 0)  # the file can be read then
+    if was_closed:
+        assert f"the log starts at {LOG_START}, as .kafka_cleanshutdown says" in finding.meaning
+    else:
+        assert "told nowhere else" in finding.meaning
+        assert "deleted are read again" in finding.meaning
+        assert finding.advice.startswith("restore this file before the log is opened for writing")
+    with segstore.open(path) as log:
+        assert log.log_start_offset == (LOG_START if was_closed else 4)
+
+
+def test_that_of_the_log_directory(new_log, tmp_path):
+    """[DUR-21] The partition has its own: that one stays true."""
+    log = new_log()
+    log.append([(None, b"x")] * 8)
+    log.flush()
+    log.delete_records(LOG_START)
+    log.close_quietly()
+    (tmp_path / CHECKPOINT).write_text("what is this\n")
+
+    (finding,) = check_partition(str(tmp_path / "topic-0")).findings
+
+    assert finding.file == f"../{CHECKPOINT}"
+    assert f"the log starts at {LOG_START}, as {CHECKPOINT} says" in finding.meaning
