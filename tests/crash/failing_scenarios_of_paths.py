@@ -12,9 +12,10 @@ import os
 from typing import TYPE_CHECKING, Final, NamedTuple
 from unittest import mock
 
-from segstore._core import Directory
+from segstore._core import Barrier, Directory
 from segstore.errors import LogNotFoundError, NotALogError, SegstoreError
 from segstore.log import transaction_index_verifier
+from segstore.log.directory.checkpoints import LOG_STATE
 from segstore.log.directory.partition_path import open_parent_directory, open_partition_directory
 from segstore.log.loader import open_forecast
 from segstore.log.loader.open_forecast import forecast_open
@@ -25,7 +26,7 @@ from tests.crash.barrier_scene import open_log
 from tests.crash.crash_script import PATH
 from tests.crash.directory_kit import disk_with, name_of, records
 from tests.crash.failing_scenarios_of_damage import OPENED, REFUSED, changed
-from tests.crash.failing_scenarios_of_opens import DISKS, TRANSACTIONS, closed
+from tests.crash.failing_scenarios_of_opens import DISKS, SEGMENTS, TRANSACTIONS, closed
 from tests.crash.failing_trial import CLOSED, GOES_ON, Trial
 
 if TYPE_CHECKING:
@@ -145,6 +146,17 @@ def of_three_partitions() -> SimulatedDisk:
     return changed(disk, name_of(0, "index"), lambda _: b"", f"{ABOVE}/topic-1")
 
 
+def being_emptied() -> SimulatedDisk:
+    """Return a log whose files are gone, and whose ``.segstore`` is there."""
+    disk = closed(*SEGMENTS)
+    directory = Directory(PATH, disk)
+    for name in directory.names():
+        if name != LOG_STATE:
+            directory.unlink(name)
+    directory.sync(Barrier.LEFTOVERS_GONE)
+    return disk
+
+
 # ---- refusals ------------------------------------------------------------------------------------
 
 
@@ -180,6 +192,9 @@ PATH_SCENARIOS: dict[str, Callable[[], Trial]] = {
     ),
     "read a directory of logs as one": lambda: asking_of_path(
         of_three_partitions(), refusal(ABOVE, read_only=True), is_refusal
+    ),
+    "read a log that is being emptied": lambda: asking_of_path(
+        being_emptied(), refusal(PATH, read_only=True), is_refusal
     ),
     "write a directory of logs as one": lambda: asking_of_path(
         of_three_partitions(),
