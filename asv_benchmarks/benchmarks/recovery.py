@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 
+import segstore.log.local.segment as segments
 from segstore import _core
 from segstore.config import LogConfig
-from segstore.log.local.segment import Segment
 from segstore.records.compression import codec_table
 
 from .common import ScratchDirectory, speed_ratio
@@ -38,7 +38,7 @@ class RecoveryScan(ScratchDirectory):
             writable=True,
             index_interval_bytes=config.index_interval_bytes,
         )
-        self.segment = Segment(self.context, 0, create=True)
+        self.segment = segments.Segment(self.context, 0, create=True)
         next_offset = 0
         for batch in batches(value_bytes, batch_bytes):
             data = bytearray(batch)

@@ -55,6 +55,20 @@ def test_every_benchmark_runs_in_its_smoke_profile(name: str):
             run_one(benchmark_class, parameters)
 
 
+@pytest.mark.usefixtures("benchmark_path")
+@pytest.mark.parametrize("name", MODULES)
+def test_no_class_of_the_package_looks_like_a_benchmark(name: str):
+    """``make bench`` ended there: asv makes an object of every class with such a method."""
+    module = import_module(f"benchmarks.{name}")
+    foreign = [
+        label
+        for label, value in inspect.getmembers(module, inspect.isclass)
+        if not value.__module__.startswith("benchmarks.")
+        and any(attribute.startswith(METHOD_PREFIXES) for attribute in dir(value))
+    ]
+    assert not foreign
+
+
 def run_one(benchmark_class: type, parameters: tuple[Any, ...]) -> None:
     benchmark = benchmark_class()
     try:
