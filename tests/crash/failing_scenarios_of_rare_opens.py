@@ -213,8 +213,8 @@ RARE_OPEN_SCENARIOS: dict[str, Callable[[], Trial]] = {
     "open a log whose torn bytes are kept, without room": lambda: opening_without_room(
         disk_with({name_of(0): records(0, 3) + TORN, f"{0:020d}.quarantine-1": TORN})
     ),
-    "open a clean log that lost its recovery point, without room": lambda: opening_without_room(
-        without(closed(*SEGMENTS), RECOVERY_POINT)
+    "open a clean log that lost its recovery point": lambda: opening(
+        disk := without(closed(*SEGMENTS), RECOVERY_POINT), SETTINGS, expecting(disk, SETTINGS)
     ),
     "open a copy that cannot be synced": lambda: syncing_a_copy(4),
     "open a copy whose small files cannot be synced": lambda: syncing_a_copy(1),

@@ -1,11 +1,12 @@
 """On a full disk a log with the mark of a failed sync, which often is why, could not be opened.
 
 Behind any mark five small files were written once more, not only where their own sync had failed:
-nothing could be deleted then to make room. And of a clean log a lost recovery point had to be
-written down first.
+nothing could be deleted then to make room.
 """
 
 from __future__ import annotations
+
+import os
 
 import pytest
 
@@ -95,33 +96,69 @@ def test_small_files_that_were_synced_need_no_room_again():
     assert f"{LOG_START_OFFSET_CHECKPOINT}.tmp" not in touched
 
 
-def test_a_clean_log_needs_no_room_for_a_lost_recovery_point(small_disk):
-    """[DUR-8, DUR-30, DUR-63] The next clean stop writes it."""
+REFUSED = 3
+
+
+def open_and_die(path) -> bool:
+    """Open the log and leave it as a kill does; whether it has all its offsets."""
+    try:
+        log = segstore.open(path)
+    except CorruptLogError:
+        os._exit(REFUSED)
+    return log.log_end_offset == 210
+
+
+def flip_a_byte(path) -> None:
+    content = bytearray(path.read_bytes())
+    content[100] ^= 1
+    path.write_bytes(content)
+
+
+def cut(path, end: int) -> None:
+    path.write_bytes(path.read_bytes()[:end])
+
+
+@pytest.mark.parametrize(
+    ("base_offset", "damage"),
+    [
+        (200, lambda path: cut(path, -1)),
+        (200, lambda path: cut(path, 0)),
+        (0, flip_a_byte),
+        (100, flip_a_byte),
+    ],
+    ids=["a byte is lost", "all batches are", "first segment", "middle segment"],
+)
+def test_synced_records_are_not_cut_for_want_of_the_point(small_disk, base_offset, damage):
+    """[DUR-6, DUR-63] Nothing but the point, and the marker, tells that they had been synced.
+
+    The open went on without room for the point where the end was whole, and took the marker away:
+    the one behind a kill cut good segments off at a bad byte of a sealed one.
+    """
+    path = small_disk.path / "topic-0"
+    assert in_a_child(lambda: write(path, is_closed=True)) == 0
+    (path / RECOVERY_POINT_CHECKPOINT).unlink()
+    damage(path / f"{base_offset:020d}.log")
+    small_disk.fill()
+
+    for _ in range(2):
+        with pytest.raises(DiskFullError):
+            segstore.open(path)
+    small_disk.free()
+    ends = [in_a_child(lambda: open_and_die(path)) for _ in range(2)]
+    assert ends == [ends[0]] * 2
+    assert ends[0] in {0, REFUSED}
+    assert not [*path.glob("*.quarantine-*")]
+
+
+def test_a_clean_log_that_lost_its_point_opens_when_there_is_room(small_disk):
+    """[DUR-8, DUR-30, DUR-63]"""
     path = small_disk.path / "topic-0"
     assert in_a_child(lambda: write(path, is_closed=True)) == 0
     (path / RECOVERY_POINT_CHECKPOINT).unlink()
     small_disk.fill()
-
-    with segstore.open(path, file_delete_delay_ms=0) as log:
-        assert log.report.clean
-        assert any("recovery point could not be written" in w for w in log.report.warnings)
-        log.delete_records(200)
-    assert (path / RECOVERY_POINT_CHECKPOINT).exists()
-
-
-@pytest.mark.parametrize("end", [-1, 0], ids=["a byte is lost", "all batches are"])
-def test_a_damaged_end_is_not_cut_for_want_of_the_point(small_disk, end):
-    """[DUR-6, DUR-63] Nothing but the point, and the marker, tells that it had been synced."""
-    path = small_disk.path / "topic-0"
-    assert in_a_child(lambda: write(path, is_closed=True)) == 0
-    (path / RECOVERY_POINT_CHECKPOINT).unlink()
-    active = path / f"{200:020d}.log"
-    active.write_bytes(active.read_bytes()[:end])
-    small_disk.fill()
-
     with pytest.raises(DiskFullError):
         segstore.open(path)
     small_disk.free()
-    for _ in range(2):
-        with pytest.raises(CorruptLogError):
-            segstore.open(path)
+
+    with segstore.open(path) as log:
+        assert log.report.clean

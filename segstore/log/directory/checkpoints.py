@@ -33,7 +33,10 @@ LOG_STATE: Final = ".segstore"
 SYNC_FAILED_MARK: Final = ".segstore.sync-failed"
 """Left by the core when a sync of a ``.log`` failed: the page cache may be ahead of the disk."""
 BEGINS_ANEW_MARK: Final = ".segstore.begins-anew"
-"""The log start lies above the end: an open sets aside all that is there, and was not done."""
+"""The log start lies above the end: an open sets aside all that is there, and was not done.
+
+It has the log start: `segstore.log.loader.begins_anew_mark`.
+"""
 LOCK: Final = ".lock"
 META_PROPERTIES: Final = "meta.properties"
 
@@ -46,6 +49,7 @@ TEMPORARY_FILES: Final = frozenset(
         PARTITION_METADATA,
         CLEAN_SHUTDOWN_MARKER,
         LOG_STATE,
+        BEGINS_ANEW_MARK,
     )
 )
 """What a crash between write and rename leaves behind."""

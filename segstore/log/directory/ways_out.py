@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import shlex
+from typing import TYPE_CHECKING
 
 from segstore.errors import CorruptLogError, SegstoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def salvage_hint(path: str) -> str:
@@ -37,3 +41,26 @@ def missing_records(first_offset: int, next_offset: int) -> str:
     if first_offset == last:
         return f"record {last} is missing"
     return f"records {first_offset} to {last} are missing"
+
+
+def begins_anew_warning(log_start_offset: int, names: Sequence[str]) -> str:
+    """Say that a log begins anew, what has become of the old one, and how to have it back."""
+    warning = f"the log start {log_start_offset} lies above the end: the log begins anew there"
+    if not names:
+        return warning
+    return (
+        f"{warning}, and what it held is set aside as {_first_of(names)}; if this is not the right"
+        f" number, copy these as {names[0][:20]}.log and so on into a new directory of the"
+        " partition's name, and open that: it is the log that was"
+    )
+
+
+def set_aside_hint(names: Sequence[str]) -> str:
+    """Say how whole segments that were set aside as *names* become part of the log again."""
+    if not names:
+        return "Nothing of that is here any more: restore the directory from a copy"
+    return f"Rename {_first_of(names)} to {names[0][:20]}.log and so on"
+
+
+def _first_of(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"

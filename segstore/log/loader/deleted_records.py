@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from segstore._core import Barrier
 from segstore.errors import ResourceError, SegstoreError
-from segstore.log.directory.checkpoints import BEGINS_ANEW_MARK
+from segstore.log.loader.begins_anew_mark import BeginsAnewMark
 from segstore.log.local.segments import floor_index
 
 if TYPE_CHECKING:
@@ -59,6 +59,13 @@ class DeletedSegments:
     ----------
     segments : list of Segment
         Ascending.
+    set_aside_before : tuple of str
+        What an open has set aside that was not done with it, and could not tell of it.
+
+    Raises
+    ------
+    CorruptLogError
+        That open found a log start above this one.
     """
 
     def __init__(
@@ -73,16 +80,17 @@ class DeletedSegments:
         self._log_start_offset = log_start_offset
         self._quarantine = quarantine
         self._report = report
-        self._is_marked = directory.exists(BEGINS_ANEW_MARK)
+        self._mark = BeginsAnewMark(directory, log_start_offset)
+        self.set_aside_before = self._mark.set_aside
 
     def log_ends_at(self, offset: int) -> None:
         """Remove them, where the log start lies within a log that is good up to *offset*."""
-        if offset >= self._log_start_offset and not self._is_marked:
+        if offset >= self._log_start_offset and not self._mark.stands:
             self._remove(self.segments)
 
     def settle(self, *, were_deleted: bool) -> None:
         """Remove them; what an open before was setting aside is set aside."""
-        if were_deleted or not self._is_marked:
+        if were_deleted or not self._mark.stands:
             self._remove(self.segments)
         else:
             self._set_aside(self.segments)
@@ -99,9 +107,7 @@ class DeletedSegments:
         segments[:0] = self.segments
         self.segments = []
         if segments and not were_deleted:
-            self._directory.make_file(BEGINS_ANEW_MARK)
-            self._directory.sync(Barrier.RECOVERY_SET_ASIDE)
-            self._is_marked = True
+            self._mark.set()
             self._set_aside(segments)
         created = make_segment()
         self._directory.sync(Barrier.RECOVERY_BEGIN)
@@ -137,7 +143,6 @@ class DeletedSegments:
         segments.clear()
 
     def _end_mark(self) -> None:
-        if self._is_marked:
-            self._directory.unlink(BEGINS_ANEW_MARK)
+        if self._mark.stands:
+            self._mark.remove()
             self._directory.sync(Barrier.LEFTOVERS_GONE)
-            self._is_marked = False

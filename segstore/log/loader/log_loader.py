@@ -17,6 +17,7 @@ from segstore.log.directory.checkpoints import (
 )
 from segstore.log.directory.log_state_file import LogStateFile, state_after_open
 from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, file_name
+from segstore.log.directory.ways_out import begins_anew_warning
 from segstore.log.loader.deleted_records import DeletedSegments, count_deleted
 from segstore.log.loader.epoch_changes import fits, note_epochs
 from segstore.log.loader.found_epochs import read_epochs
@@ -217,20 +218,22 @@ class LogLoader:
         were_deleted = (report.clean and is_as_marked and is_true) or (
             known is not None and known.is_being_emptied
         )
-        if segments and log_end_offset >= log_start:
-            self._deleted.settle(were_deleted=were_deleted)
-            return False
-        self._sidecars.remove_from(0)
-        self._deleted.begin_anew(
-            segments, lambda: self._make_segment(log_start), were_deleted=were_deleted
-        )
-        if not report.created and not (report.clean and were_deleted):
-            report.warnings.append(
-                f"the log start {log_start} lies above the end {log_end_offset}: the log begins"
-                f" anew there{', and what it held is set aside' if report.set_aside else ''}; if"
-                " this is not the right number, put log-start-offset-checkpoint right"
+        set_aside, was_created = self._deleted.set_aside_before, report.created
+        if begins_anew := not segments or log_end_offset < log_start:
+            self._sidecars.remove_from(0)
+            self._deleted.begin_anew(
+                segments, lambda: self._make_segment(log_start), were_deleted=were_deleted
             )
-        return True
+        else:
+            self._deleted.settle(were_deleted=were_deleted)
+        if set_aside and was_created:
+            report.created = report.clean = False
+            report.reason = "an open before was setting all that there is aside, and was not done"
+        if set_aside or (begins_anew and not was_created and not (report.clean and were_deleted)):
+            report.warnings.append(
+                begins_anew_warning(log_start, sorted([*set_aside, *report.set_aside]))
+            )
+        return begins_anew
 
     def _open_segments(self, base_offsets: array[int]) -> list[Segment]:
         """Look up the sizes of all segments; their files are not opened."""

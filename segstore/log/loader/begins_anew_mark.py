@@ -1,0 +1,78 @@
+"""The mark of an open that sets a whole log aside, since the log start lies above its end.
+
+Source: [DUR-54, DUR-59]. It has the log start, in decimal: with another one nothing of that holds.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Final
+
+from segstore._core import FileBarrier
+from segstore.errors import CorruptLogError
+from segstore.log.directory.checkpoints import BEGINS_ANEW_MARK, MAX_MARKER_BYTES
+from segstore.log.directory.ways_out import set_aside_hint
+from segstore.log.loader.quarantined_file import quarantine_names
+
+if TYPE_CHECKING:
+    from segstore._core import Directory
+
+_CONTENT: Final = re.compile(rb"([0-9]{1,19})\n", re.ASCII)
+
+
+class BeginsAnewMark:
+    """That of one directory, as an open finds it.
+
+    Parameters
+    ----------
+    directory : Directory
+        The partition's.
+    log_start_offset : int
+        Of the log.
+
+    Attributes
+    ----------
+    stands : bool
+        Whether an open was not done.
+    set_aside : tuple of str
+        What it may have set aside, as long as the mark stands: all quarantine files.
+
+    Raises
+    ------
+    CorruptLogError
+        The log start was above this one then: what was set aside for it is missing now.
+    """
+
+    def __init__(self, directory: Directory, log_start_offset: int) -> None:
+        self._directory = directory
+        self._log_start_offset = log_start_offset
+        self.stands = directory.exists(BEGINS_ANEW_MARK)
+        self.set_aside = tuple(quarantine_names(directory.names())) if self.stands else ()
+        if self.stands:
+            self._require_same_log()
+
+    def set(self) -> None:
+        """Leave the mark, on the disk at once."""
+        content = b"%d\n" % self._log_start_offset
+        self._directory.write_file_atomically(BEGINS_ANEW_MARK, content, FileBarrier.LOG_START)
+        self.stands = True
+
+    def remove(self) -> None:
+        """Take it away; whoever does syncs the directory."""
+        self._directory.unlink(BEGINS_ANEW_MARK)
+        self.stands = False
+
+    def _require_same_log(self) -> None:
+        content = self._directory.read_file(BEGINS_ANEW_MARK, MAX_MARKER_BYTES)
+        number = _CONTENT.fullmatch(content)
+        if number is not None and int(number[1]) <= self._log_start_offset:
+            return
+        then = "another log start" if number is None else f"the log start {int(number[1])}"
+        raise CorruptLogError(
+            f"an open that found {then} was setting the whole log aside, and now the log starts at"
+            f" {self._log_start_offset}. {set_aside_hint(self.set_aside)}, and remove"
+            f" {BEGINS_ANEW_MARK}: then the log is as it was. No record was changed",
+            file=f"{self._directory.path}/{BEGINS_ANEW_MARK}",
+            found=repr(content[:20]),
+            expected=f"a log start up to {self._log_start_offset}",
+        )

@@ -1,0 +1,152 @@
+"""An open that set a whole log aside and was not done left a mark, which the next one only obeyed.
+
+It told nobody of what had been set aside; and where somebody had put the wrong log start right in
+between, as a warning advised, it made a new log in the place of synced records, without a word.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+import segstore
+from segstore.errors import CorruptLogError
+from segstore.log.directory.checkpoints import (
+    BEGINS_ANEW_MARK,
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+)
+from segstore.log.loader.begins_anew_mark import BeginsAnewMark
+from segstore.log.loader.log_loader import LogLoader
+from segstore.log.loader.quarantine import Quarantine
+from tests.log_kit import in_a_child, offsets
+
+BASES = (0, 3, 6)
+END = 9
+
+
+def write(path) -> bool:
+    log = segstore.open(path)
+    for base in BASES:
+        log.append([(None, b"v%d" % offset) for offset in range(base, base + 3)])
+        if base < BASES[-1]:
+            log.roll()
+    log.flush()
+    return True
+
+
+def put_log_start(path, offset: int) -> None:
+    (path / LOG_START_OFFSET_CHECKPOINT).write_text(f"0\n1\ntopic 0 {offset}\n")
+
+
+@pytest.fixture
+def path(tmp_path):
+    """Records 0 to 8, synced and not closed; the log start was changed to 1000."""
+    path = tmp_path / "topic-0"
+    assert in_a_child(lambda: write(path)) == 0
+    (path / RECOVERY_POINT_CHECKPOINT).write_text(f"0\n1\ntopic 0 {END}\n")
+    put_log_start(path, 1000)
+    return path
+
+
+class Ended(BaseException):
+    """The process is gone."""
+
+
+def before_the_first(monkeypatch) -> None:
+    _end_at(monkeypatch, Quarantine, "set_aside", 1)
+
+
+def midway(monkeypatch) -> None:
+    _end_at(monkeypatch, Quarantine, "set_aside", 3)
+
+
+def before_the_new_segment(monkeypatch) -> None:
+    _end_at(monkeypatch, LogLoader, "_make_segment", 1)
+
+
+def before_the_mark_goes(monkeypatch) -> None:
+    _end_at(monkeypatch, BeginsAnewMark, "remove", 1)
+
+
+def _end_at(monkeypatch, owner: type, method: str, number: int) -> None:
+    real, calls = getattr(owner, method), []
+
+    def end(self, *arguments):
+        calls.append(arguments)
+        if len(calls) == number:
+            raise Ended
+        return real(self, *arguments)
+
+    monkeypatch.setattr(owner, method, end)
+
+
+ENDS = (before_the_first, midway, before_the_new_segment, before_the_mark_goes)
+
+
+def begin_and_end(path, end, monkeypatch) -> None:
+    with monkeypatch.context() as patched:
+        end(patched)
+        with pytest.raises(Ended):
+            segstore.open(path)
+    assert (path / BEGINS_ANEW_MARK).exists()
+
+
+@pytest.mark.parametrize("end", ENDS)
+def test_the_next_open_tells_of_all_that_is_set_aside(path, end, monkeypatch):
+    """[DUR-7, DUR-58]"""
+    begin_and_end(path, end, monkeypatch)
+
+    with segstore.open(path) as log:
+        assert (log.log_start_offset, log.log_end_offset) == (1000, 1000)
+        assert not log.report.created
+        assert not log.report.clean
+        (warning,) = [text for text in log.report.warnings if "is set aside as" in text]
+    assert f"{BASES[0]:020d}.quarantine-1 and 2 more" in warning
+    assert not (path / BEGINS_ANEW_MARK).exists()
+    with segstore.open(path) as log:
+        assert log.report.clean
+        assert not log.report.warnings
+
+
+@pytest.mark.parametrize("has_point", [True, False])
+@pytest.mark.parametrize("end", ENDS[:3])
+def test_another_log_start_does_not_count_what_was_set_aside_as_gone(
+    path, end, has_point, monkeypatch
+):
+    """[DUR-1, DUR-54] The open is refused, and what the refusal advises brings all of it back."""
+    begin_and_end(path, end, monkeypatch)
+    put_log_start(path, 0)
+    if not has_point:
+        (path / RECOVERY_POINT_CHECKPOINT).unlink()
+    before = {file.name: file.read_bytes() for file in path.iterdir() if file.is_file()}
+
+    for _ in range(2):
+        with pytest.raises(CorruptLogError, match="the log start 1000 was setting the whole log"):
+            segstore.open(path)
+    after = {file.name: file.read_bytes() for file in path.iterdir() if file.is_file()}
+    assert before == after
+
+    for file in path.glob("*.quarantine-1"):
+        file.rename(file.with_suffix(".log"))
+    (path / BEGINS_ANEW_MARK).unlink()
+    with segstore.open(path) as log:
+        assert offsets(log) == [*range(END)]
+
+
+@pytest.mark.parametrize("content", [b"", b"x\n", b"9" * 30, b"-1\n"])
+def test_a_mark_that_cannot_be_read_is_no_leave(path, content, monkeypatch):
+    """[DUR-7, DUR-97]"""
+    begin_and_end(path, midway, monkeypatch)
+    (path / BEGINS_ANEW_MARK).write_bytes(content)
+
+    with pytest.raises(CorruptLogError, match=BEGINS_ANEW_MARK):
+        segstore.open(path)
+
+
+def test_deleting_more_behind_a_broker_keeps_the_leave(path, monkeypatch):
+    """[DUR-54] What was set aside lies below any later log start too."""
+    begin_and_end(path, before_the_new_segment, monkeypatch)
+    put_log_start(path, 1005)
+
+    with segstore.open(path) as log:
+        assert log.log_end_offset == 1005
