@@ -76,6 +76,10 @@ class MockScheduler:
         self._time.run_due()
         return True
 
+    def runs_this_thread(self) -> bool:
+        """Tasks run where the test says so: nobody waits for them."""
+        return False
+
     def close(self) -> None:
         self.is_closed = True
 

@@ -1,4 +1,4 @@
-"""Moving a log's directory, and taking the log away [REN-1, DEL-1]."""
+"""Moving a log's directory, and the ends of a log: let go of, or taken away [REN-1, DEL-1]."""
 
 from __future__ import annotations
 
@@ -20,18 +20,19 @@ from segstore.log.directory.partition_path import open_parent_directory
 from segstore.log.log_producers import LogProducers
 
 if TYPE_CHECKING:
-    from segstore._core import AppendLock
+    from collections.abc import Callable
+
     from segstore.log.directory.background import Scheduler
+    from segstore.log.ending import Ending
     from segstore.types import TopicPartition
 
 
 class LogRemoval(LogProducers):
-    """What a broker does to a log that is moved, or whose topic is deleted."""
+    """What a broker does to a log that is moved, or closed, or whose topic is deleted."""
 
+    ending: Ending
     _background: Scheduler
-    _closing: AppendLock  # while it is, or is removed
     _holdings: Holdings
-    _is_let_go = False
     _is_renamed_for_deletion = False
 
     def rename_dir(self, name: str, *, reinitialize: bool = True) -> bool:
@@ -98,6 +99,47 @@ class LogRemoval(LogProducers):
     def _let_go(self) -> None:
         raise NotImplementedError
 
+    def _end(self, last_step: Callable[[], None]) -> None:
+        """Take no calls any more, do *last_step*, and let go of everything.
+
+        Once: a second call does what is left of one that was interrupted. Beside one that is under
+        way it waits, and in the midst of that it does nothing.
+        """
+        ending = self.ending
+        if ending.is_over:
+            return
+        self._require_same_process()  # no thread of the parent's comes to an end here [DUR-68]
+        if ending.is_around_this_thread:
+            return
+        self._require_not_awaited()
+        ending.run(lambda: self._end_alone(last_step))
+
+    def _end_alone(self, last_step: Callable[[], None]) -> None:
+        if self.ending.is_over:  # by the thread that was waited for
+            return
+        try:
+            with self._append_lock:  # who is inside an append leaves it first [DUR-70]
+                is_first = not self._is_closed
+                if is_first:
+                    self._settle_lane()
+                    self._is_closed = True
+            if is_first:
+                self._background.close()
+                last_step()
+        finally:
+            if self._is_closed:
+                self._let_go()
+
+    def _require_not_awaited(self) -> None:
+        """Raise RuntimeError in the midst of a call that an end of the log waits for [DUR-70].
+
+        A handler or a finalizer that waited there, for who ends it, would wait for itself.
+        """
+        with self._append_lock:
+            pass
+        if not self.read_only:
+            self._flusher.rounds.require_another_leader()
+
     def _settle_records(self) -> None:
         if self._is_renamed_for_deletion:
             raise IllegalStateError(
@@ -123,8 +165,8 @@ class LogRemoval(LogProducers):
                 holdings.let_go()
             return
         self._require_writable()
-        with self._closing:
-            self._delete_alone()
+        self._require_not_awaited()
+        self.ending.run(self._delete_alone)
 
     def _delete_alone(self) -> None:
         try:

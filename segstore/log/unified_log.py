@@ -19,6 +19,7 @@ from segstore.log.directory.copied_log import place_of
 from segstore.log.directory.log_dir_failure_channel import IO_ERRORS
 from segstore.log.directory.partition_metadata_file import PartitionMetadataFile
 from segstore.log.directory.profile import Profile
+from segstore.log.ending import Ending
 from segstore.log.flusher import Flusher
 from segstore.log.kafka_flusher import KafkaFlusher
 from segstore.log.local.local_log import LocalLog
@@ -63,6 +64,8 @@ class UnifiedLog(LogChecksums):
         The log takes no changes, and another process may be writing it.
     report : RecoveryReport
         What the open found and did.
+    ending : Ending
+        Its end, by `close`, `close_quietly` or `delete`: also who waits for it.
     """
 
     def __init__(  # noqa: PLR0913 - put together by log_opener
@@ -91,10 +94,10 @@ class UnifiedLog(LogChecksums):
         self._directory: Directory = places.directory
         self._codecs = codecs
         self._holdings, self._failures = holdings, surroundings.failures
-        self._append_lock, self._closing = _core.AppendLock(), _core.AppendLock()
-        self._background = surroundings.background(
+        self._background = background = surroundings.background(
             f"segstore-{self.topic_partition}", holdings.lock
         )
+        self._append_lock, self.ending = _core.AppendLock(), Ending(background.runs_this_thread)
         self._epochs, self._state_file = loaded.epochs, loaded.state_file
         self._local_log = LocalLog(
             self._directory,
@@ -284,34 +287,6 @@ class UnifiedLog(LogChecksums):
         with nullcontext() if self.read_only else self._flusher.poisoned_by(*IO_ERRORS):
             self._end(lambda: None if self.read_only else self._close_cleanly())
 
-    def _end(self, last_step: Callable[[], None]) -> None:
-        """Take no calls any more, do *last_step*, and let go of everything.
-
-        Once: a second call does what is left of one that was interrupted, and nothing beside one
-        that is under way.
-        """
-        if self._is_let_go:
-            return
-        self._require_same_process()  # no thread of the parent's comes to an end here [DUR-68]
-        if self._closing.locked():
-            return
-        with self._closing:
-            self._end_alone(last_step)
-
-    def _end_alone(self, last_step: Callable[[], None]) -> None:
-        try:
-            with self._append_lock:  # who is inside an append leaves it first [DUR-70]
-                is_first = not self._is_closed
-                if is_first:
-                    self._settle_lane()
-                    self._is_closed = True
-            if is_first:
-                self._background.close()
-                last_step()
-        finally:
-            if self._is_closed:
-                self._let_go()
-
     def _close_cleanly(self) -> None:
         self._require_not_failed()
         local_log, is_safe = self._local_log, self.profile is Profile.SAFE
@@ -366,7 +341,7 @@ class UnifiedLog(LogChecksums):
         finally:
             self._local_log.close_quietly()
             self._holdings.let_go()
-        self._is_let_go = True
+        self.ending.is_over = True
 
     def __enter__(self) -> Self:
         return self

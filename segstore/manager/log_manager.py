@@ -27,9 +27,11 @@ from segstore.log.directory.clean_shutdown_file_handler import NO_BROKER_EPOCH
 from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
 from segstore.log.directory.partition_directory import check_topic, directory_name
 from segstore.log.directory.partition_lock import hint_at_read_only
+from segstore.log.ending import Ending
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
+from segstore.manager.current_logs import CurrentLogs
 from segstore.manager.logs_to_close import LogsToClose
 from segstore.manager.owned_log_directory import OwnedLogDirectory
 from segstore.manager.partition_directories import (
@@ -102,14 +104,11 @@ class LogManager:
         self._failures = LogDirFailureChannel()
         self._mutex = threading.RLock()
         self._process_id = _core.process_id()
-        self._logs: dict[str, UnifiedLog] = {}  # by the name of the directory
-        self._paths: dict[str, str] = {}  # as they were when the logs got those names
         self._partitioners: dict[str, StickyPartitioner] = {}
         self._owned: OwnedLogDirectory | None = None
-        self._closing = threading.Lock()
+        self._ending = Ending()
         self._to_close: LogsToClose | None = None  # since `close` was called
         self._may_mark = True
-        self._closed = False
         full_path = os.path.abspath(path_text("path", path))  # noqa: PTH100 - links stay as they are
         if self._options.state_dir is not None:  # one that cannot be made leaves nothing behind
             make_log_directory(self._options.state_dir).close()
@@ -122,6 +121,7 @@ class LogManager:
         except BaseException:
             self._release()
             raise
+        self._logs = CurrentLogs(self._owned)
 
     @property
     def path(self) -> str:
@@ -136,7 +136,7 @@ class LogManager:
     @property
     def closed(self) -> bool:
         """Whether all was let go of: not yet behind a `close` that was interrupted."""
-        return self._closed
+        return self._ending.is_over
 
     @property
     def last_broker_epoch(self) -> int | None:
@@ -206,28 +206,12 @@ class LogManager:
         topic_partition = TopicPartition(topic, integer("partition", partition))
         name = directory_name(topic_partition)
         with self._mutex:
-            log = self._logs.get(name)
-            if log is None or log.closed or _name_of(log) != name:
-                self._note_new_names()
-                log = self._logs.get(name)
+            self._check_usable()  # while we waited
+            log = self._logs.find(name)
             if log is None:
                 log = self._open(topic_partition)
-                self._paths[name], self._logs[name] = log.path, log
+                self._logs.add(name, log)
         return log
-
-    def _note_new_names(self) -> None:
-        """Know the logs by the names that `UnifiedLog.rename_dir` has given them [REN-1].
-
-        The path of a log is another object then: to look at each costs next to nothing.
-        """
-        paths = self._paths
-        if not any(log.closed or log.path is not paths[name] for name, log in self._logs.items()):
-            return
-        if self._owned is not None:
-            self._owned.touch(log.topic_partition for log in self._logs.values())
-        logs = {_name_of(log): log for log in self._logs.values() if not log.closed}
-        self._paths = {name: log.path for name, log in logs.items()}
-        self._logs = logs
 
     def _open(self, topic_partition: TopicPartition) -> UnifiedLog:
         name = directory_name(topic_partition)
@@ -337,30 +321,39 @@ class LogManager:
         """Close every log; if all closed cleanly, leave the marker a broker looks for [DUR-24].
 
         The marker is left out when partitions may need recovery. It names *broker_epoch*, if there
-        is one. A second call does what is left of one that was interrupted.
+        is one. A second call does what is left of one that was interrupted. One in the midst of a
+        log's own close, as by a signal's handler, leaves all to the next: the log still writes.
         """
-        with self._mutex:
-            if self._closed or self._closing.locked():  # by a handler's call in the midst of it
-                return
-            self._check_process()
-            with self._closing:
-                self._to_close = to_close = self._to_close or LogsToClose(self._logs.values())
-                to_close.close()
-                may_mark, self._may_mark = self._may_mark, False  # once: the lock is there yet
-                try:
-                    if may_mark and self._owned is not None and not to_close.errors:
-                        self._failures.check(self.path)  # those opened behind it are well
-                        self._note_new_names()
-                        self._owned.mark_clean(broker_epoch)
-                finally:
-                    self._release()
+        if self.closed:
+            return
+        self._check_process()  # no thread of the parent's lets go of the mutex here [DUR-68]
+        endings = [self._ending, *(log.ending for log in self._logs.all_that_may_write())]
+        if any(ending.is_around_this_thread for ending in endings):
+            return
+        with self._mutex:  # who opens a log does so first, and nobody does behind it
+            to_close = self._to_close or LogsToClose(self._logs.all_that_may_write())
+            self._to_close = to_close
+        self._ending.run(lambda: self._close_alone(to_close, broker_epoch))
+
+    def _close_alone(self, to_close: LogsToClose, broker_epoch: int) -> None:
+        if self.closed:  # by the thread that was waited for
+            return
+        to_close.close()
+        may_mark, self._may_mark = self._may_mark, False  # once: the lock is there yet
+        try:
+            if may_mark and self._owned is not None and not to_close.errors:
+                self._failures.check(self.path)  # those opened behind it are well
+                self._logs.note_new_names()
+                self._owned.mark_clean(broker_epoch)
+        finally:
+            self._release()
         to_close.raise_errors()
 
     def _release(self) -> None:
         if self._owned is not None:
             self._owned.release()
         self._directory.close()
-        self._closed = True
+        self._ending.is_over = True
 
     def _check_process(self) -> None:
         if self._process_id != _core.process_id():
@@ -392,9 +385,5 @@ class LogManager:
         self.close()
 
     def __repr__(self) -> str:
-        state = "closed" if self._closed else "read-only" if self._read_only else "open"
+        state = "closed" if self.closed else "read-only" if self._read_only else "open"
         return f"<LogManager {self.path} {state}>"
-
-
-def _name_of(log: UnifiedLog) -> str:
-    return log.path.rpartition("/")[2]

@@ -109,7 +109,7 @@ class Managed:
             for manager in self.open:
                 if not manager.closed and not manager.read_only:
                     outcome = self._use(manager)
-                for log in manager._logs.values():
+                for log in manager._logs.by_name.values():
                     log.close_quietly()
                 with contextlib.suppress(SegstoreError):
                     manager.close()

@@ -30,6 +30,10 @@ class ManualScheduler:
     def wait_until_idle(self, _timeout: float = 10.0) -> bool:
         return True
 
+    def runs_this_thread(self) -> bool:
+        """Tasks run where the test says so: nobody waits for them."""
+        return False
+
     def close(self) -> None:
         self._is_closed = True
         self._tasks.clear()

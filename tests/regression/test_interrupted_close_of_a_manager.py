@@ -10,7 +10,9 @@ import pytest
 
 import segstore
 from segstore.errors import ClosedError, LogLockedError
+from segstore.log.ending import Ending
 from segstore.log.unified_log import UnifiedLog
+from segstore.manager.current_logs import CurrentLogs
 from segstore.manager.log_manager import LogManager
 from segstore.manager.logs_to_close import LogsToClose
 from segstore.manager.owned_log_directory import OwnedLogDirectory
@@ -21,8 +23,10 @@ STEPS = {
     step.__code__
     for step in (
         LogManager.close,
-        LogManager._note_new_names,
+        LogManager._close_alone,
         LogManager._release,
+        CurrentLogs.note_new_names,
+        Ending.run,
         LogsToClose.__init__,
         LogsToClose.close,
         OwnedLogDirectory.mark_clean,
@@ -59,7 +63,7 @@ def test_a_close_that_was_interrupted_is_finished_by_the_next(tmp_path):
     while True:
         path = tmp_path / f"{len(places)}"
         manager = manager_of(path)
-        logs = list(manager._logs.values())
+        logs = list(manager._logs.by_name.values())
         interrupt = InterruptOfTheManager(len(places) + 1)
         interrupt.run(manager.close)
         if interrupt.place is None:

@@ -36,6 +36,9 @@ class Scheduler(Protocol):
     def wait_until_idle(self, timeout: float = 10.0) -> bool:
         """Wait until all tasks that are due have ended."""
 
+    def runs_this_thread(self) -> bool:
+        """Whether a task runs here, which `close` by another thread waits for."""
+
     def close(self) -> None:
         """Drop the tasks that did not begin and wait for the one that runs."""
 
@@ -194,11 +197,15 @@ class BackgroundWorker:
         self.submit(have_ended.set)
         return have_ended.wait(timeout)
 
+    def runs_this_thread(self) -> bool:
+        """Whether a task runs here, which `close` by another thread waits for."""
+        return self._queue.runner_id == threading.get_ident()
+
     def close(self) -> None:
         """Drop the tasks that did not begin and wait for the one that runs; twice is harmless."""
         tasks = self._queue
         tasks.close()
-        if tasks.runner_id != threading.get_ident():
+        if not self.runs_this_thread():
             with tasks.runner:
                 pass
             if self._thread is not None:

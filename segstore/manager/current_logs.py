@@ -1,0 +1,71 @@
+"""The logs that a manager has opened, by name (Kafka's ``LogManager.currentLogs``)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from segstore.log.unified_log import UnifiedLog
+    from segstore.manager.owned_log_directory import OwnedLogDirectory
+
+
+class CurrentLogs:
+    """Guarded by the manager's mutex, where nothing else is said.
+
+    Parameters
+    ----------
+    owned : OwnedLogDirectory or None
+        Hears of the names of logs that were renamed or closed; None for a reader.
+
+    Attributes
+    ----------
+    by_name : dict of str to UnifiedLog
+        By the name of the directory.
+    """
+
+    def __init__(self, owned: OwnedLogDirectory | None) -> None:
+        self._owned = owned
+        self.by_name: dict[str, UnifiedLog] = {}
+        self._paths: dict[str, str] = {}  # as they were when the logs got those names
+        self._ending: list[UnifiedLog] = []  # closed, but not over yet: they may still write
+
+    def find(self, name: str) -> UnifiedLog | None:
+        """Return the open log whose directory has that name now."""
+        log = self.by_name.get(name)
+        if log is None or log.closed or _name_of(log) != name:
+            self.note_new_names()
+            log = self.by_name.get(name)
+        return log
+
+    def add(self, name: str, log: UnifiedLog) -> None:
+        """Know a log that was opened."""
+        self._paths[name], self.by_name[name] = log.path, log
+
+    def note_new_names(self) -> None:
+        """Know the logs by the names that `UnifiedLog.rename_dir` has given them [REN-1].
+
+        The path of a log is another object then: to look at each costs next to nothing.
+        """
+        paths = self._paths
+        if not any(log.closed or log.path is not paths[name] for name, log in self.by_name.items()):
+            return
+        if self._owned is not None:
+            self._owned.touch(log.topic_partition for log in self.by_name.values())
+        logs: dict[str, UnifiedLog] = {}
+        ending = [log for log in self._ending if not log.ending.is_over]
+        for log in self.by_name.values():
+            if not log.closed:
+                logs[_name_of(log)] = log
+            elif not log.ending.is_over:
+                ending.append(log)
+        self._ending = ending
+        self._paths = {name: log.path for name, log in logs.items()}
+        self.by_name = logs
+
+    def all_that_may_write(self) -> list[UnifiedLog]:
+        """Return those that are open, and those whose close is not over; also without the mutex."""
+        return [*self._ending, *self.by_name.values()]
+
+
+def _name_of(log: UnifiedLog) -> str:
+    return log.path.rpartition("/")[2]
