@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     _ChunksOf: TypeAlias = Callable[[Segment, int], Iterator["Chunk"]]
 
 CHUNK_BYTES: Final = 1024 * 1024
+_BASE_OFFSET_BYTES: Final = 8  # what a batch begins with
 
 
 class Chunk(NamedTuple):
@@ -221,20 +222,14 @@ class ChunkReader:
         end_position = self._end_position(segment)
         position = -1
         while offset < self._end_offset and position < end_position:
-            fetched = segment.read(
-                offset,
-                CHUNK_BYTES,
-                end_position,
-                min_one_message=True,
-                start_position=max(position, 0),
-            )
+            fetched = _read(segment, offset, CHUNK_BYTES, end_position, max(position, 0))
             if fetched is None or fetched.size_bytes == 0:
                 if position >= 0 and fetched is None:
                     raise _bad_end(segment, position, end_position)
                 return
             if position >= 0 and fetched.position != position:
                 raise _bad_end(segment, position, end_position)
-            chunk, disorder = self._whole_batches(segment, fetched, offset)
+            chunk, disorder = self._whole_batches(segment, fetched, offset, end_position)
             if len(chunk.headers):
                 position = chunk.position + chunk.data.nbytes
                 yield from self._within_range(chunk)
@@ -243,12 +238,12 @@ class ChunkReader:
                 raise disorder
 
     def _whole_batches(
-        self, segment: Segment, fetched: FetchedBytes, offset: int
+        self, segment: Segment, fetched: FetchedBytes, offset: int, end_position: int
     ) -> tuple[Chunk, CorruptLogError | None]:
         """Check bounds and order of the batches that were read; the last may be cut.
 
         Returns those that are in order, and what is wrong behind them [DUR-50]. Of two that are not
-        nobody knows which one is: neither is handed out.
+        nobody knows which one is: neither is handed out, wherever the chunk ends.
         """
         headers, result = scan_batches(fetched, check_crc=False)
         if result.why is not None and result.batches_count == 0:
@@ -263,10 +258,15 @@ class ChunkReader:
             expected = f"offsets from {segment.base_offset} on, up to {offset} at least"
         else:
             backwards = np.flatnonzero(base[1:] <= last[:-1])
-            if len(backwards) == 0:
+            then: int | None
+            if len(backwards):
+                row, then = int(backwards[0]), int(base[backwards[0] + 1])
+            else:
+                row, end = len(last) - 1, int(last[-1])
+                then = _lower_offset_behind(segment, fetched, data.nbytes, end, end_position)
+            if then is None:
                 return Chunk(data, headers, segment, fetched.position), None
-            row = int(backwards[0])
-            found = f"offsets {base[row]} to {last[row]}, and then {base[row + 1]}"
+            found = f"offsets {base[row]} to {last[row]}, and then {then}"
             expected = "offsets that ascend"
         place = int(headers["position"][row])
         return Chunk(data[:place], headers[:row], segment, fetched.position), CorruptLogError(
@@ -317,6 +317,38 @@ class ChunkReader:
             end = int(headers["position"][within])
             chunk = chunk._replace(data=chunk.data[:end], headers=headers[:within])
         yield chunk
+
+
+def _read(
+    segment: Segment, offset: int, size: int, end_position: int, position: int
+) -> FetchedBytes | None:
+    """Read whole batches, one at least; of a size of 0 no byte, but what the first one is."""
+    return segment.read(
+        offset, size, end_position, min_one_message=size > 0, start_position=position
+    )
+
+
+def _lower_offset_behind(
+    segment: Segment, fetched: FetchedBytes, size: int, last_offset: int, end_position: int
+) -> int | None:
+    """Return the base offset of the batch behind the first *size* bytes that were fetched.
+
+    None: it is above *last_offset*; the visible bytes end there, or cannot be read as a batch: that
+    is told by who comes there. Nearly always the beginning of it was fetched too, and is believed
+    where it is in order; else it is asked for.
+    """
+    position = fetched.position + size
+    if position >= end_position:
+        return None
+    beginning = memoryview(fetched)[size : size + _BASE_OFFSET_BYTES]
+    is_there = len(beginning) == _BASE_OFFSET_BYTES
+    if is_there and int.from_bytes(beginning, "big", signed=True) > last_offset:
+        return None
+    try:
+        behind = _read(segment, MIN_LONG, 0, end_position, position)
+    except SegstoreError:
+        return None
+    return None if behind is None or behind.base_offset > last_offset else behind.base_offset
 
 
 def _bad_end(segment: Segment, position: int, end_position: int) -> CorruptLogError:
