@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import segstore
-from segstore.errors import LogTruncatedError
+from segstore.errors import LogNotFoundError, LogTruncatedError
 from segstore.log.directory.log_places import LogPlaces
 from segstore.log.loader import read_only_loader
 from segstore.log.loader.leftovers import Leftovers
@@ -142,3 +142,23 @@ def test_what_is_missing_is_told(writer, missing):
         assert len(log.report.warnings) == 1
         assert log.log_end_offset == 120 - missing
         assert "records from there to 119 had been synced" in log.report.damage
+
+
+@pytest.mark.parametrize("deleted", [1, 4, 10, 40])
+def test_a_loss_behind_deletions_is_looked_at_twice_too(monkeypatch, writer, deleted):
+    """[DUR-51, DUR-78] Looks that the writer's deletions had cost were counted as its cuts."""
+    writer.close_quietly()
+    last = Path(writer.path, f"{10:020d}.log")
+    os.truncate(last, last.stat().st_size // 2)
+    look, looks = ReadOnlyLoader._look, []
+
+    def beside_deletions(loader: ReadOnlyLoader) -> object:
+        looks.append(loader)
+        if len(looks) <= deleted:
+            raise LogNotFoundError("deleted", file="x")
+        return look(loader)
+
+    monkeypatch.setattr(ReadOnlyLoader, "_look", beside_deletions)
+    with segstore.open(writer.path, read_only=True) as log:
+        assert "had been synced, and are missing" in log.report.damage
+    assert len(looks) == deleted + 2

@@ -1,7 +1,8 @@
 """A reader opened a log during a full truncation, and was told that there is none.
 
 Between the last ``.log`` that goes and the new one the writer syncs the directory. The reader
-looked fifty times, and was done in less time than a sync takes.
+looked fifty times, and was done in less time than a sync takes. Then it waited for half a second,
+and was told the same of a writer that was held up for longer.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from pathlib import Path
 import pytest
 
 import segstore
-from segstore.errors import NotALogError
+from segstore.errors import NotALogError, ResourceError
+from segstore.log.directory.checkpoints import BEGINS_ANEW_MARK
+from segstore.log.loader.leftovers import Leftovers
 
 STATE = ".segstore"
 
@@ -66,3 +69,103 @@ def test_it_does_not_wait_where_there_is_no_log(segment, pauses):
     with pytest.raises(NotALogError):
         segstore.open(segment.parent, read_only=True)
     assert pauses == []
+
+
+def note(path: Path) -> None:
+    """Say what a full truncation says of itself."""
+    with (path / STATE).open("ab") as state:
+        state.write(b"being_emptied\n")
+
+
+def mark(path: Path) -> None:
+    """Say what an open says that sets all aside; there may be no state yet."""
+    (path / f"{BEGINS_ANEW_MARK}7").touch()
+    (path / STATE).unlink()
+
+
+@pytest.fixture(params=[note, mark], ids=["truncation", "open"])
+def emptied(request, segment) -> Path:
+    """Return where the segment was, of a log that somebody is emptying."""
+    request.param(segment.parent)
+    away = segment.with_suffix(".away")
+    segment.rename(away)
+    return away
+
+
+@pytest.fixture
+def writer(new_log, segment):
+    return new_log(segment.parent)
+
+
+@pytest.mark.usefixtures("writer")
+@pytest.mark.parametrize("seconds", [1.5, 4])
+def test_it_waits_for_a_writer_that_is_held_up(monkeypatch, segment, emptied, seconds):
+    """[DUR-18, DUR-71]"""
+    waited = []
+
+    def sleep(pause: float) -> None:
+        waited.append(pause)
+        if sum(waited) > seconds and emptied.exists():
+            emptied.rename(segment)
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    with segstore.open(segment.parent, read_only=True) as log:
+        assert log.log_end_offset == 5
+    assert max(waited) <= 0.01
+
+
+@pytest.mark.usefixtures("writer", "emptied")
+def test_it_does_not_wait_for_ever_for_a_writer(segment, pauses):
+    """[DUR-103] But it does not say that there is no log: it is being made."""
+    with pytest.raises(ResourceError, match="opening the log again may work") as told:
+        segstore.open(segment.parent, read_only=True)
+    assert 4 < sum(pauses) < 10
+    assert told.value.file == str(segment.parent)
+
+
+def test_a_writer_that_dies_meanwhile(monkeypatch, writer, segment, emptied):
+    """[DUR-71] Nobody makes the new segment."""
+    waited = []
+
+    def sleep(pause: float) -> None:
+        waited.append(pause)
+        if len(waited) == 100:
+            writer.close_quietly()
+
+    monkeypatch.setattr(time, "sleep", sleep)
+    with pytest.raises(NotALogError):
+        segstore.open(emptied.parent, read_only=True)
+    assert len(waited) == 100
+    assert not segment.exists()
+
+
+@pytest.mark.usefixtures("emptied")
+def test_a_crash_is_not_waited_for(segment, pauses):
+    """[DUR-71] What it says stands, and nobody is writing."""
+    with pytest.raises(NotALogError):
+        segstore.open(segment.parent, read_only=True)
+    assert sum(pauses) < 1
+
+
+@pytest.mark.usefixtures("writer")
+def test_the_new_segment_comes_before_the_note_goes(monkeypatch, segment):
+    """[DUR-18] Who sees that it is gone finds the segment, and looks for it then."""
+    note(segment.parent)
+    state, away = segment.parent / STATE, segment.with_suffix(".away")
+    segment.rename(away)
+    monkeypatch.setattr(time, "sleep", lambda _: None)
+    asked = Leftovers.segments_for_reading
+    looks = []
+
+    def look(leftovers: Leftovers) -> object:
+        found = asked(leftovers)
+        looks.append(found)
+        if len(looks) == 70:
+            away.rename(segment)
+            state.write_bytes(state.read_bytes().replace(b"being_emptied\n", b""))
+        return found
+
+    monkeypatch.setattr(Leftovers, "segments_for_reading", look)
+    with segstore.open(segment.parent, read_only=True) as log:
+        assert log.log_end_offset == 5
+    assert len(looks) == 71

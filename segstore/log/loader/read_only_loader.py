@@ -24,6 +24,7 @@ from segstore.errors import (
 from segstore.log.directory.checkpoints import LOG_STATE
 from segstore.log.directory.ways_out import missing_records
 from segstore.log.loader.deleted_records import count_deleted
+from segstore.log.loader.emptied_log import is_being_emptied, is_marked_to_begin_anew
 from segstore.log.loader.epoch_changes import epoch_changes, fits, latest_epoch, note_epochs
 from segstore.log.loader.found_epochs import read_epochs
 from segstore.log.loader.leftovers import Leftovers
@@ -51,6 +52,8 @@ if TYPE_CHECKING:
 
 _LOOKS: Final = 4
 _ATTEMPTS: Final = 50
+_ATTEMPTS_BESIDE_A_WRITER: Final = 550
+"""For the segment that it is about to make: five seconds."""
 _PAUSE_SECONDS: Final = 0.001
 _LONGEST_PAUSE_SECONDS: Final = 0.01
 
@@ -71,10 +74,13 @@ class ReadOnlyLoader(LogLoader):
         Raises
         ------
         ResourceError
-            The writer was faster, so many times in a row that it may be so for ever [DUR-103].
+            The writer was faster, so many times in a row that it may be so for ever [DUR-103], or
+            has emptied the log, and has not come to making the new segment.
+        LogTruncatedError, CorruptRecordError
+            It cut the log at each of so many looks.
         """
-        report, gone = self._report, None
-        for attempt in range(_ATTEMPTS):
+        report, gone, cuts_count = self._report, None, 0
+        for _ in range(_ATTEMPTS):
             self._report = deepcopy(report)
             try:
                 loaded = self._look()
@@ -82,7 +88,8 @@ class ReadOnlyLoader(LogLoader):
             except LogNotFoundError as error:
                 gone = error
             except (CorruptRecordError, LogTruncatedError):  # a file became shorter under the look
-                if attempt >= _LOOKS:
+                cuts_count += 1
+                if cuts_count > _LOOKS:
                     raise
             else:
                 report.take_over(self._report)
@@ -160,19 +167,32 @@ class ReadOnlyLoader(LogLoader):
         )
 
     def _list_segments(self, leftovers: Leftovers) -> list[Segment]:
-        for attempt in range(_ATTEMPTS):
+        directory = self._directory
+        for attempt in range(_ATTEMPTS_BESIDE_A_WRITER):
+            # asked before the look: what says so goes when the new segment is there
+            is_awaited = attempt < _ATTEMPTS or is_being_emptied(directory)
             segments = leftovers.segments_for_reading()
             if segments:
                 return segments
-            if self._directory.has_segments():
+            if not is_awaited:
+                break
+            if directory.has_segments():
                 continue  # its writer deleted all that was there when we looked
-            if not self._has_state():
+            if not self._has_state() and not is_marked_to_begin_anew(directory):
                 break
             # a full truncation may be under way: it syncs before it makes the new one [DUR-18]
             time.sleep(min(_PAUSE_SECONDS * (attempt + 1), _LONGEST_PAUSE_SECONDS))
+        else:
+            raise ResourceError(
+                "the log's writer has emptied it, and has not made the new segment yet; opening the"
+                " log again may work",
+                file=directory.path,
+                found="no .log file, and a writer",
+                expected="the segment that it is about to make",
+            )
         raise NotALogError(
             "the directory holds no .log file: there is no log to read",
-            file=self._directory.path,
+            file=directory.path,
             found="no .log file",
             expected="one .log file at least",
         )
