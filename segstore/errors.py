@@ -338,8 +338,8 @@ class DiskFullError(SegstoreError, OSError):
 class ResourceError(SegstoreError, OSError):
     """Out of memory or descriptors; nothing changed [DUR-31].
 
-    Also of an open to read, beside a writer that deletes faster than it can be followed, or that has
-    emptied the log and is held up before it makes the new segment.
+    Also of an open to read, beside a writer that deletes faster than it can be followed, or that
+    has emptied the log and is held up before it makes the new segment.
     """
 
 

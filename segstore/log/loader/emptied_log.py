@@ -15,17 +15,12 @@ if TYPE_CHECKING:
     from segstore._core import Directory
 
 
-def is_marked_to_begin_anew(directory: Directory) -> bool:
-    """Whether an open for writing sets all aside, or did when it crashed."""
-    return any(name.startswith(BEGINS_ANEW_MARK) for name in directory.names())
-
-
 def is_being_emptied(directory: Directory) -> bool:
     """Whether somebody has the log open for writing, and what empties it has noted that.
 
     After a crash the note stands, and nobody makes the new segment before the next open.
     """
-    if not is_marked_to_begin_anew(directory):
+    if not directory.exists(BEGINS_ANEW_MARK):
         state = LogState.read(directory)
         if state is None or not state.is_being_emptied:
             return False

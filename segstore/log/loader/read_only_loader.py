@@ -21,10 +21,10 @@ from segstore.errors import (
     ResourceError,
     SegstoreError,
 )
-from segstore.log.directory.checkpoints import LOG_STATE
+from segstore.log.directory.checkpoints import BEGINS_ANEW_MARK, LOG_STATE
 from segstore.log.directory.ways_out import missing_records
 from segstore.log.loader.deleted_records import count_deleted
-from segstore.log.loader.emptied_log import is_being_emptied, is_marked_to_begin_anew
+from segstore.log.loader.emptied_log import is_being_emptied
 from segstore.log.loader.epoch_changes import epoch_changes, fits, latest_epoch, note_epochs
 from segstore.log.loader.found_epochs import read_epochs
 from segstore.log.loader.leftovers import Leftovers
@@ -178,7 +178,7 @@ class ReadOnlyLoader(LogLoader):
                 break
             if directory.has_segments():
                 continue  # its writer deleted all that was there when we looked
-            if not self._has_state() and not is_marked_to_begin_anew(directory):
+            if not self._has_state() and not directory.exists(BEGINS_ANEW_MARK):
                 break
             # a full truncation may be under way: it syncs before it makes the new one [DUR-18]
             time.sleep(min(_PAUSE_SECONDS * (attempt + 1), _LONGEST_PAUSE_SECONDS))
