@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 RECORDS = 12
 LOG_START = 1000
 CHECKPOINT = "log-start-offset-checkpoint"
+WAY_BACK = (
+    "to have them back copy these files, as <base offset>.log, into an empty directory of the"
+    " partition's name elsewhere, and salvage that"
+)
 
 
 @pytest.fixture
@@ -78,17 +82,78 @@ def test_what_was_set_aside_is_told(contradicted, capsys, tmp_path):
             ) in text
 
 
-def test_the_way_back_of_the_guide(contradicted, tmp_path):
-    """[DUR-59] In a copy, with the right log start and without the marker of the wrong one."""
-    segstore.open(contradicted).close()
+def brought_back(path: Path, tmp_path: Path) -> list[bytes]:
+    """Do what is said: the files alone, as ``<base offset>.log``, are salvaged."""
     rescue = tmp_path / "rescue" / "topic-0"
-    shutil.copytree(contradicted, rescue)
-    for file in rescue.glob("*.quarantine-1"):
-        file.rename(file.with_suffix(".log"))
-    (rescue / CHECKPOINT).write_text("0\n1\ntopic 0 0\n")
-    (rescue / ".kafka_cleanshutdown").unlink()
-
+    rescue.mkdir(parents=True)
+    for file in path.glob("*.quarantine-1"):
+        shutil.copy(file, rescue / f"{file.stem}.log")
     segstore.salvage(rescue, tmp_path / "saved" / "topic-0")
-
     with segstore.open(tmp_path / "saved" / "topic-0") as log:
-        assert [record.value for record in log] == [b"value %d" % n for n in range(RECORDS)]
+        return [record.value for record in log]
+
+
+@pytest.mark.parametrize("appended", [0, 1])
+def test_whole_segments_come_back(contradicted, tmp_path, capsys, appended):
+    """[DUR-59] What was set aside, whatever was written behind the wrong log start since."""
+    with segstore.open(contradicted) as log:
+        for _ in range(appended):
+            log.append([(None, b"behind")])
+
+    assert cli.main(["verify", "-q", str(contradicted)]) == 0
+    assert capsys.readouterr().out.count(WAY_BACK) == RECORDS // 4
+    assert brought_back(contradicted, tmp_path) == [b"value %d" % n for n in range(RECORDS)]
+
+
+def test_a_cut_tail_comes_back(new_log, tmp_path, capsys):
+    """[DUR-59] It begins with the bytes that were no batch, and has no name of its own."""
+    log = new_log()
+    for number in range(RECORDS):
+        log.append([(None, b"value %d" % number)])
+    log.flush()
+    log.close_quietly()
+    path = tmp_path / "topic-0"
+    (path / "recovery-point-offset-checkpoint").unlink(missing_ok=True)
+    file = path / "00000000000000000000.log"
+    data = bytearray(file.read_bytes())
+    data[4 * len(data) // RECORDS + 70] ^= 1
+    file.write_bytes(data)
+    with segstore.open(path) as log:
+        (cut,) = log.report.quarantined
+        log.truncate_fully_and_start_at(LOG_START)
+
+    assert cli.main(["verify", "-q", str(path)]) == 0
+    assert f"{cut}, " in (out := capsys.readouterr().out)
+    assert WAY_BACK in out
+    there = brought_back(path, tmp_path)
+    assert there[-7:] == [b"value %d" % n for n in range(5, RECORDS)]
+
+
+@pytest.mark.parametrize("appended", [0, 1])
+def test_what_salvage_does_not_copy(contradicted, tmp_path, capsys, appended):
+    """[DUR-59] With the log start put right they are lost to a salvage; the way back is said."""
+    with segstore.open(contradicted) as log:
+        for _ in range(appended):
+            log.append([(None, b"behind")])
+    (contradicted / ".kafka_cleanshutdown").unlink()
+    (contradicted / CHECKPOINT).write_text("0\n1\ntopic 0 0\n")
+
+    assert cli.main(["salvage", "-q", str(contradicted), str(tmp_path / "target-0")]) == 1
+    captured = capsys.readouterr()
+    assert (captured.out + captured.err).count(WAY_BACK) == 1
+
+
+@pytest.mark.parametrize("command", [["verify"], ["recover", "--dry-run"]])
+def test_a_directory_without_a_segment(contradicted, capsys, command):
+    """[DUR-59] They failed with a ValueError: all that the files hold is not in the log."""
+    segstore.open(contradicted).close()
+    for file in contradicted.glob("*.log"):
+        file.unlink()
+    (contradicted / ".kafka_cleanshutdown").unlink()
+    (contradicted / CHECKPOINT).unlink()
+
+    cli.main([*command, "-q", str(contradicted)])
+
+    out = capsys.readouterr().out
+    for first in range(0, RECORDS, 4):
+        assert f"4 batches with offsets {first} to {first + 3}, which the log does not have" in out

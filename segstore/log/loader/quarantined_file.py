@@ -7,12 +7,12 @@ No open reads these files again; who checks or saves a log has to know of the re
 from __future__ import annotations
 
 import re
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
 from segstore._core import ScanResult, scan_batches
-from segstore.log.directory.checkpoints import CLEAN_SHUTDOWN_MARKER, LOG_START_OFFSET_CHECKPOINT
 from segstore.log.local.batch_search import UNREADABLE, BatchSearch
 from segstore.log.local.segment import Segment
 
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from segstore._core import BatchHeaders, Directory, SegmentContext
+
+WAY_BACK: Final = (
+    "to have them back copy these files, as <base offset>.log, into an empty directory of the"
+    " partition's name elsewhere, and salvage that"
+)
+"""Not into the log: its log start and its clean marker speak of what came behind them."""
 
 _NAME: Final = re.compile(r"([0-9]{20})\.quarantine-[1-9][0-9]*", re.ASCII)
 _PIECE_BYTES: Final = 4 * 1024 * 1024
@@ -57,8 +63,7 @@ class QuarantinedFile(NamedTuple):
             where += (
                 f"{'; and ' if self.batches else ': '}{there}, below the log start"
                 f" {self.log_start_offset}: deleted, or set aside for a log start that was not what"
-                " was written; to have them back put the right number into"
-                f" {LOG_START_OFFSET_CHECKPOINT} of a copy that has no {CLEAN_SHUTDOWN_MARKER}"
+                f" was written; {WAY_BACK}"
             )
         elif not self.batches:
             where += ": there is no batch in them that the log does not have"
@@ -73,6 +78,12 @@ def _range_text(batches: int, first_offset: int, next_offset: int) -> str:
 def quarantine_names(names: Iterable[str]) -> list[str]:
     """Return those of *names* that are quarantine files, in the order of their offsets."""
     return sorted(name for name in names if _NAME.fullmatch(name))
+
+
+def way_back(directory: Directory) -> str:
+    """Return what is added where a log has no record; empty without a quarantine file [DUR-59]."""
+    names = quarantine_names(directory.names())
+    return f"; records may be in {names[0]}: {WAY_BACK}" if names else ""
 
 
 def quarantined_files(
@@ -149,7 +160,7 @@ def _keys_within(
 ) -> np.ndarray:
     """Return the keys of the batches in the segments that may hold these offsets."""
     keys = [np.empty(0, np.uint64)]
-    for base, following in zip(base_offsets, [*base_offsets[1:], None], strict=True):
+    for base, following in zip_longest(base_offsets, base_offsets[1:]):
         if base > last_offset or (following is not None and following <= first_offset):
             continue
         segment, stop = Segment(context, base), "complete"

@@ -20,7 +20,7 @@ from segstore.log.directory.partition_directory import segment_files
 from segstore.log.directory.partition_path import open_parent_directory, open_partition_directory
 from segstore.log.loader.leftovers import Leftovers, complete_swaps
 from segstore.log.loader.log_begin import first_missing_offset
-from segstore.log.loader.quarantined_file import quarantined_files
+from segstore.log.loader.quarantined_file import WAY_BACK, quarantined_files, way_back
 from segstore.log.loader.recovery_report import RecoveryReport
 from segstore.log.loader.salvage_report import LostRange
 from segstore.log.local.batch_search import BatchSearch
@@ -140,7 +140,8 @@ class SalvageSource:
             plain.append(swap)
         if not plain:
             raise NotALogError(
-                "the directory holds no .log file: there is no log to salvage",
+                "the directory holds no .log file: there is no log to salvage"
+                f"{way_back(self.directory)}",
                 file=self.directory.path,
                 found="no .log file",
                 expected="one .log file at least",
@@ -230,7 +231,12 @@ class SalvageSource:
     def note_quarantined(self) -> None:
         """Report what stands in quarantine files: no part of the log any more, and not copied."""
         bases = [file.offset for file in self.files if not file.suffix]
-        for found in quarantined_files(self.directory, self._context, bases, self.log_start_offset):
+        files = quarantined_files(self.directory, self._context, bases, self.log_start_offset)
+        if any(found.batches for found in files):
+            self._report.warnings.append(
+                f"records that an open for writing had taken out are not copied; {WAY_BACK}"
+            )
+        for found in files:
             if not found.batches:
                 self._report.quarantined.append(str(found))
                 continue

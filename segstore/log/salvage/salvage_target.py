@@ -10,6 +10,7 @@ import segstore._core as _core
 from segstore.config import MAX_INT
 from segstore.errors import CorruptLogError, ReadIOError
 from segstore.log.directory.partition_directory import file_name
+from segstore.log.loader.quarantined_file import way_back
 from segstore.log.loader.salvage_report import LostRange
 from segstore.log.local.segment import Segment
 from segstore.log.salvage.lost_markers import doubted_ends, unfinished_batch
@@ -70,7 +71,7 @@ class SalvageTarget:
                 self._file.close()
         if not self._segments and report.lost:
             raise CorruptLogError(
-                f"no batch of this log can be proven: {report.lost[0]}",
+                f"no batch of this log can be proven: {report.lost[0]}{way_back(source.directory)}",
                 file=source.directory.path,
                 found="no good batch",
                 expected="one at least",
