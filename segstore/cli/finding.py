@@ -11,6 +11,8 @@ from segstore.log.loader.recovery_report import RecoveryReport
 if TYPE_CHECKING:
     from segstore.log.loader.quarantined_file import QuarantinedFile
 
+OPEN_REBUILDS = "the next open for writing builds it anew; `segstore recover` does that now"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:

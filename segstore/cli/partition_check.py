@@ -11,11 +11,12 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from segstore.cli.finding import Finding, PartitionCheck
+from segstore.cli.finding import OPEN_REBUILDS, Finding, PartitionCheck
 from segstore.cli.index_check import check_indexes
+from segstore.cli.log_start_check import opened_log_start
 from segstore.cli.records_check import check_records
 from segstore.cli.sidecar_findings import compare_with_sidecars
-from segstore.cli.state_check import OPEN_REBUILDS, check_state_files, read_state
+from segstore.cli.state_check import check_state_files, read_state
 from segstore.errors import CorruptLogError, SegstoreError
 from segstore.log.directory.partition_directory import file_name, segment_files
 from segstore.log.directory.ways_out import salvage_hint, ways_out
@@ -83,9 +84,11 @@ def _look_at(
     check = PartitionCheck(path, forecast=forecast_open(path))
     names = directory.names()
     bases = _core.SegmentListing(names).base_offsets("log")
-    state = read_state(directory, path, check.findings)
+    opened = opened_log_start(check.forecast)
+    state = read_state(directory, path, check.findings, opened)
     check.segments = len(bases)
-    check.log_start_offset = max(state.log_start_offset or 0, bases[0] if bases else 0)
+    start = (state.log_start_offset or 0) if opened is None else opened
+    check.log_start_offset = max(start, bases[0] if bases else 0)
     check.recovery_point = (
         check.log_start_offset if state.recovery_point is None else state.recovery_point
     )
@@ -112,8 +115,9 @@ def _look_at(
             progress(path, done, check.size_bytes)
     check.log_end_offset = max(expected, bases[-1] if bases else 0)
     forecast = check.forecast
-    if forecast.error is None and forecast.split is None and not forecast.report.created:
-        check.log_end_offset = check.forecast.report.log_end_offset
+    begins_anew = forecast.report.set_aside and start > check.log_end_offset
+    if opened is not None and not forecast.report.created and not begins_anew:
+        check.log_end_offset = forecast.report.log_end_offset
     check_state_files(directory, names, state, check)
     check.findings = _with_outcomes(check.forecast, check.findings)
     _judge_open(check)

@@ -10,15 +10,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from segstore.cli.dump_state import TRANSACTION_ENTRY, producer_lines
-from segstore.cli.finding import Finding, PartitionCheck
+from segstore.cli.finding import OPEN_REBUILDS, Finding, PartitionCheck
+from segstore.cli.log_start_check import check_log_start, read_log_start
 from segstore.errors import (
     CorruptCheckpointError,
     CorruptSnapshotError,
-    LogNotFoundError,
     SegstoreError,
 )
 from segstore.log.directory import checkpoints
-from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
 from segstore.log.directory.partition_directory import (
     file_name,
     parse_directory_name,
@@ -39,17 +38,8 @@ LEFT_TO_A_BROKER = (
     "restore this file from a copy, or delete it and let a broker make it anew: `segstore recover` "
     "and opens leave it as it is"
 )
-OPEN_REBUILDS = "the next open for writing builds it anew; `segstore recover` does that now"
 RECOVER_REBUILDS = (
     "`segstore recover` on the directory builds it anew; the next open does once it was read"
-)
-LOG_START_LOST = (
-    "where the log starts is told nowhere else: it counts from an older log start that can be read "
-    "on, or from its first segment on, and records there that were deleted are read again"
-)
-RESTORE_LOG_START = (
-    "restore this file before the log is opened for writing, which keeps the log start that it "
-    "finds then; without it delete these records again"
 )
 
 
@@ -59,8 +49,9 @@ class PartitionState:
 
     topic_partition: TopicPartition | None = None
     log_start_offset: int | None = None
-    marked_log_start_offset: int | None = None
-    """What the clean marker of the partition says of it, with a checksum."""
+    """As an open reads it."""
+    told_log_start_offset: int | None = None
+    """The greatest that a checkpoint says."""
     recovery_point: int | None = None
     epochs: list[EpochEntry] = field(default_factory=list)
     topic_id: str | None = None
@@ -70,11 +61,13 @@ class PartitionState:
     epochs_ordered_from: int | None = None
 
 
-def read_state(directory: Directory, path: str, findings: list[Finding]) -> PartitionState:
+def read_state(
+    directory: Directory, path: str, findings: list[Finding], opened_at: int | None = None
+) -> PartitionState:
     """Read what stands beside the log; what cannot be read is a finding and counts as not there.
 
-    Log start is the greater of the partition's own and its parent's, the recovery point the
-    smaller [DUR-65].
+    The recovery point is the smaller of the partition's own and its parent's [DUR-65]. *opened_at*
+    is the log start that an open for writing would come to, where that is known.
     """
     import segstore._core as _core
 
@@ -82,13 +75,16 @@ def read_state(directory: Directory, path: str, findings: list[Finding]) -> Part
     parent_path, name = os.path.split(os.path.abspath(path))  # noqa: PTH100
     with suppress(SegstoreError):  # a copy under another name has no line in any checkpoint
         state.topic_partition = parse_directory_name(name)
-    state.marked_log_start_offset = _marked_log_start_offset(directory)
     parent = _core.Directory(parent_path)
     try:
         for place, prefix in ((directory, ""), (parent, "../")):
             if place.exists(checkpoints.CLEAN_SHUTDOWN_MARKER):
                 state.clean_markers.append(prefix + checkpoints.CLEAN_SHUTDOWN_MARKER)
-            _read_offsets(place, prefix, state, findings)
+            _read_recovery_point(place, prefix, state, findings)
+        if state.topic_partition is not None:
+            state.log_start_offset, state.told_log_start_offset = read_log_start(
+                directory, parent, state.topic_partition, findings, opened_at
+            )
     finally:
         parent.close()
     with _Reading(checkpoints.LEADER_EPOCH_CHECKPOINT, findings):
@@ -103,15 +99,6 @@ def read_state(directory: Directory, path: str, findings: list[Finding]) -> Part
     return state
 
 
-def _marked_log_start_offset(directory: Directory) -> int | None:
-    try:
-        data = directory.read_file(checkpoints.CLEAN_SHUTDOWN_MARKER, checkpoints.MAX_MARKER_BYTES)
-    except LogNotFoundError:
-        return None
-    marker = CleanShutdownMarker.parse(data)
-    return marker.log_start_offset if marker is not None and marker.has_crc else None
-
-
 def _kafka_uuid(data: bytes) -> str:
     """Return 16 bytes as Kafka writes a uuid: 22 characters."""
     return base64.urlsafe_b64encode(data).rstrip(b"=").decode()
@@ -124,13 +111,9 @@ class _Reading:
         self,
         name: str,
         findings: list[Finding],
-        meaning: str = "its values count as missing: everything is checked again at the next open",
-        advice: str | None = None,
     ) -> None:
         self._name = name
         self._findings = findings
-        self._meaning = meaning
-        self._advice = advice
 
     def __enter__(self) -> None:
         return None
@@ -143,40 +126,19 @@ class _Reading:
             Finding(
                 file=self._name,
                 what=f"cannot be read: {error.message}",
-                meaning=self._meaning,
-                advice=self._advice or (OPEN_REBUILDS if is_rebuilt else LEFT_TO_A_BROKER),
+                meaning="its values count as missing: everything is checked again at the next open",
+                advice=OPEN_REBUILDS if is_rebuilt else LEFT_TO_A_BROKER,
                 repaired=is_rebuilt,
             )
         )
         return True
 
 
-def _reading_log_start(prefix: str, state: PartitionState, findings: list[Finding]) -> _Reading:
-    """Read a log start: of the batches nobody can tell it, so that it is lost or stands elsewhere.
-
-    The clean marker of the partition has it, and each of the two checkpoints for the other.
-    """
-    name = checkpoints.LOG_START_OFFSET_CHECKPOINT
-    known, where = state.marked_log_start_offset, checkpoints.CLEAN_SHUTDOWN_MARKER
-    if known is None and prefix:
-        known, where = state.log_start_offset, name
-    if known is None:
-        return _Reading(prefix + name, findings, LOG_START_LOST, RESTORE_LOG_START)
-    meaning = f"it counts as missing: the log starts at {known}, as {where} says"
-    return _Reading(prefix + name, findings, meaning)
-
-
-def _read_offsets(
+def _read_recovery_point(
     place: Directory, prefix: str, state: PartitionState, findings: list[Finding]
 ) -> None:
     if state.topic_partition is None:
         return
-    with _reading_log_start(prefix, state, findings):
-        start = checkpoints.read_offset(
-            place, checkpoints.LOG_START_OFFSET_CHECKPOINT, state.topic_partition
-        )
-        if start is not None:
-            state.log_start_offset = max(start, state.log_start_offset or 0)
     with _Reading(prefix + checkpoints.RECOVERY_POINT_CHECKPOINT, findings):
         point = checkpoints.read_offset(
             place, checkpoints.RECOVERY_POINT_CHECKPOINT, state.topic_partition
@@ -239,17 +201,7 @@ def _check_offsets(state: PartitionState, check: PartitionCheck) -> None:
                 advice="restore the directory from a copy, or go on without these records",
             )
         )
-    if state.log_start_offset is not None and state.log_start_offset > log_end_offset:
-        findings.append(
-            Finding(
-                file=checkpoints.LOG_START_OFFSET_CHECKPOINT,
-                offset=log_end_offset,
-                what=f"says the log starts at {state.log_start_offset}, "
-                f"it ends at {log_end_offset}",
-                meaning="no record can be read: all of them count as deleted",
-                advice="check that this is the partition that the checkpoint speaks of",
-            )
-        )
+    check_log_start(state.told_log_start_offset, check)
 
 
 def _check_epochs(epochs: list[EpochEntry], findings: list[Finding]) -> None:

@@ -15,6 +15,7 @@ import pytest
 import segstore
 from segstore import cli
 from segstore.cli.partition_check import check_partition
+from segstore.log.directory.log_places import LogPlaces
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,6 +60,58 @@ def test_what_an_open_does_is_foretold(contradicted, capsys):
     out = capsys.readouterr().out
     assert all(name in out for name in expected)
     assert files(contradicted) == before
+
+
+def test_it_is_a_finding(contradicted, capsys):
+    """[DUR-65] ``verify`` said "clean", and the next open took every record out of the log."""
+    assert cli.main(["verify", "-q", str(contradicted)]) == 1
+    out = capsys.readouterr().out
+
+    assert f"{CHECKPOINT}, offset {RECORDS}: says the log starts at {LOG_START}" in out
+    assert "the next open for writing sets all of it aside" in out
+    assert f"offsets {LOG_START} to {RECORDS}" in out
+
+
+def test_what_was_being_emptied_is_none(new_log, tmp_path, monkeypatch):
+    """[DUR-18, TRU-4] The log says itself that its records were to go."""
+    log = new_log()
+    log.append([(None, b"x")] * RECORDS)
+    log.flush()
+    saved = tmp_path / "saved" / "topic-0"
+    write = LogPlaces.write_log_start
+
+    def copy_behind(self: LogPlaces, *arguments: object) -> None:
+        write(self, *arguments)
+        if not saved.exists():
+            shutil.copytree(tmp_path / "topic-0", saved)
+
+    monkeypatch.setattr(LogPlaces, "write_log_start", copy_behind)
+    log.truncate_fully_and_start_at(LOG_START)
+
+    check = check_partition(str(saved))
+
+    assert check.batches == 1
+    assert check.findings == []
+
+
+@pytest.mark.parametrize("place", [".", ".."])
+def test_one_that_is_not_believed(new_log, tmp_path, place):
+    """[DUR-21] Closed cleanly: it was said that no record can be read, all of them can."""
+    log = new_log()
+    log.append([(None, b"x")] * RECORDS)
+    log.close()
+    path = tmp_path / "topic-0"
+    (path / place / CHECKPOINT).write_text(f"0\n1\ntopic 0 {LOG_START}\n")
+
+    check = check_partition(str(path))
+
+    (finding,) = check.findings
+    assert finding.meaning == "it is not believed: the log starts at 0"
+    assert finding.repaired
+    assert check.log_start_offset == 0
+    with segstore.open(path) as log:
+        assert log.log_start_offset == 0
+    assert check_partition(str(path)).findings == []
 
 
 def test_what_was_set_aside_is_told(contradicted, capsys, tmp_path):

@@ -72,3 +72,24 @@ def test_that_of_the_log_directory(new_log, tmp_path):
 
     assert finding.file == f"../{CHECKPOINT}"
     assert f"the log starts at {LOG_START}, as {CHECKPOINT} says" in finding.meaning
+
+
+@pytest.mark.parametrize("above", [4, LOG_START, 7])
+def test_that_of_the_log_directory_for_the_own(stopped, above):
+    """[DUR-21, DUR-65] Of the marker and the checkpoint above the greater one counts."""
+    path, was_closed = stopped
+    (path.parent / CHECKPOINT).write_text(f"0\n1\ntopic 0 {above}\n")
+    start = max(above, LOG_START) if was_closed else above
+    where = ".kafka_cleanshutdown" if was_closed and above <= LOG_START else f"../{CHECKPOINT}"
+
+    check = check_partition(str(path))
+
+    (finding,) = check.findings
+    assert f"the log starts at {start}, as {where} says" in finding.meaning
+    assert "told nowhere else" not in finding.meaning
+    may_be_older = not was_closed
+    assert ("may be older" in finding.meaning) is may_be_older
+    assert finding.advice.startswith("if more was deleted, restore") is may_be_older
+    assert check.log_start_offset == start
+    with segstore.open(path) as log:
+        assert log.log_start_offset == start
