@@ -117,7 +117,7 @@ def test_one_that_is_not_believed(new_log, tmp_path, place):
 def test_what_was_set_aside_is_told(contradicted, capsys, tmp_path):
     """[DUR-59] Each file with its offsets: no finding, but what could be had back is said."""
     with segstore.open(contradicted) as log:
-        assert f"put {CHECKPOINT} right" in str(log.report)
+        assert f"if this is not the right number, {WAY_BACK}" in str(log.report)
         checked = str(log.verify())
     code = cli.main(["verify", "-q", str(contradicted)])
     outputs = [checked, capsys.readouterr().out]

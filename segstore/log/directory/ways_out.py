@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import shlex
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from segstore.errors import CorruptLogError, SegstoreError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+WAY_BACK: Final = (
+    "to have them back copy these files, as <base offset>.log, into an empty directory of the"
+    " partition's name elsewhere, and salvage that"
+)
+"""Not into the log: its log start and its clean marker speak of what came behind them."""
 
 
 def salvage_hint(path: str) -> str:
@@ -50,8 +56,7 @@ def begins_anew_warning(log_start_offset: int, names: Sequence[str]) -> str:
         return warning
     return (
         f"{warning}, and what it held is set aside as {_first_of(names)}; if this is not the right"
-        f" number, copy these as {names[0][:20]}.log and so on into a new directory of the"
-        " partition's name, and open that: it is the log that was"
+        f" number, {WAY_BACK}"
     )
 
 

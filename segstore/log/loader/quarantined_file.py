@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from segstore._core import ScanResult, scan_batches
+from segstore.log.directory.ways_out import WAY_BACK
 from segstore.log.local.batch_search import UNREADABLE, BatchSearch
 from segstore.log.local.segment import Segment
 
@@ -20,12 +21,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from segstore._core import BatchHeaders, Directory, SegmentContext
-
-WAY_BACK: Final = (
-    "to have them back copy these files, as <base offset>.log, into an empty directory of the"
-    " partition's name elsewhere, and salvage that"
-)
-"""Not into the log: its log start and its clean marker speak of what came behind them."""
 
 _NAME: Final = re.compile(r"([0-9]{20})\.quarantine-[1-9][0-9]*", re.ASCII)
 _PIECE_BYTES: Final = 4 * 1024 * 1024

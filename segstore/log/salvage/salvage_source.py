@@ -18,9 +18,10 @@ from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.directory.log_places import LogPlaces
 from segstore.log.directory.partition_directory import segment_files
 from segstore.log.directory.partition_path import open_parent_directory, open_partition_directory
+from segstore.log.directory.ways_out import WAY_BACK
 from segstore.log.loader.leftovers import Leftovers, complete_swaps
 from segstore.log.loader.log_begin import first_missing_offset
-from segstore.log.loader.quarantined_file import WAY_BACK, quarantined_files, way_back
+from segstore.log.loader.quarantined_file import quarantined_files, way_back
 from segstore.log.loader.recovery_report import RecoveryReport
 from segstore.log.loader.salvage_report import LostRange
 from segstore.log.local.batch_search import BatchSearch
