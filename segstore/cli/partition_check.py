@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from segstore.cli.begins_anew_check import is_of_mark, refused_mark
 from segstore.cli.finding import OPEN_REBUILDS, Finding, PartitionCheck
 from segstore.cli.index_check import check_indexes
 from segstore.cli.log_start_check import opened_log_start
@@ -253,7 +254,9 @@ def _judge_open(check: PartitionCheck) -> None:
     """Add what only the open finds: records that are missing, segments that overlap [DUR-54]."""
     forecast = check.forecast
     error = forecast.error
-    if isinstance(error, CorruptLogError):
+    if isinstance(error, CorruptLogError) and is_of_mark(error):
+        check.findings.append(refused_mark(error))
+    elif isinstance(error, CorruptLogError):
         if not any(map(_is_of_records, check.findings)):
             check.findings.append(
                 Finding(

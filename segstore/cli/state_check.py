@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from segstore.cli.begins_anew_check import standing_mark
 from segstore.cli.dump_state import TRANSACTION_ENTRY, producer_lines
 from segstore.cli.finding import OPEN_REBUILDS, Finding, PartitionCheck
 from segstore.cli.log_start_check import check_log_start, read_log_start
@@ -168,7 +169,10 @@ def check_state_files(
 ) -> None:
     """Compare the checkpoints with the log's end; check snapshots and transaction indexes."""
     findings, forecast = check.findings, check.forecast
-    if forecast.split is None:  # where the log will end is not known before
+    if checkpoints.BEGINS_ANEW_MARK in names:  # what is missing is beside the log
+        if forecast.error is None:
+            findings.append(standing_mark(names))
+    elif forecast.split is None:  # where the log will end is not known before
         _check_offsets(state, check)
     _check_epochs(state.epochs, findings)
     files = [file for file in segment_files(names) if not file.suffix]

@@ -9,7 +9,7 @@ import numpy as np
 
 from segstore._core import scan_batches
 from segstore.config import MIN_LONG
-from segstore.errors import CorruptLogError, SegstoreError
+from segstore.errors import CorruptLogError, CorruptRecordError, SegstoreError
 from segstore.log.byte_cuts import Span
 from segstore.log.directory.ways_out import salvage_hint
 from segstore.log.local.local_log import out_of_range
@@ -346,7 +346,7 @@ def _lower_offset_behind(
         return None
     try:
         behind = _read(segment, MIN_LONG, 0, end_position, position)
-    except SegstoreError:
+    except (CorruptRecordError, CorruptLogError):
         return None
     return None if behind is None or behind.base_offset > last_offset else behind.base_offset
 

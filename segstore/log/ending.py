@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -19,7 +20,7 @@ class Ending:
     """A close comes back when it is over, whoever began it [DUR-70].
 
     But for one that is called in its midst, by a signal's handler or a finalizer: that would wait
-    for itself.
+    for itself. And none waits for a thread that ended with the interpreter.
 
     Parameters
     ----------
@@ -36,13 +37,15 @@ class Ending:
         self.is_over = False
         self._lock = AppendLock()  # its wait can be interrupted
         self._thread = 0  # that has it
-        self._waits_for_this_thread = waits_for_this_thread
+        self.waits_for_this_thread = waits_for_this_thread
 
     @property
     def is_around_this_thread(self) -> bool:
         """Whether this thread was called in its midst, and must not wait for it."""
         return self._lock.locked() and (
-            self._thread == threading.get_ident() or self._waits_for_this_thread()
+            self._thread == threading.get_ident()
+            or sys.is_finalizing()
+            or self.waits_for_this_thread()
         )
 
     def run(self, end: Callable[[], None]) -> None:

@@ -66,6 +66,12 @@ class CurrentLogs:
         """Return those that are open, and those whose close is not over; also without the mutex."""
         return [*self._ending, *self.by_name.values()]
 
+    def require_none_waits_for_this_thread(self) -> None:
+        """Raise RuntimeError in the midst of a call that the end of one of them waits for."""
+        for log in self.all_that_may_write():
+            if not log.ending.is_over:
+                log.require_not_awaited()
+
 
 def _name_of(log: UnifiedLog) -> str:
     return log.path.rpartition("/")[2]

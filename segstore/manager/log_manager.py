@@ -106,7 +106,7 @@ class LogManager:
         self._process_id = _core.process_id()
         self._partitioners: dict[str, StickyPartitioner] = {}
         self._owned: OwnedLogDirectory | None = None
-        self._ending = Ending()
+        self._ending = Ending(self._waits_for_this_thread)
         self._to_close: LogsToClose | None = None  # since `close` was called
         self._may_mark = True
         full_path = os.path.abspath(path_text("path", path))  # noqa: PTH100 - links stay as they are
@@ -323,6 +323,11 @@ class LogManager:
         The marker is left out when partitions may need recovery. It names *broker_epoch*, if there
         is one. A second call does what is left of one that was interrupted. One in the midst of a
         log's own close, as by a signal's handler, leaves all to the next: the log still writes.
+
+        Raises
+        ------
+        RuntimeError
+            By a signal's handler in the midst of an append or a sync of a log; nothing was closed.
         """
         if self.closed:
             return
@@ -330,10 +335,15 @@ class LogManager:
         endings = [self._ending, *(log.ending for log in self._logs.all_that_may_write())]
         if any(ending.is_around_this_thread for ending in endings):
             return
+        self._logs.require_none_waits_for_this_thread()
         with self._mutex:  # who opens a log does so first, and nobody does behind it
             to_close = self._to_close or LogsToClose(self._logs.all_that_may_write())
             self._to_close = to_close
         self._ending.run(lambda: self._close_alone(to_close, broker_epoch))
+
+    def _waits_for_this_thread(self) -> bool:
+        """Whether it is one of a log, which ends with that."""
+        return any(log.ending.waits_for_this_thread() for log in self._logs.all_that_may_write())
 
     def _close_alone(self, to_close: LogsToClose, broker_epoch: int) -> None:
         if self.closed:  # by the thread that was waited for

@@ -6,9 +6,12 @@ between, as a warning advised, it made a new log in the place of synced records,
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 import segstore
+from segstore.cli import main
 from segstore.errors import CorruptLogError
 from segstore.log.directory.checkpoints import (
     BEGINS_ANEW_MARK,
@@ -108,6 +111,21 @@ def test_the_next_open_tells_of_all_that_is_set_aside(path, end, monkeypatch):
         assert not log.report.warnings
 
 
+def follow(path, advice: str) -> bool:
+    """Do what *advice* says; whether that was to rename anything."""
+    rename = re.search(r"Rename (\S+) to (\S+?\.log)(, and the \d+ others)?", advice)
+    assert (rename is None) == ("Nothing has been set aside" in advice)
+    if rename is not None:
+        number = rename[1].partition(".")[2]
+        (path / rename[1]).rename(path / rename[2])
+        if rename[3]:
+            for file in path.glob(f"*.{number}"):
+                file.rename(file.with_suffix(".log"))
+    assert f"remove {BEGINS_ANEW_MARK}" in advice
+    (path / BEGINS_ANEW_MARK).unlink()
+    return rename is not None
+
+
 @pytest.mark.parametrize("has_point", [True, False])
 @pytest.mark.parametrize("end", ENDS[:3])
 def test_another_log_start_does_not_count_what_was_set_aside_as_gone(
@@ -121,14 +139,13 @@ def test_another_log_start_does_not_count_what_was_set_aside_as_gone(
     before = {file.name: file.read_bytes() for file in path.iterdir() if file.is_file()}
 
     for _ in range(2):
-        with pytest.raises(CorruptLogError, match="the log start 1000 was setting the whole log"):
+        with pytest.raises(CorruptLogError, match="aside for the log start 1000") as refused:
             segstore.open(path)
     after = {file.name: file.read_bytes() for file in path.iterdir() if file.is_file()}
     assert before == after
 
-    for file in path.glob("*.quarantine-1"):
-        file.rename(file.with_suffix(".log"))
-    (path / BEGINS_ANEW_MARK).unlink()
+    renamed = follow(path, refused.value.message)
+    assert renamed == (end is not before_the_first)
     with segstore.open(path) as log:
         assert offsets(log) == [*range(END)]
 
@@ -150,3 +167,30 @@ def test_deleting_more_behind_a_broker_keeps_the_leave(path, monkeypatch):
 
     with segstore.open(path) as log:
         assert log.log_end_offset == 1005
+
+
+def test_an_older_cut_is_not_renamed(path, monkeypatch):
+    """[DUR-59] A quarantine file of the same base offset, garbage, has the lower number."""
+    (path / f"{BASES[0]:020d}.quarantine-1").write_bytes(b"garbage")
+    (path / f"{BASES[-1]:020d}.quarantine-1").write_bytes(b"garbage")
+    begin_and_end(path, midway, monkeypatch)
+    (path / f"{BASES[0]:020d}.log").rename(path / f"{BASES[0]:020d}.quarantine-2")
+    put_log_start(path, 0)
+
+    with pytest.raises(CorruptLogError) as refused:
+        segstore.open(path)
+    advice = refused.value.message
+    assert f"Rename {BASES[0]:020d}.quarantine-2 to {BASES[0]:020d}.log, and the 2 others" in advice
+
+
+@pytest.mark.parametrize("end", ENDS[:3])
+@pytest.mark.parametrize("log_start", [0, 1000])
+def test_verify_tells_of_the_mark(path, end, log_start, monkeypatch, capsys):
+    """[DUR-7, DUR-58] And does not send for a copy: nothing is lost."""
+    begin_and_end(path, end, monkeypatch)
+    put_log_start(path, log_start)
+
+    assert main(["verify", str(path)]) == 1
+    out = " ".join(capsys.readouterr().out.split())
+    assert f"remove {BEGINS_ANEW_MARK}" in out
+    assert "restore the directory" not in out

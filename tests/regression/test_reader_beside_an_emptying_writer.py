@@ -79,7 +79,7 @@ def note(path: Path) -> None:
 
 def mark(path: Path) -> None:
     """Say what an open says that sets all aside; there may be no state yet."""
-    (path / f"{BEGINS_ANEW_MARK}7").touch()
+    (path / BEGINS_ANEW_MARK).write_text("7\n")
     (path / STATE).unlink()
 
 

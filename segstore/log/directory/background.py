@@ -202,10 +202,19 @@ class BackgroundWorker:
         return self._queue.runner_id == threading.get_ident()
 
     def close(self) -> None:
-        """Drop the tasks that did not begin and wait for the one that runs; twice is harmless."""
+        """Drop the tasks that did not begin and wait for the one that runs; twice is harmless.
+
+        Raises
+        ------
+        RuntimeError
+            The interpreter ended the thread in the midst of one.
+        """
         tasks = self._queue
         tasks.close()
-        if not self.runs_this_thread():
+        if sys.is_finalizing():  # there is no other thread any more, and no end of it to wait for
+            if tasks.runner.locked() and not self.runs_this_thread():
+                raise RuntimeError("the interpreter ends: a task of the log will never be done")
+        elif not self.runs_this_thread():
             with tasks.runner:
                 pass
             if self._thread is not None:

@@ -60,11 +60,15 @@ def begins_anew_warning(log_start_offset: int, names: Sequence[str]) -> str:
     )
 
 
-def set_aside_hint(names: Sequence[str]) -> str:
-    """Say how whole segments that were set aside as *names* become part of the log again."""
+def set_aside_hint(names: Sequence[str], mark: str) -> str:
+    """Say how whole segments that were set aside as *names* become part of the log again.
+
+    *mark* is the file that tells of it, which goes then.
+    """
     if not names:
-        return "Nothing of that is here any more: restore the directory from a copy"
-    return f"Rename {_first_of(names)} to {names[0][:20]}.log and so on"
+        return f"Nothing has been set aside: remove {mark}"
+    others = f", and the {len(names) - 1} others in the same way" if len(names) > 1 else ""
+    return f"Rename {names[0]} to {names[0][:20]}.log{others}, and remove {mark}"
 
 
 def _first_of(names: Sequence[str]) -> str:

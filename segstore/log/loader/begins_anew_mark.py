@@ -12,7 +12,7 @@ from segstore._core import FileBarrier
 from segstore.errors import CorruptLogError
 from segstore.log.directory.checkpoints import BEGINS_ANEW_MARK, MAX_MARKER_BYTES
 from segstore.log.directory.ways_out import set_aside_hint
-from segstore.log.loader.quarantined_file import quarantine_names
+from segstore.log.loader.quarantined_file import set_aside_names
 
 if TYPE_CHECKING:
     from segstore._core import Directory
@@ -35,7 +35,7 @@ class BeginsAnewMark:
     stands : bool
         Whether an open was not done.
     set_aside : tuple of str
-        What it may have set aside, as long as the mark stands: all quarantine files.
+        What it has set aside.
 
     Raises
     ------
@@ -47,7 +47,7 @@ class BeginsAnewMark:
         self._directory = directory
         self._log_start_offset = log_start_offset
         self.stands = directory.exists(BEGINS_ANEW_MARK)
-        self.set_aside = tuple(quarantine_names(directory.names())) if self.stands else ()
+        self.set_aside = tuple(set_aside_names(directory.names())) if self.stands else ()
         if self.stands:
             self._require_same_log()
 
@@ -67,11 +67,11 @@ class BeginsAnewMark:
         number = _CONTENT.fullmatch(content)
         if number is not None and int(number[1]) <= self._log_start_offset:
             return
-        then = "another log start" if number is None else f"the log start {int(number[1])}"
+        then = "one that cannot be read" if number is None else str(int(number[1]))
         raise CorruptLogError(
-            f"an open that found {then} was setting the whole log aside, and now the log starts at"
-            f" {self._log_start_offset}. {set_aside_hint(self.set_aside)}, and remove"
-            f" {BEGINS_ANEW_MARK}: then the log is as it was. No record was changed",
+            f"an open was setting the whole log aside for the log start {then}, and now it is"
+            f" {self._log_start_offset}. {set_aside_hint(self.set_aside, BEGINS_ANEW_MARK)}:"
+            " then the log is as it was. No record was changed",
             file=f"{self._directory.path}/{BEGINS_ANEW_MARK}",
             found=repr(content[:20]),
             expected=f"a log start up to {self._log_start_offset}",

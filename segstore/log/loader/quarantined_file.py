@@ -75,6 +75,20 @@ def quarantine_names(names: Iterable[str]) -> list[str]:
     return sorted(name for name in names if _NAME.fullmatch(name))
 
 
+def set_aside_names(names: Iterable[str]) -> list[str]:
+    """Return those of *names* that may be whole segments: each the newest of its base offset.
+
+    Where the ``.log`` is there it is older cuts of that.
+    """
+    there = {*names}
+    newest: dict[str, tuple[int, str]] = {}
+    for name in quarantine_names(there):
+        base, _, number = name.partition(".quarantine-")
+        if f"{base}.log" not in there:
+            newest[base] = max((int(number), name), newest.get(base, (0, "")))
+    return [name for _, (_, name) in sorted(newest.items())]
+
+
 def way_back(directory: Directory) -> str:
     """Return what is added where a log has no record; empty without a quarantine file [DUR-59]."""
     names = quarantine_names(directory.names())
