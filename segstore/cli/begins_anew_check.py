@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 from segstore.cli.finding import Finding
 from segstore.log.directory.checkpoints import BEGINS_ANEW_MARK, LOG_START_OFFSET_CHECKPOINT
-from segstore.log.directory.ways_out import set_aside_hint
-from segstore.log.loader.quarantined_file import set_aside_names
+from segstore.log.loader.quarantined_file import set_aside_hint
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,11 +20,11 @@ def is_of_mark(error: CorruptLogError) -> bool:
 
 
 def refused_mark(error: CorruptLogError) -> Finding:
-    """Return the finding of a log that is refused so: nothing of it is lost."""
+    """Return the finding of a log that is refused so."""
     return Finding(
         file=BEGINS_ANEW_MARK,
         what=error.message,
-        meaning="no open goes on before that; records that were set aside are still there",
+        meaning="no open for writing goes on before that",
         advice="do that, and verify again",
         repaired=False,
     )
@@ -33,11 +32,11 @@ def refused_mark(error: CorruptLogError) -> Finding:
 
 def standing_mark(names: Sequence[str]) -> Finding:
     """Return the finding of a log with which the next open goes on."""
-    hint = set_aside_hint(set_aside_names(names), BEGINS_ANEW_MARK)
+    hint = set_aside_hint(names, BEGINS_ANEW_MARK)
     return Finding(
         file=BEGINS_ANEW_MARK,
         what="an open for writing was setting the whole log aside, and was not done",
-        meaning="the log start lies above the log end, and the next open goes on with that",
+        meaning="the log start lay above the log end; the next open for writing ends it",
         advice=f"where {LOG_START_OFFSET_CHECKPOINT} is not what was written: {hint[0].lower()}"
         f"{hint[1:]}, and write the right log start",
         repaired=True,

@@ -25,6 +25,7 @@ from segstore.log.directory.partition_directory import (
     segment_files,
 )
 from segstore.log.directory.ways_out import missing_records
+from segstore.log.loader.quarantined_file import set_aside_names
 from segstore.log.transaction_index_verifier import find_damaged_transaction_indexes_of
 
 if TYPE_CHECKING:
@@ -169,10 +170,11 @@ def check_state_files(
 ) -> None:
     """Compare the checkpoints with the log's end; check snapshots and transaction indexes."""
     findings, forecast = check.findings, check.forecast
-    if checkpoints.BEGINS_ANEW_MARK in names:  # what is missing is beside the log
-        if forecast.error is None:
-            findings.append(standing_mark(names))
-    elif forecast.split is None:  # where the log will end is not known before
+    is_marked = checkpoints.BEGINS_ANEW_MARK in names
+    if is_marked and forecast.error is None:
+        findings.append(standing_mark(names))
+    is_beside = is_marked and len(set_aside_names(names)) > 0  # what the log does not have
+    if forecast.split is None and not is_beside:  # else it is not known before where it will end
         _check_offsets(state, check)
     _check_epochs(state.epochs, findings)
     files = [file for file in segment_files(names) if not file.suffix]

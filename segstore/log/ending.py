@@ -20,7 +20,7 @@ class Ending:
     """A close comes back when it is over, whoever began it [DUR-70].
 
     But for one that is called in its midst, by a signal's handler or a finalizer: that would wait
-    for itself. And none waits for a thread that ended with the interpreter.
+    for itself. And none waits for one whose thread the interpreter's end has stopped.
 
     Parameters
     ----------
@@ -39,7 +39,6 @@ class Ending:
         self._thread = 0  # that has it
         self.waits_for_this_thread = waits_for_this_thread
 
-    @property
     def is_around_this_thread(self) -> bool:
         """Whether this thread was called in its midst, and must not wait for it."""
         return self._lock.locked() and (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -109,9 +110,11 @@ class LogRemoval(LogProducers):
         if ending.is_over:
             return
         self._require_same_process()  # no thread of the parent's comes to an end here [DUR-68]
-        if ending.is_around_this_thread:
+        if ending.is_around_this_thread():
             return
         self.require_not_awaited()
+        if ending.is_around_this_thread():  # it began while that waited
+            return
         ending.run(lambda: self._end_alone(last_step))
 
     def _end_alone(self, last_step: Callable[[], None]) -> None:
@@ -133,8 +136,11 @@ class LogRemoval(LogProducers):
     def require_not_awaited(self) -> None:
         """Raise RuntimeError in the midst of a call that an end of the log waits for [DUR-70].
 
-        A handler or a finalizer that waited there, for who ends it, would wait for itself.
+        A handler or a finalizer that waited there, for who ends it, would wait for itself; one at
+        the interpreter's end, in the midst of an append of another thread, for nobody.
         """
+        if sys.is_finalizing() and self._append_lock.locked():
+            raise RuntimeError("the interpreter ends: an append to the log will never be done")
         with self._append_lock:
             pass
         if not self.read_only:

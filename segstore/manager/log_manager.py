@@ -333,7 +333,7 @@ class LogManager:
             return
         self._check_process()  # no thread of the parent's lets go of the mutex here [DUR-68]
         endings = [self._ending, *(log.ending for log in self._logs.all_that_may_write())]
-        if any(ending.is_around_this_thread for ending in endings):
+        if any(ending.is_around_this_thread() for ending in endings):
             return
         self._logs.require_none_waits_for_this_thread()
         with self._mutex:  # who opens a log does so first, and nobody does behind it
@@ -343,7 +343,11 @@ class LogManager:
 
     def _waits_for_this_thread(self) -> bool:
         """Whether it is one of a log, which ends with that."""
-        return any(log.ending.waits_for_this_thread() for log in self._logs.all_that_may_write())
+        return any(
+            log.ending.waits_for_this_thread()
+            for log in self._logs.all_that_may_write()
+            if not log.ending.is_over
+        )
 
     def _close_alone(self, to_close: LogsToClose, broker_epoch: int) -> None:
         if self.closed:  # by the thread that was waited for

@@ -82,6 +82,37 @@ def test_the_thread_of_a_log_does_not_wait_for_the_managers_close(manager, monke
     assert manager.closed
 
 
+def test_the_id_of_a_thread_that_ended_is_nobodys(manager):
+    """[DUR-70] The next thread gets the same, and its close came back before the log was closed."""
+    log = manager.log("t", 0)
+    ids = []
+    log._background.submit(lambda: ids.append(threading.get_ident()))
+    assert log._background.wait_until_idle()
+    assert ids == [log._background._queue.runner_id]
+    log.close()
+    assert log._background._queue.runner_id not in ids
+
+
+def test_the_thread_of_a_log_that_waits_for_an_append_beside_its_close(manager):
+    """[DUR-70] Of two who wait for the same append, one ends the log, and waits for the other."""
+    log = manager.log("t", 0)
+    closing = threading.Thread(target=log.close, daemon=True)
+    is_called, is_back = threading.Event(), threading.Event()
+
+    def close() -> None:
+        is_called.set()
+        log.close()
+        is_back.set()
+
+    with log._append_lock:
+        closing.start()
+        log._background.submit(close)
+        assert is_called.wait(PATIENCE_SECONDS)
+    assert is_back.wait(PATIENCE_SECONDS)
+    closing.join(PATIENCE_SECONDS)
+    assert not closing.is_alive()
+
+
 AT_THE_END = """
 import sys, threading, time
 import segstore
@@ -105,6 +136,11 @@ def wait(*_):
     time.sleep(60)
 
 
+def held():
+    with log._append_lock:
+        wait()
+
+
 store = Store(log)
 """
 ENDS = {
@@ -114,6 +150,10 @@ assert is_inside.wait(10)
 """,
     "in its own thread, which does something": """
 log._background.submit(wait)
+assert is_inside.wait(10)
+""",
+    "in an append": """
+threading.Thread(target=held, daemon=True).start()
 assert is_inside.wait(10)
 """,
     "in another close": """
@@ -132,3 +172,4 @@ def test_a_finalizer_at_the_end_waits_for_no_thread_that_is_no_more(tmp_path, wh
     subprocess.run(command, check=True, timeout=PATIENCE_SECONDS, capture_output=True)
     with segstore.open(path) as log:
         assert log.log_end_offset == 1
+        assert log.report.clean == ("waits" in where)

@@ -114,7 +114,7 @@ def test_the_next_open_tells_of_all_that_is_set_aside(path, end, monkeypatch):
 def follow(path, advice: str) -> bool:
     """Do what *advice* says; whether that was to rename anything."""
     rename = re.search(r"Rename (\S+) to (\S+?\.log)(, and the \d+ others)?", advice)
-    assert (rename is None) == ("Nothing has been set aside" in advice)
+    assert (rename is None) == ("No segment stands aside" in advice)
     if rename is not None:
         number = rename[1].partition(".")[2]
         (path / rename[1]).rename(path / rename[2])
@@ -194,3 +194,20 @@ def test_verify_tells_of_the_mark(path, end, log_start, monkeypatch, capsys):
     out = " ".join(capsys.readouterr().out.split())
     assert f"remove {BEGINS_ANEW_MARK}" in out
     assert "restore the directory" not in out
+
+
+@pytest.mark.parametrize("log_start", [0, 1000])
+def test_what_was_set_aside_and_taken_away_is_lost(path, log_start, monkeypatch, capsys):
+    """[DUR-7, DUR-58] Nobody says that it is there."""
+    begin_and_end(path, before_the_new_segment, monkeypatch)
+    put_log_start(path, log_start)
+    for file in path.glob("*.quarantine-*"):
+        file.unlink()
+
+    if log_start == 0:
+        with pytest.raises(CorruptLogError, match="Nothing of it is here any more"):
+            segstore.open(path)
+    assert main(["verify", str(path)]) == 1
+    out = " ".join(capsys.readouterr().out.split())
+    assert "records 0 to 8 are missing" in out
+    assert "restore the directory from a copy" in out

@@ -113,6 +113,7 @@ def _run_tasks(tasks: _Queue) -> None:
             except Exception:  # noqa: BLE001 - the thread survives whatever a task does [DUR-39]
                 _log.exception("background task failed")
             del task
+        tasks.runner_id = -1  # the next thread that begins may get the same
         tasks.clear()
         tasks.keeps = None
 
@@ -212,7 +213,7 @@ class BackgroundWorker:
         tasks = self._queue
         tasks.close()
         if sys.is_finalizing():  # there is no other thread any more, and no end of it to wait for
-            if tasks.runner.locked() and not self.runs_this_thread():
+            if tasks.is_running and not self.runs_this_thread():
                 raise RuntimeError("the interpreter ends: a task of the log will never be done")
         elif not self.runs_this_thread():
             with tasks.runner:

@@ -60,16 +60,5 @@ def begins_anew_warning(log_start_offset: int, names: Sequence[str]) -> str:
     )
 
 
-def set_aside_hint(names: Sequence[str], mark: str) -> str:
-    """Say how whole segments that were set aside as *names* become part of the log again.
-
-    *mark* is the file that tells of it, which goes then.
-    """
-    if not names:
-        return f"Nothing has been set aside: remove {mark}"
-    others = f", and the {len(names) - 1} others in the same way" if len(names) > 1 else ""
-    return f"Rename {names[0]} to {names[0][:20]}.log{others}, and remove {mark}"
-
-
 def _first_of(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Final
 from segstore._core import FileBarrier
 from segstore.errors import CorruptLogError
 from segstore.log.directory.checkpoints import BEGINS_ANEW_MARK, MAX_MARKER_BYTES
-from segstore.log.directory.ways_out import set_aside_hint
-from segstore.log.loader.quarantined_file import set_aside_names
+from segstore.log.loader.quarantined_file import set_aside_hint, set_aside_names
 
 if TYPE_CHECKING:
     from segstore._core import Directory
@@ -67,11 +66,13 @@ class BeginsAnewMark:
         number = _CONTENT.fullmatch(content)
         if number is not None and int(number[1]) <= self._log_start_offset:
             return
-        then = "one that cannot be read" if number is None else str(int(number[1]))
+        then = "a log start that cannot be read"
+        if number is not None:
+            then = f"the log start {int(number[1])}"
+        hint = set_aside_hint(self._directory.names(), BEGINS_ANEW_MARK)
         raise CorruptLogError(
-            f"an open was setting the whole log aside for the log start {then}, and now it is"
-            f" {self._log_start_offset}. {set_aside_hint(self.set_aside, BEGINS_ANEW_MARK)}:"
-            " then the log is as it was. No record was changed",
+            f"an open was setting the whole log aside for {then}, and now it is"
+            f" {self._log_start_offset}. No record was changed. {hint}",
             file=f"{self._directory.path}/{BEGINS_ANEW_MARK}",
             found=repr(content[:20]),
             expected=f"a log start up to {self._log_start_offset}",
