@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import struct
 import tempfile
@@ -302,7 +303,15 @@ def test_hostile_markers(data: bytes):
     marker = CleanShutdownMarker.parse(data)
     if marker is not None:
         assert 0 <= marker.log_end_offset < 2**63
-        assert CleanShutdownMarker.parse(marker.format()) == marker
+        again = dataclasses.replace(marker, has_crc=True)  # one that lost its CRC gets a new one
+        assert CleanShutdownMarker.parse(marker.format()) == again
+
+
+def test_a_marker_whose_crc_has_another_name():
+    """[DUR-97] It counts as one of an older version."""
+    marker = CleanShutdownMarker(5, 0, 100, None)
+    renamed = CleanShutdownMarker.parse(marker.format().replace(b'"crc"', b'"cqc"'))
+    assert renamed == dataclasses.replace(marker, has_crc=False)
 
 
 @given(changed(log_states.map(lambda state: state.format())))
