@@ -112,7 +112,7 @@ class LogRemoval(LogProducers):
         self._require_same_process()  # no thread of the parent's comes to an end here [DUR-68]
         if ending.is_around_this_thread():
             return
-        self.require_not_awaited()
+        self._require_not_awaited()
         if ending.is_around_this_thread():  # it began while that waited
             return
         ending.run(lambda: self._end_alone(last_step))
@@ -133,7 +133,7 @@ class LogRemoval(LogProducers):
             if self._is_closed:
                 self._let_go()
 
-    def require_not_awaited(self) -> None:
+    def _require_not_awaited(self) -> None:
         """Raise RuntimeError in the midst of a call that an end of the log waits for [DUR-70].
 
         A handler or a finalizer that waited there, for who ends it, would wait for itself; one at
@@ -171,7 +171,7 @@ class LogRemoval(LogProducers):
                 holdings.let_go()
             return
         self._require_writable()
-        self.require_not_awaited()
+        self._require_not_awaited()
         self.ending.run(self._delete_alone)
 
     def _delete_alone(self) -> None:

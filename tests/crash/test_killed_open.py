@@ -146,7 +146,7 @@ def test_an_open_that_died_anywhere_is_made_good_by_the_next(
     whole = damaged.copy(tmp_path / "whole" / "orders-0")
     lines = die_at_line(whole.path, -1, whole.open)
     assert lines > 100
-    step = max(1, lines // few_or_many(12, 100))
+    step = max(1, lines // few_or_many(12, 50))
 
     for fatal in range(1, lines + 1, step):
         directory = damaged.copy(tmp_path / str(fatal) / "orders-0")

@@ -39,6 +39,15 @@ def directories(tmp_path):
         directory.close()
 
 
+@pytest.fixture(autouse=True)
+def nothing_else_to_collect():
+    """What other tests have left on the heap is not gone through after each instruction."""
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
+
+
 def acquire(directories) -> PartitionLock:
     parent, partition, home = directories
     return PartitionLock.acquire(partition, parent, home=home)
