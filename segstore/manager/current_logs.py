@@ -66,6 +66,14 @@ class CurrentLogs:
         """Return those that are open, and those whose close is not over; also without the mutex."""
         return [*self._ending, *self.by_name.values()]
 
+    def end_with_this_thread(self) -> bool:
+        """Whether it is the thread of one of them, whose end waits for it."""
+        return any(
+            log.ending.waits_for_this_thread()
+            for log in self.all_that_may_write()
+            if not log.ending.is_over
+        )
+
     def require_none_waits_for_this_thread(self) -> None:
         """Raise RuntimeError in the midst of a call that the end of one of them waits for."""
         for log in self.all_that_may_write():

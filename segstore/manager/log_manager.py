@@ -106,7 +106,7 @@ class LogManager:
         self._process_id = _core.process_id()
         self._partitioners: dict[str, StickyPartitioner] = {}
         self._owned: OwnedLogDirectory | None = None
-        self._ending = Ending(self._waits_for_this_thread)
+        self._ending = Ending(lambda: self._logs.end_with_this_thread())  # noqa: PLW0108 - made below
         self._to_close: LogsToClose | None = None  # since `close` was called
         self._may_mark = True
         full_path = os.path.abspath(path_text("path", path))  # noqa: PTH100 - links stay as they are
@@ -340,14 +340,6 @@ class LogManager:
             to_close = self._to_close or LogsToClose(self._logs.all_that_may_write())
             self._to_close = to_close
         self._ending.run(lambda: self._close_alone(to_close, broker_epoch))
-
-    def _waits_for_this_thread(self) -> bool:
-        """Whether it is one of a log, which ends with that."""
-        return any(
-            log.ending.waits_for_this_thread()
-            for log in self._logs.all_that_may_write()
-            if not log.ending.is_over
-        )
 
     def _close_alone(self, to_close: LogsToClose, broker_epoch: int) -> None:
         if self.closed:  # by the thread that was waited for

@@ -46,9 +46,11 @@ class BeginsAnewMark:
         self._directory = directory
         self._log_start_offset = log_start_offset
         self.stands = directory.exists(BEGINS_ANEW_MARK)
-        self.set_aside = tuple(set_aside_names(directory.names())) if self.stands else ()
+        self.set_aside: tuple[str, ...] = ()
         if self.stands:
-            self._require_same_log()
+            names = directory.names()
+            self.set_aside = tuple(set_aside_names(names))
+            self._require_same_log(names)
 
     def set(self) -> None:
         """Leave the mark, on the disk at once."""
@@ -61,7 +63,7 @@ class BeginsAnewMark:
         self._directory.unlink(BEGINS_ANEW_MARK)
         self.stands = False
 
-    def _require_same_log(self) -> None:
+    def _require_same_log(self, names: list[str]) -> None:
         content = self._directory.read_file(BEGINS_ANEW_MARK, MAX_MARKER_BYTES)
         number = _CONTENT.fullmatch(content)
         if number is not None and int(number[1]) <= self._log_start_offset:
@@ -69,7 +71,7 @@ class BeginsAnewMark:
         then = "a log start that cannot be read"
         if number is not None:
             then = f"the log start {int(number[1])}"
-        hint = set_aside_hint(self._directory.names(), BEGINS_ANEW_MARK)
+        hint = set_aside_hint(names, BEGINS_ANEW_MARK)
         raise CorruptLogError(
             f"an open was setting the whole log aside for {then}, and now it is"
             f" {self._log_start_offset}. No record was changed. {hint}",
