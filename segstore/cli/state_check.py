@@ -109,11 +109,7 @@ def _kafka_uuid(data: bytes) -> str:
 class _Reading:
     """Turn an unreadable small file into a finding."""
 
-    def __init__(
-        self,
-        name: str,
-        findings: list[Finding],
-    ) -> None:
+    def __init__(self, name: str, findings: list[Finding]) -> None:
         self._name = name
         self._findings = findings
 

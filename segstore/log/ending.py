@@ -12,10 +12,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def _waits_for_nobody() -> bool:
-    return False
-
-
 class Ending:
     """A close comes back when it is over, whoever began it [DUR-70].
 
@@ -33,7 +29,7 @@ class Ending:
         Whether all was let go of: not yet behind an end that was interrupted.
     """
 
-    def __init__(self, waits_for_this_thread: Callable[[], bool] = _waits_for_nobody) -> None:
+    def __init__(self, waits_for_this_thread: Callable[[], bool]) -> None:
         self.is_over = False
         self._lock = AppendLock()  # its wait can be interrupted
         self._thread = 0  # that has it

@@ -59,15 +59,6 @@ def has_ended(thread):
     return not thread.is_alive()
 
 
-@pytest.fixture
-def manager(tmp_path):
-    with segstore.open_dir(tmp_path / "logs", durability="none") as manager:
-        manager.create_topic("t", 2)
-        for number in range(2):
-            manager.append("t", [(b"key", b"value")], partition=number)
-        yield manager
-
-
 @pytest.mark.parametrize("is_forgotten", [False, True])
 def test_a_manager_waits_for_the_log_that_another_thread_closes(
     manager, tmp_path, monkeypatch, is_forgotten

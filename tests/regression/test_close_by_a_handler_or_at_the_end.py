@@ -19,15 +19,6 @@ from segstore.log.unified_log import UnifiedLog
 from tests.log_kit import PATIENCE_SECONDS
 
 
-@pytest.fixture
-def manager(tmp_path):
-    with segstore.open_dir(tmp_path / "logs", durability="none") as manager:
-        manager.create_topic("t", 2)
-        for number in range(2):
-            manager.append("t", [(b"key", b"value")], partition=number)
-        yield manager
-
-
 def test_in_the_midst_of_an_append_nothing_is_closed(manager, tmp_path):
     """[DUR-65, DUR-70]"""
     logs = [manager.log("t", number) for number in range(2)]

@@ -212,14 +212,16 @@ class BackgroundWorker:
         """
         tasks = self._queue
         tasks.close()
+        if self.runs_this_thread():
+            return
         if sys.is_finalizing():  # there is no other thread any more, and no end of it to wait for
-            if tasks.is_running and not self.runs_this_thread():
+            if tasks.is_running:
                 raise RuntimeError("the interpreter ends: a task of the log will never be done")
-        elif not self.runs_this_thread():
-            with tasks.runner:
-                pass
-            if self._thread is not None:
-                self._thread.join()
+            return
+        with tasks.runner:
+            pass
+        if self._thread is not None:
+            self._thread.join()
 
     def drop(self) -> None:
         """Drop the tasks that did not begin; wait for nothing."""

@@ -326,10 +326,6 @@ class _OverlayDirectory:
         if known is None and not missing_ok:
             raise LogNotFoundError("there is no such file", file=f"{self.path}/{name}")
 
-    def make_file(self, name: str) -> None:
-        if not self.exists(name):
-            self._written[name] = b""
-
     def create_file(self, name: str, data: bytes, barrier: _core.FileBarrier) -> None:
         del barrier
         self._written[name] = bytes(data)
