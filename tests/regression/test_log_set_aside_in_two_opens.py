@@ -21,6 +21,7 @@ from segstore.log.directory.checkpoints import (
 from segstore.log.loader.begins_anew_mark import BeginsAnewMark
 from segstore.log.loader.log_loader import LogLoader
 from segstore.log.loader.quarantine import Quarantine
+from segstore.log.loader.quarantined_file import set_aside_names
 from tests.log_kit import in_a_child, offsets
 
 BASES = (0, 3, 6)
@@ -211,3 +212,9 @@ def test_what_was_set_aside_and_taken_away_is_lost(path, log_start, monkeypatch,
     out = " ".join(capsys.readouterr().out.split())
     assert "records 0 to 8 are missing" in out
     assert "restore the directory from a copy" in out
+
+
+def test_the_tenth_quarantine_file_is_newer_than_the_ninth():
+    """[DUR-59]"""
+    names = [f"{base:020d}.quarantine-{number}" for base in (3, 0) for number in (10, 9)]
+    assert set_aside_names(names) == [names[2], names[0]]
