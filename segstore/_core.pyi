@@ -1337,6 +1337,16 @@ class AppendLock:
         error: BaseException | None = None,
         traceback: TracebackType | None = None,
     ) -> None: ...
+    def unless(self, has_to_go: Callable[[], bool]) -> AppendLockAttempt:
+        """For a ``with`` block too, which is told whether it has the lock.
+
+        It has not once *has_to_go*, which is asked between the moments of a wait, says that the
+        wait would not end.
+        """
+
+    def require_another_owner(self) -> None:
+        """Raise RuntimeError where this thread has it: whoever waits for it waits for this call."""
+
     def tell_of_broken_invariants(self, mark: _Poisoned) -> None:
         """Call ``mark.poison`` with an `InternalError` that leaves a ``with`` block [DUR-44].
 
@@ -1357,6 +1367,18 @@ class AppendLock:
         """Say whether the thread of an append through the lane may have to sync behind it."""
 
     def locked(self) -> bool: ...
+
+@final
+class AppendLockAttempt:
+    """One ``with`` block, with the lock or without."""
+
+    def __enter__(self) -> bool: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None = None,
+        error: BaseException | None = None,
+        traceback: TracebackType | None = None,
+    ) -> None: ...
 
 @final
 class SyncRounds:

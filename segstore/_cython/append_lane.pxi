@@ -175,7 +175,7 @@ cdef class AppendLane(_LaneEnd):
                 if turn == TO_LEAD:
                     rounds.lead(self.flusher, self)
                 else:
-                    PyErr_CheckSignals()
+                    check_signals()
                 if rounds.has_ended(number):
                     break
                 with nogil:

@@ -42,6 +42,22 @@ cdef extern from "semaphore.h" nogil:
 cdef extern from "pythread.h":
     unsigned long PyThread_get_thread_ident()
 
+cdef extern from *:
+    """
+    #if PY_VERSION_HEX < 0x030D0000
+    #define Py_IsFinalizing _Py_IsFinalizing
+    #endif
+    """
+    bint Py_IsFinalizing() noexcept
+
+
+cdef int check_signals() except -1:
+    """Between two moments of a wait: handlers run, and nobody waits for a thread that the interpreter's end stopped."""
+    PyErr_CheckSignals()
+    if Py_IsFinalizing():
+        raise RuntimeError("the interpreter ends: what another thread was doing with the log will never be done")
+    return 0
+
 
 @cython.final
 cdef class AppendLock:
@@ -104,9 +120,29 @@ cdef class AppendLock:
                 taken = self.wait_for()
             if taken:
                 break
-            PyErr_CheckSignals()
+            check_signals()
         self.owner = thread
         return 0
+
+    def unless(self, has_to_go not None):
+        """For a ``with`` block too, which is told whether it has the lock: not once has_to_go() is true."""
+        return AppendLockAttempt(self, has_to_go)
+
+    cdef bint acquire_unless(self, has_to_go) except *:
+        """As `acquire`, and True; False once has_to_go() says that the wait would not end."""
+        cdef unsigned long thread = PyThread_get_thread_ident()
+        cdef bint taken
+        self.require_outside(thread)
+        while not self.take():
+            if has_to_go():
+                return False
+            with nogil:
+                taken = self.wait_for()
+            if taken:
+                break
+            check_signals()
+        self.owner = thread
+        return True
 
     cdef inline void give_back(self) noexcept:
         """What was taken by `acquire`."""
@@ -128,6 +164,11 @@ cdef class AppendLock:
             if (<AppendLock>lock).owner == thread:
                 return True
         return False
+
+    def require_another_owner(self):
+        """Raise RuntimeError where this thread has it already: whoever waits for the lock waits for this call."""
+        if self.owner == PyThread_get_thread_ident():
+            raise RuntimeError("this thread holds the lock already: it would wait for ever")
 
     cdef int require_outside(self, unsigned long thread) except -1:
         """Raise before anything changes: further on, such a handler would wait for itself, perhaps halfway."""
@@ -160,3 +201,26 @@ cdef class AppendLock:
     def locked(self):
         """Whether somebody holds it."""
         return self.is_held
+
+
+@cython.final
+@cython.auto_pickle(False)
+cdef class AppendLockAttempt:
+    """One ``with`` block, with the lock or without."""
+
+    cdef AppendLock append_lock
+    cdef object has_to_go
+    cdef bint is_within
+
+    def __cinit__(self, AppendLock append_lock not None, has_to_go not None):
+        self.append_lock = append_lock
+        self.has_to_go = has_to_go
+
+    def __enter__(self):
+        self.is_within = self.append_lock.acquire_unless(self.has_to_go)
+        return self.is_within
+
+    def __exit__(self, kind=None, error=None, traceback=None):
+        if self.is_within:
+            self.is_within = False
+            self.append_lock.give_back()

@@ -99,7 +99,7 @@ cdef class _LaneEnd:
             with nogil:
                 taken = append_lock.wait_for()
             if not taken:
-                PyErr_CheckSignals()
+                check_signals()
         append_lock.owner = PyThread_get_thread_ident()
         try:
             self.publish_written()

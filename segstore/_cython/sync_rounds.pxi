@@ -153,5 +153,5 @@ cdef class SyncRounds:
             with nogil:
                 was_woken = self.sleep_while(seen)
             if not was_woken:
-                PyErr_CheckSignals()
+                check_signals()
         return 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -15,8 +14,9 @@ if TYPE_CHECKING:
 class Ending:
     """A close comes back when it is over, whoever began it [DUR-70].
 
-    But for one that is called in its midst, by a signal's handler or a finalizer: that would wait
-    for itself. And none waits for one whose thread the interpreter's end has stopped.
+    But for one that is called in its midst, by a signal's handler or a finalizer, or by a thread
+    that it waits for: that would wait for itself. And one at the interpreter's end raises
+    RuntimeError where that has stopped the thread which it would wait for.
 
     Parameters
     ----------
@@ -38,17 +38,20 @@ class Ending:
     def is_around_this_thread(self) -> bool:
         """Whether this thread was called in its midst, and must not wait for it."""
         return self._lock.locked() and (
-            self._thread == threading.get_ident()
-            or sys.is_finalizing()
-            or self.waits_for_this_thread()
+            self._thread == threading.get_ident() or self.waits_for_this_thread()
         )
 
-    def run(self, end: Callable[[], None]) -> None:
-        """Call *end*, behind that of another thread: it does what was left of that, if anything."""
+    def run(self, end: Callable[[], None]) -> bool:
+        """Call *end*, behind that of another thread: it does what was left of that, if anything.
+
+        False = not called: another one is around this thread, also one that began meanwhile.
+        """
         thread = threading.get_ident()  # before: no handler runs where it is stored
-        with self._lock:
-            try:
-                self._thread = thread
-                end()
-            finally:
-                self._thread = 0
+        with self._lock.unless(self.is_around_this_thread) as is_first:
+            if is_first:
+                try:
+                    self._thread = thread
+                    end()
+                finally:
+                    self._thread = 0
+        return is_first

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -113,8 +112,6 @@ class LogRemoval(LogProducers):
         if ending.is_around_this_thread():
             return
         self._require_not_awaited()
-        if ending.is_around_this_thread():  # it began while that waited
-            return
         ending.run(lambda: self._end_alone(last_step))
 
     def _end_alone(self, last_step: Callable[[], None]) -> None:
@@ -136,13 +133,9 @@ class LogRemoval(LogProducers):
     def _require_not_awaited(self) -> None:
         """Raise RuntimeError in the midst of a call that an end of the log waits for [DUR-70].
 
-        A handler or a finalizer that waited there, for who ends it, would wait for itself; one at
-        the interpreter's end, in the midst of an append of another thread, for nobody.
+        A handler or a finalizer that waited there, for who ends it, would wait for itself.
         """
-        if sys.is_finalizing() and self._append_lock.locked():
-            raise RuntimeError("the interpreter ends: an append to the log will never be done")
-        with self._append_lock:
-            pass
+        self._append_lock.require_another_owner()
         if not self.read_only:
             self._flusher.rounds.require_another_leader()
 
@@ -172,7 +165,8 @@ class LogRemoval(LogProducers):
             return
         self._require_writable()
         self._require_not_awaited()
-        self.ending.run(self._delete_alone)
+        if not self.ending.run(self._delete_alone):
+            raise RuntimeError("the log is being closed, by who waits for this call")
 
     def _delete_alone(self) -> None:
         try:

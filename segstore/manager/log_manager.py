@@ -8,11 +8,10 @@ looks for. Retention, compaction and schedules are not here.
 from __future__ import annotations
 
 import os
-import threading
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import segstore._core as _core
-from segstore._core import Directory
+from segstore._core import AppendLock, Directory
 from segstore.arguments import integer, path_text
 from segstore.errors import (
     AlreadyExistsError,
@@ -102,7 +101,7 @@ class LogManager:
         self._read_only = read_only
         self._options = open_options(read_only=read_only, **settings)
         self._failures = LogDirFailureChannel()
-        self._mutex = threading.RLock()
+        self._mutex = AppendLock()  # a handler that comes here in its midst is told
         self._process_id = _core.process_id()
         self._partitioners: dict[str, StickyPartitioner] = {}
         self._owned: OwnedLogDirectory | None = None
@@ -189,7 +188,7 @@ class LogManager:
             for topic_partition in created:
                 with self._failures.guard(self.path):
                     create_partition_directory(self._directory, topic_partition, topic_id)
-                self.log(*topic_partition)
+                self._find_or_open(topic_partition)
         return created
 
     # ---- logs ------------------------------------------------------------------------------------
@@ -204,13 +203,16 @@ class LogManager:
         """
         self._check_usable()
         topic_partition = TopicPartition(topic, integer("partition", partition))
-        name = directory_name(topic_partition)
         with self._mutex:
-            self._check_usable()  # while we waited
-            log = self._logs.find(name)
-            if log is None:
-                log = self._open(topic_partition)
-                self._logs.add(name, log)
+            return self._find_or_open(topic_partition)
+
+    def _find_or_open(self, topic_partition: TopicPartition) -> UnifiedLog:
+        self._check_usable()  # while we waited
+        name = directory_name(topic_partition)
+        log = self._logs.find(name)
+        if log is None:
+            log = self._open(topic_partition)
+            self._logs.add(name, log)
         return log
 
     def _open(self, topic_partition: TopicPartition) -> UnifiedLog:
@@ -327,7 +329,8 @@ class LogManager:
         Raises
         ------
         RuntimeError
-            By a signal's handler in the midst of an append or a sync of a log; nothing was closed.
+            By a signal's handler in the midst of an append or a sync of a log, or while one is
+            opened; nothing was closed.
         """
         if self.closed:
             return
@@ -335,6 +338,7 @@ class LogManager:
         endings = [self._ending, *(log.ending for log in self._logs.all_that_may_write())]
         if any(ending.is_around_this_thread() for ending in endings):
             return
+        self._mutex.require_another_owner()
         self._logs.require_none_waits_for_this_thread()
         with self._mutex:  # who opens a log does so first, and nobody does behind it
             to_close = self._to_close or LogsToClose(self._logs.all_that_may_write())
@@ -344,7 +348,8 @@ class LogManager:
     def _close_alone(self, to_close: LogsToClose, broker_epoch: int) -> None:
         if self.closed:  # by the thread that was waited for
             return
-        to_close.close()
+        if not to_close.close():
+            return  # one still writes: the next close does the rest
         may_mark, self._may_mark = self._may_mark, False  # once: the lock is there yet
         try:
             if may_mark and self._owned is not None and not to_close.errors:

@@ -28,14 +28,24 @@ class LogsToClose:
         self._left = [*logs]
         self.errors: list[Exception] = []
 
-    def close(self) -> None:
-        """Close all that are left."""
-        while self._left:
+    def close(self) -> bool:
+        """Close all that are left; False where another thread ends one, and waits for this call.
+
+        Raises
+        ------
+        RuntimeError
+            A log could not even begin to be closed; it is left, as those behind it.
+        """
+        for log in [*self._left]:
             try:
-                self._left[0].close()
-            except Exception as error:  # noqa: BLE001 - the other logs are closed all the same
-                self.errors.append(error)
-            del self._left[0]
+                log.close()
+            except Exception as error:
+                if not log.ending.is_over:
+                    raise
+                self.errors.append(error)  # the other logs are closed all the same
+            if log.ending.is_over:
+                self._left.remove(log)
+        return not self._left
 
     def raise_errors(self) -> None:
         """Raise the first error, with what the others say."""

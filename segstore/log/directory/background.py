@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 _NS = 1_000_000_000
 _LONGEST_WAIT_SECONDS = 3600.0  # a platform's clocks have less room than a float
+_of_this_thread = threading.local()
+"""``queue``: whose tasks the thread runs, to its last step: ids of threads are used again."""
 
 
 class Scheduler(Protocol):
@@ -65,7 +67,6 @@ class _Queue:
         self.tasks: list[_Task] = []
         self.runner = threading.Lock()
         """Held by the thread as long as it runs."""
-        self.runner_id = -1
         self.is_closed = False
         self.is_running = False
         self.keeps = keeps
@@ -106,14 +107,13 @@ class _Queue:
 
 def _run_tasks(tasks: _Queue) -> None:
     with tasks.runner:
-        tasks.runner_id = threading.get_ident()
+        _of_this_thread.queue = tasks
         while (task := tasks.next_task()) is not None:
             try:
                 task.run()
             except Exception:  # noqa: BLE001 - the thread survives whatever a task does [DUR-39]
                 _log.exception("background task failed")
             del task
-        tasks.runner_id = -1  # the next thread that begins may get the same
         tasks.clear()
         tasks.keeps = None
 
@@ -200,7 +200,7 @@ class BackgroundWorker:
 
     def runs_this_thread(self) -> bool:
         """Whether a task runs here, which `close` by another thread waits for."""
-        return self._queue.runner_id == threading.get_ident()
+        return getattr(_of_this_thread, "queue", None) is self._queue
 
     def close(self) -> None:
         """Drop the tasks that did not begin and wait for the one that runs; twice is harmless.
