@@ -140,8 +140,8 @@ def test_an_open_ends_while_all_is_set_aside(path, monkeypatch, number):
     before = {*state_of(path).values()}
     real, done = Quarantine.set_aside, []
 
-    def end_at(self, *arguments) -> str:
-        done.append(real(self, *arguments))
+    def end_at(self, *arguments, **named) -> str:
+        done.append(real(self, *arguments, **named))
         if len(done) == number:
             raise KeyboardInterrupt
         return done[-1]

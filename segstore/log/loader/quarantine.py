@@ -11,6 +11,7 @@ from segstore._core import Barrier, DataFile, FileBarrier
 from segstore.errors import DiskFullError, ReadIOError
 from segstore.log.directory.partition_directory import INDEX_FILE_SUFFIXES, file_name
 from segstore.log.directory.ways_out import salvage_hint
+from segstore.log.loader.quarantined_file import newest_numbers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -33,6 +34,7 @@ class Quarantine:
     def __init__(self, directory: Directory, report: RecoveryReport) -> None:
         self._directory = directory
         self._report = report
+        self._newest: dict[int, int] | None = None
 
     def keep_tail(
         self, base_offset: int, position: int, size_bytes: int, *, holds_batches: bool = False
@@ -159,18 +161,25 @@ class Quarantine:
             room = MAX_QUARANTINE_BYTES - len(kept)
             yield bytes(kept) + bytes(min(zeros_count, _KEPT_ZEROS, room)), size_bytes
 
-    def set_aside(self, base_offset: int, suffix: str = "") -> str:
-        """Rename a whole ``.log``; its index files go. Returns the new name."""
-        name = self._free_name(base_offset)
+    def set_aside(self, base_offset: int, suffix: str = "", *, name: str | None = None) -> str:
+        """Rename a whole ``.log``, to *name* if there is one; its index files go.
+
+        Returns the new name.
+        """
+        if name is None:
+            name = self.free_name(base_offset)
         self._directory.rename(f"{file_name(base_offset, 'log')}{suffix}", name)
         for kind in INDEX_FILE_SUFFIXES:
             self._directory.unlink(f"{file_name(base_offset, kind)}{suffix}", missing_ok=True)
         self._report.set_aside.append(name)
         return name
 
-    def _free_name(self, base_offset: int) -> str:
-        number = 1
-        while self._directory.exists(name := _name_of(base_offset, number)):
+    def free_name(self, base_offset: int) -> str:
+        """Return that of the next quarantine file: it is newer than any that is there."""
+        if self._newest is None:
+            self._newest = newest_numbers(self._directory.names(ordered=False))
+        number = self._newest.get(base_offset, 0) + 1
+        while self._directory.exists(name := _name_of(base_offset, number)):  # of this recovery
             number += 1
         return name
 

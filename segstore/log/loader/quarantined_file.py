@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from segstore._core import BatchHeaders, Directory, SegmentContext
 
-_NAME: Final = re.compile(r"([0-9]{20})\.quarantine-[1-9][0-9]*", re.ASCII)
+_NAME: Final = re.compile(r"([0-9]{20})\.quarantine-[1-9][0-9]{0,17}", re.ASCII)
 _PIECE_BYTES: Final = 4 * 1024 * 1024
 _LENGTH_END: Final = 12
 
@@ -73,6 +73,21 @@ def _range_text(batches: int, first_offset: int, next_offset: int) -> str:
 def quarantine_names(names: Iterable[str]) -> list[str]:
     """Return those of *names* that are quarantine files, in the order of their offsets."""
     return sorted(name for name in names if _NAME.fullmatch(name))
+
+
+def base_offset_of(name: str) -> int:
+    """Return the base offset of the segment whose bytes a quarantine file keeps."""
+    return int(name[:20])
+
+
+def newest_numbers(names: Iterable[str]) -> dict[int, int]:
+    """Return the highest number of the quarantine files among *names*, by base offset."""
+    newest: dict[int, int] = {}
+    for name in quarantine_names(names):
+        base_offset = base_offset_of(name)
+        number = int(name.rpartition("-")[2])
+        newest[base_offset] = max(number, newest.get(base_offset, 0))
+    return newest
 
 
 def set_aside_names(names: Iterable[str]) -> list[str]:

@@ -96,6 +96,24 @@ def test_a_whole_segment_is_renamed_and_its_indexes_go(directory):
     assert directory.read_file(name) == b"content"
 
 
+def test_a_whole_segment_gets_the_highest_number(directory):
+    """[DUR-59] The first free one would be older by its name than a cut that was left."""
+    for name in (LOG, f"{KEPT}2", f"{KEPT}10", "00000000000000000008.quarantine-20"):
+        directory.create_file(name, b"content", FileBarrier.CLEAN_MARKER)
+
+    assert Quarantine(directory, RecoveryReport()).set_aside(7) == f"{KEPT}11"
+
+
+def test_a_whole_segment_takes_no_name_of_the_same_recovery(directory):
+    """[DUR-59] What is there is asked once."""
+    quarantine = Quarantine(directory, RecoveryReport())
+    assert quarantine.free_name(7) == f"{KEPT}1"
+    directory.create_file(LOG, b"content", FileBarrier.CLEAN_MARKER)
+    quarantine.keep_tail(7, 0, 7)
+
+    assert quarantine.set_aside(7) == f"{KEPT}2"
+
+
 def test_whole_batches_are_all_kept(directory, monkeypatch):
     """[DUR-59] In as many files as it takes, which together are what was cut."""
     monkeypatch.setattr(module, "MAX_QUARANTINE_BYTES", 10)
