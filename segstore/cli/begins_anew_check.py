@@ -6,12 +6,11 @@ from typing import TYPE_CHECKING
 
 from segstore.cli.finding import Finding
 from segstore.log.directory.checkpoints import BEGINS_ANEW_MARK, LOG_START_OFFSET_CHECKPOINT
-from segstore.log.loader.quarantined_file import set_aside_hint
+from segstore.log.loader.begins_anew_mark import not_here
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from segstore.errors import CorruptLogError
+    from segstore.log.loader.begins_anew_mark import BeginsAnewMark
 
 
 def is_of_mark(error: CorruptLogError) -> bool:
@@ -30,14 +29,34 @@ def refused_mark(error: CorruptLogError) -> Finding:
     )
 
 
-def standing_mark(names: Sequence[str]) -> Finding:
+def standing_mark(mark: BeginsAnewMark) -> Finding:
     """Return the finding of a log with which the next open goes on."""
-    hint = set_aside_hint(names, BEGINS_ANEW_MARK)
+    way = mark.hint()
+    if mark.has_names:  # in this order: an open in between is refused
+        way = f"write the right log start into it. {way}"
     return Finding(
         file=BEGINS_ANEW_MARK,
         what="an open for writing was setting the whole log aside, and was not done",
         meaning="the log start lay above the log end; the next open for writing ends it",
-        advice=f"where {LOG_START_OFFSET_CHECKPOINT} is not what was written: {hint[0].lower()}"
-        f"{hint[1:]}, and write the right log start",
+        advice=f"where {LOG_START_OFFSET_CHECKPOINT} is not what was written: {way[0].lower()}"
+        f"{way[1:]}",
         repaired=True,
     )
+
+
+def lost_files(mark: BeginsAnewMark) -> Finding:
+    """Return the finding of files that were set aside and taken away [DUR-7]."""
+    return Finding(
+        file=BEGINS_ANEW_MARK,
+        what=f"names what an open for writing has set aside: {not_here(mark.missing)}",
+        meaning=mark.missing_records(),
+        advice="restore the directory from a copy, or go on without these records",
+        repaired=False,
+    )
+
+
+def lies_beside(mark: BeginsAnewMark, log_end_offset: int) -> bool:
+    """Whether the log ends where it does since the rest stands aside: the mark tells of that."""
+    if mark.said is None:
+        return mark.has_names
+    return log_end_offset < mark.said.log_start_offset

@@ -116,7 +116,7 @@ def _look_at(
             progress(path, done, check.size_bytes)
     check.log_end_offset = max(expected, bases[-1] if bases else 0)
     forecast = check.forecast
-    begins_anew = forecast.report.set_aside and start > check.log_end_offset
+    begins_anew = bases and forecast.report.set_aside and start > check.log_end_offset
     if opened is not None and not forecast.report.created and not begins_anew:
         check.log_end_offset = forecast.report.log_end_offset
     check_state_files(directory, names, state, check)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from segstore.cli.begins_anew_check import standing_mark
+from segstore.cli.begins_anew_check import lies_beside, lost_files, standing_mark
 from segstore.cli.dump_state import TRANSACTION_ENTRY, producer_lines
 from segstore.cli.finding import OPEN_REBUILDS, Finding, PartitionCheck
 from segstore.cli.log_start_check import check_log_start, read_log_start
@@ -25,7 +25,7 @@ from segstore.log.directory.partition_directory import (
     segment_files,
 )
 from segstore.log.directory.ways_out import missing_records
-from segstore.log.loader.quarantined_file import set_aside_names
+from segstore.log.loader.begins_anew_mark import BeginsAnewMark
 from segstore.log.transaction_index_verifier import find_damaged_transaction_indexes_of
 
 if TYPE_CHECKING:
@@ -166,11 +166,13 @@ def check_state_files(
 ) -> None:
     """Compare the checkpoints with the log's end; check snapshots and transaction indexes."""
     findings, forecast = check.findings, check.forecast
-    is_marked = checkpoints.BEGINS_ANEW_MARK in names
-    if is_marked and forecast.error is None:
-        findings.append(standing_mark(names))
-    is_beside = is_marked and len(set_aside_names(names)) > 0  # what the log does not have
-    if forecast.split is None and not is_beside:  # else it is not known before where it will end
+    mark = BeginsAnewMark(directory)
+    if mark.missing:
+        findings.append(lost_files(mark))
+    if mark.stands and forecast.error is None:
+        findings.append(standing_mark(mark))
+    if forecast.split is None and not lies_beside(mark, check.log_end_offset):
+        # else it is not known before where it will end
         _check_offsets(state, check)
     _check_epochs(state.epochs, findings)
     files = [file for file in segment_files(names) if not file.suffix]

@@ -35,7 +35,7 @@ SYNC_FAILED_MARK: Final = ".segstore.sync-failed"
 BEGINS_ANEW_MARK: Final = ".segstore.begins-anew"
 """The log start lies above the end: an open sets aside all that is there, and was not done.
 
-It has the log start: `segstore.log.loader.begins_anew_mark`.
+It has the log start, and what is set aside: `segstore.log.loader.begins_anew_mark`.
 """
 LOCK: Final = ".lock"
 META_PROPERTIES: Final = "meta.properties"

@@ -16,6 +16,9 @@ WAY_BACK: Final = (
 )
 """Not into the log: its log start and its clean marker speak of what came behind them."""
 
+MOST_NAMES: Final = 5
+"""So many files a sentence names; of more their rule."""
+
 
 def salvage_hint(path: str) -> str:
     """Name the command that saves what is left of the log at *path*, as it is typed."""
@@ -49,16 +52,22 @@ def missing_records(first_offset: int, next_offset: int) -> str:
     return f"records {first_offset} to {last} are missing"
 
 
-def begins_anew_warning(log_start_offset: int, names: Sequence[str]) -> str:
-    """Say that a log begins anew, what has become of the old one, and how to have it back."""
+def begins_anew_warning(log_start_offset: int, names: Sequence[str], lost: str = "") -> str:
+    """Say that a log begins anew, what has become of the old one, and how to have it back.
+
+    *lost* says what was set aside, and is not here any more.
+    """
     warning = f"the log start {log_start_offset} lies above the end: the log begins anew there"
-    if not names:
-        return warning
-    return (
-        f"{warning}, and what it held is set aside as {_first_of(names)}; if this is not the right"
-        f" number, {WAY_BACK}"
-    )
+    if names:
+        warning += (
+            f", and what it held is set aside as {listed(names)}; if this is not the right number,"
+            f" {WAY_BACK}"
+        )
+    return f"{warning}; {lost}" if lost else warning
 
 
-def _first_of(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"{names[0]} and {len(names) - 1} more"
+def listed(words: Sequence[str]) -> str:
+    """Return *words* as a sentence has them; of many the first, and how many more."""
+    if len(words) > MOST_NAMES:
+        return f"{words[0]} and {len(words) - 1} more"
+    return " and ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)

@@ -1,81 +1,215 @@
 """The mark of an open that sets a whole log aside, since the log start lies above its end.
 
-Source: [DUR-54, DUR-59]. It has the log start, in decimal: with another one nothing of that holds.
+Source: [DUR-54, DUR-59]. It has the log start: with a lower one nothing of that holds. And it names
+what is set aside, before the first rename: quarantine files of other incidents may stand beside it.
 """
 
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Final
+from itertools import pairwise
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from segstore._core import FileBarrier
-from segstore.errors import CorruptLogError
-from segstore.log.directory.checkpoints import BEGINS_ANEW_MARK, MAX_MARKER_BYTES
-from segstore.log.loader.quarantined_file import set_aside_hint, set_aside_names
+from segstore._core import FileBarrier, crc32c
+from segstore.errors import CorruptLogError, LimitExceededError
+from segstore.log.directory.checkpoints import (
+    BEGINS_ANEW_MARK,
+    LOG_START_OFFSET_CHECKPOINT,
+    MAX_CHECKPOINT_BYTES,
+)
+from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, file_name
+from segstore.log.directory.ways_out import MOST_NAMES, listed, missing_records
+from segstore.log.loader.quarantined_file import base_offset_of, quarantine_names
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from segstore._core import Directory
 
-_CONTENT: Final = re.compile(rb"([0-9]{1,19})\n", re.ASCII)
+_CONTENT: Final = re.compile(
+    rb"log_start ([0-9]{1,19})\nlog_end ([0-9]{1,19})\n(.*)crc [0-9]{1,10}\n", re.ASCII | re.DOTALL
+)
+
+
+class SetAside(NamedTuple):
+    """What the mark says."""
+
+    log_start_offset: int
+    log_end_offset: int
+    """Of the log that is set aside."""
+    names: tuple[str, ...]
+    """Under which its segments are set aside, ascending; empty ones are not."""
+
+    def format(self) -> bytes:
+        """Return the file's text, and a CRC-32C of it at the end."""
+        lines = [f"log_start {self.log_start_offset}", f"log_end {self.log_end_offset}"]
+        return _with_crc("".join(f"{line}\n" for line in [*lines, *self.names]).encode())
+
+    @classmethod
+    def parse(cls, data: bytes) -> SetAside | None:
+        """Read it, None when *data* is not what was written."""
+        found = _CONTENT.fullmatch(data)
+        if found is None or _with_crc(data[: found.end(3)]) != data:
+            return None
+        names = found[3].decode("ascii", errors="replace").splitlines()
+        bases = [base_offset_of(name) for name in quarantine_names(names)]
+        if len(bases) != len(names) or any(base >= after for base, after in pairwise(bases)):
+            return None
+        return cls(int(found[1]), int(found[2]), tuple(names))
+
+
+def _with_crc(text: bytes) -> bytes:
+    return b"%bcrc %d\n" % (text, crc32c(text))
 
 
 class BeginsAnewMark:
-    """That of one directory, as an open finds it.
+    """That of one directory, as somebody finds it.
 
     Parameters
     ----------
     directory : Directory
         The partition's.
-    log_start_offset : int
-        Of the log.
 
     Attributes
     ----------
     stands : bool
         Whether an open was not done.
-    set_aside : tuple of str
-        What it has set aside.
-
-    Raises
-    ------
-    CorruptLogError
-        The log start was above this one then: what was set aside for it is missing now.
+    said : SetAside or None
+        What the mark says, None where it is not there or cannot be read.
+    beside : tuple of str
+        Of what it names, that which stands aside.
+    missing : tuple of str
+        And what is neither there nor in the log.
     """
 
-    def __init__(self, directory: Directory, log_start_offset: int) -> None:
+    def __init__(self, directory: Directory) -> None:
         self._directory = directory
-        self._log_start_offset = log_start_offset
         self.stands = directory.exists(BEGINS_ANEW_MARK)
-        self.set_aside: tuple[str, ...] = ()
+        self.said: SetAside | None = None
+        self.beside: tuple[str, ...] = ()
+        self.missing: tuple[str, ...] = ()
+        self._unnamed: list[str] = []
+        self._content = b""
         if self.stands:
-            names = directory.names()
-            self.set_aside = tuple(set_aside_names(names))
-            self._require_same_log(names)
+            self._read()
 
-    def set(self) -> None:
+    def _read(self) -> None:
+        try:
+            self._content = self._directory.read_file(BEGINS_ANEW_MARK, MAX_CHECKPOINT_BYTES)
+        except LimitExceededError:
+            self._content = b"more than any mark has"
+        self.said = SetAside.parse(self._content)
+        there = {*self._directory.names()}
+        if self.said is None:
+            self._unnamed = [name for name in quarantine_names(there) if _log_of(name) not in there]
+            return
+        out = [name for name in self.said.names if _log_of(name) not in there]
+        self.beside = tuple(name for name in out if name in there)
+        self.missing = tuple(name for name in out if name not in there)
+
+    @property
+    def has_names(self) -> bool:
+        """Whether anything was to be set aside; where the mark cannot tell, whether it may be."""
+        return bool(self._unnamed if self.said is None else self.said.names)
+
+    def set(self, said: SetAside) -> None:
         """Leave the mark, on the disk at once."""
-        content = b"%d\n" % self._log_start_offset
-        self._directory.write_file_atomically(BEGINS_ANEW_MARK, content, FileBarrier.LOG_START)
-        self.stands = True
+        self._directory.write_file_atomically(
+            BEGINS_ANEW_MARK, said.format(), FileBarrier.LOG_START
+        )
+        self.stands, self.said = True, said
 
     def remove(self) -> None:
         """Take it away; whoever does syncs the directory."""
         self._directory.unlink(BEGINS_ANEW_MARK)
-        self.stands = False
+        self.stands, self.said = False, None
 
-    def _require_same_log(self, names: list[str]) -> None:
-        content = self._directory.read_file(BEGINS_ANEW_MARK, MAX_MARKER_BYTES)
-        number = _CONTENT.fullmatch(content)
-        if number is not None and int(number[1]) <= self._log_start_offset:
+    def require_same_log(self, log_start_offset: int) -> None:
+        """Refuse an open that finds a log start below that of the mark.
+
+        Without a record in the log nothing was set aside: it begins at any log start from its end.
+
+        Raises
+        ------
+        CorruptLogError
+            What was set aside for the mark's log start is missing now.
+        """
+        said = self.said
+        if said is not None:
+            needed = said.log_start_offset if said.names else said.log_end_offset
+            if log_start_offset >= min(needed, said.log_start_offset):
+                return
+        elif not self.stands:
             return
-        then = "a log start that cannot be read"
-        if number is not None:
-            then = f"the log start {int(number[1])}"
-        hint = set_aside_hint(names, BEGINS_ANEW_MARK)
+        then = (
+            f"the log start {said.log_start_offset}" if said else "a log start that cannot be read"
+        )
         raise CorruptLogError(
             f"an open was setting the whole log aside for {then}, and now it is"
-            f" {self._log_start_offset}. No record was changed. {hint}",
+            f" {log_start_offset}. No record was changed. {self.hint()}",
             file=f"{self._directory.path}/{BEGINS_ANEW_MARK}",
-            found=repr(content[:20]),
-            expected=f"a log start up to {self._log_start_offset}",
+            found=repr(self._content[:20]),
+            expected=f"a log start up to {log_start_offset}",
         )
+
+    def hint(self) -> str:
+        """Say how what was set aside becomes part of the log again, a sentence or more."""
+        mark = BEGINS_ANEW_MARK
+        restore = f"restore the directory from a copy without {mark}"
+        if self.said is None:
+            return self._hint_for_unnamed()
+        if not self.said.names:
+            return (
+                f"Nothing was set aside: write a log start from {self.said.log_end_offset} on into"
+                f" {LOG_START_OFFSET_CHECKPOINT}"
+            )
+        if len(self.missing) == len(self.said.names):
+            return f"Nothing of it is here any more: {restore}"
+        if not self.beside:
+            way = f"No segment stands aside: remove {mark}"
+        elif len(self.beside) > MOST_NAMES:
+            way = (
+                f"Rename those files that {mark} names and that are here, each to <its first 20"
+                f" digits>.log where that is not here, and then remove {mark}"
+            )
+        else:
+            pairs = [f"{name} to {_log_of(name)}" for name in self.beside]
+            way = f"Rename {listed(pairs)}, and then remove {mark}"
+        if not self.missing:
+            return way
+        return f"{not_here(self.missing)}: {restore}. Else {way[0].lower()}{way[1:]}"
+
+    def _hint_for_unnamed(self) -> str:
+        mark = BEGINS_ANEW_MARK
+        told = f"{mark} is damaged, and what it set aside cannot be told"
+        if not self._unnamed:
+            return f"{told}; no segment stands aside: remove {mark}"
+        return (
+            f"{told}: {listed(self._unnamed)} may be of it, or older. `segstore verify` says which"
+            " offsets are in them: rename to <base offset>.log what belongs into the log, and"
+            f" nothing else, and then remove {mark}"
+        )
+
+    def missing_records(self) -> str:
+        """Say which records are missing with the files of `missing`."""
+        if self.said is None or not self.missing:
+            return ""
+        bases = [*map(base_offset_of, self.said.names), self.said.log_end_offset]
+        end_of = dict(pairwise(bases))
+        ranges: list[tuple[int, int]] = []
+        for first in map(base_offset_of, self.missing):
+            if ranges and ranges[-1][1] == first:
+                ranges[-1] = (ranges[-1][0], end_of[first])
+            else:
+                ranges.append((first, end_of[first]))
+        return listed([missing_records(first, end) for first, end in ranges])
+
+
+def not_here(names: Iterable[str]) -> str:
+    """Say that files that were set aside are lost."""
+    lost = [*names]
+    return f"{listed(lost)} {'is' if len(lost) == 1 else 'are'} not here any more"
+
+
+def _log_of(name: str) -> str:
+    return file_name(base_offset_of(name), LOG_FILE_SUFFIX)

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from segstore._core import Barrier
 from segstore.errors import ResourceError, SegstoreError
-from segstore.log.loader.begins_anew_mark import BeginsAnewMark
+from segstore.log.loader.begins_anew_mark import BeginsAnewMark, SetAside, not_here
+from segstore.log.loader.quarantined_file import base_offset_of
 from segstore.log.local.segments import floor_index
 
 if TYPE_CHECKING:
@@ -59,8 +60,10 @@ class DeletedSegments:
     ----------
     segments : list of Segment
         Ascending.
-    set_aside_before : tuple of str
-        What an open has set aside that was not done with it, and could not tell of it.
+    was_begun : bool
+        An open was not done with that, and could not tell of it.
+    lost : str
+        What of that is not here any more, a sentence.
 
     Raises
     ------
@@ -80,8 +83,13 @@ class DeletedSegments:
         self._log_start_offset = log_start_offset
         self._quarantine = quarantine
         self._report = report
-        self._mark = BeginsAnewMark(directory, log_start_offset)
-        self.set_aside_before = self._mark.set_aside
+        self._mark = BeginsAnewMark(directory)
+        self._mark.require_same_log(log_start_offset)
+        self.was_begun = self._mark.stands
+        self.lost = ""
+        if self._mark.missing:
+            self.lost = f"{not_here(self._mark.missing)}: {self._mark.missing_records()}"
+        report.set_aside += self._mark.beside
 
     def log_ends_at(self, offset: int) -> None:
         """Remove them, where the log start lies within a log that is good up to *offset*."""
@@ -93,13 +101,14 @@ class DeletedSegments:
         if were_deleted or not self._mark.stands:
             self._remove(self.segments)
         else:
-            self._set_aside(self.segments)
+            self._set_aside(self.segments, 0)
         self._end_mark()
 
     def begin_anew(
         self,
         segments: list[Segment],
         make_segment: Callable[[], Segment],
+        log_end_offset: int,
         *,
         were_deleted: bool,
     ) -> None:
@@ -107,8 +116,7 @@ class DeletedSegments:
         segments[:0] = self.segments
         self.segments = []
         if segments and not were_deleted:
-            self._mark.set()
-            self._set_aside(segments)
+            self._set_aside(segments, log_end_offset)
         created = make_segment()
         self._directory.sync(Barrier.RECOVERY_BEGIN)
         self._remove(segments)
@@ -130,17 +138,37 @@ class DeletedSegments:
             self._directory.sync(Barrier.LEFTOVERS_DELETED)
         segments.clear()
 
-    def _set_aside(self, segments: list[Segment]) -> None:
+    def _set_aside(self, segments: list[Segment], log_end_offset: int) -> None:
         """Take *segments* out, highest first: what is left is a prefix at any time."""
+        full = [segment.base_offset for segment in segments if segment.size_bytes > 0]
+        names = self._named(full, log_end_offset)
         for segment in reversed(segments):
-            if segment.size_bytes > 0:
-                self._quarantine.set_aside(segment.base_offset)
+            if segment.base_offset in names:
+                self._quarantine.set_aside(segment.base_offset, name=names[segment.base_offset])
             else:
                 segment.delete_files()
             segment.close_quietly()
         if segments:
             self._directory.sync(Barrier.RECOVERY_SET_ASIDE)
         segments.clear()
+
+    def _named(self, base_offsets: list[int], log_end_offset: int) -> dict[int, str]:
+        """Return what these segments will be called, by base offset; the mark has it then.
+
+        Those that an open before has named keep their names, unless these were given away.
+        """
+        before = self._mark.said
+        names = {} if before is None else {base_offset_of(name): name for name in before.names}
+        for base_offset in base_offsets:
+            name = names.get(base_offset)
+            if name is None or self._directory.exists(name):
+                names[base_offset] = self._quarantine.free_name(base_offset)
+        if before is not None:
+            log_end_offset = max(log_end_offset, before.log_end_offset)
+        named = tuple(names[base_offset] for base_offset in sorted(names))
+        if before is None or before.names != named:
+            self._mark.set(SetAside(self._log_start_offset, log_end_offset, named))
+        return {base_offset: names[base_offset] for base_offset in base_offsets}
 
     def _end_mark(self) -> None:
         if self._mark.stands:

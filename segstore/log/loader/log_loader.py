@@ -218,20 +218,26 @@ class LogLoader:
         were_deleted = (report.clean and is_as_marked and is_true) or (
             known is not None and known.is_being_emptied
         )
-        set_aside, was_created = self._deleted.set_aside_before, report.created
+        deleted, was_created = self._deleted, report.created
         if begins_anew := not segments or log_end_offset < log_start:
             self._sidecars.remove_from(0)
-            self._deleted.begin_anew(
-                segments, lambda: self._make_segment(log_start), were_deleted=were_deleted
+            deleted.begin_anew(
+                segments,
+                lambda: self._make_segment(log_start),
+                log_end_offset,
+                were_deleted=were_deleted,
             )
         else:
-            self._deleted.settle(were_deleted=were_deleted)
-        if set_aside and was_created:
+            deleted.settle(were_deleted=were_deleted)
+        is_told = begins_anew and not was_created and not (report.clean and were_deleted)
+        if deleted.was_begun:
+            is_told = bool(report.set_aside or deleted.lost)
             report.created = report.clean = False
-            report.reason = "an open before was setting all that there is aside, and was not done"
-        if set_aside or (begins_anew and not was_created and not (report.clean and were_deleted)):
+            if report.reason is None:
+                report.reason = "an open before was setting all there is aside, and was not done"
+        if is_told:
             report.warnings.append(
-                begins_anew_warning(log_start, sorted([*set_aside, *report.set_aside]))
+                begins_anew_warning(log_start, sorted(report.set_aside), deleted.lost)
             )
         return begins_anew
 

@@ -90,39 +90,6 @@ def newest_numbers(names: Iterable[str]) -> dict[int, int]:
     return newest
 
 
-def set_aside_names(names: Iterable[str]) -> list[str]:
-    """Return those of *names* that may be whole segments: each the newest of its base offset.
-
-    Where the ``.log`` is there it is older cuts of that.
-    """
-    there = {*names}
-    newest: dict[str, tuple[int, str]] = {}
-    for name in quarantine_names(there):
-        base, _, number = name.partition(".quarantine-")
-        if f"{base}.log" not in there:
-            newest[base] = max((int(number), name), newest.get(base, (0, "")))
-    return [name for _, (_, name) in sorted(newest.items())]
-
-
-def set_aside_hint(names: Iterable[str], mark: str) -> str:
-    """Say how whole segments that were set aside become part of the log again.
-
-    *names* are all of the directory's; *mark* is the file that tells of it, which goes then.
-    """
-    there = {*names}
-    set_aside = set_aside_names(there)
-    if not set_aside:
-        if any(name.endswith(".log") for name in there):
-            return f"No segment stands aside: remove {mark}"
-        return f"Nothing of it is here any more: restore the directory from a copy without {mark}"
-    first, count = set_aside[0], len(set_aside)
-    others = f", and the {count - 1} others in the same way" if count > 1 else ""
-    return (
-        f"Rename {first} to {first[:20]}.log{others}, as far as the log does not have their"
-        f" records, and remove {mark}"
-    )
-
-
 def way_back(directory: Directory) -> str:
     """Return what is added where a log has no record; empty without a quarantine file [DUR-59]."""
     names = quarantine_names(directory.names())
