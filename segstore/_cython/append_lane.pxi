@@ -158,6 +158,8 @@ cdef class AppendLane(_LaneEnd):
                     if answer.taken:
                         number = rounds.next_round()
                         turn = rounds.sleep_until(number)
+            if answer.taken and turn == IS_DURABLE:
+                rounds.wake_next()
             if status != SGS_OK:
                 append_lock.owner = PyThread_get_thread_ident()
                 try:
@@ -180,6 +182,8 @@ cdef class AppendLane(_LaneEnd):
                     break
                 with nogil:
                     turn = rounds.sleep_until(number)
+                if turn == IS_DURABLE:
+                    rounds.wake_next()
         finally:
             segment.leave()
         if answer.taken and <int64_t>load_slot(self.flusher, self.place_of_durable)[0] <= answer.last_offset:

@@ -1,12 +1,12 @@
 # sync_rounds.pxi - group commit: one syncs, the others wait for the round that covers them [DUR-15]
 #
 # Who waits sleeps on a futex, without the GIL, and is woken when his round has ended: of many threads each sleeps once
-# an append. With Python's locks they came one behind the other, each for a turn of the GIL.
+# an append. The end of a round wakes one, who wakes the next as soon as he has the GIL: all at once would only sleep
+# again, for that. Who is left out, because a thread ended in between, wakes by himself after a moment.
 
 cdef extern from *:
     """
     #include <errno.h>
-    #include <limits.h>
     #include <linux/futex.h>
     #include <sys/syscall.h>
     #include <unistd.h>
@@ -18,18 +18,17 @@ cdef extern from *:
         const struct timespec moment = { .tv_nsec = SGS_MOMENT_NS };
         return syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, &moment, NULL, 0) == 0 || errno == EAGAIN;
     }
-    static void sgs_futex_wake(uint32_t *word, int threads)
+    static void sgs_futex_wake_one(uint32_t *word)
     {
-        syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, threads, NULL, NULL, 0);
+        syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     }
     #define sgs_atomic_load(place) __atomic_load_n(place, __ATOMIC_SEQ_CST)
     #define sgs_atomic_store(place, value) __atomic_store_n(place, value, __ATOMIC_SEQ_CST)
     #define sgs_atomic_add(place, value) __atomic_fetch_add(place, value, __ATOMIC_SEQ_CST)
     #define sgs_atomic_take(place) (__atomic_exchange_n(place, 1, __ATOMIC_SEQ_CST) == 0)
     """
-    int INT_MAX
     bint sgs_futex_wait(uint32_t *word, uint32_t seen) noexcept nogil
-    void sgs_futex_wake(uint32_t *word, int threads) noexcept nogil
+    void sgs_futex_wake_one(uint32_t *word) noexcept nogil
     uint32_t sgs_atomic_load(uint32_t *place) noexcept nogil
     uint64_t sgs_atomic_load_64 "sgs_atomic_load"(uint64_t *place) noexcept nogil
     void sgs_atomic_store(uint32_t *place, uint32_t value) noexcept nogil
@@ -99,7 +98,10 @@ cdef class SyncRounds:
         return sgs_atomic_load_64(&self.done) >= number
 
     cdef _Turn sleep_until(self, uint64_t number) noexcept nogil:
-        """Until that round, or a later one, has succeeded, or somebody has to lead it."""
+        """Until that round, or a later one, has succeeded, or somebody has to lead it.
+
+        Where it has succeeded, the caller has the next one woken behind that.
+        """
         cdef uint32_t seen
         while True:
             seen = sgs_atomic_load(&self.changes)
@@ -112,6 +114,13 @@ cdef class SyncRounds:
                 return IS_DURABLE
             if not self.sleep_while(seen):
                 return INTERRUPTED
+            if sgs_atomic_load(&self.changes) != seen and not self.has_ended(number):
+                self.wake_next()  # else who sleeps behind this one has seen the last change too
+
+    cdef inline void wake_next(self) noexcept nogil:
+        """Of those who sleep the first, in the order in which they came."""
+        if sgs_atomic_load(&self.sleepers) > 0:  # who counts himself from here on finds `changes` changed
+            sgs_futex_wake_one(&self.changes)
 
     cdef int lead(self, leader, lane) except -1:
         """The round of who took ``is_running``, for a lane's appends or by a call.
@@ -135,8 +144,7 @@ cdef class SyncRounds:
     cdef void let_others(self) noexcept nogil:
         sgs_atomic_store(&self.is_running, 0)
         sgs_atomic_add(&self.changes, 1)
-        if sgs_atomic_load(&self.sleepers) > 0:  # who counts himself from here on finds `changes` changed
-            sgs_futex_wake(&self.changes, INT_MAX)
+        self.wake_next()
 
     cdef inline bint sleep_while(self, uint32_t seen) noexcept nogil:
         """Until `changes` is another; False = a signal came, or may have come."""
@@ -154,4 +162,6 @@ cdef class SyncRounds:
                 was_woken = self.sleep_while(seen)
             if not was_woken:
                 check_signals()
+            elif sgs_atomic_load(&self.changes) != seen:
+                self.wake_next()
         return 0
