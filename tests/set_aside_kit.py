@@ -15,6 +15,7 @@ from segstore.log.directory.checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
 )
+from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.loader.begins_anew_mark import BeginsAnewMark
 from segstore.log.loader.log_loader import LogLoader
 from segstore.log.loader.quarantine import Quarantine
@@ -67,6 +68,10 @@ def before_the_new_segment(monkeypatch) -> None:
     _end_at(monkeypatch, LogLoader, "_make_segment", 1)
 
 
+def with_the_new_segment(monkeypatch) -> None:
+    _end_at(monkeypatch, LeaderEpochFileCache, "clear_and_flush", 1)
+
+
 def before_the_mark_goes(monkeypatch) -> None:
     _end_at(monkeypatch, BeginsAnewMark, "remove", 1)
 
@@ -83,9 +88,13 @@ def _end_at(monkeypatch, owner: type, method: str, number: int) -> None:
     monkeypatch.setattr(owner, method, end)
 
 
-ENDS = (before_the_first, midway, before_the_new_segment, before_the_mark_goes)
-
-
+ENDS = (
+    before_the_first,
+    midway,
+    before_the_new_segment,
+    with_the_new_segment,
+    before_the_mark_goes,
+)
 SET_ASIDE = {before_the_first: (), midway: NAMES[1:]}
 
 

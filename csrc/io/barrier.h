@@ -34,7 +34,6 @@
     SYNC(RECOVERY_RECORDS, PROMISE, "DUR-36, DUR-56", "records that recovery has shown") \
     SYNC(RECOVERY_NAMES, PROMISE, "DUR-36, DUR-56", "segments that recovery has shown") \
     SYNC(RECOVERY_SET_ASIDE, PROMISE, "DUR-54, DUR-56", "segments come back that recovery has set aside") \
-    SYNC(RECOVERY_BEGIN, PROMISE, "DUR-11, DUR-54", "the new first segment of a log whose records all went") \
     SYNC(LEFTOVERS_INCOMPLETE, PROMISE, "DUR-20, DUR-55", "what shows that a set is incomplete goes before the set") \
     SYNC(LEFTOVERS_GONE, WORK, "DUR-20, DUR-55", "leftovers, which the next open sorts out again") \
     SYNC(LEFTOVERS_REPLACED, PROMISE, "DUR-20, DUR-55", "replaced segments come back beside the new ones") \

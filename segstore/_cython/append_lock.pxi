@@ -134,7 +134,7 @@ cdef class AppendLock:
         cdef bint taken
         self.require_outside(thread)
         while not self.take():
-            if has_to_go():
+            if self.owner == thread or has_to_go():
                 return False
             with nogil:
                 taken = self.wait_for()

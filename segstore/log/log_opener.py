@@ -125,6 +125,8 @@ def open_partition(
             producers = recover_producers(loaded, new_producers, codecs, directory, report)
             loaded = loaded._replace(producer_state=producers)
             loaded = remake_transaction_indexes(loaded, new_producers, codecs, directory, report)
+            if loaded.begins_anew_mark is not None:  # behind it no other step needs what it says
+                loaded.begins_anew_mark.remove()
             if loaded.moves_recovery_point:
                 places.write_recovery_point(loaded.recovery_point)
         if is_kafka:

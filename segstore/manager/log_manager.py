@@ -75,7 +75,7 @@ def open_dir(
     read_only : bool
         Take no lock and change nothing; works beside a writer.
     **settings
-        For every log that is opened: as for ``segstore.open`` (durability, recovery, config …).
+        As for ``segstore.open``, for every log. ``progress`` is called within, and uses no manager.
 
     Raises
     ------

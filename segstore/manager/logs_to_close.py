@@ -33,18 +33,22 @@ class LogsToClose:
 
         Raises
         ------
-        RuntimeError
-            A log could not even begin to be closed; it is left, as those behind it.
+        Exception
+            What kept a log from being let go of, behind the others: it is left to the next call.
         """
+        kept_from: Exception | None = None
         for log in [*self._left]:
             try:
                 log.close()
-            except Exception as error:
-                if not log.ending.is_over:
-                    raise
-                self.errors.append(error)  # the other logs are closed all the same
+            except Exception as error:  # noqa: BLE001 - the other logs are closed all the same
+                if log.ending.is_over:
+                    self.errors.append(error)
+                else:
+                    kept_from = kept_from or error
             if log.ending.is_over:
                 self._left.remove(log)
+        if kept_from is not None:
+            raise kept_from
         return not self._left
 
     def raise_errors(self) -> None:

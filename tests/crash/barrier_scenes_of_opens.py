@@ -15,7 +15,6 @@ from tests.crash.barrier_scene import (
     files_left,
     new_disk,
     open_log,
-    opened_again,
     opening,
     operations,
     work_of_open,
@@ -71,12 +70,6 @@ def segments_behind_a_torn_one() -> Scene:
     """Nothing says that offsets are missing: the cut segment would have the last as its next."""
     disk = disk_with({name_of(0): records(0, 3) + TORN, name_of(4): records(4, 6)})
     return finding(disk, [0, 1, 2])
-
-
-def a_log_that_begins_anew() -> Scene:
-    """The log start is durable, and the records below it are not."""
-    run = run_script(operations(("append", 2), ("delete_records", 2)), LAZY)
-    return opened_again(run, Crash(run.disk.effects, "lost"))
 
 
 def a_tail_that_was_cut() -> Scene:
@@ -222,7 +215,6 @@ OPEN_SCENES: dict[str, Callable[[], Scene]] = {
     "RECOVERY_CUT": a_tail_that_was_cut,
     "RECOVERY_NAMES": names_of_a_killed_log,
     "RECOVERY_SET_ASIDE": segments_behind_a_torn_one,
-    "RECOVERY_BEGIN": a_log_that_begins_anew,
     "LEFTOVERS_INCOMPLETE": incomplete,
     "LEFTOVERS_GONE": replaced_by_three,
     "LEFTOVERS_REPLACED": replaced,

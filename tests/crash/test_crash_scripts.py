@@ -188,7 +188,7 @@ def test_a_replay_tells_of_what_is_lost(
         raise AssertionError("found other records")
 
     monkeypatch.setattr("tests.crash.replay.check_crash", fail)
-    assert main(["--script", "append(1)", "--crash", "30,lost"]) == 1
+    assert main(["--script", "append(1)", "--crash", "20,lost"]) == 1
     assert "found other records" in capsys.readouterr().out
 
 

@@ -32,6 +32,7 @@ from tests.set_aside_kit import (
     put_log_start,
     refusal,
     verified,
+    with_the_new_segment,
 )
 
 
@@ -201,7 +202,7 @@ def test_of_a_log_without_a_record_none_is_lost(empty_path, log_start, end, monk
         assert f"write a log start from 500 on into {LOG_START_OFFSET_CHECKPOINT}" in advice
         put_log_start(path, log_start := 500)
     with segstore.open(path) as log:
-        begin = 1000 if end is before_the_mark_goes else log_start
+        begin = 1000 if end in {with_the_new_segment, before_the_mark_goes} else log_start
         assert (log.log_start_offset, log.log_end_offset) == (begin, begin)
         assert not log.report.created
         assert not log.report.clean

@@ -10,7 +10,7 @@ import re
 from itertools import pairwise
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from segstore._core import FileBarrier, crc32c
+from segstore._core import Barrier, FileBarrier, crc32c
 from segstore.errors import CorruptLogError, LimitExceededError
 from segstore.log.directory.checkpoints import (
     BEGINS_ANEW_MARK,
@@ -120,8 +120,9 @@ class BeginsAnewMark:
         self.stands, self.said = True, said
 
     def remove(self) -> None:
-        """Take it away; whoever does syncs the directory."""
+        """Take it away: the last step of the open, which tells of it [DUR-7]."""
         self._directory.unlink(BEGINS_ANEW_MARK)
+        self._directory.sync(Barrier.LEFTOVERS_GONE)
         self.stands, self.said = False, None
 
     def require_same_log(self, log_start_offset: int) -> None:

@@ -64,6 +64,8 @@ class DeletedSegments:
         An open was not done with that, and could not tell of it.
     lost : str
         What of that is not here any more, a sentence.
+    mark : BeginsAnewMark
+        Where it stands, the open removes it at its end.
 
     Raises
     ------
@@ -83,26 +85,25 @@ class DeletedSegments:
         self._log_start_offset = log_start_offset
         self._quarantine = quarantine
         self._report = report
-        self._mark = BeginsAnewMark(directory)
-        self._mark.require_same_log(log_start_offset)
-        self.was_begun = self._mark.stands
+        self.mark = BeginsAnewMark(directory)
+        self.mark.require_same_log(log_start_offset)
+        self.was_begun = self.mark.stands
         self.lost = ""
-        if self._mark.missing:
-            self.lost = f"{not_here(self._mark.missing)}: {self._mark.missing_records()}"
-        report.set_aside += self._mark.beside
+        if self.mark.missing:
+            self.lost = f"{not_here(self.mark.missing)}: {self.mark.missing_records()}"
+        report.set_aside += self.mark.beside
 
     def log_ends_at(self, offset: int) -> None:
         """Remove them, where the log start lies within a log that is good up to *offset*."""
-        if offset >= self._log_start_offset and not self._mark.stands:
+        if offset >= self._log_start_offset and not self.mark.stands:
             self._remove(self.segments)
 
     def settle(self, *, were_deleted: bool) -> None:
         """Remove them; what an open before was setting aside is set aside."""
-        if were_deleted or not self._mark.stands:
+        if were_deleted or not self.mark.stands:
             self._remove(self.segments)
         else:
             self._set_aside(self.segments, 0)
-        self._end_mark()
 
     def begin_anew(
         self,
@@ -117,10 +118,8 @@ class DeletedSegments:
         self.segments = []
         if segments and not were_deleted:
             self._set_aside(segments, log_end_offset)
-        created = make_segment()
-        self._directory.sync(Barrier.RECOVERY_BEGIN)
+        created = make_segment()  # its name is there before the mark goes: the epochs are written
         self._remove(segments)
-        self._end_mark()
         segments[:] = [created]
 
     def _remove(self, segments: list[Segment]) -> None:
@@ -157,7 +156,7 @@ class DeletedSegments:
 
         Those that an open before has named keep their names, unless these were given away.
         """
-        before = self._mark.said
+        before = self.mark.said
         names = {} if before is None else {base_offset_of(name): name for name in before.names}
         for base_offset in base_offsets:
             name = names.get(base_offset)
@@ -167,10 +166,5 @@ class DeletedSegments:
             log_end_offset = max(log_end_offset, before.log_end_offset)
         named = tuple(names[base_offset] for base_offset in sorted(names))
         if before is None or before.names != named:
-            self._mark.set(SetAside(self._log_start_offset, log_end_offset, named))
+            self.mark.set(SetAside(self._log_start_offset, log_end_offset, named))
         return {base_offset: names[base_offset] for base_offset in base_offsets}
-
-    def _end_mark(self) -> None:
-        if self._mark.stands:
-            self._mark.remove()
-            self._directory.sync(Barrier.LEFTOVERS_GONE)

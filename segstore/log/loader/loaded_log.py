@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from segstore.log.directory.checkpoints import TransactionIndexNote
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.directory.log_state_file import LogStateFile
+    from segstore.log.loader.begins_anew_mark import BeginsAnewMark
     from segstore.log.local.segment import Segment
     from segstore.log.local.segments import Segments
     from segstore.log.local.transaction_index_notes import TransactionIndexNotes
@@ -44,6 +45,8 @@ class LoadedLog(NamedTuple):
     """Base offsets of the segments whose indexes were made anew from their batches."""
     with_producers: frozenset[int] = frozenset()
     """Of those, the ones that hold batches with a producer id."""
+    begins_anew_mark: BeginsAnewMark | None = None
+    """Where it stands, whoever opens the log takes it away, the last thing of all."""
     moves_recovery_point: bool = False
     """It is written down when everything below it is in order, transaction indexes too [DUR-56]."""
     snapshot_offsets: array[int] | None = None

@@ -179,6 +179,7 @@ class LogLoader:
             transaction_indexes=transactions.noted,
             lost_transaction_indexes=transactions.lost,
             with_producers=frozenset(self._with_producers),
+            begins_anew_mark=self._deleted.mark if self._deleted.mark.stands else None,
             moves_recovery_point=self._is_rewritten and found.recovery_point not in old_points,
             snapshot_offsets=(
                 listing.base_offsets(SNAPSHOT_FILE_SUFFIX)

@@ -152,7 +152,7 @@ static sgs_status start_anew(small_log *log, sgs_error *err)
     const bool is_new = log->segments_count == 0;
     SGS_TRY(small_log_create_segment(log, log->log_start, &created, err));
     log->segments[log->segments_count++] = created;
-    SGS_TRY(small_log_sync_directory(log, SGS_BARRIER(RECOVERY_BEGIN), err));
+    SGS_TRY(small_log_sync_directory(log, SGS_BARRIER(RECOVERY_NAMES), err));
     log->has_new_names = false;
     while (log->segments_count > 1) { /* the old ones lie before it, the highest first */
         sgs_log_segment *highest = log->segments[log->segments_count - 2];
