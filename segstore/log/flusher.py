@@ -139,7 +139,7 @@ class Flusher(RecoveryPointFlusher):
         oldest = self._oldest_in_round_ns or self._oldest_unsynced_ns
         if now - oldest > 2 * seconds * _NS:
             raise WriteError(
-                f"the sync that should run every {seconds:g} s is {(now - oldest) / _NS:.1f} s"
+                f"the sync that should run every {seconds:g} s is {(now - oldest) / _NS:.3g} s"
                 " behind; the append was refused, it can be tried again",
                 file=self._local_log.directory.path,
             )

@@ -75,7 +75,7 @@ def open_dir(
     read_only : bool
         Take no lock and change nothing; works beside a writer.
     **settings
-        As for ``segstore.open``, for every log. ``progress`` is called within, and uses no manager.
+        As for ``segstore.open``, for every log. ``progress`` must not use the manager.
 
     Raises
     ------
@@ -157,7 +157,7 @@ class LogManager:
         return list_topic_partitions(self._directory)
 
     def create_topic(self, name: str, partitions: int = 1) -> list[TopicPartition]:
-        """Make a new topic: directories with one topic id, and an empty log in each.
+        """Make a new topic: directories with one topic id, an empty log in each, one by one.
 
         Raises
         ------

@@ -25,7 +25,8 @@ LOG_START = 1000
 CHECKPOINT = "log-start-offset-checkpoint"
 WAY_BACK = (
     "to have them back copy these files, as <base offset>.log, into an empty directory of the"
-    " partition's name elsewhere, and salvage that"
+    " partition's name elsewhere, several of one base offset behind each other in the order of the"
+    " offsets that `segstore verify` names, and salvage that"
 )
 
 

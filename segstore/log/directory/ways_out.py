@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 WAY_BACK: Final = (
     "to have them back copy these files, as <base offset>.log, into an empty directory of the"
-    " partition's name elsewhere, and salvage that"
+    " partition's name elsewhere, several of one base offset behind each other in the order of the"
+    " offsets that `segstore verify` names, and salvage that"
 )
 """Not into the log: its log start and its clean marker speak of what came behind them."""
 

@@ -381,9 +381,12 @@ class LogLoader:
         ):
             return None
         state = LogState.read(self._directory)
-        if state is None or not state.fits(epochs.latest_entry):
+        if state is None:
             return None
-        return state
+        latest = epochs.latest_entry
+        if epochs.is_remade:
+            return state if state.fits_batches(None if latest is None else latest.epoch) else None
+        return state if state.fits(latest) else None
 
     def _fill_report(self, segments: list[Segment], found: FoundState, log_end_offset: int) -> None:
         report = self._report
