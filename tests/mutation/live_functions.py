@@ -29,9 +29,34 @@ def replace_functions(module: ModuleType, code: CodeType) -> None:
     twins = dict(_functions(vars(other), code.co_filename))
     for place, function in _functions(vars(module), code.co_filename):
         twin = twins[place]
+        if twin.__code__.co_freevars != function.__code__.co_freevars:
+            _put(module, place[0], _within_closure(function, twin))
+            continue
         function.__code__ = twin.__code__
         function.__defaults__ = twin.__defaults__
         function.__kwdefaults__ = twin.__kwdefaults__
+
+
+def _within_closure(function: FunctionType, twin: FunctionType) -> FunctionType:
+    """Return *function* with the code of *twin*, which uses fewer names from around it."""
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    made = FunctionType(
+        twin.__code__,
+        function.__globals__,
+        function.__name__,
+        twin.__defaults__,
+        tuple(cells[name] for name in twin.__code__.co_freevars),
+    )
+    made.__kwdefaults__ = twin.__kwdefaults__
+    return made
+
+
+def _put(module: ModuleType, place: str, function: FunctionType) -> None:
+    owner: Any = module
+    *classes, name = place.split(".")
+    for part in classes:
+        owner = getattr(owner, part)
+    setattr(owner, name, function)
 
 
 def _functions(

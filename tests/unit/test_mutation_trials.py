@@ -28,7 +28,14 @@ def outer():
 def managed():
     yield 1
 
-class Thing:
+class Base:
+    def __init__(self):
+        self.is_begun = True
+
+class Thing(Base):
+    def __init__(self):
+        super().__init__()
+
     def method(self):
         return 1
 
@@ -77,6 +84,14 @@ def test_functions_have_other_code_wherever_they_are_referred_to(module):
     replace_functions(module, compile(changed, module.__file__, "exec"))
 
     assert answers(module, plain, thing) == [30, [5], 5, 5, 5, 5, 5]
+
+
+def test_a_method_does_not_call_super_any_more(module):
+    """Its code has no closure then, and that of a live function cannot be taken from it."""
+    assert module.Thing().is_begun
+    changed = TEXT.replace("super().__init__()", "pass")
+    replace_functions(module, compile(changed, module.__file__, "exec"))
+    assert not hasattr(module.Thing(), "is_begun")
 
 
 def test_code_that_cannot_be_imported_says_so(module):

@@ -283,16 +283,6 @@ class LogState:
         """Whether a leader-epoch checkpoint that ends so is that of who wrote this."""
         return latest == self.latest_epoch or latest in self.epochs_before
 
-    def fits_batches(self, latest: int | None) -> bool:
-        """Whether a log whose latest batch has that epoch may be of who wrote this.
-
-        For who has no leader-epoch checkpoint any more: the records with which an epoch began may
-        be deleted, or lost with their file.
-        """
-        return latest is None or latest <= (
-            -1 if self.latest_epoch is None else self.latest_epoch.epoch
-        )
-
     def format(self) -> bytes:
         """Return the file's text, a word and a number a line."""
         lines = [

@@ -61,24 +61,14 @@ class LeaderEpochFileCache:
     before_write : callable or None
         Called with that entry and the newest one, before a checkpoint is written in which they
         differ.
-    is_remade : bool
-        The checkpoint was lost, and the epochs come out of the batches that are there.
     """
 
-    __slots__ = (
-        "_directory",
-        "_entries",
-        "_is_dirty",
-        "before_write",
-        "is_remade",
-        "written_entry",
-    )
+    __slots__ = ("_directory", "_entries", "_is_dirty", "before_write", "written_entry")
 
     def __init__(self, directory: Directory | None, entries: Iterable[EpochEntry] = ()) -> None:
         self._directory = directory
         self._entries: tuple[EpochEntry, ...] = ()
         self._is_dirty = False
-        self.is_remade = False
         self.written_entry: EpochEntry | None = None
         self.before_write: Callable[[EpochEntry | None, EpochEntry | None], None] | None = None
         for epoch, start_offset in entries:

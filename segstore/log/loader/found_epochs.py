@@ -47,7 +47,6 @@ def read_epochs(
             break  # damage is found, and reported, by who reads the segment
     if any(segment.size_bytes for segment in segments):
         report.rebuilt.append(LEADER_EPOCH_CHECKPOINT)
-        cache.is_remade = True
         if writable and not cache.entries:
             cache.clear_and_flush()  # an empty file says that there are none
     return cache

@@ -146,9 +146,7 @@ def first_missing_offset(
     before it takes a file away [DUR-19]: what begins above it has lost files. Where the checkpoint
     itself is lost, the clean marker and the first leader epoch, which moves with the log start
     [EPC-6], say that records were deleted; the latter also when it was a broker, which writes its
-    checkpoint later. Without ``.segstore`` nobody can tell. Epochs that were made anew of the first
-    batches say nothing of what was before them, but where ``.segstore`` knows where the only one
-    began.
+    checkpoint later. Without ``.segstore`` nobody can tell.
 
     A log that was emptied to go on above its log start [TRU-4], and crashed before that was noted,
     has lost nothing: it holds no record, and its recovery point had come down first [DUR-18].
@@ -160,10 +158,7 @@ def first_missing_offset(
     if found.own_marker is not None:
         begin = max(begin, found.own_marker.log_start_offset or 0)
     if epochs is not None and epochs.entries:
-        first, latest = epochs.entries[0], state.latest_epoch
-        if epochs.is_remade and latest is not None and latest.epoch == first.epoch:
-            first = latest
-        begin = max(begin, first.start_offset)
+        begin = max(begin, epochs.entries[0].start_offset)
     if begin >= segments[0].base_offset:
         return None
     is_empty = len(segments) == 1 and not _may_hold_records(

@@ -137,8 +137,8 @@ class LogLoader:
         log_end_offset = self._end_with_indexes(segments, lost_indexes, log_end_offset)
         if self._settle_deleted(segments, found, known, log_end_offset, is_as_marked=is_as_marked):
             self._is_rewritten, log_end_offset = True, found.log_start_offset
-            if not self._report.created or epochs.entries:
-                epochs.clear_and_flush()
+            if not self._report.created or epochs.entries or known is not None:
+                epochs.clear_and_flush()  # and the new name is durable before .segstore says less
         active = segments[-1]
         active.prepare_for_appends()
         epochs.truncate_from_start(found.log_start_offset)  # may move an entry to the log end
@@ -381,12 +381,9 @@ class LogLoader:
         ):
             return None
         state = LogState.read(self._directory)
-        if state is None:
+        if state is None or not state.fits(epochs.latest_entry):
             return None
-        latest = epochs.latest_entry
-        if epochs.is_remade:
-            return state if state.fits_batches(None if latest is None else latest.epoch) else None
-        return state if state.fits(latest) else None
+        return state
 
     def _fill_report(self, segments: list[Segment], found: FoundState, log_end_offset: int) -> None:
         report = self._report

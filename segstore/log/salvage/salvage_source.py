@@ -167,7 +167,8 @@ class SalvageSource:
         if state is None:
             return None, epochs
         if epochs is None:
-            fits = state.fits_batches(self._latest_epoch_of_batches())
+            latest = -1 if state.latest_epoch is None else state.latest_epoch.epoch
+            fits = self._latest_epoch_of_batches() <= latest
         else:
             fits = state.fits(epochs.latest_entry)
         return state if fits else None, epochs
