@@ -19,6 +19,7 @@ from segstore.cli.records_check import check_records
 from segstore.cli.sidecar_findings import compare_with_sidecars
 from segstore.cli.state_check import check_state_files, read_state
 from segstore.errors import CorruptLogError, SegstoreError
+from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE
 from segstore.log.directory.partition_directory import file_name, segment_files
 from segstore.log.directory.ways_out import salvage_hint, ways_out
 from segstore.log.loader.open_forecast import OpenForecast, forecast_open
@@ -122,6 +123,8 @@ def _look_at(
     check_state_files(directory, names, state, check)
     check.findings = _with_outcomes(check.forecast, check.findings)
     _judge_open(check)
+    if check.forecast.report.maybe_missing is not None:
+        check.findings.append(_maybe_missing(check, bases[0]))
     check.findings += compare_with_sidecars(check, directory, context, bases[:-1], state)
     check.findings.sort(key=_severity)
     check.quarantined = quarantined_files(directory, context, bases, check.log_start_offset)
@@ -282,6 +285,20 @@ def _judge_open(check: PartitionCheck) -> None:
                 repaired=True,
             )
         )
+
+
+def _maybe_missing(check: PartitionCheck, first_base: int) -> Finding:
+    """Return the finding of records that were lost together with the leader epochs [DUR-7]."""
+    return Finding(
+        file=file_name(first_base, "log"),
+        offset=check.log_start_offset,
+        what=f"{check.forecast.report.maybe_missing}",
+        meaning=f"{LOG_STATE} says that the log had them, and {LEADER_EPOCH_CHECKPOINT}, which "
+        "says whether that still holds, was lost",
+        advice="where no broker was here restore the directory from a copy, before the next open "
+        "for writing: that goes on without them, and does not know of them any more",
+        repaired=False,
+    )
 
 
 def _is_of_records(finding: Finding) -> bool:

@@ -8,13 +8,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segstore._core import open_segments
-from segstore.errors import (
-    CorruptLogError,
-    CorruptRecordError,
-)
-from segstore.log.directory.checkpoints import (
-    LogState,
-)
+from segstore.errors import CorruptLogError, CorruptRecordError
+from segstore.log.directory.checkpoints import LogState
 from segstore.log.directory.log_state_file import LogStateFile, state_after_open
 from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, file_name
 from segstore.log.directory.ways_out import begins_anew_warning
@@ -27,6 +22,7 @@ from segstore.log.loader.loaded_log import LoadedLog
 from segstore.log.loader.log_begin import (
     first_missing_offset,
     kept_remote_part,
+    note_maybe_missing,
     require_begin,
     settled_log_start,
     without_gap_from,
@@ -364,6 +360,7 @@ class LogLoader:
         epochs = read_epochs(self._directory, segments[first:], self._report, writable=True)
         is_as_marked = fits(found.own_marker, segments, epochs)
         known = self._read_state(found, epochs, is_as_marked=is_as_marked)
+        note_maybe_missing(self._directory, found, epochs, self._report)
         if known is not None:
             first = max(first, count_deleted(segments, known.local_log_start_offset))
         self._deleted.segments = segments[:first]

@@ -33,6 +33,7 @@ from segstore.log.loader.log_begin import (
     contradiction_of,
     first_missing_offset,
     missing_before,
+    note_maybe_missing,
     with_possible_log_start,
 )
 from segstore.log.loader.log_loader import LogLoader
@@ -125,6 +126,7 @@ class ReadOnlyLoader(LogLoader):
             state = self._read_state(found, epochs, is_as_marked=is_as_marked)
             if state is not None or not self._has_state():
                 break  # else its writer may have changed one of the two files between our looks
+        note_maybe_missing(self._directory, found, epochs, self._report)
         if state is not None:
             may_begin = max(state.contiguous_from, leftovers.swapped_end)
             state = replace(state, contiguous_from=may_begin)

@@ -54,6 +54,9 @@ class RecoveryReport:
         Of an open to read: which records are missing, before the first segment or between two; why
         the log ends at ``log_end_offset`` although records follow in its files, or had been synced.
         A write that was not finished is none.
+    maybe_missing : str or None
+        Which records were lost together with the leader epochs, or deleted by a broker: nothing
+        tells which, and the next open knows of neither.
     warnings : list of str
         What else a person should know; the damage too.
     seconds : float
@@ -81,6 +84,7 @@ class RecoveryReport:
     rewritten: bool = False
     quarantined: list[str] = field(default_factory=list)
     damage: str | None = None
+    maybe_missing: str | None = None
     warnings: list[str] = field(default_factory=list)
     seconds: float = 0.0
     salvage: SalvageReport | None = None
