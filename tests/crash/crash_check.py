@@ -48,6 +48,7 @@ def look(disk: SimulatedDisk, settings: Settings) -> Looked:
     log = settings.open(disk)
     effects = disk.effects
     try:
+        assert log.report.maybe_missing is None, log.report
         found = Found(log.log_start_offset, log.log_end_offset, tuple(_read_batches(log)))
         _check_look_ups(log, found)
         for segment in log.segments():

@@ -141,6 +141,7 @@ class KillHistory:
         # a segment is when the log start lies behind what a cut has left of it
         may_be_set_aside = after_power_loss or self._may_be_set_aside
         assert may_be_set_aside or not report.set_aside, str(report)
+        assert report.maybe_missing is None, str(report)
         self._possible = [fits[0].begun_at(start)]
         self._may_be_set_aside = self._index_may_be_longer = False
 
