@@ -354,8 +354,13 @@ class UnifiedLog(LogChecksums):
     ) -> None:
         self.close()
 
-    def __del__(self, warn: Callable[..., None] = warnings.warn) -> None:
-        if getattr(self, "_is_closed", True) or self._process_id != _core.process_id():
+    def __del__(
+        self,
+        warn: Callable[..., None] = warnings.warn,
+        process_id: Callable[[], int] = _core.process_id,
+    ) -> None:
+        # at the interpreter's end a module's names may be gone before the last log is
+        if getattr(self, "_is_closed", True) or self._process_id != process_id():
             return
         self._background.drop()
         if not self.read_only:

@@ -99,3 +99,24 @@ def test_a_finalizer_waits_for_no_thread_that_is_no_more(tmp_path, thread, durab
         assert log.log_end_offset >= 1
         assert log.report.clean or done.stdout == b"refused"
         assert sum(1 for _ in log) == log.log_end_offset
+
+
+OUTLIVES = """
+import json, sys  # what was imported first is cleared last
+
+import segstore
+
+json.kept = segstore.open(sys.argv[1], durability=sys.argv[2])
+json.kept.append([(b"key", b"value")])
+sys.kept = json, sys.modules["segstore.log.unified_log"]
+"""
+
+
+@pytest.mark.parametrize("durability", ["none", "sync", "seconds=1"])
+def test_a_log_that_outlives_its_modules_complains_of_nothing(tmp_path, durability):
+    """[DUR-70] It was not closed: the process lets go of it, and the next open recovers it."""
+    command = [sys.executable, "-c", OUTLIVES, str(tmp_path / "t-0"), durability]
+    done = subprocess.run(command, check=True, timeout=PATIENCE_SECONDS, capture_output=True)
+    assert done.stderr == b""
+    with segstore.open(tmp_path / "t-0") as log:
+        assert log.log_end_offset == 1

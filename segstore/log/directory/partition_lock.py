@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import os
 import struct
+import sys
 import threading
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
@@ -15,7 +16,7 @@ from segstore.errors import LogLockedError, LogNotFoundError, LogPermissionError
 from segstore.log.directory.checkpoints import LOCK, META_PROPERTIES
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from segstore._core import Directory, FileLock
 
@@ -158,8 +159,9 @@ class PartitionLock:
                 _registry.remove(self)
             self._is_held = False
 
-    def __del__(self) -> None:
-        if getattr(self, "_is_held", False):  # a handle that was dropped without close
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing) -> None:
+        # a handle that was dropped without close; at the interpreter's end the process lets go
+        if getattr(self, "_is_held", False) and not is_finalizing():
             self.release()
 
 
