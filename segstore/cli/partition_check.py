@@ -123,8 +123,8 @@ def _look_at(
     check_state_files(directory, names, state, check)
     check.findings = _with_outcomes(check.forecast, check.findings)
     _judge_open(check)
-    if check.forecast.report.maybe_missing is not None:
-        check.findings.append(_maybe_missing(check, bases[0]))
+    if forecast.report.maybe_missing is not None and forecast.error is None:
+        check.findings.append(_maybe_missing(forecast.report.maybe_missing))
     check.findings += compare_with_sidecars(check, directory, context, bases[:-1], state)
     check.findings.sort(key=_severity)
     check.quarantined = quarantined_files(directory, context, bases, check.log_start_offset)
@@ -287,16 +287,14 @@ def _judge_open(check: PartitionCheck) -> None:
         )
 
 
-def _maybe_missing(check: PartitionCheck, first_base: int) -> Finding:
+def _maybe_missing(missing: str) -> Finding:
     """Return the finding of records that were lost together with the leader epochs [DUR-7]."""
     return Finding(
-        file=file_name(first_base, "log"),
-        offset=check.log_start_offset,
-        what=f"{check.forecast.report.maybe_missing}",
-        meaning=f"{LOG_STATE} says that the log had them, and {LEADER_EPOCH_CHECKPOINT}, which "
-        "says whether that still holds, was lost",
+        file=LEADER_EPOCH_CHECKPOINT,
+        what=f"was lost, and by {LOG_STATE} batches with it: {missing}",
+        meaning="records that were once safe are missing, or were deleted: nothing tells which",
         advice="where no broker was here restore the directory from a copy, before the next open "
-        "for writing: that goes on without them, and does not know of them any more",
+        "for writing: that goes on without them, and no later one knows of them",
         repaired=False,
     )
 

@@ -164,8 +164,8 @@ def _build_anew(path: str, names: list[str]) -> None:
 
 
 def changed_records(report: RecoveryReport) -> bool:
-    """Whether bytes of records were cut or set aside: more than a rebuilt index."""
-    return report.truncated_bytes > 0 or bool(report.set_aside)
+    """Whether bytes of records were cut or set aside, or may be missing: more than an index."""
+    return report.truncated_bytes > 0 or bool(report.set_aside or report.maybe_missing)
 
 
 def _foretell(path: str, progress: Progress, *, as_json: bool) -> int:

@@ -60,6 +60,7 @@ def open_partition(
     environment = surroundings.environment
     holdings, topic_partition = _open_directories(full_path, options, environment)
     directory = holdings.directory
+    report = RecoveryReport(mode=options.profile.value)
     try:
         parent = holdings.parent = open_parent_directory(full_path, environment)
         is_kafka = options.profile is Profile.KAFKA
@@ -76,7 +77,6 @@ def open_partition(
                     environment,
                     parent_is_locked=surroundings.parent_is_locked,
                 )
-        report = RecoveryReport(mode=options.profile.value)
         # loading removes the clean marker; a broker has loaded a log when it looks at its topic
         topic_id = None if is_kafka else _topic_id(directory, options, report)
         codecs = _codecs_for(options)
@@ -134,7 +134,8 @@ def open_partition(
         loaded = loaded._replace(topic_id=topic_id)
         log = UnifiedLog(places, loaded, context, codecs, options, report, holdings, surroundings)
         report.seconds = (_core.monotonic_ns() - began) / 1e9
-    except BaseException:
+    except BaseException as error:
+        report.tell_in(error)
         holdings.let_go()
         raise
     return log

@@ -47,8 +47,6 @@ SCRIPT_SCENES: dict[str, Callable[[], Scene]] = {
     ),
     "RECOVERY_POINT_NAME": lambda: script(LAZY, APPEND, APPEND, "flush", ("truncate_to", 2)),
     "LOG_START_CONTENT": lambda: script(SYNCED, APPEND, APPEND, ("delete_records", 2)),
-    "LEADER_EPOCHS_CONTENT": lambda: script(LAZY, APPEND, "roll", APPEND, "roll", APPEND),
-    "LEADER_EPOCHS_NAME": lambda: script(LAZY, APPEND, "roll", APPEND, "roll", APPEND),
     "LOG_STATE_CONTENT": lambda: script(LAZY, APPEND, APPEND, "roll", APPEND),
     "LOG_STATE_NAME": lambda: script(
         SYNCED, APPEND, APPEND, ("delete_records", 2), ("truncate_fully_and_start_at", 1)

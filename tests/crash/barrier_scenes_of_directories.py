@@ -23,7 +23,7 @@ from segstore.types import TopicPartition
 from tests.crash.barrier_scene import LAZY, Scene, files_left, new_disk, open_log, operations
 from tests.crash.crash_check import Crash, check_crash
 from tests.crash.crash_script import PATH, ManualScheduler, make_log_directory, run_script
-from tests.crash.directory_kit import disk_with, name_of, records, recovery_point
+from tests.crash.directory_kit import RECOVERY_POINT, disk_with, name_of, records, recovery_point
 from tests.log_kit import at
 
 if TYPE_CHECKING:
@@ -127,6 +127,22 @@ def log_start_alone() -> Scene:
     def check(crash: Crash) -> None:
         with closing(open_log(crash.image(disk))) as found:
             assert crash.effects < acked or found.log_start_offset == 2
+
+    return Scene(disk, check)
+
+
+def epoch_without_batch() -> Scene:
+    """An epoch was assigned that no batch can tell: these have none."""
+    content = b"".join(at(offset, epoch=-1) for offset in range(4))
+    disk = disk_with({name_of(0): content, RECOVERY_POINT: recovery_point(4)})
+    log = open_log(disk)
+    log.assign_epoch_start_offset(3, 2)
+    assigned = disk.effects
+    log.close_quietly()
+
+    def check(crash: Crash) -> None:
+        with closing(open_log(crash.image(disk))) as found:
+            assert crash.effects < assigned or found.latest_epoch == 3
 
     return Scene(disk, check)
 
@@ -293,6 +309,8 @@ DIRECTORY_SCENES: dict[str, Callable[[], Scene]] = {
     "CHECKSUM_SIDECAR_NAME": checksums,
     "RECOVERY_POINT_CONTENT": point_below_the_one_above,
     "LOG_START_NAME": log_start_alone,
+    "LEADER_EPOCHS_CONTENT": epoch_without_batch,
+    "LEADER_EPOCHS_NAME": epoch_without_batch,
     "SHARED_CHECKPOINT_CONTENT": lines_of_other_logs,
     "SHARED_CHECKPOINT_NAME": lines_of_other_logs,
     "NEW_NAME_CHECKPOINT_CONTENT": new_name,

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
-from contextlib import closing
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from segstore._core import Directory, SimulatedDisk
+from segstore.errors import LogNotFoundError
 from segstore.log.directory.checksum_sidecar import sidecar_base_offset
 from tests.crash.crash_model import Batch, Found, State, during, is_possible
 from tests.crash.crash_script import PATH, batches_in, header_of, is_abort, producer_of
@@ -265,6 +266,11 @@ def check_crash(run: Run, crash: Crash, *, thoroughly: bool = False) -> None:
     content = content_of(image)
     assert look(image, run.settings).found == looked.found
     assert looked.is_clean or content_of(image) == content
+    # [DUR-8] whoever loses the leader epochs besides sees the same
+    loses_epochs = crash.image(run.disk)
+    with suppress(LogNotFoundError):  # the crash came before the directory
+        Directory(PATH, loses_epochs).unlink("leader-epoch-checkpoint", missing_ok=True)
+    assert look(loses_epochs, run.settings).found == looked.found, "not all, without the epochs"
     # a crash within recovery
     span = looked.effects - begun
     if span > 0:

@@ -1,20 +1,34 @@
-"""The first segment was lost, and the leader epochs with it: every tool said that all was well.
+"""A segment was lost, and the leader epochs with it: every tool said that all was well.
 
-Epochs that were made anew of the batches behind it began there, did not fit ``.segstore`` any more,
-and so nothing told that the log had begun before. A broker that deletes or compacts, and appends
-nothing, leaves the same files: that log is told of, and can be read and written.
+Epochs that were made anew of the batches that were left said that the log began there, or did not
+fit ``.segstore`` any more, and then nothing of that counted: a hole that a crash had made was part
+of the log. A broker that deletes or compacts, and appends nothing, leaves the same files: such a
+log is told of, and can be read and written.
 """
 
 from __future__ import annotations
 
 import os
+import struct
+import zlib
+from contextlib import closing
 
 import pytest
 
 import segstore
 from segstore import MemoryRecords
 from segstore.cli import main
-from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT
+from segstore.errors import CorruptLogError
+from segstore.log.directory.checkpoints import (
+    LEADER_EPOCH_CHECKPOINT,
+    LOG_START_OFFSET_CHECKPOINT,
+    LOG_STATE,
+    LogState,
+)
+from segstore.types import EpochEntry
+from tests.crash.barrier_scene import open_log
+from tests.crash.directory_kit import RECOVERY_POINT, disk_with, name_of, records, recovery_point
+from tests.log_kit import at
 
 RECORDS = 14
 
@@ -31,39 +45,104 @@ def write(path, *, is_closed: bool, epoch: int = 0) -> list[str]:
     return names
 
 
+def message_of_magic_1(offset: int) -> bytes:
+    body = struct.pack(">bbqii", 1, 0, 1000, -1, 5) + b"value"
+    return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
+
+
 def printed(capsys) -> str:
     return " ".join(capsys.readouterr().out.split())
 
 
+LOSSES = [
+    ((0,), 0, "records 0 to 3 are missing"),
+    ((0,), 3, "records 0 to 3 are missing"),
+    ((2,), 3, "records 8 to 11 are missing"),
+    ((0, 2), 0, "records 0 to 3, 8 to 11 are missing"),
+    ((0, 2), 3, "records 0 to 3, 8 to 11 are missing"),
+]
+
+
 @pytest.mark.parametrize("is_closed", [False, True])
 @pytest.mark.parametrize("how", [os.remove, lambda file: os.truncate(file, 0)], ids=["rm", "empty"])
-def test_the_records_are_missed(tmp_path, how, is_closed, capsys):
+@pytest.mark.parametrize(("numbers", "epoch", "missing"), LOSSES)
+def test_the_records_are_missed(tmp_path, numbers, epoch, missing, how, is_closed, capsys):  # noqa: PLR0913
     """[DUR-7, DUR-21, DUR-58] By verify, by readers, by what is salvaged, by the next open."""
     path = tmp_path / "o-0"
-    how(path / write(path, is_closed=is_closed)[0])
+    names = write(path, is_closed=is_closed, epoch=epoch)
+    for number in numbers:
+        how(path / names[number])
     (path / LEADER_EPOCH_CHECKPOINT).unlink()
+    lost = {offset for number in numbers for offset in range(number * 4, number * 4 + 4)}
+    kept = [offset for offset in range(RECORDS) if offset not in lost]
 
     assert main(["verify", str(path)]) == 1
-    assert "records 0 to 3 are missing" in printed(capsys)
+    assert missing in printed(capsys)
+    if how is not os.remove and (numbers, epoch) == ((0,), 3):  # which no broker does
+        with pytest.raises(CorruptLogError, match=missing):
+            segstore.open(path)
+        return
     assert main(["recover", "--dry-run", str(path)]) == 1
-    assert "records 0 to 3 are missing" in printed(capsys)
+    assert missing in printed(capsys)
     with segstore.open(path, read_only=True) as log:
-        assert "records 0 to 3 are missing" in str(log.report.maybe_missing)
-        assert "records 0 to 3 are missing" in " ".join(log.report.warnings)
+        assert missing in str(log.report.maybe_missing)
+        assert missing in " ".join(log.report.warnings)
+        assert log.report.rebuilt == [LEADER_EPOCH_CHECKPOINT]
+        assert [record.offset for record in log] == kept
     assert main(["salvage", str(path), str(tmp_path / "saved" / "o-0")]) == 1
-    assert "offsets 0 to 3" in printed(capsys)
+    assert all(f"{number * 4} to {number * 4 + 3}" in missing for number in numbers)
+    assert "offsets" in printed(capsys)
+    assert main(["recover", str(path)]) == 1
+    assert missing in printed(capsys)
     with segstore.open(path) as log:
-        assert "records 0 to 3 are missing" in " ".join(log.report.warnings)
-        assert [record.offset for record in log] == [*range(4, RECORDS)]
+        assert [record.offset for record in log] == kept
 
 
-def test_those_of_a_later_epoch_are_missed(tmp_path):
-    """[DUR-7] The segment in which the latest epoch began."""
+def test_an_open_that_ends_early_tells_it(tmp_path):
+    """[DUR-7] No later one does: what it may leave are epochs that fit."""
     path = tmp_path / "o-0"
-    (path / write(path, is_closed=True, epoch=3)[2]).unlink()
+    (path / write(path, is_closed=False)[0]).unlink()
     (path / LEADER_EPOCH_CHECKPOINT).unlink()
-    with segstore.open(path, read_only=True) as log:
-        assert "records 9 to 11 are missing" in str(log.report.maybe_missing)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as raised:
+        segstore.open(path, progress=interrupted)
+    assert "records 0 to 3 are missing" in " ".join(raised.value.__notes__)
+
+
+@pytest.mark.parametrize("point", [None, 2], ids=["nothing synced", "synced to 2"])
+def test_a_hole_of_a_crash_ends_the_log(point):
+    """[DUR-2, DUR-8] Above the recovery point it is none of a broker's, with the epochs or not."""
+    files = {
+        LOG_STATE: LogState(0, 0, EpochEntry(3, 3), (EpochEntry(0, 0),)).format(),
+        name_of(0): records(0, 2),
+        name_of(2): b"",
+        name_of(5): at(5, epoch=3) + at(6, epoch=3),
+    }
+    if point is not None:
+        files[RECOVERY_POINT] = recovery_point(point)
+    for epochs in ({LEADER_EPOCH_CHECKPOINT: b"0\n2\n0 0\n3 3\n"}, {}):
+        with closing(open_log(disk_with(files | epochs))) as log:
+            assert [record.offset for record in log] == [0, 1]
+            assert log.log_end_offset == 2
+            assert log.report.set_aside == [f"{5:020d}.quarantine-1"]
+            assert log.report.maybe_missing is None
+
+
+def test_messages_without_an_epoch_are_not_missed(tmp_path):
+    """[DUR-8] The first epoch begins behind them, and elections brought later ones."""
+    path = tmp_path / "o-0"
+    with segstore.open(path) as log:
+        log.append_as_follower(message_of_magic_1(0) + message_of_magic_1(1), 0)
+        log.append_as_leader(MemoryRecords.with_records([(None, b"with an epoch")]), 0)
+        log.assign_epoch_start_offset(1, 3)
+        log.assign_epoch_start_offset(2, 3)
+    (path / LEADER_EPOCH_CHECKPOINT).unlink()
+    with segstore.open(path) as log:
+        assert log.report.maybe_missing is None
+        assert [record.offset for record in log] == [0, 1, 2]
 
 
 @pytest.mark.parametrize(
@@ -71,7 +150,7 @@ def test_those_of_a_later_epoch_are_missed(tmp_path):
 )
 @pytest.mark.parametrize("is_closed", [False, True])
 def test_deleted_records_are_not_missed(tmp_path, lost, is_closed):
-    """[DUR-8, DUR-19] Whichever checkpoint is lost: .segstore knows where the epoch begins."""
+    """[DUR-8, DUR-19] As long as one file says so: a checkpoint, or the clean marker."""
     path = tmp_path / "o-0"
     first, *_ = write(path, is_closed=True)
     log = segstore.open(path, internal_segment_bytes=450)
@@ -81,7 +160,8 @@ def test_deleted_records_are_not_missed(tmp_path, lost, is_closed):
     for name in lost:
         (path / name).unlink(missing_ok=True)
     with segstore.open(path) as log:
-        assert log.report.maybe_missing is None
+        is_noted = is_closed or lost == [LEADER_EPOCH_CHECKPOINT]
+        assert (log.report.maybe_missing is None) == is_noted
         assert log.log_end_offset == RECORDS
         assert [record.offset for record in log][-10:] == [*range(4, RECORDS)]
 

@@ -283,6 +283,11 @@ class LogState:
         """Whether a leader-epoch checkpoint that ends so is that of who wrote this."""
         return latest == self.latest_epoch or latest in self.epochs_before
 
+    def is_latest(self, latest: EpochEntry | None) -> bool:
+        """Whether batches that end in this epoch may all be of who wrote this, or before it."""
+        epochs = [entry.epoch for entry in (*self.epochs_before, self.latest_epoch) if entry]
+        return latest is None or latest.epoch <= max(epochs, default=-1)
+
     def format(self) -> bytes:
         """Return the file's text, a word and a number a line."""
         lines = [

@@ -30,6 +30,8 @@ class FoundState:
         Files that could not be read.
     log_start_is_markers : bool
         No checkpoint has it, only the own marker, which goes before the first change.
+    a_recovery_point : int or None
+        The greater of those present: a broker writes one of the two alone.
     """
 
     log_start_offset: int
@@ -38,6 +40,13 @@ class FoundState:
     own_marker: CleanShutdownMarker | None
     warnings: list[str] = field(default_factory=list)
     log_start_is_markers: bool = False
+    a_recovery_point: int | None = None
+
+    @property
+    def highest_recovery_point(self) -> int | None:
+        """The greatest that anybody has noted."""
+        points = (self.recovery_point, self.a_recovery_point)
+        return max((point for point in points if point is not None), default=None)
 
     @property
     def safe_below(self) -> int:

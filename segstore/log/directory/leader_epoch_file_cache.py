@@ -61,14 +61,24 @@ class LeaderEpochFileCache:
     before_write : callable or None
         Called with that entry and the newest one, before a checkpoint is written in which they
         differ.
+    is_made_anew : bool
+        The checkpoint was lost: where the first epoch begins is where the first batch is.
     """
 
-    __slots__ = ("_directory", "_entries", "_is_dirty", "before_write", "written_entry")
+    __slots__ = (
+        "_directory",
+        "_entries",
+        "_is_dirty",
+        "before_write",
+        "is_made_anew",
+        "written_entry",
+    )
 
     def __init__(self, directory: Directory | None, entries: Iterable[EpochEntry] = ()) -> None:
         self._directory = directory
         self._entries: tuple[EpochEntry, ...] = ()
         self._is_dirty = False
+        self.is_made_anew = False
         self.written_entry: EpochEntry | None = None
         self.before_write: Callable[[EpochEntry | None, EpochEntry | None], None] | None = None
         for epoch, start_offset in entries:

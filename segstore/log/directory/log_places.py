@@ -118,11 +118,11 @@ class LogPlaces:
         )
         own_marker = self.read_own_marker()
         is_markers = self._is_safe and self._take_log_start_of(own_marker, log_starts, warnings)
+        points = [point for point in recovery_points if point is not None]
         return FoundState(
             log_start_offset=max((start for start in log_starts if start is not None), default=0),
-            recovery_point=min(
-                (point for point in recovery_points if point is not None), default=None
-            ),
+            recovery_point=min(points, default=None),
+            a_recovery_point=max(points, default=None),
             parent_is_clean=parent_is_clean,
             own_marker=own_marker,
             warnings=warnings,

@@ -37,6 +37,7 @@ def read_epochs(
     except UNREADABLE_EPOCHS as error:
         report.warnings.append(f"{LEADER_EPOCH_CHECKPOINT} cannot be read: {error}")
     cache = LeaderEpochFileCache(directory if writable else None)
+    cache.is_made_anew = True
     for segment in segments:
         try:
             for headers, _ in segment.scan_windows(check_crc=False):

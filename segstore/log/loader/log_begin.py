@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 from segstore._core import SegmentContext
 from segstore.errors import CorruptLogError, CorruptRecordError, ResourceError, SegstoreError
-from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE, LogState
 from segstore.log.directory.ways_out import missing_records, ways_out
 from segstore.log.loader.leftovers import Leftovers
 from segstore.log.loader.tail_or_damage import NO_DAMAGE, TailOrDamage
@@ -22,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segstore._core import Directory
+    from segstore.log.directory.checkpoints import LogState
     from segstore.log.directory.found_state import FoundState
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.directory.log_places import LogPlaces
@@ -146,7 +146,8 @@ def first_missing_offset(
     before it takes a file away [DUR-19]: what begins above it has lost files. Where the checkpoint
     itself is lost, the clean marker and the first leader epoch, which moves with the log start
     [EPC-6], say that records were deleted; the latter also when it was a broker, which writes its
-    checkpoint later. Without ``.segstore`` nobody can tell.
+    checkpoint later. Epochs that were made anew of the batches say nothing [`lost_epochs`]. Without
+    ``.segstore`` nobody can tell.
 
     A log that was emptied to go on above its log start [TRU-4], and crashed before that was noted,
     has lost nothing: it holds no record, and its recovery point had come down first [DUR-18].
@@ -154,7 +155,9 @@ def first_missing_offset(
     """
     if state is None or not segments:
         return None
-    begin = _known_begin(state, found)
+    begin = max(found.log_start_offset, state.contiguous_from, state.local_log_start_offset)
+    if found.own_marker is not None:
+        begin = max(begin, found.own_marker.log_start_offset or 0)
     if epochs is not None and epochs.entries:
         begin = max(begin, epochs.entries[0].start_offset)
     if begin >= segments[0].base_offset:
@@ -163,53 +166,6 @@ def first_missing_offset(
         segments[0], NO_DAMAGE if is_for_writing else (ResourceError,)
     )
     return None if is_empty and found.safe_below <= begin else begin
-
-
-def _known_begin(state: LogState, found: FoundState) -> int:
-    """Return from where on no record is missing, by all that is noted."""
-    begin = max(found.log_start_offset, state.contiguous_from, state.local_log_start_offset)
-    if found.own_marker is not None:
-        begin = max(begin, found.own_marker.log_start_offset or 0)
-    return begin
-
-
-def note_maybe_missing(
-    directory: Directory, found: FoundState, epochs: LeaderEpochFileCache, report: RecoveryReport
-) -> None:
-    """Report records that may be missing, where the leader epochs were made anew of the batches.
-
-    A broker that deletes them, or compacts them away, and appends nothing leaves the same files:
-    nothing is refused [DUR-7, DUR-64].
-    """
-    if LEADER_EPOCH_CHECKPOINT not in report.rebuilt:
-        return
-    missing = _lost_with_epochs(LogState.read(directory), found, epochs)
-    if missing is None:
-        return
-    report.maybe_missing = f"{missing}, unless a broker deleted them or compacted them away"
-    report.warnings.append(
-        f"{LEADER_EPOCH_CHECKPOINT} was lost, and by {LOG_STATE} batches with it:"
-        f" {report.maybe_missing}; this is not told again once the log was opened for writing"
-    )
-
-
-def _lost_with_epochs(
-    state: LogState | None, found: FoundState, epochs: LeaderEpochFileCache
-) -> str | None:
-    """Return what is missing by ``.segstore``, which knows where the latest leader epoch began.
-
-    That it does not fit is the loss of these batches then, and so the rest of it is not believed.
-    """
-    latest = epochs.latest_entry
-    if state is None or state.latest_epoch is None or latest is None or state.fits(latest):
-        return None
-    if latest.epoch > state.latest_epoch.epoch:
-        return None  # a broker wrote behind it
-    first, end = _known_begin(state, found), epochs.entries[0].start_offset
-    for entry in (*state.epochs_before, state.latest_epoch):
-        if entry is not None and entry.epoch == latest.epoch:
-            first, end = max(first, entry.start_offset), latest.start_offset
-    return missing_records(first, end) if first < end else None
 
 
 def _may_hold_records(segment: Segment, raised: tuple[type[SegstoreError], ...]) -> bool:

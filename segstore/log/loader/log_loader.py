@@ -22,12 +22,12 @@ from segstore.log.loader.loaded_log import LoadedLog
 from segstore.log.loader.log_begin import (
     first_missing_offset,
     kept_remote_part,
-    note_maybe_missing,
     require_begin,
     settled_log_start,
     without_gap_from,
 )
 from segstore.log.loader.log_recovery import LogRecovery
+from segstore.log.loader.lost_epochs import believed_state, note_maybe_missing
 from segstore.log.loader.lost_indexes import LostIndexes
 from segstore.log.loader.lost_log_files import require_no_synced_records
 from segstore.log.loader.lost_transaction_indexes import find_transaction_indexes
@@ -359,28 +359,24 @@ class LogLoader:
         first = count_deleted(segments, found.log_start_offset)
         epochs = read_epochs(self._directory, segments[first:], self._report, writable=True)
         is_as_marked = fits(found.own_marker, segments, epochs)
-        known = self._read_state(found, epochs, is_as_marked=is_as_marked)
-        note_maybe_missing(self._directory, found, epochs, self._report)
+        state = self._read_state(found, is_as_marked=is_as_marked)
+        known = believed_state(state, segments[first:], found, epochs)
         if known is not None:
             first = max(first, count_deleted(segments, known.local_log_start_offset))
         self._deleted.segments = segments[:first]
         del segments[:first]
+        note_maybe_missing(state, segments, found, epochs, self._report)
         self._sidecars.keep_true_ones(segments, is_known=known is not None)
         return epochs, known, is_as_marked
 
-    def _read_state(
-        self, found: FoundState, epochs: LeaderEpochFileCache, *, is_as_marked: bool
-    ) -> LogState | None:
-        """Return what ``.segstore`` says, None when a broker may have written since [DUR-64]."""
+    def _read_state(self, found: FoundState, *, is_as_marked: bool) -> LogState | None:
+        """Return what ``.segstore`` says, None when a broker has closed the log since [DUR-64]."""
         marker = found.own_marker
         if found.parent_is_clean and not (
             is_as_marked and marker is not None and marker.segments is not None
         ):
             return None
-        state = LogState.read(self._directory)
-        if state is None or not state.fits(epochs.latest_entry):
-            return None
-        return state
+        return LogState.read(self._directory)
 
     def _fill_report(self, segments: list[Segment], found: FoundState, log_end_offset: int) -> None:
         report = self._report

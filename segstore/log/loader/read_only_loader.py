@@ -33,10 +33,10 @@ from segstore.log.loader.log_begin import (
     contradiction_of,
     first_missing_offset,
     missing_before,
-    note_maybe_missing,
     with_possible_log_start,
 )
 from segstore.log.loader.log_loader import LogLoader
+from segstore.log.loader.lost_epochs import believed_state, note_maybe_missing
 from segstore.log.loader.marked_point import with_marked_point
 from segstore.log.local.batch_search import is_followed_by_batch
 from segstore.log.local.followed_transaction_indexes import FollowedTransactionIndexNotes
@@ -120,13 +120,17 @@ class ReadOnlyLoader(LogLoader):
         segments.sort(key=lambda segment: segment.base_offset)
         found = with_possible_log_start(found, segments, self._report)
         self._note_contradiction(found, segments)
+        rebuilt = len(self._report.rebuilt)
         for _ in range(_LOOKS):
+            del self._report.rebuilt[rebuilt:]  # of the look before
             epochs = read_epochs(self._directory, segments, self._report, writable=False)
             is_as_marked = fits(found.own_marker, segments, epochs)
-            state = self._read_state(found, epochs, is_as_marked=is_as_marked)
+            written = self._read_state(found, is_as_marked=is_as_marked)
+            state = believed_state(written, segments, found, epochs)
             if state is not None or not self._has_state():
                 break  # else its writer may have changed one of the two files between our looks
-        note_maybe_missing(self._directory, found, epochs, self._report)
+        may_have_gaps = state is None or not state.fits(epochs.latest_entry)
+        note_maybe_missing(written, segments, found, epochs, self._report)
         if state is not None:
             may_begin = max(state.contiguous_from, leftovers.swapped_end)
             state = replace(state, contiguous_from=may_begin)
@@ -161,7 +165,7 @@ class ReadOnlyLoader(LogLoader):
             recovery_point,
             epochs,
             None,
-            may_have_gaps=state is None or leftovers.swapped_end > 0,
+            may_have_gaps=may_have_gaps or leftovers.swapped_end > 0,
             first_missing_offset=first_missing,
             transaction_index_notes=FollowedTransactionIndexNotes(
                 self._places, state, found.own_marker if is_as_marked else None

@@ -94,6 +94,11 @@ class RecoveryReport:
         for known in fields(self):
             setattr(self, known.name, getattr(other, known.name))
 
+    def tell_in(self, error: BaseException) -> None:
+        """Add what *error*, which ends the open, would keep from being told for ever."""
+        if self.maybe_missing is not None:
+            error.add_note(self.maybe_missing)
+
     def damage_in(self, path: str) -> str | None:
         """Return `damage`, its files named as they are in the directory *path*."""
         return None if self.damage is None else self.damage.replace(f"{path}/", "")
