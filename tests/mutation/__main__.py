@@ -48,6 +48,7 @@ PYTHON = (
     "segstore/log/loader/log_begin.py",
     "segstore/log/loader/log_loader.py",
     "segstore/log/loader/log_recovery.py",
+    "segstore/log/loader/lost_epochs.py",
     "segstore/log/loader/lost_indexes.py",
     "segstore/log/loader/overflow_split.py",
     "segstore/log/loader/recovered_tail.py",

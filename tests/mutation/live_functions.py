@@ -30,7 +30,7 @@ def replace_functions(module: ModuleType, code: CodeType) -> None:
     for place, function in _functions(vars(module), code.co_filename):
         twin = twins[place]
         if twin.__code__.co_freevars != function.__code__.co_freevars:
-            _put(module, place[0], _within_closure(function, twin))
+            _put(module, place[0], function, _within_closure(function, twin))
             continue
         function.__code__ = twin.__code__
         function.__defaults__ = twin.__defaults__
@@ -51,12 +51,22 @@ def _within_closure(function: FunctionType, twin: FunctionType) -> FunctionType:
     return made
 
 
-def _put(module: ModuleType, place: str, function: FunctionType) -> None:
+def _put(module: ModuleType, place: str, function: FunctionType, made: FunctionType) -> None:
+    """Let *made* stand where *function* does, wrapped as that is."""
     owner: Any = module
     *classes, name = place.split(".")
     for part in classes:
         owner = getattr(owner, part)
-    setattr(owner, name, function)
+    member = vars(owner)[name]
+    if isinstance(member, staticmethod | classmethod):
+        setattr(owner, name, type(member)(made))
+    elif isinstance(member, property):
+        parts = [made if part is function else part for part in (member.fget, member.fset)]
+        setattr(owner, name, property(*parts, doc=member.__doc__))
+    elif member is function:
+        setattr(owner, name, made)
+    else:
+        raise RuntimeError(f"{place} is wrapped: it cannot be given code without its closure")
 
 
 def _functions(

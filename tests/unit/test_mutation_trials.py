@@ -43,6 +43,10 @@ class Thing(Base):
     def field(self):
         return 1
 
+    @property
+    def is_begun_by_super(self):
+        return super() is not None
+
     @staticmethod
     def static():
         return 1
@@ -92,6 +96,13 @@ def test_a_method_does_not_call_super_any_more(module):
     changed = TEXT.replace("super().__init__()", "pass")
     replace_functions(module, compile(changed, module.__file__, "exec"))
     assert not hasattr(module.Thing(), "is_begun")
+
+
+def test_a_property_that_does_not_call_super_any_more_stays_one(module):
+    """Else a mutant that changes nothing would be killed by a function that is always true."""
+    changed = TEXT.replace("super() is not None", "False")
+    replace_functions(module, compile(changed, module.__file__, "exec"))
+    assert module.Thing().is_begun_by_super is False
 
 
 def test_code_that_cannot_be_imported_says_so(module):
