@@ -131,6 +131,27 @@ def test_a_hole_of_a_crash_ends_the_log(point):
             assert log.report.maybe_missing is None
 
 
+@pytest.mark.parametrize("point", [None, 2], ids=["no recovery point", "of 2"])
+@pytest.mark.parametrize("is_in_one", [True, False], ids=["one segment", "two segments"])
+@pytest.mark.parametrize(
+    ("start", "truncated_to", "before"), [(2, 3, (EpochEntry(2, 4),)), (4, 6, ())]
+)
+def test_what_a_following_broker_fetched_stays(start, truncated_to, before, is_in_one, point):
+    """[DUR-8, DUR-64] Of a compacted leader, instead of the latest epoch: it may have gaps."""
+    kept = b"".join(at(offset, epoch=2 * (offset >= start)) for offset in range(truncated_to))
+    gap_end = truncated_to + 2
+    fetched = at(gap_end, epoch=2) + at(gap_end + 1, epoch=2)
+    files = {LOG_STATE: LogState(0, 0, EpochEntry(3, 6), before).format()}
+    files |= {name_of(0): kept + fetched} if is_in_one else {}
+    files |= {} if is_in_one else {name_of(0): kept, name_of(gap_end): fetched}
+    files |= {} if point is None else {RECOVERY_POINT: recovery_point(point)}
+    for epochs in ({LEADER_EPOCH_CHECKPOINT: f"0\n2\n0 0\n2 {start}\n".encode()}, {}):
+        with closing(open_log(disk_with(files | epochs))) as log:
+            offsets = [record.offset for record in log]
+            assert offsets == [*range(truncated_to), gap_end, gap_end + 1]
+            assert log.report.set_aside == []
+
+
 def test_messages_without_an_epoch_are_not_missed(tmp_path):
     """[DUR-8] The first epoch begins behind them, and elections brought later ones."""
     path = tmp_path / "o-0"

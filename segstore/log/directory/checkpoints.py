@@ -20,7 +20,7 @@ from segstore.errors import CorruptCheckpointError
 from segstore.types import EpochEntry, TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from segstore._core import Directory
 
@@ -256,6 +256,20 @@ class TransactionIndexNote(NamedTuple):
 DAMAGED_TRANSACTION_INDEX: Final = TransactionIndexNote(-1)
 
 
+def _may_be_left(
+    entries: Sequence[EpochEntry], log_end_offset: int, latest: EpochEntry | None
+) -> bool:
+    """Whether batches of these epochs may be what is left of a log that ended in *latest*."""
+    if latest is None or not entries:
+        return not entries and (latest is None or log_end_offset <= latest.start_offset)
+    *earlier, last = entries
+    if any(one.epoch >= latest.epoch or one.start_offset >= latest.start_offset for one in earlier):
+        return False
+    if last.epoch == latest.epoch:
+        return last.start_offset >= latest.start_offset
+    return last.epoch < latest.epoch and log_end_offset <= latest.start_offset
+
+
 @dataclass(frozen=True, slots=True)
 class LogState:
     """From which offsets on the log is contiguous and its epochs ascend, as this library wrote it.
@@ -283,10 +297,14 @@ class LogState:
         """Whether a leader-epoch checkpoint that ends so is that of who wrote this."""
         return latest == self.latest_epoch or latest in self.epochs_before
 
-    def is_latest(self, latest: EpochEntry | None) -> bool:
-        """Whether batches that end in this epoch may all be of who wrote this, or before it."""
-        epochs = [entry.epoch for entry in (*self.epochs_before, self.latest_epoch) if entry]
-        return latest is None or latest.epoch <= max(epochs, default=-1)
+    def may_have_left(self, entries: Sequence[EpochEntry], log_end_offset: int) -> bool:
+        """Whether batches of these epochs may be what is left of a log whose writer wrote this.
+
+        A crash takes batches away. A broker that wrote here in between has raised the leader epoch,
+        or, as a follower, has put other batches where the latest epoch had begun.
+        """
+        known = (self.latest_epoch, *self.epochs_before)
+        return any(_may_be_left(entries, log_end_offset, entry) for entry in known)
 
     def format(self) -> bytes:
         """Return the file's text, a word and a number a line."""

@@ -61,8 +61,9 @@ class LeaderEpochFileCache:
     before_write : callable or None
         Called with that entry and the newest one, before a checkpoint is written in which they
         differ.
-    is_made_anew : bool
-        The checkpoint was lost: where the first epoch begins is where the first batch is.
+    made_anew_to : int or None
+        The checkpoint was lost: this was made of the batches that were left, which end there, and
+        where the first epoch begins is where the first of them is.
     """
 
     __slots__ = (
@@ -70,7 +71,7 @@ class LeaderEpochFileCache:
         "_entries",
         "_is_dirty",
         "before_write",
-        "is_made_anew",
+        "made_anew_to",
         "written_entry",
     )
 
@@ -78,7 +79,7 @@ class LeaderEpochFileCache:
         self._directory = directory
         self._entries: tuple[EpochEntry, ...] = ()
         self._is_dirty = False
-        self.is_made_anew = False
+        self.made_anew_to: int | None = None
         self.written_entry: EpochEntry | None = None
         self.before_write: Callable[[EpochEntry | None, EpochEntry | None], None] | None = None
         for epoch, start_offset in entries:

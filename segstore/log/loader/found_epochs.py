@@ -37,11 +37,13 @@ def read_epochs(
     except UNREADABLE_EPOCHS as error:
         report.warnings.append(f"{LEADER_EPOCH_CHECKPOINT} cannot be read: {error}")
     cache = LeaderEpochFileCache(directory if writable else None)
-    cache.is_made_anew = True
+    cache.made_anew_to = 0
     for segment in segments:
         try:
-            for headers, _ in segment.scan_windows(check_crc=False):
+            for headers, result in segment.scan_windows(check_crc=False):
                 note_epochs(cache, epoch_changes(headers, latest_epoch(cache)))
+                if len(headers):
+                    cache.made_anew_to = result.next_offset
         except SegstoreError as error:
             if writable and isinstance(error, (*NO_DAMAGE, NotALogError)):
                 raise  # the rest would be lost for good

@@ -1,8 +1,9 @@
 """What ``.segstore`` is worth where the leader-epoch checkpoint was lost [DUR-8, DUR-64].
 
 The latest entry of that checkpoint tells whether a broker wrote here since. Where it was made anew
-of the batches, only those that are left tell it: none of them is of a later epoch. A broker may
-still have deleted or compacted, and appended nothing; but not above the recovery point.
+of the batches only those that are left tell it: they may be what a crash leaves of the log that
+``.segstore`` speaks of, or not. A broker may still have deleted or compacted, and appended nothing;
+but not above the recovery point.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ def believed_state(
     """
     if state is None or state.fits(epochs.latest_entry):
         return state
-    if not (epochs.is_made_anew and segments and state.is_latest(epochs.latest_entry)):
+    if not segments or not _may_be_left_of(state, epochs):
         return None
     begin = max(state.contiguous_from, _hole_ends_log_from(segments, found))
     return replace(state, contiguous_from=begin)
@@ -59,9 +60,12 @@ def note_maybe_missing(
     segments : sequence of Segment
         From the log start on.
     """
-    if state is None or not epochs.is_made_anew or not state.is_latest(epochs.latest_entry):
+    if state is None or not _may_be_left_of(state, epochs):
         return
-    runs = _missing_runs(state, segments, found)
+    only_crashes_from = _hole_ends_log_from(segments, found)
+    if segments and state.fits(epochs.latest_entry):
+        only_crashes_from = segments[0].base_offset  # what is missing behind it is an error
+    runs = _missing_runs(state, segments, found, only_crashes_from)
     if not runs:
         return
     names = ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in runs)
@@ -74,22 +78,27 @@ def note_maybe_missing(
     )
 
 
+def _may_be_left_of(state: LogState, epochs: LeaderEpochFileCache) -> bool:
+    """Whether a loss, no broker, may be why the batches are not what *state* speaks of."""
+    end = epochs.made_anew_to
+    return end is not None and state.may_have_left(epochs.entries, end)
+
+
 def _hole_ends_log_from(segments: Sequence[Segment], found: FoundState) -> int:
     """Return from where on only a crash can have made a hole."""
     return max(found.highest_recovery_point or 0, segments[0].base_offset if segments else 0)
 
 
 def _missing_runs(
-    state: LogState, segments: Sequence[Segment], found: FoundState
+    state: LogState, segments: Sequence[Segment], found: FoundState, only_crashes_from: int
 ) -> list[tuple[int, int]]:
     """Return what is missing before and between segments, first and last offsets.
 
-    Behind the recovery point a hole ends the log, which recovery tells.
+    From *only_crashes_from* on recovery tells it: a hole ends the log there, or is an error.
     """
     marked = found.own_marker.log_start_offset if found.own_marker is not None else None
     log_start = max(found.log_start_offset, state.local_log_start_offset, marked or 0)
     end, runs = max(log_start, state.contiguous_from), []
-    only_crashes_from = _hole_ends_log_from(segments, found)
     for segment in segments:
         if segment.base_offset > end:
             if end >= only_crashes_from:

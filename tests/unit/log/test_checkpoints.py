@@ -262,3 +262,27 @@ def test_what_is_noted_of_transaction_indexes_round_trips():
 def test_a_state_file_that_says_nothing_usable_is_none(data):
     """[DUR-64] Derived, never guessed: without it fewer things are known."""
     assert LogState.parse(data) is None
+
+
+@pytest.mark.parametrize(
+    ("entries", "end", "may_be_left"),
+    [
+        ([(1, 0), (3, 4), (5, 9)], 12, True),
+        ([(1, 0), (3, 7)], 9, True),  # what lay between is gone
+        ([(5, 11)], 12, True),
+        ([], 9, True),
+        ([(1, 0), (3, 4), (6, 9)], 12, False),  # a later epoch
+        ([(1, 0), (3, 4)], 10, False),  # an earlier one where the latest had begun
+        ([], 10, False),
+        ([(3, 9), (5, 11)], 12, False),
+        ([(3, 4), (5, 8)], 12, False),  # the latest one begins before it began
+    ],
+)
+def test_what_may_be_left_of_a_log(entries, end, may_be_left):
+    """[DUR-64] Lost batches, not written ones, are why its epochs are others."""
+    state = LogState(0, 0, EpochEntry(5, 9))
+    assert state.may_have_left([EpochEntry(*entry) for entry in entries], end) == may_be_left
+    without = LogState(0, 0, None)
+    assert without.may_have_left([EpochEntry(*entry) for entry in entries], end) == (not entries)
+    either = LogState(0, 0, EpochEntry(2, 3), (EpochEntry(5, 9),))  # a truncation begins
+    assert either.may_have_left([EpochEntry(*entry) for entry in entries], end) == may_be_left
