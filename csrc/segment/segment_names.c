@@ -5,11 +5,16 @@
 
 enum { OFFSET_DIGITS = 20 };
 
-static const char *const kinds[] = { ".log", ".index", ".timeindex", ".txnindex" };
-static const char *const suffixes[] = { "", ".deleted", ".cleaned", ".swap" };
+enum { KIND_BYTES = sizeof ".timeindex", SUFFIX_BYTES = sizeof ".deleted" };
+
+/* padded to one size, which is copied whole: calls of strlen cost an append more than the digits do */
+static const char kinds[][KIND_BYTES] = { ".log", ".index", ".timeindex", ".txnindex" };
+static const uint8_t kind_sizes[] = { sizeof ".log" - 1, sizeof ".index" - 1, sizeof ".timeindex" - 1,
+                                      sizeof ".txnindex" - 1 };
+static const char suffixes[][SUFFIX_BYTES] = { "", ".deleted", ".cleaned", ".swap" };
 _Static_assert(sizeof kinds / sizeof kinds[0] == SGS_FILE_COUNT, "one extension a file");
-_Static_assert(OFFSET_DIGITS + sizeof ".timeindex" + sizeof ".deleted" <= SGS_SEGMENT_NAME_BYTES,
-               "the longest name fits");
+_Static_assert(sizeof kind_sizes == SGS_FILE_COUNT, "one size a file");
+_Static_assert(OFFSET_DIGITS + KIND_BYTES + SUFFIX_BYTES <= SGS_SEGMENT_NAME_BYTES, "the longest name fits");
 
 void sgs_segment_file_name(int64_t base_offset, sgs_segment_file kind, sgs_segment_suffix suffix,
                            char name[SGS_SEGMENT_NAME_BYTES])
@@ -21,7 +26,6 @@ void sgs_segment_file_name(int64_t base_offset, sgs_segment_file kind, sgs_segme
         name[i] = (char)('0' + rest % 10);
         rest /= 10;
     }
-    const size_t kind_size = strlen(kinds[kind]);
-    memcpy(name + OFFSET_DIGITS, kinds[kind], kind_size);
-    memcpy(name + OFFSET_DIGITS + kind_size, suffixes[suffix], strlen(suffixes[suffix]) + 1);
+    memcpy(name + OFFSET_DIGITS, kinds[kind], KIND_BYTES);
+    memcpy(name + OFFSET_DIGITS + kind_sizes[kind], suffixes[suffix], SUFFIX_BYTES);
 }

@@ -209,8 +209,15 @@ cdef class AppendLane(_LaneEnd):
                                           now_ms, answer, err)
         return sgs_append_lane_follower(&self.lane, segment.segment, data, size, leader_epoch, now_ms, answer, err)
 
+    cdef inline object offset_at(self, int64_t offset):
+        """An int; for where the log had ended before this append, the one that was published then."""
+        cdef object last = self.last_log_end
+        if last is not None and <int64_t><object>borrowed_tuple_item(last, 0) == offset:
+            return <object>borrowed_tuple_item(last, 0)
+        return offset
+
     cdef object append_info(self, const sgs_lane_append *answer, int64_t append_time, size_t size):
-        cdef object first_offset = answer.first_offset
+        cdef object first_offset = self.offset_at(answer.first_offset)
         cdef object last_offset = answer.last_offset if answer.last_offset != answer.first_offset else first_offset
         cdef object max_timestamp = answer.max_timestamp
         cdef object log_append_time = append_time
