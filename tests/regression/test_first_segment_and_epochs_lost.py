@@ -152,6 +152,38 @@ def test_what_a_following_broker_fetched_stays(start, truncated_to, before, is_i
             assert log.report.set_aside == []
 
 
+def test_a_segment_behind_two_deletions_is_missed(tmp_path):
+    """[DUR-7, EPC-6] They have moved where the epoch begins, into the first segment."""
+    path = tmp_path / "o-0"
+    names = write(path, is_closed=True)
+    with segstore.open(path, internal_segment_bytes=450) as log:
+        log.delete_records(1)
+        log.delete_records(2)
+    (path / names[2]).unlink()
+    (path / LEADER_EPOCH_CHECKPOINT).unlink()
+    with segstore.open(path, read_only=True) as log:
+        assert "records 8 to 11 are missing" in str(log.report.maybe_missing)
+    with segstore.open(path) as log:
+        assert "records 8 to 11 are missing" in str(log.report.maybe_missing)
+        assert [record.offset for record in log] == [*range(2, 8), 12, 13]
+
+
+@pytest.mark.parametrize("epoch", [2, 5])
+def test_a_hole_behind_messages_without_an_epoch_ends_the_log(epoch):
+    """[DUR-2, DUR-8] Which have ended the epochs before them: the next one begins behind them."""
+    begin = at(0, epoch=5) + message_of_magic_1(1) + at(2, epoch=epoch)
+    files = {
+        LOG_STATE: LogState(2, 2, EpochEntry(epoch, 2)).format(),
+        name_of(0): begin,
+        name_of(3): b"",
+        name_of(4): at(4, epoch=epoch),
+    }
+    for epochs in ({LEADER_EPOCH_CHECKPOINT: f"0\n1\n{epoch} 2\n".encode()}, {}):
+        with closing(open_log(disk_with(files | epochs))) as log:
+            assert [record.offset for record in log] == [0, 1, 2]
+            assert log.report.set_aside == [f"{4:020d}.quarantine-1"]
+
+
 def test_messages_without_an_epoch_are_not_missed(tmp_path):
     """[DUR-8] The first epoch begins behind them, and elections brought later ones."""
     path = tmp_path / "o-0"

@@ -257,7 +257,10 @@ DAMAGED_TRANSACTION_INDEX: Final = TransactionIndexNote(-1)
 
 
 def _may_be_left(
-    entries: Sequence[EpochEntry], log_end_offset: int, latest: EpochEntry | None
+    entries: Sequence[EpochEntry],
+    latest: EpochEntry | None,
+    log_start_offset: int,
+    log_end_offset: int,
 ) -> bool:
     """Whether batches of these epochs may be what is left of a log that ended in *latest*."""
     if latest is None or not entries:
@@ -266,7 +269,7 @@ def _may_be_left(
     if any(one.epoch >= latest.epoch or one.start_offset >= latest.start_offset for one in earlier):
         return False
     if last.epoch == latest.epoch:
-        return last.start_offset >= latest.start_offset
+        return latest.start_offset <= max(log_start_offset, last.start_offset)
     return last.epoch < latest.epoch and log_end_offset <= latest.start_offset
 
 
@@ -297,14 +300,18 @@ class LogState:
         """Whether a leader-epoch checkpoint that ends so is that of who wrote this."""
         return latest == self.latest_epoch or latest in self.epochs_before
 
-    def may_have_left(self, entries: Sequence[EpochEntry], log_end_offset: int) -> bool:
+    def may_have_left(
+        self, entries: Sequence[EpochEntry], log_start_offset: int, log_end_offset: int
+    ) -> bool:
         """Whether batches of these epochs may be what is left of a log whose writer wrote this.
 
         A crash takes batches away. A broker that wrote here in between has raised the leader epoch,
-        or, as a follower, has put other batches where the latest epoch had begun.
+        or, as a follower, has put other batches where the latest epoch had begun. Where that begins
+        with the log, a deletion has moved it [EPC-6]: its first batch may lie below.
         """
         known = (self.latest_epoch, *self.epochs_before)
-        return any(_may_be_left(entries, log_end_offset, entry) for entry in known)
+        ends = (log_start_offset, log_end_offset)
+        return any(_may_be_left(entries, entry, *ends) for entry in known)
 
     def format(self) -> bytes:
         """Return the file's text, a word and a number a line."""

@@ -42,6 +42,18 @@ def note_epochs(cache: LeaderEpochFileCache, entries: Iterable[EpochEntry]) -> N
             cache.note(epoch, start_offset)
 
 
+def note_epochs_of_batches(cache: LeaderEpochFileCache, headers: BatchHeaders) -> None:
+    """Take over the epochs of a table of batches, as their appends did.
+
+    One without an epoch, of an old message format, has ended all before it.
+    """
+    without = np.flatnonzero(headers["partition_leader_epoch"] < 0)
+    if len(without):
+        cache.clear()
+        headers = headers[without[-1] + 1 :]
+    note_epochs(cache, epoch_changes(headers, latest_epoch(cache)))
+
+
 def latest_epoch(cache: LeaderEpochFileCache) -> int:
     """Return the newest epoch, -1 when there is none."""
     latest = cache.latest_epoch

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from segstore.errors import NotALogError, SegstoreError
 from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT
 from segstore.log.directory.leader_epoch_file_cache import UNREADABLE_EPOCHS, LeaderEpochFileCache
-from segstore.log.loader.epoch_changes import epoch_changes, latest_epoch, note_epochs
+from segstore.log.loader.epoch_changes import note_epochs_of_batches
 from segstore.log.loader.tail_or_damage import NO_DAMAGE
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def read_epochs(
     for segment in segments:
         try:
             for headers, result in segment.scan_windows(check_crc=False):
-                note_epochs(cache, epoch_changes(headers, latest_epoch(cache)))
+                note_epochs_of_batches(cache, headers)
                 if len(headers):
                     cache.made_anew_to = result.next_offset
         except SegstoreError as error:

@@ -38,7 +38,7 @@ def believed_state(
     """
     if state is None or state.fits(epochs.latest_entry):
         return state
-    if not segments or not _may_be_left_of(state, epochs):
+    if not segments or not _may_be_left_of(state, found, epochs):
         return None
     begin = max(state.contiguous_from, _hole_ends_log_from(segments, found))
     return replace(state, contiguous_from=begin)
@@ -60,7 +60,7 @@ def note_maybe_missing(
     segments : sequence of Segment
         From the log start on.
     """
-    if state is None or not _may_be_left_of(state, epochs):
+    if state is None or not _may_be_left_of(state, found, epochs):
         return
     only_crashes_from = _hole_ends_log_from(segments, found)
     if segments and state.fits(epochs.latest_entry):
@@ -78,10 +78,16 @@ def note_maybe_missing(
     )
 
 
-def _may_be_left_of(state: LogState, epochs: LeaderEpochFileCache) -> bool:
+def _may_be_left_of(state: LogState, found: FoundState, epochs: LeaderEpochFileCache) -> bool:
     """Whether a loss, no broker, may be why the batches are not what *state* speaks of."""
     end = epochs.made_anew_to
-    return end is not None and state.may_have_left(epochs.entries, end)
+    return end is not None and state.may_have_left(epochs.entries, _log_start(state, found), end)
+
+
+def _log_start(state: LogState, found: FoundState) -> int:
+    """Return the highest that anything says."""
+    marked = found.own_marker.log_start_offset if found.own_marker is not None else None
+    return max(found.log_start_offset, state.local_log_start_offset, marked or 0)
 
 
 def _hole_ends_log_from(segments: Sequence[Segment], found: FoundState) -> int:
@@ -96,9 +102,7 @@ def _missing_runs(
 
     From *only_crashes_from* on recovery tells it: a hole ends the log there, or is an error.
     """
-    marked = found.own_marker.log_start_offset if found.own_marker is not None else None
-    log_start = max(found.log_start_offset, state.local_log_start_offset, marked or 0)
-    end, runs = max(log_start, state.contiguous_from), []
+    end, runs = max(_log_start(state, found), state.contiguous_from), []
     for segment in segments:
         if segment.base_offset > end:
             if end >= only_crashes_from:

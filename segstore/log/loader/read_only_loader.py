@@ -121,16 +121,17 @@ class ReadOnlyLoader(LogLoader):
         found = with_possible_log_start(found, segments, self._report)
         self._note_contradiction(found, segments)
         rebuilt = len(self._report.rebuilt)
+        live = segments[count_deleted(segments, found.log_start_offset) :]
         for _ in range(_LOOKS):
             del self._report.rebuilt[rebuilt:]  # of the look before
-            epochs = read_epochs(self._directory, segments, self._report, writable=False)
+            epochs = read_epochs(self._directory, live, self._report, writable=False)
             is_as_marked = fits(found.own_marker, segments, epochs)
             written = self._read_state(found, is_as_marked=is_as_marked)
-            state = believed_state(written, segments, found, epochs)
+            state = believed_state(written, live, found, epochs)
             if state is not None or not self._has_state():
                 break  # else its writer may have changed one of the two files between our looks
         may_have_gaps = state is None or not state.fits(epochs.latest_entry)
-        note_maybe_missing(written, segments, found, epochs, self._report)
+        note_maybe_missing(written, live, found, epochs, self._report)
         if state is not None:
             may_begin = max(state.contiguous_from, leftovers.swapped_end)
             state = replace(state, contiguous_from=may_begin)
