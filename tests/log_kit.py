@@ -5,8 +5,10 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import struct
 import time
 import traceback
+import zlib
 from typing import TYPE_CHECKING
 
 import pytest
@@ -185,6 +187,15 @@ def singleton(value: bytes = b"value", key: bytes | None = None, **options: int)
 def at(base_offset: int, count: int = 1, *, epoch: int = 0, value: bytes = b"value") -> bytes:
     """A batch as a follower gets it: with its offsets and its leader epoch."""
     return batch([(None, value)] * count, base_offset=base_offset, epoch=epoch)
+
+
+def message_of_magic_1(
+    offset: int, value: bytes = b"value", timestamp: int = TIME, key: bytes | None = None
+) -> bytes:
+    """One message of the format before batches, which has no leader epoch [format.md 7.1]."""
+    sized = struct.pack(">i", -1) if key is None else struct.pack(">i", len(key)) + key
+    body = struct.pack(">bbq", 1, 0, timestamp) + sized + struct.pack(">i", len(value)) + value
+    return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
 
 
 def offsets(records: object) -> list[int]:

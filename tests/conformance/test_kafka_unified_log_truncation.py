@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
 from pathlib import Path
 
 import pytest
@@ -12,7 +10,7 @@ from segstore import LogConfig, SpecialTimestamp
 from segstore.errors import IllegalArgumentError, UnexpectedAppendOffsetError
 from segstore.log.directory.profile import Profile
 from tests.conformance.unified_log_kit import Producer, follow, sequenced, write_plain
-from tests.log_kit import TIME, at, bases, batch, offsets
+from tests.log_kit import TIME, at, bases, batch, message_of_magic_1, offsets
 
 PROFILES = ["safe", "kafka"]
 
@@ -111,18 +109,12 @@ def test_a_truncation_below_the_log_start(replica):
 # ---- epochs --------------------------------------------------------------------------------------
 
 
-def message(offset: int) -> bytes:
-    """A message of magic 1."""
-    body = struct.pack(">bbqi", 1, 0, TIME, -1) + struct.pack(">i", 5) + b"value"
-    return struct.pack(">qiI", offset, 4 + len(body), zlib.crc32(body)) + body
-
-
 def test_an_old_message_ends_the_epochs(replica):
     """[APP-10] UnifiedLogTest.testLeaderEpochCacheClearedAfterDowngradeInAppendedMessages."""
     log = replica()
     log.append_as_leader(batch([(None, b"foo")]), 5)
     assert log.latest_epoch == 5
-    log.append_as_follower(message(1), 5)
+    log.append_as_follower(message_of_magic_1(1), 5)
     assert log.latest_epoch is None
     assert log.log_end_offset == 2
     assert (Path(log.path) / "leader-epoch-checkpoint").read_text() == "0\n0\n"

@@ -23,12 +23,13 @@ from segstore.types import TopicPartition
 from tests.crash.barrier_scene import LAZY, Scene, files_left, new_disk, open_log, operations
 from tests.crash.crash_check import Crash, check_crash
 from tests.crash.crash_script import PATH, ManualScheduler, make_log_directory, run_script
-from tests.crash.directory_kit import RECOVERY_POINT, disk_with, name_of, records, recovery_point
+from tests.crash.directory_kit import disk_with, name_of, records, recovery_point
 from tests.log_kit import at
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from segstore import UnifiedLog
     from segstore._core import SimulatedDisk
 
 ABOVE: Final = os.path.dirname(PATH)  # noqa: PTH120 - not a real one
@@ -115,36 +116,38 @@ def checksums() -> Scene:
 # ---- checkpoints ---------------------------------------------------------------------------------
 
 
-def log_start_alone() -> Scene:
-    """A log without leader epochs: no other file is written when its start moves."""
+def of_batches_without_epochs(
+    change: Callable[[UnifiedLog], object], is_kept: Callable[[UnifiedLog], bool], durability: str
+) -> Scene:
+    """No batch says what the change writes down, and it writes one file alone."""
     content = b"".join(at(offset, epoch=-1) for offset in range(4))
     disk = disk_with({name_of(0): content, SHARED_RECOVERY_POINT: recovery_point(4)})
-    log = open_log(disk, durability="sync")
-    log.maybe_increment_log_start_offset(2)
-    acked = disk.effects
+    log = open_log(disk, durability=durability)
+    change(log)
+    returned = disk.effects
     log.close_quietly()
 
     def check(crash: Crash) -> None:
         with closing(open_log(crash.image(disk))) as found:
-            assert crash.effects < acked or found.log_start_offset == 2
+            assert crash.effects < returned or is_kept(found)
 
     return Scene(disk, check)
+
+
+def log_start_alone() -> Scene:
+    return of_batches_without_epochs(
+        lambda log: log.maybe_increment_log_start_offset(2),
+        lambda found: found.log_start_offset == 2,
+        "sync",
+    )
 
 
 def epoch_without_batch() -> Scene:
-    """An epoch was assigned that no batch can tell: these have none."""
-    content = b"".join(at(offset, epoch=-1) for offset in range(4))
-    disk = disk_with({name_of(0): content, RECOVERY_POINT: recovery_point(4)})
-    log = open_log(disk)
-    log.assign_epoch_start_offset(3, 2)
-    assigned = disk.effects
-    log.close_quietly()
-
-    def check(crash: Crash) -> None:
-        with closing(open_log(crash.image(disk))) as found:
-            assert crash.effects < assigned or found.latest_epoch == 3
-
-    return Scene(disk, check)
+    return of_batches_without_epochs(
+        lambda log: log.assign_epoch_start_offset(3, 2),
+        lambda found: found.latest_epoch == 3,
+        "none",
+    )
 
 
 def point_below_the_one_above() -> Scene:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import struct
-import zlib
 from pathlib import Path
 
 import pytest
@@ -11,15 +9,9 @@ import pytest
 import segstore
 from segstore.errors import InvalidRecordError, InvalidTimestampError, RecordTooLargeError
 from segstore.records.memory_records import MemoryRecords
+from tests.log_kit import message_of_magic_1
 
 from .core_inputs import TIME, batch
-
-
-def message(value: bytes, timestamp: int, key: bytes | None = None, offset: int = 0) -> bytes:
-    """One message of magic 1 [format.md 7.1]."""
-    sized = struct.pack(">i", -1) if key is None else struct.pack(">i", len(key)) + key
-    body = struct.pack(">bbq", 1, 0, timestamp) + sized + struct.pack(">i", len(value)) + value
-    return struct.pack(">qiI", offset, len(body) + 4, zlib.crc32(body)) + body
 
 
 @pytest.fixture
@@ -50,7 +42,9 @@ def test_messages_of_magic_1_become_a_batch_of_magic_2(open_log, kind: str):
     log = open_log(compression_type=kind)
     log.append([(TIME, b"k", b"v")])
 
-    info = log.append_as_leader(message(b"a", TIME + 1) + message(b"b", TIME + 2, offset=1))
+    info = log.append_as_leader(
+        message_of_magic_1(0, b"a", TIME + 1) + message_of_magic_1(1, b"b", TIME + 2)
+    )
 
     assert (info.base_offset, info.last_offset, info.max_timestamp) == (1, 2, TIME + 2)
     assert rows(log)[1:] == [(1, TIME + 1, None, b"a"), (2, TIME + 2, None, b"b")]

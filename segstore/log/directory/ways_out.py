@@ -47,10 +47,15 @@ def corrupt_log(error: SegstoreError, what: str) -> CorruptLogError:
 
 def missing_records(first_offset: int, next_offset: int) -> str:
     """Say that the records from *first_offset* to below *next_offset* are missing."""
-    last = next_offset - 1
-    if first_offset == last:
-        return f"record {last} is missing"
-    return f"records {first_offset} to {last} are missing"
+    return missing_runs([(first_offset, next_offset)])
+
+
+def missing_runs(runs: Sequence[tuple[int, int]]) -> str:
+    """Do as `missing_records`, for the first offset and the next one of several runs."""
+    names = [str(first) if first == end - 1 else f"{first} to {end - 1}" for first, end in runs]
+    if names == [str(runs[0][0])]:
+        return f"record {names[0]} is missing"
+    return f"records {', '.join(names)} are missing"
 
 
 def begins_anew_warning(log_start_offset: int, names: Sequence[str], lost: str = "") -> str:

@@ -155,9 +155,7 @@ def first_missing_offset(
     """
     if state is None or not segments:
         return None
-    begin = max(found.log_start_offset, state.contiguous_from, state.local_log_start_offset)
-    if found.own_marker is not None:
-        begin = max(begin, found.own_marker.log_start_offset or 0)
+    begin = max(known_log_start(state, found), state.contiguous_from)
     if epochs is not None and epochs.entries:
         begin = max(begin, epochs.entries[0].start_offset)
     if begin >= segments[0].base_offset:
@@ -166,6 +164,12 @@ def first_missing_offset(
         segments[0], NO_DAMAGE if is_for_writing else (ResourceError,)
     )
     return None if is_empty and found.safe_below <= begin else begin
+
+
+def known_log_start(state: LogState, found: FoundState) -> int:
+    """Return the highest log start, or local one, that a small file notes."""
+    marked = found.own_marker.log_start_offset if found.own_marker is not None else None
+    return max(found.log_start_offset, state.local_log_start_offset, marked or 0)
 
 
 def _may_hold_records(segment: Segment, raised: tuple[type[SegstoreError], ...]) -> bool:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from segstore.errors import SegstoreError
 from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE
+from segstore.log.directory.ways_out import missing_runs
+from segstore.log.loader.log_begin import known_log_start
 from segstore.log.loader.tail_or_damage import NO_DAMAGE
 
 if TYPE_CHECKING:
@@ -68,10 +70,7 @@ def note_maybe_missing(
     runs = _missing_runs(state, segments, found, only_crashes_from)
     if not runs:
         return
-    names = ", ".join(str(first) if first == last else f"{first} to {last}" for first, last in runs)
-    is_one = len(runs) == 1 and runs[0][0] == runs[0][1]
-    missing = f"record {names} is missing" if is_one else f"records {names} are missing"
-    report.maybe_missing = f"{missing}, unless deleted, or compacted away by a broker"
+    report.maybe_missing = f"{missing_runs(runs)}, unless deleted, or compacted away by a broker"
     report.warnings.append(
         f"{LEADER_EPOCH_CHECKPOINT} was lost, and by {LOG_STATE} batches with it:"
         f" {report.maybe_missing}; no open behind one for writing tells that again"
@@ -81,13 +80,9 @@ def note_maybe_missing(
 def _may_be_left_of(state: LogState, found: FoundState, epochs: LeaderEpochFileCache) -> bool:
     """Whether a loss, no broker, may be why the batches are not what *state* speaks of."""
     end = epochs.made_anew_to
-    return end is not None and state.may_have_left(epochs.entries, _log_start(state, found), end)
-
-
-def _log_start(state: LogState, found: FoundState) -> int:
-    """Return the highest that anything says."""
-    marked = found.own_marker.log_start_offset if found.own_marker is not None else None
-    return max(found.log_start_offset, state.local_log_start_offset, marked or 0)
+    return end is not None and state.may_have_left(
+        epochs.entries, known_log_start(state, found), end
+    )
 
 
 def _hole_ends_log_from(segments: Sequence[Segment], found: FoundState) -> int:
@@ -98,16 +93,16 @@ def _hole_ends_log_from(segments: Sequence[Segment], found: FoundState) -> int:
 def _missing_runs(
     state: LogState, segments: Sequence[Segment], found: FoundState, only_crashes_from: int
 ) -> list[tuple[int, int]]:
-    """Return what is missing before and between segments, first and last offsets.
+    """Return what is missing before and between segments, first offset and the next one.
 
     From *only_crashes_from* on recovery tells it: a hole ends the log there, or is an error.
     """
-    end, runs = max(_log_start(state, found), state.contiguous_from), []
+    end, runs = max(known_log_start(state, found), state.contiguous_from), []
     for segment in segments:
         if segment.base_offset > end:
             if end >= only_crashes_from:
                 break
-            runs.append((end, segment.base_offset - 1))
+            runs.append((end, segment.base_offset))
         end = max(end, segment.base_offset)
         try:
             end = max(end, segment.read_next_offset()[0])
