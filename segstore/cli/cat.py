@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING
 
 from segstore.cli.offset_range import add_offset_argument, combined, out_of_range
-from segstore.cli.output import say, write
+from segstore.cli.output import say, say_warnings, write
 from segstore.cli.partition_paths import add_partition_arguments, selected_partitions
 from segstore.cli.record_format import add_format_arguments, formatter_of
 
@@ -56,6 +56,8 @@ def run(arguments: argparse.Namespace) -> int:
             break
         with segstore.open(path, read_only=True) as log:
             logs += 1
+            if not arguments.quiet:
+                say_warnings(log)
             problem = out_of_range(span, log)
             if problem is not None and not arguments.quiet:
                 say(f"segstore: {problem}")

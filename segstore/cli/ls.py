@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from segstore.cli.output import human_bytes, human_time, print_table, say, write_line
+from segstore.cli.output import human_bytes, human_time, print_table, say, say_warnings, write_line
 from segstore.cli.partition_paths import all_partitions
 from segstore.errors import SegstoreError
 from segstore.types import SpecialTimestamp
@@ -64,6 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
         try:
             with segstore.open(path, read_only=True) as log:
                 summaries.append(summarise(log, path))
+            say_warnings(log)
             if log.report.damage is not None:
                 say(f"segstore: {path}: {log.report.damage}")
                 code = 1

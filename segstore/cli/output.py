@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from types import TracebackType
 
+    from segstore.log.unified_log import UnifiedLog
+
 PLAIN_PROGRESS_SECONDS = 2.0
 """A plain progress line comes at most this often, the first after as long: short work is silent."""
 
@@ -25,6 +27,14 @@ def say(text: str) -> None:
     sys.stdout.flush()
     sys.stderr.buffer.write(f"{text}\n".encode("utf-8", "backslashreplace"))
     sys.stderr.buffer.flush()
+
+
+def say_warnings(log: UnifiedLog) -> None:
+    """Say on stderr what an open to read has found, but for damage, which whoever meets it says."""
+    damage = log.report.damage or ""
+    for text in log.report.warnings:
+        if text not in damage:
+            say(f"segstore: {log.path}: {text}")
 
 
 def write(data: bytes) -> None:

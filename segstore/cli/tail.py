@@ -9,7 +9,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
 from segstore.cli.cat import add_isolation_argument, record_count
-from segstore.cli.output import say, write
+from segstore.cli.output import say, say_warnings, write
 from segstore.cli.partition_paths import add_partition_arguments, selected_partitions
 from segstore.cli.record_format import add_format_arguments, formatter_of
 from segstore.errors import LogTruncatedError, OffsetOutOfRangeError
@@ -70,6 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
                 write(to_text(record))
                 left = None if left is None else left - 1
             next_offsets.append(end)
+            say_warnings(log)
             if log.report.damage is not None:
                 say(f"segstore: {log.path}: {log.report.damage}")
         while arguments.follow and left != 0:

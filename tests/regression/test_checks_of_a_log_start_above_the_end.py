@@ -211,3 +211,34 @@ def test_a_directory_without_a_segment(contradicted, capsys, command):
     out = capsys.readouterr().out
     for first in range(0, RECORDS, 4):
         assert f"4 batches with offsets {first} to {first + 3}, which the log does not have" in out
+
+
+@pytest.mark.parametrize("command", ["ls", "cat", "tail"])
+def test_a_reader_is_told_that_nothing_is_shown(contradicted, command, capsys):
+    """[DUR-7] It had shown no record, and said no word of the twelve that lie there."""
+    with segstore.open(contradicted, read_only=True) as log:
+        told = [text for text in log.report.warnings if "lies above the end 12 of what" in text]
+        assert (len(told), list(log)) == (1, [])
+    assert cli.main([command, str(contradicted)]) == 0
+
+    printed = capsys.readouterr()
+    assert told[0] in printed.err
+    assert "value" not in printed.out
+
+
+def test_a_reader_of_a_log_that_was_deleted_is_told_nothing(tmp_path):
+    """[DUR-19, TRU-4] All of it was deleted, and is gone; or a crash came before it was gone."""
+    path = tmp_path / "topic-0"
+    with segstore.open(path) as log:
+        log.append([(None, b"value")] * 4)
+        shutil.copytree(path, tmp_path / "before" / "topic-0")
+        log.truncate_fully_and_start_at(LOG_START)
+        with segstore.open(path, read_only=True) as reader:
+            assert (reader.log_start_offset, reader.report.warnings) == (LOG_START, [])
+    killed = tmp_path / "before" / "topic-0"
+    (killed / CHECKPOINT).write_text(f"0\n1\ntopic 0 {LOG_START}\n")
+    state = (killed / ".segstore").read_text()
+    (killed / ".segstore").write_text(state + "being_emptied\n")
+    with segstore.open(killed, read_only=True) as reader:
+        assert (reader.log_end_offset, list(reader)) == (LOG_START, [])
+        assert not any("lies above the end" in text for text in reader.report.warnings)

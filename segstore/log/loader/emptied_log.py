@@ -1,6 +1,8 @@
-"""A log that is there without a ``.log``: its writer takes all away, and then makes the new one.
+"""A log of which nothing is to be seen: its writer takes all away, and then makes the new segment.
 
-Source: [DUR-18, DUR-71].
+Or its log start says so, and may be wrong.
+
+Source: [DUR-7, DUR-18, DUR-71].
 """
 
 from __future__ import annotations
@@ -12,7 +14,11 @@ from segstore.log.directory.checkpoints import BEGINS_ANEW_MARK, LogState
 from segstore.log.directory.partition_lock import check_no_writer
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from segstore._core import Directory
+    from segstore.log.directory.found_state import FoundState
+    from segstore.log.local.segment import Segment
 
 
 def is_being_emptied(directory: Directory) -> bool:
@@ -29,3 +35,22 @@ def is_being_emptied(directory: Directory) -> bool:
     except LogLockedError:
         return True
     return False
+
+
+def below_log_start(
+    segments: Sequence[Segment], end: int, found: FoundState, state: LogState | None
+) -> list[str]:
+    """Return what a reader is told of records that all lie below the log start, nothing without.
+
+    Unless ``.segstore`` says that they are to go. A crash may have left the log so, within a
+    deletion; a log start that is not what was written looks the same, and hides them all.
+    """
+    start = found.log_start_offset
+    if end >= start or not any(segment.size_bytes for segment in segments):
+        return []
+    if state is not None and state.is_being_emptied:
+        return []
+    return [
+        f"the log start {start} lies above the end {end} of what is there, of which no record is"
+        " shown; `segstore verify` says what to do before the next open for writing sets it aside"
+    ]

@@ -24,7 +24,7 @@ from segstore.errors import (
 from segstore.log.directory.checkpoints import BEGINS_ANEW_MARK, LOG_STATE
 from segstore.log.directory.ways_out import missing_records
 from segstore.log.loader.deleted_records import count_deleted
-from segstore.log.loader.emptied_log import is_being_emptied
+from segstore.log.loader.emptied_log import below_log_start, is_being_emptied
 from segstore.log.loader.epoch_changes import epoch_changes, fits, latest_epoch, note_epochs
 from segstore.log.loader.found_epochs import read_epochs
 from segstore.log.loader.leftovers import Leftovers
@@ -153,6 +153,7 @@ class ReadOnlyLoader(LogLoader):
             recovery_point = min(marked.recovery_point or 0, end)
         epochs.truncate_from_end(end + 1)  # an epoch without records yet is the leader's latest
         epochs.truncate_from_start(found.log_start_offset)
+        self._report.warnings += below_log_start(segments, end, found, state)
         end = max(end, found.log_start_offset)
         log_end = LogOffsetMetadata(end, segments[-1].base_offset, position)
         self._fill_report(segments, found, end)
