@@ -56,8 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
             break
         with segstore.open(path, read_only=True) as log:
             logs += 1
-            if not arguments.quiet:
-                say_warnings(log)
+            say_warnings(log, quiet=arguments.quiet)
             problem = out_of_range(span, log)
             if problem is not None and not arguments.quiet:
                 say(f"segstore: {problem}")

@@ -29,8 +29,10 @@ def say(text: str) -> None:
     sys.stderr.buffer.flush()
 
 
-def say_warnings(log: UnifiedLog) -> None:
+def say_warnings(log: UnifiedLog, *, quiet: bool = False) -> None:
     """Say on stderr what an open to read has found, but for damage, which whoever meets it says."""
+    if quiet:
+        return
     damage = log.report.damage or ""
     for text in log.report.warnings:
         if text not in damage:

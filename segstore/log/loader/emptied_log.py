@@ -50,7 +50,5 @@ def below_log_start(
         return []
     if state is not None and state.is_being_emptied:
         return []
-    return [
-        f"the log start {start} lies above the end {end} of what is there, of which no record is"
-        " shown; `segstore verify` says what to do before the next open for writing sets it aside"
-    ]
+    told = f"the log start {start} lies above the end {end} of what is there: no record is shown"
+    return [f"{told}; `segstore verify` says what the next open for writing makes of it"]
