@@ -106,8 +106,7 @@ plain_scan plain_scan_run(const sgs_scan_options *options, const uint8_t *data, 
         if (!follows(options, &scan, at, batch.size))
             return scan;
         scan.next_offset = batch.last_offset == INT64_MAX ? INT64_MAX : batch.last_offset + 1;
-        if (batch.epoch >= 0)
-            scan.last_epoch = batch.epoch;
+        scan.last_epoch = batch.epoch < 0 ? -1 : batch.epoch;
         if (batches != NULL && scan.batches_count < room)
             batches[scan.batches_count] = batch;
         scan.valid_bytes += batch.size;

@@ -28,12 +28,13 @@ from segstore.log.quiet_look import CHANGED, look_while_quiet
 from segstore.log.salvage.lost_records import lost_records, runs_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     import numpy as np
 
     from segstore._core import Directory, LogSegment, ScanResult
     from segstore.cli.state_check import PartitionState
+    from segstore.log.loader.recovery_report import RecoveryReport
     from segstore.log.salvage.lost_records import LostRecords
 
 NO_NEXT_SEGMENT = 2**63 - 1
@@ -123,8 +124,7 @@ def _look_at(
     check_state_files(directory, names, state, check)
     check.findings = _with_outcomes(check.forecast, check.findings)
     _judge_open(check)
-    if forecast.report.maybe_missing is not None and forecast.error is None:
-        check.findings.append(_maybe_missing(forecast.report.maybe_missing))
+    check.findings += _lost_small_files(forecast.report, is_refused=forecast.error is not None)
     check.findings += compare_with_sidecars(check, directory, context, bases[:-1], state)
     check.findings.sort(key=_severity)
     check.quarantined = quarantined_files(directory, context, bases, check.log_start_offset)
@@ -287,16 +287,31 @@ def _judge_open(check: PartitionCheck) -> None:
         )
 
 
-def _maybe_missing(missing: str) -> Finding:
-    """Return the finding of records that were lost together with the leader epochs [DUR-7]."""
-    return Finding(
-        file=LEADER_EPOCH_CHECKPOINT,
-        what=f"was lost, and by {LOG_STATE} batches with it: {missing}",
-        meaning="records that were once safe are missing, or were deleted: nothing tells which",
-        advice="where no broker was here restore the directory from a copy, before the next open "
-        "for writing: that goes on without them, and no later one knows of them",
-        repaired=False,
-    )
+def _lost_small_files(report: RecoveryReport, *, is_refused: bool) -> Iterator[Finding]:
+    """Yield what is told of a small file that may hide the loss of records [DUR-7]."""
+    file, what = LEADER_EPOCH_CHECKPOINT, f"was lost, and by {LOG_STATE} batches with it"
+    if report.lost_state is not None:
+        file, what = LOG_STATE, report.lost_state.removeprefix(f"{LOG_STATE} ")
+    are_missing = report.maybe_missing is not None and not is_refused
+    if report.lost_state is not None and not are_missing:
+        yield Finding(
+            file=file,
+            what=what,
+            meaning="it told from where on no record may be missing: whether one is, or was deleted"
+            " or compacted away, nothing tells any more",
+            advice="restore the directory from a copy if in doubt; the next open for writing makes"
+            " it anew, for what is appended from then on",
+            repaired=not is_refused,
+        )
+    if are_missing:
+        yield Finding(
+            file=file,
+            what=f"{what}: {report.maybe_missing}",
+            meaning="records that were once safe are missing, or were deleted: nothing tells which",
+            advice="where no broker was here restore the directory from a copy, before the next "
+            "open for writing: that goes on without them, and no later one knows of them",
+            repaired=False,
+        )
 
 
 def _is_of_records(finding: Finding) -> bool:

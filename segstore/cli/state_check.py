@@ -201,7 +201,7 @@ def _check_offsets(state: PartitionState, check: PartitionCheck) -> None:
                 offset=log_end_offset,
                 what=f"says that records below {state.recovery_point} were safe on disk, "
                 f"the log ends at {log_end_offset}",
-                meaning=f"what is said of {damaged[-1]}" if damaged else missing,
+                meaning=f"those that the finding in {damaged[-1]} names" if damaged else missing,
                 advice="restore the directory from a copy, or go on without these records",
             )
         )

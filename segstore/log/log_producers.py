@@ -76,10 +76,10 @@ class LogProducers(LogTruncator):
             self._producers.sync_snapshots()
             try:
                 self._producers.take_snapshot()
-            except (DiskFullError, ResourceError):
+            except (DiskFullError, ResourceError) as error:  # [DUR-22]
                 if self.profile is Profile.KAFKA:
                     raise
-                _log.warning("%s: no producer snapshot", self.path, exc_info=True)  # [DUR-22]
+                _log.warning("%s: no producer snapshot: %s", self.path, error)
 
     def maybe_start_transaction_verification(
         self,

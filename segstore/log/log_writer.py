@@ -279,12 +279,10 @@ class LogWriter(LogNotes):
         self._producers.update_map_end_offset(active.base_offset)
         try:
             self._producers.take_snapshot(sync=False)
-        except SegstoreError:
+        except SegstoreError as error:  # never a gate [DUR-22, DUR-41]
             if self.profile is Profile.KAFKA:
                 raise
-            _log.warning(  # never a gate [DUR-22, DUR-41]
-                "%s: no producer snapshot at %d", self.path, active.base_offset, exc_info=True
-            )
+            _log.warning("%s: no producer snapshot at %d: %s", self.path, active.base_offset, error)
         self._flusher.note_log_end(self.log_end_offset)
         self._offsets.follow_log_end()
         self._flusher.segment_was_sealed(sealed, self._producers.sync_snapshots)

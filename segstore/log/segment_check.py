@@ -154,10 +154,11 @@ def _check_written_order(
         missing = missing_records(gap[1], int(batch["base_offset"]))
         check.problems.append(f"{missing} before position {batch['position']}")
     is_told = headers["base_offset"] >= state.epochs_ordered_from
-    rows = np.flatnonzero(is_told & (headers["partition_leader_epoch"] >= 0))
+    rows = np.flatnonzero(is_told)
     epochs = np.append(check.last_epoch, headers["partition_leader_epoch"][rows])
     check.last_epoch = int(epochs[-1])
-    lower = epochs[1:] < epochs[:-1]
+    # one without an epoch has ended all before it [APP-10]
+    lower = (epochs[1:] < epochs[:-1]) & (epochs[1:] >= 0)
     if lower.any():
         number = int(np.argmax(lower))
         batch = headers[rows[number]]

@@ -195,6 +195,31 @@ TEST(the_earliest_batch_has_the_largest_timestamp)
     sgs_buffer_deinit(&out);
 }
 
+/* [DUR-50, APP-10] a message without an epoch has ended all before it: the next may be lower */
+TEST(an_epoch_behind_a_message_without_one_may_be_lower)
+{
+    run bytes = { .size = 0 };
+    add_hex(&bytes, EXAMPLE_V1);
+    sgs_scan_options options;
+    sgs_scan_options_default(&options, SGS_SCAN_FILE);
+    options.check_order = options.check_epochs = true;
+    options.expected_offset = 40;
+    options.previous_epoch = 9;
+    sgs_scan_result result = scan(&bytes, &options);
+    EXPECT_EQ_I64(result.stop, SGS_SCAN_COMPLETE);
+    EXPECT_EQ_I64(result.last_epoch, -1);
+
+    add_hex(&bytes, EXAMPLE_TWO_RECORDS);
+    result = scan(&bytes, &options);
+    EXPECT_EQ_I64(result.stop, SGS_SCAN_COMPLETE);
+    EXPECT_EQ_I64(result.last_epoch, 5);
+
+    bytes.size = 0;
+    EXPECT_EQ_I64(scan(&bytes, &options).last_epoch, 9);
+    add_hex(&bytes, EXAMPLE_TWO_RECORDS);
+    EXPECT_EQ_I64(scan(&bytes, &options).stop, SGS_SCAN_ORDER);
+}
+
 /* [DUR-50] */
 TEST(batches_that_do_not_follow_end_the_scan)
 {

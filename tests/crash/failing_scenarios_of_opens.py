@@ -6,7 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import Barrier, Directory, FileBarrier
-from segstore.log.directory.checkpoints import SYNC_FAILED_MARK
+from segstore.log.directory.checkpoints import LOG_STATE, SYNC_FAILED_MARK, LogState
 from tests.crash.barrier_scene import new_disk, open_log, operations
 from tests.crash.barrier_scenes_of_opens import FAR, TORN
 from tests.crash.crash_check import look
@@ -102,7 +102,10 @@ def replaced() -> SimulatedDisk:
 
 def overflowing() -> SimulatedDisk:
     content = far_record(0) + far_record(1) + far_record(FAR) + far_record(FAR + 1)
-    return disk_with({name_of(0): content, RECOVERY_POINT: recovery_point(FAR + 2)})
+    state = LogState(FAR + 2, FAR + 2, None).format()
+    return disk_with(
+        {name_of(0): content, RECOVERY_POINT: recovery_point(FAR + 2), LOG_STATE: state}
+    )
 
 
 def deleted() -> SimulatedDisk:

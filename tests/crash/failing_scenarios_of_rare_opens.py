@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from segstore._core import Barrier, DataFile, Directory
 from segstore.errors import FsyncFailedError, LogLockedError
-from segstore.log.directory.checkpoints import LOCK, LOG_STATE
+from segstore.log.directory.checkpoints import LOCK, LOG_STATE, LogState
 from tests.crash.barrier_scenes_of_opens import FAR, TORN
 from tests.crash.crash_script import PATH
 from tests.crash.directory_kit import (
@@ -102,6 +102,7 @@ OPENED: Final[Mapping[str, Callable[[], SimulatedDisk]]] = {
             name_of(0): overflowing(0),
             name_of(FAR + 1): far_record(FAR + 1),
             RECOVERY_POINT: recovery_point(FAR + 2),
+            LOG_STATE: LogState(FAR + 2, FAR + 2, None).format(),
         }
     ),
     "whose segment of far offsets begins behind its name": lambda: disk_with(
@@ -109,6 +110,7 @@ OPENED: Final[Mapping[str, Callable[[], SimulatedDisk]]] = {
             name_of(0): overflowing(1),
             name_of(0, "snapshot"): b"x",
             RECOVERY_POINT: recovery_point(FAR + 2),
+            LOG_STATE: LogState(FAR + 2, FAR + 2, None).format(),
         }
     ),
     "of a log directory without a lock": without_lock_above,

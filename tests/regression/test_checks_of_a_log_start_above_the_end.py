@@ -128,7 +128,7 @@ def test_what_was_set_aside_is_told(contradicted, capsys, tmp_path):
     outputs.append(str(segstore.salvage(contradicted, tmp_path / "saved-0")))
 
     for text in outputs:
-        assert "there is no batch in them" not in text
+        assert "there is no whole batch in them" not in text
         for first in range(0, RECORDS, 4):
             assert (
                 f"4 batches with offsets {first} to {first + 3}, below the log start {LOG_START}:"

@@ -15,17 +15,21 @@ import pytest
 
 import segstore
 from segstore import MemoryRecords
+from segstore._core import Directory
 from segstore.cli import main
-from segstore.errors import CorruptLogError
+from segstore.errors import CorruptLogError, ReadIOError
 from segstore.log.directory.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     LOG_STATE,
     LogState,
 )
+from segstore.log.local.segment import Segment
 from segstore.types import EpochEntry
-from tests.crash.barrier_scene import open_log
+from tests.crash.barrier_scene import new_disk, open_log
+from tests.crash.crash_script import PATH, START_MS, batches_in
 from tests.crash.directory_kit import RECOVERY_POINT, disk_with, name_of, records, recovery_point
+from tests.crash.manual_scheduler import ManualScheduler
 from tests.log_kit import at, message_of_magic_1
 
 RECORDS = 14
@@ -145,6 +149,105 @@ def test_what_a_following_broker_fetched_stays(start, truncated_to, before, is_i
             assert log.report.set_aside == []
 
 
+def written_by_two() -> dict[str, bytes]:
+    """The files of a log of epochs 0 and 5 that was killed, and a broker followed epoch 3 in."""
+    disk, scheduler = new_disk(), ManualScheduler()
+    log = open_log(disk, scheduler=scheduler, checksum_sidecar=True)
+    for offset in range(12):
+        if offset == 6:
+            log.roll()
+            scheduler.run(3600)
+        records = MemoryRecords.with_records([(START_MS, None, b"v" * 50)])
+        log.append_as_leader(records, 5 * (offset >= 10))
+    log.close_quietly()
+    directory = Directory(PATH, disk)
+    names = [name for name in directory.names() if name.endswith((".log", ".segsum", LOG_STATE))]
+    files = {name: directory.read_file(name) for name in (*names, RECOVERY_POINT)}
+    assert files[RECOVERY_POINT] == recovery_point(6)
+    assert (LogState.parse(files[LOG_STATE]) or LogState(0, 0, None)).latest_epoch == (5, 10)
+    return files
+
+
+@pytest.mark.parametrize("is_in_one", [True, False], ids=["one segment", "two segments"])
+@pytest.mark.parametrize("read_only", [True, False])
+def test_what_a_broker_fetched_below_the_latest_epoch_stays(is_in_one, read_only):
+    """[DUR-8, DUR-64] It ends at or below where the latest epoch began, as after a crash."""
+    files = written_by_two()
+    (_, kept), *_ = batches_in(files[name_of(6)])
+    first = kept + at(7, epoch=3)
+    files |= {name_of(6): first + at(9, epoch=3)} if is_in_one else {}
+    files |= {} if is_in_one else {name_of(6): first, name_of(9): at(9, epoch=3)}
+    for epochs in ({LEADER_EPOCH_CHECKPOINT: b"0\n2\n0 0\n3 7\n"}, {}):
+        with closing(open_log(disk_with(files | epochs), read_only=read_only)) as log:
+            assert [record.offset for record in log] == [*range(8), 9]
+            assert (log.report.set_aside, log.report.quarantined) == ([], [])
+            assert (log.report.damage, log.report.maybe_missing) == (None, None)
+
+
+def test_a_gap_within_a_file_is_no_crash():
+    """[DUR-8] Also where nothing tells which epoch came before the latest."""
+    files = {
+        LOG_STATE: LogState(0, 0, EpochEntry(3, 10)).format(),
+        name_of(0): at(0) + at(1) + at(4) + at(5),
+        RECOVERY_POINT: recovery_point(1),
+    }
+    with closing(open_log(disk_with(files))) as log:
+        assert [record.offset for record in log] == [0, 1, 4, 5]
+        assert log.report.quarantined == []
+
+
+def test_a_sidecar_of_other_bytes_goes():
+    """[DUR-60, DUR-64] Where the epochs were lost nobody knows whether others were here."""
+    files = written_by_two()
+    assert name_of(0, "segsum") in files
+    (_, first), *_ = batches_in(files[name_of(0)])
+    files[name_of(0)] = first + b"".join(at(offset, epoch=3) for offset in range(1, 6))
+    files[name_of(6)] = at(6, epoch=3) + at(7, epoch=3)
+    for epochs in ({LEADER_EPOCH_CHECKPOINT: b"0\n2\n0 0\n3 1\n"}, {}):
+        with closing(open_log(disk_with(files | epochs))) as log:
+            assert [record.offset for record in log] == [*range(8)]
+            assert log.report.removed == [name_of(0, "segsum")]
+            assert log.verify().ok
+
+
+def test_a_reader_that_meets_a_bad_sector_goes_on(tmp_path, monkeypatch):
+    """[DUR-33, DUR-51] What is missing cannot be told; a writer would never know, and stops."""
+    path = tmp_path / "o-0"
+    write(path, is_closed=True)
+    (path / LEADER_EPOCH_CHECKPOINT).unlink()
+    read_next_offset = Segment.read_next_offset
+
+    def read(segment):
+        if segment.base_offset == 4:
+            raise ReadIOError("it cannot be read", file=segment.path)
+        return read_next_offset(segment)
+
+    monkeypatch.setattr(Segment, "read_next_offset", read)
+    with segstore.open(path, read_only=True) as log:
+        assert (log.log_start_offset, log.log_end_offset) == (0, RECORDS)
+        assert [text for text in log.report.warnings if "it cannot be read" in text]
+    with pytest.raises(ReadIOError):
+        segstore.open(path)
+
+
+def test_epochs_of_deleted_batches_are_none(tmp_path):
+    """[DUR-8, EPC-4] What was deleted had epoch 3; behind it the log goes on in epoch 0."""
+    path = tmp_path / "o-0"
+    with segstore.open(path) as log:
+        for _ in range(2):
+            log.append_as_leader(MemoryRecords.with_records([(None, b"v")]), 3)
+        log.delete_records(2)
+    with segstore.open(path) as log:
+        assert log.latest_epoch is None
+        log.append_as_leader(MemoryRecords.with_records([(None, b"v")]), 0)
+        log.close_quietly()
+    (path / LEADER_EPOCH_CHECKPOINT).unlink()
+    with segstore.open(path) as log:
+        log.append_as_leader(MemoryRecords.with_records([(None, b"v")]), 1)
+        assert ([record.offset for record in log], log.latest_epoch) == ([2, 3], 1)
+    assert (path / LEADER_EPOCH_CHECKPOINT).read_text() == "0\n2\n0 2\n1 3\n"
+
+
 def test_a_segment_behind_two_deletions_is_missed(tmp_path):
     """[DUR-7, EPC-6] They have moved where the epoch begins, into the first segment."""
     path = tmp_path / "o-0"
@@ -155,10 +258,9 @@ def test_a_segment_behind_two_deletions_is_missed(tmp_path):
     (path / names[2]).unlink()
     (path / LEADER_EPOCH_CHECKPOINT).unlink()
     with segstore.open(path, read_only=True) as log:
-        assert "records 8 to 11 are missing" in str(log.report.maybe_missing)
-    with segstore.open(path) as log:
-        assert "records 8 to 11 are missing" in str(log.report.maybe_missing)
-        assert [record.offset for record in log] == [*range(2, 8), 12, 13]
+        assert "records 8 to 11 are missing" in str(log.report.damage)
+    with pytest.raises(CorruptLogError, match="records 8 to 11 are missing"):
+        segstore.open(path)
 
 
 @pytest.mark.parametrize("epoch", [2, 5])

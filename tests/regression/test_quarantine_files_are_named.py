@@ -57,8 +57,11 @@ def run(capsys, *arguments):
     return code, capsys.readouterr().out
 
 
+OF_DAMAGED = "; {} of them are no whole batch: records that had been acknowledged may be in these"
+
+
 def lines_expected(directory):
-    """What is said of each file: offsets and bytes; the damaged batch itself is none."""
+    """What is said of each file: offsets and bytes; the first begins with the damaged batch."""
     ends = [*directory.taken_out[1:], RECORDS_COUNT]
     firsts = [directory.end + 1, *directory.taken_out[1:]]
     lines = []
@@ -69,6 +72,9 @@ def lines_expected(directory):
             f"{name}, {size} bytes that an open for writing took out of the log: {end - first}"
             f" batches with offsets {first} to {end - 1}, which the log does not have"
         )
+    with (directory.path / f"{directory.taken_out[0]:020d}.quarantine-1").open("rb") as file:
+        damaged = 12 + int.from_bytes(file.read(12)[8:])
+    lines[0] += OF_DAMAGED.format(damaged)
     return lines
 
 
@@ -116,7 +122,8 @@ def test_bytes_without_a_batch(log_directory, capsys, tmp_path):
 
     code, out = run(capsys, "verify", "-q", log_directory.path)
     assert (code, out.splitlines()[0].split(": ")[1].split(";")[0]) == (0, "clean")
-    assert "12 bytes that an open for writing took out of the log: there is no batch" in out
+    told = "12 bytes that an open for writing took out of the log: there is no whole batch in them"
+    assert f"{told} that the log does not have{OF_DAMAGED.format(12)}" in out
     code, out = run(capsys, "salvage", "-q", log_directory.path, tmp_path / "saved" / "orders-0")
     assert code == 0
     assert "nothing was lost" not in out
@@ -188,4 +195,4 @@ def test_records_that_were_brought_back_behind_a_torn_batch(new_log, tmp_path):
     report = segstore.salvage(directory, tmp_path / "saved" / "topic-0")
 
     assert report.batches == 90
-    assert "there is no batch in them that the log does not have" in str(report)
+    assert "there is no whole batch in them that the log does not have" in str(report)

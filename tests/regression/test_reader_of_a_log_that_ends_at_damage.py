@@ -79,14 +79,17 @@ def check_all(copied, capsys, end):
         damage = log.report.damage
         assert damage in log.report.warnings
         assert f"warning: {damage}" in str(log.report)
+        told = "".join(
+            f"segstore: {path}: {text}\n" for text in [*log.report.warnings[:-1], damage]
+        )
 
     code, out, err = run(capsys, "cat", "-q", "-f", "%o\n", path)
     assert out.split() == [str(offset) for offset in range(end)]
     assert (code, err) == (1, f"segstore: {path}: {damage}\n")
     code, out, err = run(capsys, "tail", "-n", "1", path)
-    assert (code, err) == (1, f"segstore: {path}: {damage}\n")
+    assert (code, err) == (1, told)
     code, out, err = run(capsys, "ls", path)
-    assert (code, err) == (1, f"segstore: {path}: {damage}\n")
+    assert (code, err) == (1, told)
     assert out.splitlines()[1].split()[3] == f"{end}!"
     code, out, err = run(capsys, "ls", "--json", path)
     assert (code, json.loads(out)["damage"]) == (1, damage)

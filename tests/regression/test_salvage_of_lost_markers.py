@@ -14,6 +14,7 @@ from tests.conformance.transactions_kit import ABORT, COMMIT, Producer, write
 from tests.unit.log.damaged_logs import batches_of, flip_bit
 
 STATE = (".segstore", ".kafka_cleanshutdown")
+RECOVERY_POINT = "recovery-point-offset-checkpoint"
 
 
 def committed(path):
@@ -43,6 +44,8 @@ def write_log(request, tmp_path):
             log.close_quietly()
         else:
             log.close()
+        if request.param == "a broker's":  # it keeps that for all of its logs
+            (path / RECOVERY_POINT).rename(path.parent / RECOVERY_POINT)
         for name in STATE if request.param == "a broker's" else ():
             (path / name).unlink()
         return path, shown

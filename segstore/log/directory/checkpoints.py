@@ -307,9 +307,16 @@ class LogState:
 
         A crash takes batches away. A broker that wrote here in between has raised the leader epoch,
         or, as a follower, has put other batches where the latest epoch had begun. Where that begins
-        with the log, a deletion has moved it [EPC-6]: its first batch may lie below.
+        with the log, a deletion has moved it [EPC-6]: its first batch may lie below. Between the
+        latest epoch and the one before there is none of this writer.
         """
-        known = (self.latest_epoch, *self.epochs_before)
+        latest = self.latest_epoch
+        for before in self.epochs_before:
+            if before is None or latest is None:
+                continue
+            if any(before.epoch < one.epoch < latest.epoch for one in entries):
+                return False
+        known = (latest, *self.epochs_before)
         ends = (log_start_offset, log_end_offset)
         return any(_may_be_left(entries, entry, *ends) for entry in known)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left, bisect_right
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore._core import FileBarrier
 from segstore.errors import (
@@ -41,6 +41,14 @@ UNREADABLE_EPOCHS: Final = (
 _log = logging.getLogger(__name__)
 
 
+class MadeAnew(NamedTuple):
+    """What the batches were like of which epochs were made."""
+
+    log_end_offset: int
+    gap_end_offset: int
+    """Behind the last gap inside a file, 0 without one."""
+
+
 class LeaderEpochFileCache:
     """Ascending (epoch, start offset) entries (Kafka ``LeaderEpochFileCache``).
 
@@ -61,9 +69,9 @@ class LeaderEpochFileCache:
     before_write : callable or None
         Called with that entry and the newest one, before a checkpoint is written in which they
         differ.
-    made_anew_to : int or None
-        The checkpoint was lost: this was made of the batches that were left, which end there, and
-        where the first epoch begins is where the first of them is.
+    made_anew : MadeAnew or None
+        The checkpoint was lost: this was made of the batches that were left, and where the first
+        epoch begins is where the first of them is.
     """
 
     __slots__ = (
@@ -71,7 +79,7 @@ class LeaderEpochFileCache:
         "_entries",
         "_is_dirty",
         "before_write",
-        "made_anew_to",
+        "made_anew",
         "written_entry",
     )
 
@@ -79,7 +87,7 @@ class LeaderEpochFileCache:
         self._directory = directory
         self._entries: tuple[EpochEntry, ...] = ()
         self._is_dirty = False
-        self.made_anew_to: int | None = None
+        self.made_anew: MadeAnew | None = None
         self.written_entry: EpochEntry | None = None
         self.before_write: Callable[[EpochEntry | None, EpochEntry | None], None] | None = None
         for epoch, start_offset in entries:
@@ -218,6 +226,12 @@ class LeaderEpochFileCache:
         self._is_dirty = self._is_dirty or remaining != self._entries
         self._entries = remaining
         return True
+
+    def forget_to(self, offset: int) -> None:
+        """Drop the entries that begin at or below *offset* from memory [APP-10]."""
+        drop = bisect_right(self._entries, offset, key=_start_offset)
+        self._is_dirty = self._is_dirty or drop > 0
+        self._entries = self._entries[drop:]
 
     def clear(self) -> None:
         """Drop all entries from memory; the checkpoint stays [EPC-8]."""

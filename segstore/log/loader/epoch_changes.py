@@ -10,7 +10,7 @@ from segstore._core import size_of_segments
 from segstore.types import EpochEntry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Sequence
 
     from segstore._core import BatchHeaders
     from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
@@ -21,37 +21,31 @@ if TYPE_CHECKING:
 def epoch_changes(
     headers: BatchHeaders, previous_epoch: int = -1, log_start_offset: int = 0
 ) -> list[EpochEntry]:
-    """Return where the leader epoch rises in a table of batches [SEG-40]; -1 is no epoch.
+    """Return where the leader epoch rises in a table of batches [SEG-40], or ends, as epoch -1.
 
-    What was deleted counts no more: the epochs behind it may have begun anew [EPC-4].
+    A batch without an epoch, of an old message format, has ended all before it [APP-10]: what comes
+    behind may begin anew. What was deleted counts no more either [EPC-4].
     """
     headers = headers[headers["last_offset"] >= log_start_offset]
-    if not len(headers):
-        return []
-    epochs = headers["partition_leader_epoch"]
-    highest = np.maximum.accumulate(np.maximum(epochs, previous_epoch))
-    before = np.concatenate(([previous_epoch], highest[:-1]))
-    rows = np.flatnonzero(epochs > before)
-    return [EpochEntry(int(epochs[row]), int(headers["base_offset"][row])) for row in rows]
+    epochs = np.maximum(headers["partition_leader_epoch"], -1)
+    changes, latest = [], previous_epoch
+    for row in np.flatnonzero(np.diff(epochs, prepend=previous_epoch)):
+        epoch = int(epochs[row])
+        if epoch > latest or epoch < 0 <= latest:
+            changes.append(EpochEntry(epoch, int(headers["base_offset"][row])))
+            latest = epoch
+    return changes
 
 
-def note_epochs(cache: LeaderEpochFileCache, entries: Iterable[EpochEntry]) -> None:
-    """Take over epochs that are newer than the cache's latest [SEG-40]."""
-    for epoch, start_offset in entries:
+def note_epochs(cache: LeaderEpochFileCache, changes: Sequence[EpochEntry]) -> None:
+    """Take over epochs that are newer than the cache's latest [SEG-40]; forget those that ended."""
+    ends = [number for number, change in enumerate(changes) if change.epoch < 0]
+    if ends:
+        cache.forget_to(changes[ends[-1]].start_offset)
+        changes = changes[ends[-1] + 1 :]
+    for epoch, start_offset in changes:
         if epoch > latest_epoch(cache):
             cache.note(epoch, start_offset)
-
-
-def note_epochs_of_batches(cache: LeaderEpochFileCache, headers: BatchHeaders) -> None:
-    """Take over the epochs of a table of batches, as their appends did.
-
-    One without an epoch, of an old message format, has ended all before it.
-    """
-    without = np.flatnonzero(headers["partition_leader_epoch"] < 0)
-    if len(without):
-        cache.clear()
-        headers = headers[without[-1] + 1 :]
-    note_epochs(cache, epoch_changes(headers, latest_epoch(cache)))
 
 
 def latest_epoch(cache: LeaderEpochFileCache) -> int:

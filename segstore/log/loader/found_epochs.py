@@ -4,22 +4,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from segstore.errors import NotALogError, SegstoreError
 from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT
-from segstore.log.directory.leader_epoch_file_cache import UNREADABLE_EPOCHS, LeaderEpochFileCache
-from segstore.log.loader.epoch_changes import note_epochs_of_batches
+from segstore.log.directory.leader_epoch_file_cache import (
+    UNREADABLE_EPOCHS,
+    LeaderEpochFileCache,
+    MadeAnew,
+)
+from segstore.log.loader.epoch_changes import epoch_changes, latest_epoch, note_epochs
 from segstore.log.loader.tail_or_damage import NO_DAMAGE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from segstore._core import Directory
+    from segstore._core import BatchHeaders, Directory
     from segstore.log.loader.recovery_report import RecoveryReport
     from segstore.log.local.segment import Segment
 
 
 def read_epochs(
-    directory: Directory, segments: Sequence[Segment], report: RecoveryReport, *, writable: bool
+    directory: Directory,
+    segments: Sequence[Segment],
+    log_start_offset: int,
+    report: RecoveryReport,
+    *,
+    writable: bool,
 ) -> LeaderEpochFileCache:
     """Read the leader-epoch checkpoint, or make the cache anew from headers of batches [DUR-21].
 
@@ -37,19 +48,30 @@ def read_epochs(
     except UNREADABLE_EPOCHS as error:
         report.warnings.append(f"{LEADER_EPOCH_CHECKPOINT} cannot be read: {error}")
     cache = LeaderEpochFileCache(directory if writable else None)
-    cache.made_anew_to = 0
+    log_end_offset = gap_end_offset = 0
     for segment in segments:
+        expected = segment.base_offset
         try:
             for headers, result in segment.scan_windows(check_crc=False):
-                note_epochs_of_batches(cache, headers)
+                changes = epoch_changes(headers, latest_epoch(cache), log_start_offset)
+                note_epochs(cache, changes)
                 if len(headers):
-                    cache.made_anew_to = result.next_offset
+                    gap_end_offset = max(gap_end_offset, _gap_end(headers, expected))
+                    expected = log_end_offset = result.next_offset
         except SegstoreError as error:
             if writable and isinstance(error, (*NO_DAMAGE, NotALogError)):
                 raise  # the rest would be lost for good
             break  # damage is found, and reported, by who reads the segment
+    cache.made_anew = MadeAnew(log_end_offset, gap_end_offset)
     if any(segment.size_bytes for segment in segments):
         report.rebuilt.append(LEADER_EPOCH_CHECKPOINT)
         if writable and not cache.entries:
             cache.clear_and_flush()  # an empty file says that there are none
     return cache
+
+
+def _gap_end(headers: BatchHeaders, expected: int) -> int:
+    """Return where the last batch begins in front of which offsets are missing, 0 without one."""
+    before = np.concatenate(([expected], headers["last_offset"][:-1] + 1))
+    rows = np.flatnonzero(headers["base_offset"] > before)
+    return int(headers["base_offset"][rows[-1]]) if len(rows) else 0

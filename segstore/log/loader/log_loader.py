@@ -357,7 +357,13 @@ class LogLoader:
         were being deleted [DUR-19] are no more among the others, and go when the log is accepted.
         """
         first = count_deleted(segments, found.log_start_offset)
-        epochs = read_epochs(self._directory, segments[first:], self._report, writable=True)
+        epochs = read_epochs(
+            self._directory,
+            segments[first:],
+            found.log_start_offset,
+            self._report,
+            writable=True,
+        )
         is_as_marked = fits(found.own_marker, segments, epochs)
         state = self._read_state(found, is_as_marked=is_as_marked)
         known = believed_state(state, segments[first:], found, epochs)
@@ -365,8 +371,11 @@ class LogLoader:
             first = max(first, count_deleted(segments, known.local_log_start_offset))
         self._deleted.segments = segments[:first]
         del segments[:first]
-        note_maybe_missing(state, segments, found, epochs, self._report)
-        self._sidecars.keep_true_ones(segments, is_known=known is not None)
+        note_maybe_missing(
+            self._directory, state, segments, found, epochs, self._report, is_for_writing=True
+        )
+        is_own = state is not None and state.fits(epochs.latest_entry)  # else others may be here
+        self._sidecars.keep_true_ones(segments, is_known=is_own)
         return epochs, known, is_as_marked
 
     def _read_state(self, found: FoundState, *, is_as_marked: bool) -> LogState | None:

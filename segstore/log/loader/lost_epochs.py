@@ -1,4 +1,4 @@
-"""What ``.segstore`` is worth where the leader-epoch checkpoint was lost [DUR-8, DUR-64].
+"""What is known of lost records where the leader-epoch checkpoint was lost [DUR-8, DUR-64].
 
 The latest entry of that checkpoint tells whether a broker wrote here since. Where it was made anew
 of the batches only those that are left tell it: they may be what a crash leaves of the log that
@@ -11,15 +11,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from segstore.config import MAX_LONG
 from segstore.errors import SegstoreError
 from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE
 from segstore.log.directory.ways_out import missing_runs
 from segstore.log.loader.log_begin import known_log_start
+from segstore.log.loader.lost_state import begin_without_state, lost_state
 from segstore.log.loader.tail_or_damage import NO_DAMAGE
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from segstore._core import Directory
     from segstore.log.directory.checkpoints import LogState
     from segstore.log.directory.found_state import FoundState
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
@@ -46,14 +49,17 @@ def believed_state(
     return replace(state, contiguous_from=begin)
 
 
-def note_maybe_missing(
+def note_maybe_missing(  # noqa: PLR0913 - what an open knows
+    directory: Directory,
     state: LogState | None,
     segments: Sequence[Segment],
     found: FoundState,
     epochs: LeaderEpochFileCache,
     report: RecoveryReport,
+    *,
+    is_for_writing: bool,
 ) -> None:
-    """Report records that a lost epoch checkpoint may hide the loss of [DUR-7].
+    """Report records that a lost small file may hide the loss of [DUR-7].
 
     Parameters
     ----------
@@ -61,28 +67,49 @@ def note_maybe_missing(
         What ``.segstore`` says, as it stands.
     segments : sequence of Segment
         From the log start on.
+    is_for_writing : bool
+        An error of the disk is raised: no later open will know. A reader warns of it.
     """
-    if state is None or not _may_be_left_of(state, found, epochs):
+    if state is None:
+        lost = lost_state(directory, found) if segments else None
+        if lost is None:
+            return
+        report.lost_state = f"{LOG_STATE} {lost}"
+        why = f"{report.lost_state}: from where on no record may be missing nothing tells any more"
+        begin, only_crashes_from = begin_without_state(found, epochs), MAX_LONG
+    elif _may_be_left_of(state, found, epochs):
+        why = f"{LEADER_EPOCH_CHECKPOINT} was lost, and by {LOG_STATE} batches with it"
+        begin = max(known_log_start(state, found), state.contiguous_from)
+        only_crashes_from = _hole_ends_log_from(segments, found)
+        if segments and state.fits(epochs.latest_entry):
+            only_crashes_from = segments[0].base_offset  # what is missing behind it is an error
+    else:
         return
-    only_crashes_from = _hole_ends_log_from(segments, found)
-    if segments and state.fits(epochs.latest_entry):
-        only_crashes_from = segments[0].base_offset  # what is missing behind it is an error
-    runs = _missing_runs(state, segments, found, only_crashes_from)
-    if not runs:
-        return
-    report.maybe_missing = f"{missing_runs(runs)}, unless deleted, or compacted away by a broker"
-    report.warnings.append(
-        f"{LEADER_EPOCH_CHECKPOINT} was lost, and by {LOG_STATE} batches with it:"
-        f" {report.maybe_missing}; no open behind one for writing tells that again"
-    )
+    runs, is_told = [], state is None
+    try:
+        runs = _missing_runs(segments, begin, only_crashes_from)
+    except NO_DAMAGE as error:
+        if is_for_writing:
+            raise
+        why, is_told = f"{why}; which records are missing cannot be read: {error}", True
+    if runs:
+        report.maybe_missing = (
+            f"{missing_runs(runs)}, unless deleted, or compacted away by a broker"
+        )
+        why += f": {report.maybe_missing}; no open behind one for writing tells that again"
+    if runs or is_told:
+        report.warnings.append(why)
 
 
 def _may_be_left_of(state: LogState, found: FoundState, epochs: LeaderEpochFileCache) -> bool:
-    """Whether a loss, no broker, may be why the batches are not what *state* speaks of."""
-    end = epochs.made_anew_to
-    return end is not None and state.may_have_left(
-        epochs.entries, known_log_start(state, found), end
-    )
+    """Whether a loss, no broker, may be why the batches are not what *state* speaks of.
+
+    A crash takes no bytes out of the midst of a file: a gap there is a broker's compaction.
+    """
+    anew = epochs.made_anew
+    if anew is None or anew.gap_end_offset > state.contiguous_from:
+        return False
+    return state.may_have_left(epochs.entries, known_log_start(state, found), anew.log_end_offset)
 
 
 def _hole_ends_log_from(segments: Sequence[Segment], found: FoundState) -> int:
@@ -91,19 +118,21 @@ def _hole_ends_log_from(segments: Sequence[Segment], found: FoundState) -> int:
 
 
 def _missing_runs(
-    state: LogState, segments: Sequence[Segment], found: FoundState, only_crashes_from: int
+    segments: Sequence[Segment], begin: int, only_crashes_from: int
 ) -> list[tuple[int, int]]:
-    """Return what is missing before and between segments, first offset and the next one.
+    """Return what is missing from *begin* on and between segments, first offset and the next one.
 
     From *only_crashes_from* on recovery tells it: a hole ends the log there, or is an error.
     """
-    end, runs = max(known_log_start(state, found), state.contiguous_from), []
+    end, runs = begin, []
     for segment in segments:
         if segment.base_offset > end:
             if end >= only_crashes_from:
                 break
             runs.append((end, segment.base_offset))
         end = max(end, segment.base_offset)
+        if segment is segments[-1]:
+            break
         try:
             end = max(end, segment.read_next_offset()[0])
         except NO_DAMAGE:

@@ -43,6 +43,8 @@ class QuarantinedFile(NamedTuple):
     deleted_first_offset: int = 0
     deleted_next_offset: int = 0
     log_start_offset: int = 0
+    damaged_bytes: int = 0
+    """That are no whole batch: what is in them may have been acknowledged."""
 
     def __str__(self) -> str:
         where = f"{self.name}, {self.size_bytes} bytes that an open for writing took out of the log"
@@ -61,7 +63,12 @@ class QuarantinedFile(NamedTuple):
                 f" was written; {WAY_BACK}"
             )
         elif not self.batches:
-            where += ": there is no batch in them that the log does not have"
+            where += ": there is no whole batch in them that the log does not have"
+        if self.damaged_bytes:
+            where += (
+                f"; {self.damaged_bytes} of them are no whole batch: records that had been"
+                " acknowledged may be in these"
+            )
         return where
 
 
@@ -120,7 +127,7 @@ def quarantined_files(
         info = directory.info(name)
         if not info.is_regular:
             continue
-        batches, unreadable_bytes = _whole_batches(directory, name, info.size)
+        batches, unreadable_bytes, damaged_bytes = _whole_batches(directory, name, info.size)
         is_deleted = batches["last_offset"] < log_start_offset
         deleted, batches = batches[is_deleted], batches[~is_deleted]
         if len(batches):
@@ -144,13 +151,14 @@ def quarantined_files(
                 int(deleted["base_offset"].min()) if len(deleted) else 0,
                 int(deleted["last_offset"].max()) + 1 if len(deleted) else 0,
                 log_start_offset,
+                damaged_bytes,
             )
         )
     return found
 
 
-def _whole_batches(directory: Directory, name: str, size_bytes: int) -> tuple[np.ndarray, int]:
-    """Return the whole batches of a file, also behind damage, and how much is unreadable."""
+def _whole_batches(directory: Directory, name: str, size_bytes: int) -> tuple[np.ndarray, int, int]:
+    """Return the whole batches of a file, also behind damage, what is unreadable, and no batch."""
     bytes_there: Any = _BytesOfFile(directory, name, size_bytes)
     reasons: dict[tuple[int, int], str] = {}
     search = BatchSearch(directory, bytes_there, name, 0, reasons, lambda _: None)
@@ -158,7 +166,8 @@ def _whole_batches(directory: Directory, name: str, size_bytes: int) -> tuple[np
     unreadable_bytes = sum(
         int(row["size"]) for row in lost if reasons.get((0, int(row["position"]))) == UNREADABLE
     )
-    return bytes_there.batches(), unreadable_bytes
+    lost_bytes = sum(int(row["size"]) for row in lost)
+    return bytes_there.batches(), unreadable_bytes, lost_bytes - unreadable_bytes
 
 
 def _keys_within(
@@ -179,7 +188,7 @@ def _keys_within(
                 keys.append(_keys(headers))
                 stop = scan.stop
             if stop in {"corrupt", "incomplete", "order"}:  # and it may go on behind that
-                batches, _ = _whole_batches(directory, segment.name, segment.size_bytes)
+                batches, *_ = _whole_batches(directory, segment.name, segment.size_bytes)
                 keys.append(_keys(batches))
         finally:
             segment.close_quietly()

@@ -124,14 +124,18 @@ class ReadOnlyLoader(LogLoader):
         live = segments[count_deleted(segments, found.log_start_offset) :]
         for _ in range(_LOOKS):
             del self._report.rebuilt[rebuilt:]  # of the look before
-            epochs = read_epochs(self._directory, live, self._report, writable=False)
+            epochs = read_epochs(
+                self._directory, live, found.log_start_offset, self._report, writable=False
+            )
             is_as_marked = fits(found.own_marker, segments, epochs)
             written = self._read_state(found, is_as_marked=is_as_marked)
             state = believed_state(written, live, found, epochs)
             if state is not None or not self._has_state():
                 break  # else its writer may have changed one of the two files between our looks
         may_have_gaps = state is None or not state.fits(epochs.latest_entry)
-        note_maybe_missing(written, live, found, epochs, self._report)
+        note_maybe_missing(
+            self._directory, written, live, found, epochs, self._report, is_for_writing=False
+        )
         if state is not None:
             may_begin = max(state.contiguous_from, leftovers.swapped_end)
             state = replace(state, contiguous_from=may_begin)

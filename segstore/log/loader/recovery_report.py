@@ -55,8 +55,10 @@ class RecoveryReport:
         the log ends at ``log_end_offset`` although records follow in its files, or had been synced.
         A write that was not finished is none.
     maybe_missing : str or None
-        Which records were lost together with the leader epochs, or deleted by a broker: nothing
-        tells which, and the next open knows of neither.
+        Which records were lost together with the leader epochs or ``.segstore``, or deleted by a
+        broker: nothing tells which, and the next open knows of neither.
+    lost_state : str or None
+        ``.segstore`` is missing, or cannot be read: a gap of the log counts as no loss.
     warnings : list of str
         What else a person should know; the damage too.
     seconds : float
@@ -85,6 +87,7 @@ class RecoveryReport:
     quarantined: list[str] = field(default_factory=list)
     damage: str | None = None
     maybe_missing: str | None = None
+    lost_state: str | None = None
     warnings: list[str] = field(default_factory=list)
     seconds: float = 0.0
     salvage: SalvageReport | None = None

@@ -51,8 +51,11 @@ class SalvageReport:
         In the order of the log; the first ten thousand.
     lost_ranges, lost_bytes : int
         How many there are, and the bytes in all of them.
+    maybe_lost : list of tuple
+        First offset and the next one of gaps of which nothing tells whether a file was lost or the
+        records were deleted or compacted away.
     quarantined : list of str
-        Quarantine files of the source without a batch that the log lacks; nothing of them is
+        Quarantine files of the source without a whole batch that the log lacks; nothing of them is
         copied. Those with such batches are among what is lost.
     warnings : list of str
         What else a person should know.
@@ -70,6 +73,7 @@ class SalvageReport:
     lost: list[LostRange] = field(default_factory=list)
     lost_ranges: int = 0
     lost_bytes: int = 0
+    maybe_lost: list[tuple[int, int]] = field(default_factory=list)
     quarantined: list[str] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     seconds: float = 0.0
@@ -95,7 +99,9 @@ class SalvageReport:
         kept = f"kept {self.batches} batches, {self.kept_bytes} bytes, in {segments}"
         offsets = f"offsets {self.log_start_offset} to {self.log_end_offset}"
         lines = [f"{kept}; {offsets}; {self.seconds:.3f} s"]
-        if self.complete and self.quarantined:
+        if self.complete and self.maybe_lost:
+            lines.append("no byte of the .log files was lost; whether a file was, nothing tells")
+        elif self.complete and self.quarantined:
             lines.append("nothing of the .log files was lost")
         elif self.complete:
             lines.append("nothing was lost")

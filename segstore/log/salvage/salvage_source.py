@@ -13,7 +13,7 @@ from segstore.errors import (
     ReadIOError,
     SegstoreError,
 )
-from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT, LogState
+from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE, LogState
 from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.directory.log_places import LogPlaces
 from segstore.log.directory.partition_directory import segment_files
@@ -21,6 +21,7 @@ from segstore.log.directory.partition_path import open_parent_directory, open_pa
 from segstore.log.directory.ways_out import WAY_BACK
 from segstore.log.loader.leftovers import Leftovers, complete_swaps
 from segstore.log.loader.log_begin import first_missing_offset
+from segstore.log.loader.lost_state import begin_without_state, lost_state
 from segstore.log.loader.quarantined_file import quarantined_files, way_back
 from segstore.log.loader.recovery_report import RecoveryReport
 from segstore.log.loader.salvage_report import LostRange
@@ -121,6 +122,9 @@ class SalvageSource:
             (segment.base_offset for segment in segments), default=self.files[0].offset
         )
         missing = first_missing_offset(segments, found, epochs, self.state)
+        if (lost := lost_state(self.directory, found)) is not None:
+            report.warnings.append(f"{LOG_STATE} {lost}: a gap counts as deleted or compacted away")
+            missing = min(begin_without_state(found, epochs), self.first_offset)
         if missing is not None and self._segments[0][0] == 0:
             self.first_offset = missing
         self._size_bytes = sum(segment.size_bytes for _, segment in self._segments)

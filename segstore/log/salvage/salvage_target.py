@@ -306,6 +306,7 @@ class SalvageTarget:
     def _note_gaps(self) -> None:
         """Say what no file holds, of a log that may have had it compacted away [DUR-64]."""
         if self._gaps:
+            self._report.maybe_lost = self._gaps
             first, behind = self._gaps[0]
             more = f", and of {len(self._gaps) - 1} more ranges" if self._gaps[1:] else ""
             self._report.warnings.append(
