@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 import segstore
 from segstore.log.directory.checkpoints import SYNC_FAILED_MARK
 from segstore.log.loader.recovery_report import RecoveryReport
@@ -74,3 +76,23 @@ def test_that_there_was_no_recovery_point_is_said(tmp_path):
         assert log.report.scanned_bytes == size
     with directory.open() as log:
         assert log.report.had_recovery_point
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+@pytest.mark.parametrize("has_point", [True, False])
+def test_whether_there_was_a_recovery_point(tmp_path, is_closed, has_point):
+    """[DUR-58, DUR-63] Behind a clean stop the end is one, with a checkpoint or without."""
+    path = tmp_path / "a-0"
+    log = segstore.open(path)
+    log.append([(None, b"v")])
+    log.flush()
+    (log.close if is_closed else log.close_quietly)()
+    if not has_point:
+        (path / "recovery-point-offset-checkpoint").unlink()
+    for read_only in (True, False):
+        with segstore.open(path, read_only=read_only) as log:
+            assert log.report.had_recovery_point == (is_closed or has_point)
+            assert log.report.recovery_point == int(is_closed or has_point)
+            assert ("there was no recovery point" in str(log.report)) == (
+                not is_closed and not has_point
+            )
