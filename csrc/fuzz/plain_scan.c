@@ -106,7 +106,10 @@ plain_scan plain_scan_run(const sgs_scan_options *options, const uint8_t *data, 
         if (!follows(options, &scan, at, batch.size))
             return scan;
         scan.next_offset = batch.last_offset == INT64_MAX ? INT64_MAX : batch.last_offset + 1;
-        scan.last_epoch = batch.epoch < 0 ? -1 : batch.epoch;
+        if (batch.magic < 2)
+            scan.last_epoch = -1;
+        else if (batch.epoch >= 0)
+            scan.last_epoch = batch.epoch;
         if (batches != NULL && scan.batches_count < room)
             batches[scan.batches_count] = batch;
         scan.valid_bytes += batch.size;

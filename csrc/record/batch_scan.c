@@ -186,8 +186,10 @@ static void note(sgs_scan_result *result, const sgs_batch_header *header)
         result->max_timestamp = header->max_timestamp;
         result->offset_of_max_timestamp = header->last_offset;
     }
-    /* one without an epoch has ended all before it [APP-10]: what comes behind may begin anew */
-    result->last_epoch = header->partition_leader_epoch >= 0 ? header->partition_leader_epoch : -1;
+    if (header->magic < 2) /* has ended all epochs before it [APP-10]: what comes behind may begin anew */
+        result->last_epoch = -1;
+    else if (header->partition_leader_epoch >= 0)
+        result->last_epoch = header->partition_leader_epoch;
     ++result->batches_count;
 }
 

@@ -46,7 +46,8 @@ typedef struct sgs_scan_result {
     int64_t next_offset;             /* last_offset + 1 of the last good batch, expected_offset when there is none */
     int64_t max_timestamp;           /* of the batches seen, -1 when none */
     int64_t offset_of_max_timestamp; /* last_offset of the earliest batch that has it */
-    int32_t last_epoch;              /* of the last batch, -1 when it has none; previous_epoch when there is no batch */
+    int32_t last_epoch;              /* of the last batch that has one, -1 behind a message of magic 0 or 1;
+                                      * previous_epoch when there is neither */
     uint32_t batches_count;
     sgs_error why; /* CORRUPT: SGS_CORRUPT_RECORD; ORDER: SGS_INVALID_OFFSET, SGS_SEGMENT_OFFSET_OVERFLOW, or
                     * SGS_INVALID_RECORD for an epoch */

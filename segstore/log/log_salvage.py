@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import segstore._core as _core
 from segstore.arguments import path_text
+from segstore.config import MAX_LONG
 from segstore.errors import (
     AlreadyExistsError,
     CorruptCheckpointError,
@@ -22,8 +23,10 @@ from segstore.errors import (
 )
 from segstore.log.directory.checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
+    LOG_STATE,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
+    LogState,
     read_topic_id,
     write_offset,
 )
@@ -207,6 +210,9 @@ def _build(
     start = report.log_start_offset
     # with their names, those of the segments come to stable storage
     write_offset(directory, LOG_START_OFFSET_CHECKPOINT, topic_partition, start)
+    # not lost, should the open not come to it; there may be gaps anywhere
+    state = LogState(MAX_LONG, MAX_LONG, None).format()
+    directory.write_file_atomically(LOG_STATE, state, _core.FileBarrier.LOG_STATE)
     write_offset(directory, RECOVERY_POINT_CHECKPOINT, topic_partition, start)
 
 

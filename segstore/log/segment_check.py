@@ -16,6 +16,7 @@ from segstore.log.directory.partition_directory import INDEX_ENTRY_BYTES, file_n
 from segstore.log.directory.ways_out import missing_records
 from segstore.records.compression import codec_table
 from segstore.records.records_count import count_records
+from segstore.types import CURRENT_MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -154,10 +155,11 @@ def _check_written_order(
         missing = missing_records(gap[1], int(batch["base_offset"]))
         check.problems.append(f"{missing} before position {batch['position']}")
     is_told = headers["base_offset"] >= state.epochs_ordered_from
-    rows = np.flatnonzero(is_told)
-    epochs = np.append(check.last_epoch, headers["partition_leader_epoch"][rows])
+    is_old = headers["magic"] < CURRENT_MAGIC  # it has ended all before it [APP-10]
+    rows = np.flatnonzero(is_told & (is_old | (headers["partition_leader_epoch"] >= 0)))
+    told = np.where(is_old, -1, headers["partition_leader_epoch"])[rows]
+    epochs = np.append(check.last_epoch, told)
     check.last_epoch = int(epochs[-1])
-    # one without an epoch has ended all before it [APP-10]
     lower = (epochs[1:] < epochs[:-1]) & (epochs[1:] >= 0)
     if lower.any():
         number = int(np.argmax(lower))

@@ -191,9 +191,30 @@ def test_a_gap_within_a_file_is_no_crash():
         name_of(0): at(0) + at(1) + at(4) + at(5),
         RECOVERY_POINT: recovery_point(1),
     }
-    with closing(open_log(disk_with(files))) as log:
-        assert [record.offset for record in log] == [0, 1, 4, 5]
-        assert log.report.quarantined == []
+    for read_only in (True, False):
+        with closing(open_log(disk_with(files), read_only=read_only)) as log:
+            assert [record.offset for record in log] == [0, 1, 4, 5]
+            assert (log.report.quarantined, log.report.damage) == ([], None)
+            assert str(log.report.maybe_missing).startswith("records 2 to 3 are missing, unless")
+
+
+@pytest.mark.parametrize("is_closed", [True, False])
+def test_a_base_offset_that_jumped_is_told_of(tmp_path, is_closed, capsys):
+    """[DUR-7] Of the only batch of the latest epoch: it looks like a compacted leader's."""
+    path = tmp_path / "o-0"
+    log = segstore.open(path)
+    for offset in range(6):
+        log.append_as_leader(MemoryRecords.with_records([(None, b"v")]), offset // 5)
+    log.flush()
+    (log.close if is_closed else log.close_quietly)()
+    (path / LEADER_EPOCH_CHECKPOINT).unlink()
+    data = bytearray((path / name_of(0)).read_bytes())
+    data[len(data) // 6 * 5 + 7] ^= 8
+    (path / name_of(0)).write_bytes(data)
+    with segstore.open(path, read_only=True) as log:
+        assert "records 5 to 12 are missing" in f"{log.report.maybe_missing} {log.report.damage}"
+    assert main(["verify", str(path)]) == 1
+    assert "records 5 to 12 are missing" in printed(capsys)
 
 
 def test_a_sidecar_of_other_bytes_goes():

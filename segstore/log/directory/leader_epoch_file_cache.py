@@ -45,8 +45,8 @@ class MadeAnew(NamedTuple):
     """What the batches were like of which epochs were made."""
 
     log_end_offset: int
-    gap_end_offset: int
-    """Behind the last gap inside a file, 0 without one."""
+    gaps: tuple[tuple[int, int], ...] = ()
+    """First offset and the next one of the last gaps inside files."""
 
 
 class LeaderEpochFileCache:

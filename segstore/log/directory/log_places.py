@@ -44,7 +44,8 @@ if TYPE_CHECKING:
     from segstore._core import Directory
     from segstore.types import TopicPartition
 
-_TRUE_OF_A_SAFE_LOG: Final = (CLEAN_SHUTDOWN_MARKER, LOG_STATE, RECOVERY_POINT_CHECKPOINT)
+_TRUE_OF_A_SAFE_LOG: Final = (CLEAN_SHUTDOWN_MARKER, RECOVERY_POINT_CHECKPOINT, LOG_STATE)
+"""In this order: without the last one the others would say that it was lost."""
 
 _UNREADABLE: Final = (CorruptCheckpointError, NotALogError, LimitExceededError)
 """What may be said of a checkpoint; other errors are of the disk, and say nothing of it."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from segstore._core import size_of_segments
-from segstore.types import EpochEntry
+from segstore.types import CURRENT_MAGIC, EpochEntry
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,11 +23,15 @@ def epoch_changes(
 ) -> list[EpochEntry]:
     """Return where the leader epoch rises in a table of batches [SEG-40], or ends, as epoch -1.
 
-    A batch without an epoch, of an old message format, has ended all before it [APP-10]: what comes
-    behind may begin anew. What was deleted counts no more either [EPC-4].
+    A message of magic 0 or 1 has ended all before it [APP-10]: what comes behind may begin anew. A
+    batch without an epoch says nothing: no CRC covers it. What was deleted counts no more either
+    [EPC-4].
     """
-    headers = headers[headers["last_offset"] >= log_start_offset]
-    epochs = np.maximum(headers["partition_leader_epoch"], -1)
+    is_old = headers["magic"] < CURRENT_MAGIC
+    says_so = is_old | (headers["partition_leader_epoch"] >= 0)
+    counts = says_so & (headers["last_offset"] >= log_start_offset)
+    headers, is_old = headers[counts], is_old[counts]
+    epochs = np.where(is_old, -1, headers["partition_leader_epoch"])
     changes, latest = [], previous_epoch
     for row in np.flatnonzero(np.diff(epochs, prepend=previous_epoch)):
         epoch = int(epochs[row])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,6 +14,7 @@ from segstore.log.directory.leader_epoch_file_cache import (
     LeaderEpochFileCache,
     MadeAnew,
 )
+from segstore.log.directory.ways_out import MOST_NAMES
 from segstore.log.loader.epoch_changes import epoch_changes, latest_epoch, note_epochs
 from segstore.log.loader.tail_or_damage import NO_DAMAGE
 
@@ -48,7 +50,7 @@ def read_epochs(
     except UNREADABLE_EPOCHS as error:
         report.warnings.append(f"{LEADER_EPOCH_CHECKPOINT} cannot be read: {error}")
     cache = LeaderEpochFileCache(directory if writable else None)
-    log_end_offset = gap_end_offset = 0
+    log_end_offset, gaps = 0, deque[tuple[int, int]](maxlen=MOST_NAMES)
     for segment in segments:
         expected = segment.base_offset
         try:
@@ -56,13 +58,13 @@ def read_epochs(
                 changes = epoch_changes(headers, latest_epoch(cache), log_start_offset)
                 note_epochs(cache, changes)
                 if len(headers):
-                    gap_end_offset = max(gap_end_offset, _gap_end(headers, expected))
+                    gaps += _gaps(headers, expected)
                     expected = log_end_offset = result.next_offset
         except SegstoreError as error:
             if writable and isinstance(error, (*NO_DAMAGE, NotALogError)):
                 raise  # the rest would be lost for good
             break  # damage is found, and reported, by who reads the segment
-    cache.made_anew = MadeAnew(log_end_offset, gap_end_offset)
+    cache.made_anew = MadeAnew(log_end_offset, tuple(gaps))
     if any(segment.size_bytes for segment in segments):
         report.rebuilt.append(LEADER_EPOCH_CHECKPOINT)
         if writable and not cache.entries:
@@ -70,8 +72,8 @@ def read_epochs(
     return cache
 
 
-def _gap_end(headers: BatchHeaders, expected: int) -> int:
-    """Return where the last batch begins in front of which offsets are missing, 0 without one."""
+def _gaps(headers: BatchHeaders, expected: int) -> list[tuple[int, int]]:
+    """Return which offsets are missing in front of batches, the last ones."""
     before = np.concatenate(([expected], headers["last_offset"][:-1] + 1))
-    rows = np.flatnonzero(headers["base_offset"] > before)
-    return int(headers["base_offset"][rows[-1]]) if len(rows) else 0
+    rows = np.flatnonzero(headers["base_offset"] > before)[-MOST_NAMES:]
+    return [(int(before[row]), int(headers["base_offset"][row])) for row in rows]

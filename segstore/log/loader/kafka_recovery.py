@@ -101,8 +101,7 @@ class KafkaRecovery:
         if len(taken):
             self._valid_bytes = int(taken["position"][-1]) + int(taken["size_bytes"][-1])
         current = taken[taken["magic"] >= CURRENT_MAGIC]
-        with_epoch = current[current["partition_leader_epoch"] >= 0]
-        for epoch, start_offset in epoch_changes(with_epoch, latest_epoch(self._epochs)):
+        for epoch, start_offset in epoch_changes(current, latest_epoch(self._epochs)):
             self._epochs.assign(epoch, start_offset)
         recover_producer_state(
             self._state, self._segment, current, self._codecs, self._transaction_index.append

@@ -9,7 +9,7 @@ but not above the recovery point.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from segstore.config import MAX_LONG
 from segstore.errors import SegstoreError
@@ -45,6 +45,8 @@ def believed_state(
         return state
     if not segments or not _may_be_left_of(state, found, epochs):
         return None
+    if _gaps_of_others(state, epochs):
+        return None
     begin = max(state.contiguous_from, _hole_ends_log_from(segments, found))
     return replace(state, contiguous_from=begin)
 
@@ -71,45 +73,85 @@ def note_maybe_missing(  # noqa: PLR0913 - what an open knows
         An error of the disk is raised: no later open will know. A reader warns of it.
     """
     if state is None:
-        lost = lost_state(directory, found) if segments else None
-        if lost is None:
-            return
-        report.lost_state = f"{LOG_STATE} {lost}"
-        why = f"{report.lost_state}: from where on no record may be missing nothing tells any more"
-        begin, only_crashes_from = begin_without_state(found, epochs), MAX_LONG
-    elif _may_be_left_of(state, found, epochs):
-        why = f"{LEADER_EPOCH_CHECKPOINT} was lost, and by {LOG_STATE} batches with it"
-        begin = max(known_log_start(state, found), state.contiguous_from)
-        only_crashes_from = _hole_ends_log_from(segments, found)
-        if segments and state.fits(epochs.latest_entry):
-            only_crashes_from = segments[0].base_offset  # what is missing behind it is an error
+        doubt = _without_state(directory, found, epochs, report) if segments else None
     else:
+        doubt = _without_epochs(state, segments, found, epochs)
+    if doubt is None:
         return
-    runs, is_told = [], state is None
+    why, runs, is_told = doubt.why, doubt.gaps, doubt.is_told
     try:
-        runs = _missing_runs(segments, begin, only_crashes_from)
+        runs = sorted(runs + _missing_runs(segments, doubt.begin, doubt.only_crashes_from))
     except NO_DAMAGE as error:
         if is_for_writing:
             raise
         why, is_told = f"{why}; which records are missing cannot be read: {error}", True
     if runs:
-        report.maybe_missing = (
-            f"{missing_runs(runs)}, unless deleted, or compacted away by a broker"
-        )
+        report.maybe_missing = f"{missing_runs(runs)}, unless {doubt.others}"
         why += f": {report.maybe_missing}; no open behind one for writing tells that again"
     if runs or is_told:
         report.warnings.append(why)
 
 
-def _may_be_left_of(state: LogState, found: FoundState, epochs: LeaderEpochFileCache) -> bool:
-    """Whether a loss, no broker, may be why the batches are not what *state* speaks of.
+class _Doubt(NamedTuple):
+    """What is not known any more, and what may be looked for all the same."""
 
-    A crash takes no bytes out of the midst of a file: a gap there is a broker's compaction.
-    """
+    why: str
+    begin: int
+    only_crashes_from: int
+    gaps: list[tuple[int, int]]
+    others: str
+    """What else takes records away."""
+    is_told: bool
+    """Also where no record is missing."""
+
+
+def _without_state(
+    directory: Directory, found: FoundState, epochs: LeaderEpochFileCache, report: RecoveryReport
+) -> _Doubt | None:
+    lost = lost_state(directory, found)
+    if lost is None:
+        return None
+    report.lost_state = f"{LOG_STATE} {lost}"
+    why = f"{report.lost_state}: from where on no record may be missing nothing tells any more"
+    others = "deleted, compacted away by a broker, or in remote storage alone"
+    return _Doubt(why, begin_without_state(found, epochs), MAX_LONG, [], others, is_told=True)
+
+
+def _without_epochs(
+    state: LogState,
+    segments: Sequence[Segment],
+    found: FoundState,
+    epochs: LeaderEpochFileCache,
+) -> _Doubt | None:
+    if not _may_be_left_of(state, found, epochs):
+        return None
+    only_crashes_from = _hole_ends_log_from(segments, found)
+    if gaps := _gaps_of_others(state, epochs):
+        only_crashes_from = MAX_LONG  # nothing of the file is believed
+    elif segments and state.fits(epochs.latest_entry):
+        only_crashes_from = segments[0].base_offset  # what is missing behind it is an error
+    why = f"{LEADER_EPOCH_CHECKPOINT} was lost, and by {LOG_STATE} batches with it"
+    begin = max(known_log_start(state, found), state.contiguous_from)
+    others = "deleted, or compacted away by a broker"
+    return _Doubt(why, begin, only_crashes_from, gaps, others, is_told=False)
+
+
+def _may_be_left_of(state: LogState, found: FoundState, epochs: LeaderEpochFileCache) -> bool:
+    """Whether a loss, no broker, may be why the batches are not what *state* speaks of."""
     anew = epochs.made_anew
-    if anew is None or anew.gap_end_offset > state.contiguous_from:
-        return False
-    return state.may_have_left(epochs.entries, known_log_start(state, found), anew.log_end_offset)
+    return anew is not None and state.may_have_left(
+        epochs.entries, known_log_start(state, found), anew.log_end_offset
+    )
+
+
+def _gaps_of_others(state: LogState, epochs: LeaderEpochFileCache) -> list[tuple[int, int]]:
+    """Return gaps inside files: a crash takes no bytes out of the midst, a broker compacts.
+
+    So does a flipped bit of a base offset, which no CRC covers: nothing tells which it was.
+    """
+    if epochs.made_anew is None or state.fits(epochs.latest_entry):
+        return []
+    return [gap for gap in epochs.made_anew.gaps if gap[1] > state.contiguous_from]
 
 
 def _hole_ends_log_from(segments: Sequence[Segment], found: FoundState) -> int:

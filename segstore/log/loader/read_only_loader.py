@@ -235,11 +235,11 @@ class ReadOnlyLoader(LogLoader):
         """
         safe_below = found.safe_below
         first = floor_index(segments, safe_below)
-        self._note_gaps(segments[: first + 1], state)
+        self._note_gaps(segments[: first + 1], state, found.log_start_offset)
         end, position = segments[first].base_offset, 0
         for index in range(first, len(segments)):
             segment = segments[index]
-            is_behind_gap = index > first and segment.base_offset > end
+            is_behind_gap = index > first and segment.base_offset > max(end, found.log_start_offset)
             if is_behind_gap and state is not None and end >= state.contiguous_from:
                 self._report.reason = missing_records(end, segment.base_offset)
                 self._note_damage(f"{self._report.reason}; what follows is not read")
@@ -295,7 +295,9 @@ class ReadOnlyLoader(LogLoader):
                 expected=f"{found.safe_below} at least",
             )
 
-    def _note_gaps(self, segments: list[Segment], state: LogState | None) -> None:
+    def _note_gaps(
+        self, segments: list[Segment], state: LogState | None, log_start_offset: int
+    ) -> None:
         """Report what is missing below the recovery point; reading there is an error [DUR-79]."""
         if state is None:
             return
@@ -308,7 +310,7 @@ class ReadOnlyLoader(LogLoader):
                 told = error.told_within(segment.path)
                 self._report.warnings.append(f"{segment.name} cannot be read to its end: {told}")
                 continue
-            missing = max(end, segment.base_offset, state.contiguous_from)
+            missing = max(end, segment.base_offset, state.contiguous_from, log_start_offset)
             if missing >= following.base_offset:
                 continue
             if ends_clean:
