@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import segstore._core as _core
 from segstore.arguments import path_text
-from segstore.config import MAX_LONG
 from segstore.errors import (
     AlreadyExistsError,
     CorruptCheckpointError,
@@ -23,10 +22,8 @@ from segstore.errors import (
 )
 from segstore.log.directory.checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
-    LOG_STATE,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
-    LogState,
     read_topic_id,
     write_offset,
 )
@@ -38,6 +35,7 @@ from segstore.log.directory.partition_directory import (
 )
 from segstore.log.directory.partition_lock import PartitionLock
 from segstore.log.directory.partition_path import absolute_path, check_file_system, make_directory
+from segstore.log.directory.unknown_state import write_unknown_state
 from segstore.log.loader.salvage_report import SalvageReport
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import OpenOptions, open_options
@@ -210,9 +208,7 @@ def _build(
     start = report.log_start_offset
     # with their names, those of the segments come to stable storage
     write_offset(directory, LOG_START_OFFSET_CHECKPOINT, topic_partition, start)
-    # not lost, should the open not come to it; there may be gaps anywhere
-    state = LogState(MAX_LONG, MAX_LONG, None).format()
-    directory.write_file_atomically(LOG_STATE, state, _core.FileBarrier.LOG_STATE)
+    write_unknown_state(directory)  # before what would say that it was lost
     write_offset(directory, RECOVERY_POINT_CHECKPOINT, topic_partition, start)
 
 

@@ -10,7 +10,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 from segstore._core import (
-    Barrier,
     BatchOptions,
     Directory,
     Environment,
@@ -20,7 +19,7 @@ from segstore._core import (
     encode_records,
 )
 from segstore.errors import SegstoreError
-from segstore.log.directory.checkpoints import LOG_STATE
+from segstore.log.directory.unknown_state import write_unknown_state
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
@@ -233,10 +232,11 @@ class ScriptRunner:
         self.run.steps.append(Step(operation, before, begin, self._state, end, appended))
 
     def _forget_what_only_we_write(self) -> None:
-        """Take away what says that a log has no holes: no broker's log has it [DUR-112]."""
-        directory = Directory(PATH, self.disk)
-        directory.unlink(LOG_STATE, missing_ok=True)
-        directory.sync(Barrier.LEFTOVERS_GONE)
+        """Take away what says that a log has no holes: no broker's log has it [DUR-112].
+
+        That is not lost: Kafka's profile leaves it so, where it keeps marker and recovery point.
+        """
+        write_unknown_state(Directory(PATH, self.disk))
 
     def _append(self, operation: Operation) -> Batch:
         """Append one batch."""

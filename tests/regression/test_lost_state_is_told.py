@@ -7,13 +7,20 @@ nothing was lost, a reader went on behind the hole, and the next open took the l
 from __future__ import annotations
 
 import os
+from contextlib import closing
 
 import pytest
 
 import segstore
+from segstore._core import Directory
 from segstore.cli import main
-from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE
-from tests.log_kit import batch
+from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE, LogState
+from segstore.types import EpochEntry
+from tests.crash.barrier_scene import new_disk, open_log
+from tests.crash.crash_check import Crash
+from tests.crash.crash_script import PATH
+from tests.crash.directory_kit import disk_with, name_of
+from tests.log_kit import at, batch
 
 RECORDS = 16
 
@@ -137,3 +144,79 @@ def test_a_brokers_log_has_lost_nothing(tmp_path, is_clean, capsys):
     for read_only in (True, False):
         with segstore.open(path, read_only=read_only) as log:
             assert (log.report.lost_state, log.report.maybe_missing) == (None, None)
+
+
+def test_a_salvaged_log_has_lost_nothing(tmp_path):
+    """[DUR-62] Its recovery point is there before an open makes the file."""
+    path = tmp_path / "o-0"
+    with segstore.open(path) as log:
+        log.append([(None, b"v")] * 4)
+    with segstore.open(path, recovery="salvage", target=tmp_path / "s-0") as log:
+        assert (log.report.lost_state, log.report.warnings) == (None, [])
+    segstore.salvage(path, tmp_path / "t-0")
+    with segstore.open(tmp_path / "t-0", read_only=True) as log:
+        assert (log.report.lost_state, log.report.warnings) == (None, [])
+
+
+@pytest.mark.parametrize("place", [None, "beside the segments", "elsewhere"])
+def test_what_another_profile_takes_away_is_not_lost(place):
+    """[DUR-62] Nor what a power cut leaves of that: what tells of it goes before, durably."""
+    disk = new_disk()
+    log = open_log(disk)
+    for offset in range(3):
+        log.append_as_follower(at(offset, epoch=0), 0)
+    log.close()
+    begin = disk.effects
+    state_dir = {"beside the segments": PATH, "elsewhere": "/state"}.get(place)
+    if place == "elsewhere":
+        Directory(state_dir, disk, create=True)
+    log = open_log(disk, recovery="kafka", state_dir=state_dir)
+    log.append_as_follower(at(3, epoch=0), 0)
+    log.close()
+    for effects in range(begin, disk.effects + 1):
+        for seed in range(8):
+            image = Crash(effects, "seed", seed).image(disk)
+            for read_only in (True, False):
+                with closing(open_log(image, read_only=read_only)) as log:
+                    assert log.report.lost_state is None, (effects, seed)
+                    assert log.report.maybe_missing is None
+
+
+def test_a_reader_ends_at_a_hole_behind_a_gap_that_may_be(tmp_path):
+    """[DUR-2, DUR-71] Of a follower's log: the writer cuts there, and a reader had gone on."""
+    path = tmp_path / "o-0"
+    log = segstore.open(path)
+    for offset in (0, 1, 2, 3, 8, 9, 12, 13):
+        if offset in {8, 12}:
+            log.roll()
+        if offset == 12:
+            log.append_as_follower(at(10) + at(11), 0)
+        log.append_as_follower(at(offset), 0)
+    log.close_quietly()
+    (path / "recovery-point-offset-checkpoint").write_text("0\n1\no 0 3\n")
+    for file in path.glob(f"{4:020d}.*"):
+        file.unlink()
+    for file in path.glob(f"{8:020d}.*"):
+        file.unlink()
+    with segstore.open(path, read_only=True) as log:
+        assert ([record.offset for record in log], log.log_end_offset) == ([0, 1, 2, 3], 4)
+        assert "are missing; what follows is not read" in str(log.report.damage)
+    with segstore.open(path) as log:
+        assert [record.offset for record in log] == [0, 1, 2, 3]
+
+
+def test_of_many_gaps_the_last_are_named_and_none_that_was_deleted():
+    """[DUR-7] Our log, which a broker compacted; then the leader epochs were lost."""
+    files = {
+        LOG_STATE: LogState(0, 0, EpochEntry(3, 40)).format(),
+        name_of(0): b"".join(at(offset) for offset in (0, 1, 2, 3, 4, *range(6, 30, 2))),
+        "log-start-offset-checkpoint": b"0\n1\ntopic 0 10\n",
+    }
+    with closing(open_log(disk_with(files), read_only=True)) as log:
+        missing = "records 19, 21, 23, 25, 27 are missing"
+        others = "unless deleted, or compacted away by a broker"
+        more = "; and up to 4 more gaps before these"
+        assert log.report.maybe_missing == f"{missing}, {others}{more}"
+    files[name_of(0)] = b"".join(at(offset) for offset in (0, 1, 2, 3, 4, *range(6, 30)))
+    with closing(open_log(disk_with(files), read_only=True)) as log:
+        assert log.report.maybe_missing is None

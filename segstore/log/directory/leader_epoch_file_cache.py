@@ -47,6 +47,8 @@ class MadeAnew(NamedTuple):
     log_end_offset: int
     gaps: tuple[tuple[int, int], ...] = ()
     """First offset and the next one of the last gaps inside files."""
+    gaps_count: int = 0
+    """How many there are."""
 
 
 class LeaderEpochFileCache:

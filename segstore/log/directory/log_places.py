@@ -24,7 +24,6 @@ from segstore.errors import (
 from segstore.log.directory.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
     LOG_START_OFFSET_CHECKPOINT,
-    LOG_STATE,
     MAX_CHECKPOINT_BYTES,
     MAX_MARKER_BYTES,
     RECOVERY_POINT_CHECKPOINT,
@@ -39,13 +38,11 @@ from segstore.log.directory.found_state import FoundState
 from segstore.log.directory.merge_lock import merge_lock
 from segstore.log.directory.prepared_file import PreparedFile
 from segstore.log.directory.profile import Profile
+from segstore.log.directory.unknown_state import forget_state
 
 if TYPE_CHECKING:
     from segstore._core import Directory
     from segstore.types import TopicPartition
-
-_TRUE_OF_A_SAFE_LOG: Final = (CLEAN_SHUTDOWN_MARKER, RECOVERY_POINT_CHECKPOINT, LOG_STATE)
-"""In this order: without the last one the others would say that it was lost."""
 
 _UNREADABLE: Final = (CorruptCheckpointError, NotALogError, LimitExceededError)
 """What may be said of a checkpoint; other errors are of the disk, and say nothing of it."""
@@ -215,12 +212,7 @@ class LogPlaces:
             if directory is not None:
                 CleanShutdownFileHandler(directory).delete()
         if not self._is_safe:
-            untrue = (LOG_STATE,) if self._home is self.directory else _TRUE_OF_A_SAFE_LOG
-            left = [name for name in untrue if self.directory.exists(name)]
-            for name in left:
-                self.directory.unlink(name)
-            if left:
-                self.directory.sync(Barrier.CLEAN_MARKER_GONE)
+            forget_state(self.directory, keeps_places=self._home is self.directory)
 
     def prepare_log_start(self, offset: int) -> PreparedFile | None:
         """Do all of `write_log_start` that a full disk can refuse; the log start stays [DUR-30].

@@ -50,7 +50,7 @@ def read_epochs(
     except UNREADABLE_EPOCHS as error:
         report.warnings.append(f"{LEADER_EPOCH_CHECKPOINT} cannot be read: {error}")
     cache = LeaderEpochFileCache(directory if writable else None)
-    log_end_offset, gaps = 0, deque[tuple[int, int]](maxlen=MOST_NAMES)
+    log_end_offset, gaps_count, gaps = 0, 0, deque[tuple[int, int]](maxlen=MOST_NAMES)
     for segment in segments:
         expected = segment.base_offset
         try:
@@ -58,13 +58,15 @@ def read_epochs(
                 changes = epoch_changes(headers, latest_epoch(cache), log_start_offset)
                 note_epochs(cache, changes)
                 if len(headers):
-                    gaps += _gaps(headers, expected)
+                    found, count = _gaps(headers, max(expected, log_start_offset))
+                    gaps_count += count
+                    gaps += found
                     expected = log_end_offset = result.next_offset
         except SegstoreError as error:
             if writable and isinstance(error, (*NO_DAMAGE, NotALogError)):
                 raise  # the rest would be lost for good
             break  # damage is found, and reported, by who reads the segment
-    cache.made_anew = MadeAnew(log_end_offset, tuple(gaps))
+    cache.made_anew = MadeAnew(log_end_offset, tuple(gaps), gaps_count)
     if any(segment.size_bytes for segment in segments):
         report.rebuilt.append(LEADER_EPOCH_CHECKPOINT)
         if writable and not cache.entries:
@@ -72,8 +74,12 @@ def read_epochs(
     return cache
 
 
-def _gaps(headers: BatchHeaders, expected: int) -> list[tuple[int, int]]:
-    """Return which offsets are missing in front of batches, the last ones."""
-    before = np.concatenate(([expected], headers["last_offset"][:-1] + 1))
-    rows = np.flatnonzero(headers["base_offset"] > before)[-MOST_NAMES:]
-    return [(int(before[row]), int(headers["base_offset"][row])) for row in rows]
+def _gaps(headers: BatchHeaders, expected: int) -> tuple[list[tuple[int, int]], int]:
+    """Return which offsets are missing in front of batches: the last such runs, and their number.
+
+    What lies below *expected* is none.
+    """
+    before = np.maximum(np.concatenate(([expected], headers["last_offset"][:-1] + 1)), expected)
+    rows = np.flatnonzero(headers["base_offset"] > before)
+    last = rows[-MOST_NAMES:]
+    return [(int(before[row]), int(headers["base_offset"][row])) for row in last], len(rows)

@@ -132,7 +132,11 @@ def _without_epochs(
         only_crashes_from = segments[0].base_offset  # what is missing behind it is an error
     why = f"{LEADER_EPOCH_CHECKPOINT} was lost, and by {LOG_STATE} batches with it"
     begin = max(known_log_start(state, found), state.contiguous_from)
+    more = 0 if epochs.made_anew is None else epochs.made_anew.gaps_count - len(gaps)
+    gaps = [(max(first, begin), end) for first, end in gaps if end > begin]
     others = "deleted, or compacted away by a broker"
+    if gaps and more:
+        others = f"{others}; and up to {more} more gaps before these"
     return _Doubt(why, begin, only_crashes_from, gaps, others, is_told=False)
 
 

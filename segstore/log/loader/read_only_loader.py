@@ -239,9 +239,9 @@ class ReadOnlyLoader(LogLoader):
         end, position = segments[first].base_offset, 0
         for index in range(first, len(segments)):
             segment = segments[index]
-            is_behind_gap = index > first and segment.base_offset > max(end, found.log_start_offset)
-            if is_behind_gap and state is not None and end >= state.contiguous_from:
-                self._report.reason = missing_records(end, segment.base_offset)
+            missing = max(end, found.log_start_offset, state.contiguous_from if state else 0)
+            if index > first and state is not None and segment.base_offset > missing:
+                self._report.reason = missing_records(missing, segment.base_offset)
                 self._note_damage(f"{self._report.reason}; what follows is not read")
                 del segments[index:]
                 break
