@@ -16,7 +16,6 @@ import segstore
 from segstore.errors import NotALogError, ResourceError
 from segstore.log.directory.checkpoints import BEGINS_ANEW_MARK
 from segstore.log.loader.leftovers import Leftovers
-from tests.log_kit import note_being_emptied
 
 STATE = ".segstore"
 
@@ -72,13 +71,19 @@ def test_it_does_not_wait_where_there_is_no_log(segment, pauses):
     assert pauses == []
 
 
+def note(path: Path) -> None:
+    """Say what a full truncation says of itself."""
+    with (path / STATE).open("ab") as state:
+        state.write(b"being_emptied\n")
+
+
 def mark(path: Path) -> None:
     """Say what an open says that sets all aside; there may be no state yet."""
     (path / BEGINS_ANEW_MARK).write_text("7\n")
     (path / STATE).unlink()
 
 
-@pytest.fixture(params=[note_being_emptied, mark], ids=["truncation", "open"])
+@pytest.fixture(params=[note, mark], ids=["truncation", "open"])
 def emptied(request, segment) -> Path:
     """Return where the segment was, of a log that somebody is emptying."""
     request.param(segment.parent)
@@ -145,7 +150,7 @@ def test_a_crash_is_not_waited_for(segment, pauses):
 @pytest.mark.usefixtures("writer")
 def test_the_new_segment_comes_before_the_note_goes(monkeypatch, segment):
     """[DUR-18] Who sees that it is gone finds the segment, and looks for it then."""
-    note_being_emptied(segment.parent)
+    note(segment.parent)
     state, away = segment.parent / STATE, segment.with_suffix(".away")
     segment.rename(away)
     monkeypatch.setattr(time, "sleep", lambda _: None)
