@@ -9,6 +9,7 @@ import struct
 import time
 import traceback
 import zlib
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -16,6 +17,7 @@ import pytest
 import segstore
 from segstore import _core
 from segstore._core import BatchOptions, Environment, encode_records
+from segstore.log.directory.checkpoints import LOG_STATE, LogState
 from segstore.log.flusher import Flusher
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
@@ -187,6 +189,13 @@ def singleton(value: bytes = b"value", key: bytes | None = None, **options: int)
 def at(base_offset: int, count: int = 1, *, epoch: int = 0, value: bytes = b"value") -> bytes:
     """A batch as a follower gets it: with its offsets and its leader epoch."""
     return batch([(None, value)] * count, base_offset=base_offset, epoch=epoch)
+
+
+def note_being_emptied(path: Path, *, is_being_emptied: bool = True) -> None:
+    """Let ``.segstore`` of a partition say what a full truncation says of itself, or not."""
+    state = LogState.parse((path / LOG_STATE).read_bytes())
+    assert state is not None
+    (path / LOG_STATE).write_bytes(replace(state, is_being_emptied=is_being_emptied).format())
 
 
 def message_of_magic_1(

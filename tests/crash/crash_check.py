@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import struct
 from contextlib import closing, suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 from segstore._core import Directory, SimulatedDisk
 from segstore.errors import LogNotFoundError
+from segstore.log.directory.checkpoints import LOG_STATE, LogState
 from segstore.log.directory.checksum_sidecar import sidecar_base_offset
 from tests.crash.crash_model import Batch, Found, State, during, is_possible
 from tests.crash.crash_script import PATH, batches_in, header_of, is_abort, producer_of
@@ -239,7 +241,10 @@ def _short(log: Found | State) -> str:
 
 
 def content_of(disk: SimulatedDisk) -> dict[str, bytes]:
-    """Every file that says what the log is, without the zeros that files in use end in."""
+    """Every file that says what the log is, without the zeros that files in use end in.
+
+    What ``.segstore`` has of the epochs before is gone behind an open that had nothing to write.
+    """
     directory = Directory(PATH, disk)
     content = {
         name: directory.read_file(name).rstrip(b"\0")
@@ -247,8 +252,9 @@ def content_of(disk: SimulatedDisk) -> dict[str, bytes]:
         if name.endswith(SETTLED_FILES)
     }
     content.setdefault("leader-epoch-checkpoint", b"0\n0\n")  # a log without epochs may have none
-    state = content[".segstore"].split(b"\n")
-    return content | {".segstore": b"\n".join(x for x in state if b"epoch_before" not in x)}
+    state = LogState.parse(content[LOG_STATE])
+    assert state is not None, "an open leaves a .segstore that can be read"
+    return content | {LOG_STATE: replace(state, epochs_before=()).format()}
 
 
 def check_crash(run: Run, crash: Crash, *, thoroughly: bool = False) -> None:

@@ -16,6 +16,7 @@ import segstore
 from segstore import cli
 from segstore.cli.partition_check import check_partition
 from segstore.log.directory.log_places import LogPlaces
+from tests.log_kit import note_being_emptied
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -237,8 +238,7 @@ def test_a_reader_of_a_log_that_was_deleted_is_told_nothing(tmp_path):
             assert (reader.log_start_offset, reader.report.warnings) == (LOG_START, [])
     killed = tmp_path / "before" / "topic-0"
     (killed / CHECKPOINT).write_text(f"0\n1\ntopic 0 {LOG_START}\n")
-    state = (killed / ".segstore").read_text()
-    (killed / ".segstore").write_text(state + "being_emptied\n")
+    note_being_emptied(killed)
     with segstore.open(killed, read_only=True) as reader:
         assert (reader.log_end_offset, list(reader)) == (LOG_START, [])
         assert not any("lies above the end" in text for text in reader.report.warnings)

@@ -5,6 +5,8 @@ It also unlinked the ``.log.deleted`` that could have brought the records back.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import segstore
@@ -101,7 +103,8 @@ def test_a_full_truncation_notes_what_it_is_about_to_do(path):
         state = LogState.read(log._directory)
         assert state is not None
         assert not state.is_being_emptied
-        noted = state.format() + b"being_emptied\n"
+        noted = replace(state, is_being_emptied=True).format()
+        assert b"\nbeing_emptied\n" in noted
         parsed = LogState.parse(noted)
         assert parsed is not None
         assert parsed.is_being_emptied

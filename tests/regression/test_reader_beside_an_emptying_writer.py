@@ -16,6 +16,7 @@ import segstore
 from segstore.errors import NotALogError, ResourceError
 from segstore.log.directory.checkpoints import BEGINS_ANEW_MARK
 from segstore.log.loader.leftovers import Leftovers
+from tests.log_kit import note_being_emptied
 
 STATE = ".segstore"
 
@@ -71,19 +72,13 @@ def test_it_does_not_wait_where_there_is_no_log(segment, pauses):
     assert pauses == []
 
 
-def note(path: Path) -> None:
-    """Say what a full truncation says of itself."""
-    with (path / STATE).open("ab") as state:
-        state.write(b"being_emptied\n")
-
-
 def mark(path: Path) -> None:
     """Say what an open says that sets all aside; there may be no state yet."""
     (path / BEGINS_ANEW_MARK).write_text("7\n")
     (path / STATE).unlink()
 
 
-@pytest.fixture(params=[note, mark], ids=["truncation", "open"])
+@pytest.fixture(params=[note_being_emptied, mark], ids=["truncation", "open"])
 def emptied(request, segment) -> Path:
     """Return where the segment was, of a log that somebody is emptying."""
     request.param(segment.parent)
@@ -150,8 +145,8 @@ def test_a_crash_is_not_waited_for(segment, pauses):
 @pytest.mark.usefixtures("writer")
 def test_the_new_segment_comes_before_the_note_goes(monkeypatch, segment):
     """[DUR-18] Who sees that it is gone finds the segment, and looks for it then."""
-    note(segment.parent)
-    state, away = segment.parent / STATE, segment.with_suffix(".away")
+    note_being_emptied(segment.parent)
+    away = segment.with_suffix(".away")
     segment.rename(away)
     monkeypatch.setattr(time, "sleep", lambda _: None)
     asked = Leftovers.segments_for_reading
@@ -162,7 +157,7 @@ def test_the_new_segment_comes_before_the_note_goes(monkeypatch, segment):
         looks.append(found)
         if len(looks) == 70:
             away.rename(segment)
-            state.write_bytes(state.read_bytes().replace(b"being_emptied\n", b""))
+            note_being_emptied(segment.parent, is_being_emptied=False)
         return found
 
     monkeypatch.setattr(Leftovers, "segments_for_reading", look)

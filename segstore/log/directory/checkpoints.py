@@ -14,7 +14,7 @@ import uuid
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from segstore._core import FileBarrier
+from segstore._core import FileBarrier, crc32c
 from segstore.config import MAX_INT, MAX_LONG
 from segstore.errors import CorruptCheckpointError
 from segstore.types import EpochEntry, TopicPartition
@@ -253,6 +253,11 @@ class TransactionIndexNote(NamedTuple):
     """CRC-32C of its bytes; None when nobody has compared them with the log yet."""
 
 
+_LOG_STATE_WORDS: Final = {
+    *("version", "contiguous_from", "epochs_ordered_from", "latest_epoch", "epoch_before"),
+    *("transaction_index", "local_log_start_offset", "being_emptied"),
+}
+
 DAMAGED_TRANSACTION_INDEX: Final = TransactionIndexNote(-1)
 
 
@@ -321,7 +326,7 @@ class LogState:
         return any(_may_be_left(entries, entry, *ends) for entry in known)
 
     def format(self) -> bytes:
-        """Return the file's text, a word and a number a line."""
+        """Return the file's text, a word and its numbers a line."""
         lines = [
             "version 0",
             f"contiguous_from {self.contiguous_from}",
@@ -342,7 +347,8 @@ class LogState:
             lines.append(f"local_log_start_offset {self.local_log_start_offset}")
         if self.is_being_emptied:
             lines.append("being_emptied")
-        return "".join(f"{line}\n" for line in lines).encode()
+        text = "".join(f"{line}\n" for line in lines).encode()
+        return b"%scrc %d\n" % (text, crc32c(text))
 
     @classmethod
     def read(cls, directory: Directory) -> LogState | None:
@@ -353,12 +359,18 @@ class LogState:
 
     @classmethod
     def parse(cls, data: bytes) -> LogState | None:
-        """Read the file, None when it says nothing that can be used."""
+        """Read the file, None when it is not what was written: a flipped bit would hide a loss.
+
+        The last line has the CRC-32C of those before; without it the file is of an older version.
+        """
+        text, found, crc = data.rpartition(b"crc ")
+        if found and crc != b"%d\n" % crc32c(text):
+            return None
         words: dict[str, list[int]] = {}
         transaction_indexes: dict[int, TransactionIndexNote] = {}
-        for line in data.decode("ascii", errors="replace").splitlines():
+        for line in (text or data).decode("ascii", errors="replace").splitlines():
             key, *numbers = line.split(" ")
-            if not all(_INTEGER.fullmatch(number) for number in numbers):
+            if key not in _LOG_STATE_WORDS or not all(map(_INTEGER.fullmatch, numbers)):
                 return None
             words[key] = [int(number) for number in numbers]
             if key == "transaction_index" and len(numbers) in {2, 3}:

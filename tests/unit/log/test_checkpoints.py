@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from segstore import _core
-from segstore._core import FileBarrier
+from segstore._core import FileBarrier, crc32c
 from segstore.errors import CorruptCheckpointError, SegstoreError
 from segstore.log.directory.checkpoints import DAMAGED_TRANSACTION_INDEX as DAMAGED
 from segstore.log.directory.checkpoints import (
@@ -239,11 +239,25 @@ def test_what_is_noted_of_transaction_indexes_round_trips():
     notes = {0: TransactionIndexNote(68, 7), 9: TransactionIndexNote(34), 20: DAMAGED}
     state = LogState(5, 9, None, transaction_indexes=notes)
 
-    assert state.format().endswith(
+    text, _, crc = state.format().rpartition(b"crc ")
+    assert text.endswith(
         b"transaction_index 0 68 7\ntransaction_index 9 34\ntransaction_index 20 -1\n"
     )
+    assert crc == b"%d\n" % crc32c(text)
     assert LogState.parse(state.format()) == state
-    assert LogState.parse(state.format() + b"transaction_index 1\n") == state
+    assert LogState.parse(text) == state  # of an older version
+    assert LogState.parse(text + b"transaction_index 1\n") == state
+    assert LogState.parse(state.format() + b"transaction_index 1\n") is None
+
+
+@pytest.mark.parametrize("latest_epoch", [None, EpochEntry(0, 0)])
+def test_no_flipped_bit_of_a_state_file_goes_unnoticed(latest_epoch):
+    """[DUR-7, DUR-64] Some made it a broker's log: a segment that was lost then was no loss."""
+    data = LogState(0, 0, latest_epoch, (None,)).format()
+    for bit in range(8 * len(data)):
+        flipped = bytearray(data)
+        flipped[bit // 8] ^= 1 << bit % 8
+        assert LogState.parse(bytes(flipped)) is None, bytes(flipped)
 
 
 @pytest.mark.parametrize(

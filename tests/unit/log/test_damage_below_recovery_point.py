@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from segstore.errors import CorruptLogError, CorruptRecordError
+from tests.log_kit import note_being_emptied
 from tests.unit.log.damaged_logs import (
     RECORDS_COUNT,
     append_bytes,
@@ -202,8 +203,7 @@ def test_a_log_is_damaged_only_above_its_log_start(tmp_path):
     """[DUR-18, LDR-25] A crash in the midst of a full truncation, which is noted beforehand."""
     directory = build(tmp_path / "orders-0")
     directory.set_recovery_point(40)
-    with (directory.path / ".segstore").open("ab") as state:
-        state.write(b"being_emptied\n")
+    note_being_emptied(directory.path)
     for name in directory.logs():
         (directory.path / name).unlink()
     (directory.path / "log-start-offset-checkpoint").write_text("0\n1\norders 0 40\n")

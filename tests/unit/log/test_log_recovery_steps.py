@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
 
 from segstore._core import wall_clock_ms
 from segstore.errors import CorruptLogError
+from segstore.log.directory.checkpoints import LogState
 from segstore.log.directory.partition_directory import file_name
 from segstore.log.local.segment import Segment
 from tests.log_kit import batch, offsets, singleton
@@ -122,8 +124,8 @@ def test_below_where_it_is_contiguous_offsets_may_be_missing(log_directory, poin
     log_directory.file(gone).unlink()
     log_directory.set_recovery_point(point)
     state = log_directory.path / ".segstore"
-    text = state.read_text()
-    state.write_text(text.replace("contiguous_from 0\n", f"contiguous_from {following}\n"))
+    known = LogState.parse(state.read_bytes())
+    state.write_bytes(replace(known, contiguous_from=following).format())
 
     with log_directory.open() as log:
         expected = expected_values(0, gone) + expected_values(following, RECORDS_COUNT)
