@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from segstore._core import Barrier
 from segstore.errors import ResourceError, SegstoreError
+from segstore.log.directory.checkpoints import LOG_STATE
 from segstore.log.loader.begins_anew_mark import BeginsAnewMark, SetAside, not_here
 from segstore.log.loader.quarantined_file import base_offset_of
 from segstore.log.local.segments import floor_index
@@ -113,9 +114,15 @@ class DeletedSegments:
         *,
         were_deleted: bool,
     ) -> None:
-        """Put one empty segment in the place of all. Source: [LDR-25, LDR-26]."""
+        """Put one empty segment in the place of all. Source: [LDR-25, LDR-26].
+
+        Where there is none any more their removal comes to the disk first: who emptied the log may
+        have died before its sync, and one that came back would lie beside the new one [DUR-18].
+        """
         segments[:0] = self.segments
         self.segments = []
+        if not segments and self._directory.exists(LOG_STATE):
+            self._directory.sync(Barrier.LEFTOVERS_DELETED)
         if segments and not were_deleted:
             self._set_aside(segments, log_end_offset)
         created = make_segment()  # its name is there before the mark goes: the epochs are written

@@ -145,11 +145,14 @@ static sgs_status check_clean(small_log *log, int64_t marked_end, sgs_error *err
     return SGS_OK;
 }
 
-/* All records lie below the log start, or there are none. The new segment is made first: there is always a .log. */
-static sgs_status start_anew(small_log *log, sgs_error *err)
+/* All records lie below the log start, or there are none. The new segment is made first: there is always a .log; but in a
+ * log that is being emptied: one that came back would lie beside the new one [DUR-18]. */
+static sgs_status start_anew(small_log *log, bool is_being_emptied, sgs_error *err)
 {
     sgs_log_segment *created;
     const bool is_new = log->segments_count == 0;
+    if (is_new && is_being_emptied)
+        SGS_TRY(small_log_sync_directory(log, SGS_BARRIER(LEFTOVERS_DELETED), err));
     SGS_TRY(small_log_create_segment(log, log->log_start, &created, err));
     log->segments[log->segments_count++] = created;
     SGS_TRY(small_log_sync_directory(log, SGS_BARRIER(RECOVERY_NAMES), err));
@@ -239,7 +242,7 @@ static sgs_status load(small_log *log, sgs_segment_listing *listing, sgs_error *
     }
     SGS_TRY(remove_lone_indexes(log, listing, err));
     if (log->segments_count == 0 || log->log_end < log->log_start)
-        SGS_TRY(start_anew(log, err));
+        SGS_TRY(start_anew(log, emptied_at >= 0, err));
     return finish(log, emptied_at, err);
 }
 
