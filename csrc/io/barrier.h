@@ -18,6 +18,7 @@
     /* records */ \
     SYNC(APPENDED_RECORDS, PROMISE, "DUR-3, DUR-13, DUR-15", "records that were acked") \
     SYNC(APPENDED_NAMES, PROMISE, "DUR-11, DUR-13", "new segments with records that were acked") \
+    SYNC(ROLL_UNDONE, PROMISE, "DUR-11, DUR-30", "a segment that a failed roll had made lies beside what went on before it") \
     SYNC(REFUSED_RECORDS, PROMISE, "DUR-17, DUR-32", "a refused append comes back behind the next one") \
     SYNC(CLOSED_RECORDS, WORK, "DUR-24", "the end of a preallocated file, which is zeros then") \
     SYNC(INDEXES, WORK, "DUR-8, DUR-24, DUR-52", "indexes, to be made anew or done without") \

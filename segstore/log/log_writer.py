@@ -91,7 +91,11 @@ class LogWriter(LogNotes):
     def _settle_records(self) -> None:
         local_log, producers = self._local_log, self._producers
         self._flusher.settle()
-        local_log.settle()
+        try:
+            local_log.settle()
+        except FsyncFailedError as error:  # of every append: `poisoned_by` takes longer
+            self._flusher.poison(error)
+            raise
         if producers.map_end_offset < local_log.log_end.message_offset:
             self._rebuild_producers()
 
@@ -172,9 +176,7 @@ class LogWriter(LogNotes):
         """
         local_log, offsets = self._local_log, self._offsets
         last_offset = int(headers["last_offset"][-1])
-        sealed = local_log.roll_if_needed(max_timestamp, last_offset, size, now_ms, first_offset)
-        if sealed is not None:
-            self._after_roll(sealed)
+        self._roll_if_needed(max_timestamp, last_offset, size, now_ms, first_offset)
         analysis = None
         if request is not None:
             analysis = self._analyze_producers(data, headers, request)
@@ -287,11 +289,27 @@ class LogWriter(LogNotes):
         self._offsets.follow_log_end()
         self._flusher.segment_was_sealed(sealed, self._producers.sync_snapshots)
 
+    def _roll_if_needed(
+        self, max_timestamp: int, last_offset: int, size: int, now_ms: int, first_offset: int
+    ) -> None:
+        try:
+            sealed = self._local_log.roll_if_needed(
+                max_timestamp, last_offset, size, now_ms, first_offset
+            )
+        except FsyncFailedError as error:  # of what undoes it
+            self._flusher.poison(error)
+            raise
+        if sealed is not None:
+            self._after_roll(sealed)
+
     def _roll(self, expected_next_offset: int | None = None) -> Segment:
         """Begin a new segment [LOC-11, ROL-1]."""
         local_log = self._local_log
         sealed = local_log.segments.active_segment
-        created = local_log.roll(expected_next_offset, may_leave_gap=self.profile is Profile.KAFKA)
+        with self._flusher.poisoned_by(FsyncFailedError):  # of what undoes it
+            created = local_log.roll(
+                expected_next_offset, may_leave_gap=self.profile is Profile.KAFKA
+            )
         self._after_roll(sealed)
         return created
 

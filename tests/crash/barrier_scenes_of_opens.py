@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from contextlib import closing
 from typing import TYPE_CHECKING, Final
 
@@ -176,6 +177,25 @@ def refused() -> Scene:
     return Scene(disk, check)
 
 
+def undone_roll() -> Scene:
+    """A roll fails behind a recovery point; what comes then goes into the segment before."""
+    disk, settings = new_disk(), LAZY._replace(preallocate=True)
+    log = settings.open(disk)
+    log.append([(None, b"synced")])
+    log.flush()
+    disk.fail("allocate_space", 1, errno.ENOSPC)  # of the .log, which is there
+    with pytest.raises(DiskFullError):
+        log.roll()
+    log.append([(None, b"behind it")])
+    log.close_quietly()
+
+    def check(crash: Crash) -> None:
+        with closing(settings.open(crash.image(disk))) as found:
+            assert found.log_end_offset <= 2
+
+    return Scene(disk, check)
+
+
 def deleted_segments() -> Scene:
     """The log start says that a segment was being deleted."""
     log_start = b"0\n1\ntopic 0 3\n"
@@ -208,6 +228,7 @@ def snapshot_of_a_broker() -> Scene:
 
 OPEN_SCENES: dict[str, Callable[[], Scene]] = {
     "REFUSED_RECORDS": refused,
+    "ROLL_UNDONE": undone_roll,
     "LEFTOVERS_DELETED": deleted_segments,
     "REBUILT_TRANSACTION_INDEX_CONTENT": lost_transaction_index,
     "REBUILT_TRANSACTION_INDEX_NAME": lost_transaction_index,

@@ -122,7 +122,7 @@ class DeletedSegments:
         segments[:0] = self.segments
         self.segments = []
         if not segments and self._directory.exists(LOG_STATE):
-            self._directory.sync(Barrier.LEFTOVERS_DELETED)
+            self._directory.sync(Barrier.EMPTYING_FIRST)
         if segments and not were_deleted:
             self._set_aside(segments, log_end_offset)
         created = make_segment()  # its name is there before the mark goes: the epochs are written

@@ -8,15 +8,16 @@ not get to that point.
 
 from __future__ import annotations
 
-import contextlib
 import logging
 from functools import partial
 from itertools import count
 from typing import TYPE_CHECKING
 
+from segstore._core import Barrier
 from segstore.arguments import integer
 from segstore.errors import (
     AlreadyExistsError,
+    FsyncFailedError,
     IllegalArgumentError,
     IllegalStateError,
     LogNotFoundError,
@@ -123,6 +124,8 @@ class LogTail:
 
         Raises
         ------
+        FsyncFailedError
+            Of a roll that is undone: it may come back, and nothing may be written any more.
         IllegalStateError
             A truncation was interrupted, or the log end is not where the file ends: nothing may be
             written any more [DUR-38].
@@ -140,7 +143,10 @@ class LogTail:
             )
 
     def _undo_roll(self, base_offset: int) -> None:
-        """Remove what `_roll_at` has made for *base_offset*; may be done twice."""
+        """Remove what `_roll_at` has made for *base_offset*; may be done twice.
+
+        On the disk too: what the power brings back would lie beside what is appended now [DUR-30].
+        """
         active = self._active
         is_same = active.base_offset == base_offset
         if is_same:  # it must not have the names that are removed
@@ -149,6 +155,7 @@ class LogTail:
             self.directory.unlink(file_name(base_offset, kind), missing_ok=True)
         if is_same:
             active.change_suffix("")
+        self.directory.sync(Barrier.ROLL_UNDONE)
         if self._is_sealing:
             active.prepare_for_appends()
         self.names_version += 1
@@ -258,13 +265,21 @@ class LogTail:
                 self._is_sealing = True
                 sealed.on_become_inactive()
         except BaseException:
-            with contextlib.suppress(SegstoreError):  # the next change tries again, and tells
-                self.settle()
+            self._try_to_settle()
             raise
         self._publish(self.segments.with_segment(created), created, self.log_end.message_offset)
         if is_same:
             self._unlink_later(sealed)
         return created
+
+    def _try_to_settle(self) -> None:
+        """Undo a roll whose error is told; where that fails the next change tries again."""
+        try:
+            self.settle()
+        except FsyncFailedError:  # a second sync would prove nothing [DUR-35]
+            raise
+        except SegstoreError:
+            _log.debug("%s: a roll is not undone yet", self.directory.path, exc_info=True)
 
     def _empty_again(self, active: Segment) -> Segment:
         """Let the empty active segment take what a new one would: its indexes are empty [LOC-12].

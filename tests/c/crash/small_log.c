@@ -67,7 +67,7 @@ static sgs_status write_recovery_point(small_log *log, sgs_error *err)
     return SGS_OK;
 }
 
-/* Nothing of a roll that failed stays behind [DUR-30]. */
+/* Nothing of a roll that failed stays behind, nor comes back beside what is appended to the segment before it [DUR-30]. */
 static sgs_status undo_roll(small_log *log, sgs_error *err)
 {
     char name[SGS_SEGMENT_NAME_BYTES];
@@ -75,6 +75,7 @@ static sgs_status undo_roll(small_log *log, sgs_error *err)
         return SGS_OK;
     sgs_segment_file_name(log->rolling_to, SGS_FILE_LOG, SGS_SUFFIX_NONE, name);
     SGS_TRY(small_file_remove(log->env, log->context.directory_fd, name, NULL, err));
+    SGS_TRY(small_log_sync_directory(log, SGS_BARRIER(ROLL_UNDONE), err));
     log->rolling_to = -1;
     return SGS_OK;
 }

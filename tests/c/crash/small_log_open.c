@@ -152,7 +152,7 @@ static sgs_status start_anew(small_log *log, bool is_being_emptied, sgs_error *e
     sgs_log_segment *created;
     const bool is_new = log->segments_count == 0;
     if (is_new && is_being_emptied)
-        SGS_TRY(small_log_sync_directory(log, SGS_BARRIER(LEFTOVERS_DELETED), err));
+        SGS_TRY(small_log_sync_directory(log, SGS_BARRIER(EMPTYING_FIRST), err));
     SGS_TRY(small_log_create_segment(log, log->log_start, &created, err));
     log->segments[log->segments_count++] = created;
     SGS_TRY(small_log_sync_directory(log, SGS_BARRIER(RECOVERY_NAMES), err));
