@@ -92,8 +92,10 @@ static sgs_status remove_deleted(small_log *log, sgs_error *err)
     while (status == SGS_OK && removed < floor) {
         int64_t end;
         bool ends_clean;
-        if (sgs_log_segment_read_next_offset(log->segments[removed], &end, &ends_clean, err) != SGS_OK ||
-            end > log->log_start)
+        const sgs_status read = sgs_log_segment_read_next_offset(log->segments[removed], &end, &ends_clean, err);
+        if (read == SGS_RESOURCE || read == SGS_PERMISSION || read == SGS_READ_IO)
+            status = read; /* says nothing of what is in the file: nobody may take what is left for damage [DUR-31] */
+        if (read != SGS_OK || end > log->log_start)
             break;
         if (removed == 0) /* the names of those behind it may be as new as the crash */
             SGS_TRY(small_log_sync_directory(log, SGS_BARRIER(RECOVERY_NAMES), err));
