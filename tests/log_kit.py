@@ -17,7 +17,12 @@ import pytest
 import segstore
 from segstore import _core
 from segstore._core import BatchOptions, Environment, encode_records
-from segstore.log.directory.checkpoints import LOG_STATE, LogState
+from segstore.log.directory.checkpoints import (
+    CLEAN_SHUTDOWN_MARKER,
+    LOG_STATE,
+    RECOVERY_POINT_CHECKPOINT,
+    LogState,
+)
 from segstore.log.flusher import Flusher
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
@@ -196,6 +201,12 @@ def note_being_emptied(path: Path, *, is_being_emptied: bool = True) -> None:
     state = LogState.parse((path / LOG_STATE).read_bytes())
     assert state is not None
     (path / LOG_STATE).write_bytes(replace(state, is_being_emptied=is_being_emptied).format())
+
+
+def remove_own_notes(path: Path) -> None:
+    """Leave a partition as a broker that is alone would: nothing there is of this library."""
+    for name in (LOG_STATE, RECOVERY_POINT_CHECKPOINT, CLEAN_SHUTDOWN_MARKER):
+        (path / name).unlink(missing_ok=True)
 
 
 def message_of_magic_1(

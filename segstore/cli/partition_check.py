@@ -290,6 +290,8 @@ def _judge_open(check: PartitionCheck) -> None:
 def _lost_small_files(report: RecoveryReport, *, is_refused: bool) -> Iterator[Finding]:
     """Yield what is told of a small file that may hide the loss of records [DUR-7]."""
     file, what = LEADER_EPOCH_CHECKPOINT, f"was lost, and by {LOG_STATE} batches with it"
+    if LEADER_EPOCH_CHECKPOINT not in report.rebuilt:
+        what = f"may not be what was written: it is not what batches, or {LOG_STATE}, say"
     if report.lost_state is not None:
         file, what = LOG_STATE, report.lost_state.removeprefix(f"{LOG_STATE} ")
     are_missing = report.maybe_missing is not None and not is_refused

@@ -45,10 +45,12 @@ class VerifyReport:
     quarantined: list[QuarantinedFile] = field(default_factory=list)
     """What opens for writing took out of the log: no problem of what is left."""
     notes: list[str] = field(default_factory=list)
-    """What is no problem of the log: checksum sidecars that may be of other bytes."""
+    """What is no problem: checksum sidecars that may be of other bytes, a small file's loss."""
     seconds: float = 0.0
     missing: str | None = None
     """What the open had missed of the log where no file of it shows that: the damage it told of."""
+    maybe_missing: str | None = None
+    """Records that a small file would tell of which the open has found lost [DUR-7]."""
 
     @property
     def problems(self) -> list[str]:
@@ -58,7 +60,7 @@ class VerifyReport:
             for check in self.segments
             for problem in check.problems
         ]
-        return problems if self.missing is None else [*problems, self.missing]
+        return [*problems, *filter(None, (self.missing, self.maybe_missing))]
 
     @property
     def ok(self) -> bool:
@@ -131,6 +133,18 @@ def _check_sealed(
         check.problems.append(found.what)
     elif not found.fits:
         report.notes.append(f"{segment.base_offset:020d}: {found.what}; {MAY_BE_OF_OTHERS}")
+
+
+def _take_over(
+    opened: RecoveryReport, report: VerifyReport, log_start_offset: int, log_end_offset: int
+) -> None:
+    """Add what the open has found that no file of the log shows, while it is that log."""
+    if opened.log_end_offset == log_end_offset and not report.problems:
+        report.missing = opened.damage
+    if report.missing is None and opened.log_start_offset == log_start_offset:
+        report.maybe_missing = opened.maybe_missing
+    if opened.lost_state is not None and report.maybe_missing is None:
+        report.notes.append(f"{opened.lost_state}: whether records are missing nothing tells")
 
 
 def all_headers(segment: Segment) -> BatchHeaders:
@@ -207,9 +221,8 @@ def verify_log(  # noqa: PLR0913 - which segments of which log, and how
         if check.base_offset in damaged:
             name = file_name(check.base_offset, "txnindex")
             check.problems.append(f"{name}: {damaged[check.base_offset]}")
-    is_as_opened = opened is not None and opened.log_end_offset == local_log.log_end.message_offset
-    if opened is not None and is_as_opened and not report.problems:
-        report.missing = opened.damage
+    if opened is not None:
+        _take_over(opened, report, log_start_offset, local_log.log_end.message_offset)
     directory = local_log.directory
     report.quarantined = quarantined_files(
         directory,

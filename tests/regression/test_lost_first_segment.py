@@ -14,6 +14,7 @@ import pytest
 import segstore
 from segstore.cli import main
 from segstore.cli.partition_check import check_partition
+from tests.log_kit import remove_own_notes
 
 MISSING = "records 0 to 2 are missing before it"
 
@@ -96,7 +97,7 @@ def test_a_salvage_names_the_loss(path, tmp_path):
 
 def test_a_log_without_our_notes_may_begin_anywhere(path, tmp_path):
     """[DUR-54, DUR-64] As a broker's, which notes the log start once a minute."""
-    (path / ".segstore").unlink()
+    remove_own_notes(path)
     assert segstore.salvage(path, tmp_path / "out" / "a-0").complete
     with segstore.open(path) as log:
         assert [record.offset for record in log] == list(range(3, 10))

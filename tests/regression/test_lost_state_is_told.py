@@ -220,3 +220,24 @@ def test_of_many_gaps_the_last_are_named_and_none_that_was_deleted():
     files[name_of(0)] = b"".join(at(offset) for offset in (0, 1, 2, 3, 4, *range(6, 30)))
     with closing(open_log(disk_with(files), read_only=True)) as log:
         assert log.report.maybe_missing is None
+
+
+@CLOSES
+@LOSSES
+def test_verify_of_a_handle_tells_it_too(path, lose, told):
+    """[DUR-7] As `segstore verify` does: it said "all good", and of a lost segment too."""
+    lose(path / LOG_STATE)
+    with segstore.open(path, read_only=True) as log:
+        found = log.verify()
+        assert found.ok
+        assert found.notes == [f"{told}: whether records are missing nothing tells"]
+    (path / f"{4:020d}.log").unlink()
+    for read_only in (True, False):  # the handle that goes on without them knows of them
+        with segstore.open(path, read_only=read_only) as log:
+            assert log.verify().problems == [log.report.maybe_missing]
+            assert "all good" not in str(log.verify())
+            if not read_only:  # and then it is another log
+                log.truncate_fully_and_start_at(50)
+                assert log.verify().ok
+    with segstore.open(path) as log:
+        assert log.verify().ok

@@ -364,7 +364,7 @@ class LogState:
         The last line has the CRC-32C of those before; without it the file is of an older version.
         """
         text, found, crc = data.rpartition(b"crc ")
-        if found and crc != b"%d\n" % crc32c(text):
+        if not data.endswith(b"\n") or (found and crc != b"%d\n" % crc32c(text)):
             return None
         words: dict[str, list[int]] = {}
         transaction_indexes: dict[int, TransactionIndexNote] = {}

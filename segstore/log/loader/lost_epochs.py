@@ -9,12 +9,13 @@ but not above the recovery point.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.config import MAX_LONG
 from segstore.errors import SegstoreError
 from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE
 from segstore.log.directory.ways_out import missing_runs
+from segstore.log.loader.contradicted_epochs import contradiction_of_epochs
 from segstore.log.loader.log_begin import known_log_start
 from segstore.log.loader.lost_state import begin_without_state, lost_state
 from segstore.log.loader.tail_or_damage import NO_DAMAGE
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.loader.recovery_report import RecoveryReport
     from segstore.log.local.segment import Segment
+
+_BY_A_BROKER: Final = "deleted, or compacted away by a broker"
 
 
 def believed_state(
@@ -75,7 +78,9 @@ def note_maybe_missing(  # noqa: PLR0913 - what an open knows
     if state is None:
         doubt = _without_state(directory, found, epochs, report) if segments else None
     else:
-        doubt = _without_epochs(state, segments, found, epochs)
+        doubt = _without_epochs(state, segments, found, epochs) or _with_other_epochs(
+            state, segments, found, epochs, is_for_writing=is_for_writing
+        )
     if doubt is None:
         return
     why, runs, is_told = doubt.why, doubt.gaps, doubt.is_told
@@ -134,10 +139,30 @@ def _without_epochs(
     begin = max(known_log_start(state, found), state.contiguous_from)
     more = 0 if epochs.made_anew is None else epochs.made_anew.gaps_count - len(gaps)
     gaps = [(max(first, begin), end) for first, end in gaps if end > begin]
-    others = "deleted, or compacted away by a broker"
+    others = _BY_A_BROKER
     if gaps and more:
         others = f"{others}; and up to {more} more gaps before these"
     return _Doubt(why, begin, only_crashes_from, gaps, others, is_told=False)
+
+
+def _with_other_epochs(
+    state: LogState,
+    segments: Sequence[Segment],
+    found: FoundState,
+    epochs: LeaderEpochFileCache,
+    *,
+    is_for_writing: bool,
+) -> _Doubt | None:
+    if epochs.made_anew is not None:
+        return None
+    start = found.log_start_offset
+    said = contradiction_of_epochs(
+        epochs.latest_entry, state, segments, start, writable=is_for_writing
+    )
+    if said is None:
+        return None
+    begin = max(known_log_start(state, found), state.contiguous_from)
+    return _Doubt(said, begin, MAX_LONG, [], _BY_A_BROKER, is_told=False)
 
 
 def _may_be_left_of(state: LogState, found: FoundState, epochs: LeaderEpochFileCache) -> bool:

@@ -19,6 +19,7 @@ from segstore.log.directory.log_places import LogPlaces
 from segstore.log.directory.partition_directory import segment_files
 from segstore.log.directory.partition_path import open_parent_directory, open_partition_directory
 from segstore.log.directory.ways_out import WAY_BACK
+from segstore.log.loader.contradicted_epochs import contradiction_of_epochs
 from segstore.log.loader.leftovers import Leftovers, complete_swaps
 from segstore.log.loader.log_begin import first_missing_offset
 from segstore.log.loader.lost_state import begin_without_state, lost_state
@@ -106,7 +107,7 @@ class SalvageSource:
             )
             self.files = self._log_files(context)
             self._segments = self._open_segments(context)
-            self.state, epochs = self._read_state()
+            self.state, epochs, doubt = self._read_state()
             self.known_end = self.files[-1].offset
             if found.own_marker is not None and found.own_marker.log_end_offset < _far(self):
                 self.known_end = max(self.known_end, found.own_marker.log_end_offset)
@@ -125,6 +126,9 @@ class SalvageSource:
         if (lost := lost_state(self.directory, found)) is not None:
             report.warnings.append(f"{LOG_STATE} {lost}: a gap counts as deleted or compacted away")
             missing = min(begin_without_state(found, epochs), self.first_offset)
+        if doubt is not None:
+            report.warnings.append(f"{doubt}: a gap counts as deleted or compacted away")
+            missing = min(begin_without_state(found, None), self.first_offset)
         if missing is not None and self._segments[0][0] == 0:
             self.first_offset = missing
         self._size_bytes = sum(segment.size_bytes for _, segment in self._segments)
@@ -153,29 +157,35 @@ class SalvageSource:
             )
         return sorted(plain)
 
-    def _read_state(self) -> tuple[LogState | None, LeaderEpochFileCache | None]:
+    def _read_state(self) -> tuple[LogState | None, LeaderEpochFileCache | None, str | None]:
         """Return what ``.segstore`` says, if it is of the writer who wrote last [DUR-64].
 
         A broker that wrote behind it has raised the leader epoch. Where the checkpoint is lost, the
-        batches that are left tell that: none of them is of a later epoch [DUR-21].
+        batches that are left tell that: none of them is of a later epoch [DUR-21]. Where it may be
+        one that was not written, what contradicts it comes third.
         """
         try:
             state = LogState.read(self.directory)
         except SegstoreError:
-            return None, None
+            return None, None, None
         try:
             epochs = LeaderEpochFileCache.read(self.directory, writable=False, believes_empty=False)
         except SegstoreError as error:
             self._report.warnings.append(f"{LEADER_EPOCH_CHECKPOINT} cannot be read: {error}")
             epochs = None
         if state is None:
-            return None, epochs
+            return None, epochs, None
+        doubt = None
         if epochs is None:
             latest = -1 if state.latest_epoch is None else state.latest_epoch.epoch
             fits = self._latest_epoch_of_batches() <= latest
         else:
             fits = state.fits(epochs.latest_entry)
-        return state if fits else None, epochs
+            segments = [segment for _, segment in self._segments]
+            doubt = contradiction_of_epochs(
+                epochs.latest_entry, state, segments, self.log_start_offset, writable=False
+            )
+        return state if fits else None, epochs, doubt
 
     def _latest_epoch_of_batches(self) -> int:
         latest = -1
