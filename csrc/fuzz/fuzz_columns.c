@@ -122,7 +122,8 @@ static sgs_status check_rows(const uint8_t *batch, size_t size, const sgs_column
         return status;
     /* what the header alone leaves out is not opened */
     if (sgs_batch_is_control(&header) || header.max_timestamp < options->start_timestamp ||
-        header.last_offset < options->start_offset || sgs_batch_least_offset(&header) >= options->end_offset)
+        (header.base_offset <= header.last_offset && header.last_offset < options->start_offset) ||
+        sgs_batch_least_offset(&header) >= options->end_offset)
         return sgs_record_section_check_crc(&header, batch, &err);
     sgs_buffer_init(&scratch, kit_memory());
     status = sgs_record_section_open(batch, size, true, kit_codecs(), &scratch, &reader, &err);

@@ -258,8 +258,11 @@ class ChunkReader:
             expected = f"offsets from {segment.base_offset} on, up to {offset} at least"
         else:
             backwards = np.flatnonzero(base[1:] <= last[:-1])
+            inverted = np.flatnonzero(last < base)
             then: int | None
-            if len(backwards):
+            if len(inverted) and not (len(backwards) and backwards[0] < inverted[0]):
+                row, then = int(inverted[0]), int(base[inverted[0]])
+            elif len(backwards):
                 row, then = int(backwards[0]), int(base[backwards[0] + 1])
             else:
                 row, end = len(last) - 1, int(last[-1])
