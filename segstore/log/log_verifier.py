@@ -136,12 +136,14 @@ def _check_sealed(
 
 
 def _take_over(
-    opened: RecoveryReport, report: VerifyReport, log_start_offset: int, log_end_offset: int
+    opened: RecoveryReport, report: VerifyReport, local_log: LocalLog, log_start_offset: int
 ) -> None:
-    """Add what the open has found that no file of the log shows, while it is that log."""
-    if opened.log_end_offset == log_end_offset and not report.problems:
+    """Add what the open has found that no file of the log shows, unless it was cut since."""
+    end = local_log.log_end.message_offset
+    if opened.log_end_offset == end and not report.problems:
         report.missing = opened.damage
-    if report.missing is None and opened.log_start_offset == log_start_offset:
+    is_deleted = opened.maybe_missing_below <= log_start_offset
+    if report.missing is None and not is_deleted and local_log.cuts.done == 0:
         report.maybe_missing = opened.maybe_missing
     if opened.lost_state is not None and report.maybe_missing is None:
         report.notes.append(f"{opened.lost_state}: whether records are missing nothing tells")
@@ -222,7 +224,7 @@ def verify_log(  # noqa: PLR0913 - which segments of which log, and how
             name = file_name(check.base_offset, "txnindex")
             check.problems.append(f"{name}: {damaged[check.base_offset]}")
     if opened is not None:
-        _take_over(opened, report, log_start_offset, local_log.log_end.message_offset)
+        _take_over(opened, report, local_log, log_start_offset)
     directory = local_log.directory
     report.quarantined = quarantined_files(
         directory,

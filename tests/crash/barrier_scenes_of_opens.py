@@ -52,7 +52,8 @@ def _finds(disk: SimulatedDisk, expected: list[int], settings: dict) -> Callable
         left = files_left(crash.image(disk), (".swap", ".deleted"))
         with closing(open_log(crash.image(disk), **settings)) as log:
             assert [record.offset for record in log.scan()] == expected
-            assert log.verify().ok
+            found = log.verify()  # of the gap before FAR nothing tells: these have no .segstore
+            assert found.problems in ([], [found.maybe_missing])
         return left
 
     return check

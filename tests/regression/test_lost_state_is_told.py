@@ -236,8 +236,27 @@ def test_verify_of_a_handle_tells_it_too(path, lose, told):
         with segstore.open(path, read_only=read_only) as log:
             assert log.verify().problems == [log.report.maybe_missing]
             assert "all good" not in str(log.verify())
-            if not read_only:  # and then it is another log
-                log.truncate_fully_and_start_at(50)
-                assert log.verify().ok
     with segstore.open(path) as log:
         assert log.verify().ok
+
+
+@pytest.mark.parametrize("is_closed", [False])
+@pytest.mark.parametrize(
+    ("change", "is_ok"),
+    [
+        (lambda log: log.append([(None, b"x")]), False),
+        (lambda log: log.delete_records(1), False),
+        (lambda log: log.delete_records(9), True),
+        (lambda log: log.truncate_to(2), True),
+        (lambda log: log.truncate_fully_and_start_at(0), True),
+    ],
+    ids=["append", "delete less", "delete it", "truncate", "empty"],
+)
+def test_verify_of_a_handle_speaks_of_the_log_that_there_is(path, change, is_ok):
+    """[DUR-7] What was deleted, or cut, since is not missed any more."""
+    garble(path / LOG_STATE)
+    (path / f"{4:020d}.log").unlink()
+    with segstore.open(path) as log:
+        assert not log.verify().ok
+        change(log)
+        assert log.verify().ok is is_ok

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from segstore.errors import NotALogError, SegstoreError
+from segstore.errors import SegstoreError
 from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE
-from segstore.log.loader.tail_or_damage import NO_DAMAGE
 from segstore.log.local.segments import floor_index
 from segstore.types import CURRENT_MAGIC
 
@@ -36,8 +35,6 @@ def contradiction_of_epochs(
     state: LogState,
     segments: Sequence[Segment],
     log_start_offset: int,
-    *,
-    writable: bool,
 ) -> str | None:
     """Say what is contradicted in the latest entry, None where nothing is.
 
@@ -49,9 +46,7 @@ def contradiction_of_epochs(
     Parameters
     ----------
     segments : sequence of Segment
-        From the log start on.
-    writable : bool
-        An error of the disk is raised; a reader looks no further.
+        From the log start on. An error of one is no reason to refuse: who reads it tells it.
     """
     if state.latest_epoch is None or latest is None or state.fits(latest) or not segments:
         return None
@@ -66,10 +61,8 @@ def contradiction_of_epochs(
             batch = _batch_before(segments, start) if start > log_start_offset else None
             if batch is None or batch.last_offset < log_start_offset or batch.epoch < epoch:
                 return None
-    except SegstoreError as error:
-        if writable and isinstance(error, (*NO_DAMAGE, NotALogError)):
-            raise
-        return None  # damage is found, and reported, by who reads the segment
+    except SegstoreError:
+        return None
     if not 0 <= batch.epoch <= own:
         return None
     return f"{said}, and the batch at {batch.base_offset} has epoch {batch.epoch}"

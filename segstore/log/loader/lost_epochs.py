@@ -79,7 +79,7 @@ def note_maybe_missing(  # noqa: PLR0913 - what an open knows
         doubt = _without_state(directory, found, epochs, report) if segments else None
     else:
         doubt = _without_epochs(state, segments, found, epochs) or _with_other_epochs(
-            state, segments, found, epochs, is_for_writing=is_for_writing
+            state, segments, found, epochs
         )
     if doubt is None:
         return
@@ -92,6 +92,7 @@ def note_maybe_missing(  # noqa: PLR0913 - what an open knows
         why, is_told = f"{why}; which records are missing cannot be read: {error}", True
     if runs:
         report.maybe_missing = f"{missing_runs(runs)}, unless {doubt.others}"
+        report.maybe_missing_below = runs[-1][1]
         why += f": {report.maybe_missing}; no open behind one for writing tells that again"
     if runs or is_told:
         report.warnings.append(why)
@@ -150,15 +151,11 @@ def _with_other_epochs(
     segments: Sequence[Segment],
     found: FoundState,
     epochs: LeaderEpochFileCache,
-    *,
-    is_for_writing: bool,
 ) -> _Doubt | None:
     if epochs.made_anew is not None:
         return None
     start = found.log_start_offset
-    said = contradiction_of_epochs(
-        epochs.latest_entry, state, segments, start, writable=is_for_writing
-    )
+    said = contradiction_of_epochs(epochs.latest_entry, state, segments, start)
     if said is None:
         return None
     begin = max(known_log_start(state, found), state.contiguous_from)

@@ -57,6 +57,8 @@ class RecoveryReport:
     maybe_missing : str or None
         Which records were lost together with the leader epochs or ``.segstore``, or deleted by a
         broker: nothing tells which, and the next open knows of neither.
+    maybe_missing_below : int
+        Offset above all of them.
     lost_state : str or None
         ``.segstore`` is missing, or cannot be read: a gap of the log counts as no loss.
     warnings : list of str
@@ -87,6 +89,7 @@ class RecoveryReport:
     quarantined: list[str] = field(default_factory=list)
     damage: str | None = None
     maybe_missing: str | None = None
+    maybe_missing_below: int = 0
     lost_state: str | None = None
     warnings: list[str] = field(default_factory=list)
     seconds: float = 0.0

@@ -183,7 +183,7 @@ class SalvageSource:
             fits = state.fits(epochs.latest_entry)
             segments = [segment for _, segment in self._segments]
             doubt = contradiction_of_epochs(
-                epochs.latest_entry, state, segments, self.log_start_offset, writable=False
+                epochs.latest_entry, state, segments, self.log_start_offset
             )
         return state if fits else None, epochs, doubt
 

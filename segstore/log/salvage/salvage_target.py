@@ -263,8 +263,8 @@ class SalvageTarget:
         if last < self._next_offset:
             return f"a whole batch of the offsets {first} to {last}, which are there already"
         return (
-            f"a whole batch says that it has the offsets {first} to {last}, which do not fit those"
-            " around it"
+            f"a whole batch says that it has the offsets {first} to {last}, and the leader epoch"
+            f" {int(row['epoch'])}: one of the two does not fit those around it"
         )
 
     def _is_zero(self, name: str, begin: int, end: int) -> bool:
