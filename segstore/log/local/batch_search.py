@@ -28,10 +28,11 @@ ROW: Final = np.dtype(
         ("last_offset", "i8"),
         ("epoch", "i4"),
         ("whole", "?"),
+        ("epoch_is_mended", "?"),
     ],
     align=True,
 )
-"""A whole batch, or a range of bytes that is none."""
+"""A whole batch, or a range of bytes that is none; its epoch as it stands, unless it is mended."""
 
 _PREFIX_BYTES: Final = 17
 _LOG_OVERHEAD: Final = 12

@@ -3,7 +3,9 @@
 A CRC covers neither the base offset nor the leader epoch of a batch: only its neighbours can show
 that these are right. Of all batches, in the order of the files, the most are kept whose offsets
 ascend [DUR-50]; with as many, those that continue each other or begin a file that has its name by
-them, then those that came first.
+them, then those that came first. An epoch that goes back may be that of an older batch, which a
+disk has kept in the place of a newer one; one above those behind it cannot: it is not what was
+written, and mended.
 """
 
 from __future__ import annotations
@@ -57,8 +59,9 @@ def choose_batches(
         pending = np.concatenate((pending, table))
         while len(pending) >= _BLOCK_ROWS:
             block = pending[:_BLOCK_ROWS]
-            kept = _choose(block, bases, state, reached, epoch)[:-_LOOK_AHEAD_ROWS]
-            block = block[:-_LOOK_AHEAD_ROWS]
+            kept, epochs = _choose(block, bases, state, reached, epoch)
+            kept, block = kept[:-_LOOK_AHEAD_ROWS], block[:-_LOOK_AHEAD_ROWS]
+            block = _with_epochs(block, epochs[: len(block)])
             yield block, kept
             if kept.any():
                 reached = int(block["last_offset"][kept][-1])
@@ -67,12 +70,14 @@ def choose_batches(
                 epoch = max(epoch, int(block["epoch"][ordered].max(initial=-1)))
             pending = pending[len(block) :]
     if len(pending):
-        yield pending, _choose(pending, bases, state, reached, epoch)
+        kept, epochs = _choose(pending, bases, state, reached, epoch)
+        yield _with_epochs(pending, epochs), kept
 
 
 def _choose(
     rows: np.ndarray, bases: np.ndarray, state: LogState | None, reached: int, epoch: int
-) -> Mask:
+) -> tuple[Mask, np.ndarray]:
+    """Return which rows to keep, and the epochs of all, some of them mended."""
     first, last = rows["base_offset"], rows["last_offset"]
     base = bases[rows["segment"]]
     kept: Mask = rows["whole"] & (first > reached) & (last >= first) & (first >= base)
@@ -91,9 +96,18 @@ def _choose(
         )
         kept[:] = False
         kept[chosen[best]] = True
+    epochs: np.ndarray = rows["epoch"].copy()
     if state is not None:
-        _drop_epochs(rows, kept, epoch, state.epochs_ordered_from)
-    return kept
+        _order_epochs(rows, kept, epochs, epoch, state.epochs_ordered_from)
+    return kept, epochs
+
+
+def _with_epochs(rows: np.ndarray, epochs: np.ndarray) -> np.ndarray:
+    is_mended = epochs != rows["epoch"]
+    if is_mended.any():
+        rows = rows.copy()
+        rows["epoch"], rows["epoch_is_mended"] = epochs, is_mended
+    return rows
 
 
 def _jumps(rows: np.ndarray, bases: np.ndarray, state: LogState | None, reached: int) -> Mask:
@@ -179,23 +193,39 @@ def _enter(tree: list[tuple[int, int]], rank: int, entry: tuple[int, int]) -> No
         rank += rank & -rank
 
 
-def _drop_epochs(rows: np.ndarray, kept: Mask, epoch: int, ordered_from: int) -> None:
-    """Keep the most whose leader epochs do not go back [DUR-64]."""
+def _order_epochs(
+    rows: np.ndarray, kept: Mask, found: np.ndarray, epoch: int, ordered_from: int
+) -> None:
+    """Keep the most whose leader epochs do not go back, and mend those above the next [DUR-64].
+
+    Such a one gets the epoch of the batch before, for no CRC covers it. What is below the one
+    before is not kept: it may be an older batch.
+    """
     chosen = np.flatnonzero(kept & (rows["epoch"] >= 0) & (rows["base_offset"] >= ordered_from))
-    epochs = rows["epoch"][chosen]
+    epochs = found[chosen]
     if bool(np.all(epochs[1:] >= epochs[:-1])) and (not len(epochs) or epochs[0] >= epoch):
         return
     kept[chosen] = False
-    chosen = chosen[epochs >= epoch]
     tails: list[int] = []
     ends: list[int] = []
     before: dict[int, int] = {}
-    for row in chosen.tolist():
-        length = int(np.searchsorted(tails, rows["epoch"][row], side="right"))
-        tails[length : length + 1] = [int(rows["epoch"][row])]
+    for row in chosen[epochs >= epoch].tolist():
+        length = int(np.searchsorted(tails, found[row], side="right"))
+        tails[length : length + 1] = [int(found[row])]
         ends[length : length + 1] = [row]
         before[row] = ends[length - 1] if length else -1
     row = ends[-1] if ends else -1
     while row >= 0:
         kept[row] = True
         row = before[row]
+    _mend_epochs(chosen, kept, found, epoch)
+
+
+def _mend_epochs(chosen: np.ndarray, kept: Mask, found: np.ndarray, epoch: int) -> None:
+    ordered = chosen[kept[chosen]]
+    for row in chosen[~kept[chosen]].tolist():
+        at = int(np.searchsorted(ordered, row))
+        if at < len(ordered) and found[row] > found[ordered[at]]:
+            before = int(found[ordered[at - 1]]) if at else epoch
+            found[row] = before if before >= 0 else found[ordered[at]]
+            kept[row] = True

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from segstore.log.salvage.salvage_source import SalvageSource
 
 _PIECE_BYTES: Final = 1024 * 1024
+_EPOCH_AT: Final = 12  # in a batch, big-endian, 4 bytes [format.md 2]
 _ZEROS: Final = "zeros"
 
 
@@ -104,7 +105,9 @@ class SalvageTarget:
             rows["position"][1:] == rows["position"][:-1] + rows["size"][:-1]
         )
         gaps = kept[1:] & (rows["base_offset"][1:] != rows["last_offset"][:-1] + 1)
-        begins = np.flatnonzero(~touches | (kept[1:] != kept[:-1]) | gaps) + 1
+        mended = rows["epoch_is_mended"]
+        stands_alone = mended[1:] | mended[:-1]
+        begins = np.flatnonzero(~touches | (kept[1:] != kept[:-1]) | gaps | stands_alone) + 1
         for piece in np.split(np.arange(len(rows)), begins):
             first, last = rows[piece[0]], rows[piece[-1]]
             begin, end = int(first["position"]), int(last["position"] + last["size"])
@@ -131,6 +134,8 @@ class SalvageTarget:
                 last = rows[fit - 1]
                 begin, end = int(rows["position"][0]), int(last["position"] + last["size"])
                 self._copy(self._source.files[number].name, begin, end)
+                if rows["epoch_is_mended"][0]:
+                    self._mend_epoch(rows[0], number)
                 self._next_offset = int(last["last_offset"]) + 1
                 self._epoch = int(last["epoch"])
                 self._report.batches += fit
@@ -178,6 +183,18 @@ class SalvageTarget:
             self._write(position, piece)
             begin, position = begin + wanted, position + wanted
         self._segments[self._base_offset] = position
+
+    def _mend_epoch(self, row: np.ndarray, number: int) -> None:
+        """Give the batch that was copied last the epoch of those next to it."""
+        name, position = self._source.files[number].name, int(row["position"])
+        found = self._source.directory.read_range(name, position + _EPOCH_AT, 4)
+        start = self._segments[self._base_offset] - int(row["size"])
+        self._write(start + _EPOCH_AT, int(row["epoch"]).to_bytes(4, "big"))
+        self._report.warnings.append(
+            f"{name}, position {position}: the batch of the offsets {row['base_offset']} to"
+            f" {row['last_offset']} has the leader epoch {int.from_bytes(found, 'big')}, above that"
+            f" of the batches behind it, which no CRC covers: the copy has {row['epoch']}"
+        )
 
     def _write(self, position: int, piece: bytes) -> None:
         if self._file is not None:
@@ -264,7 +281,7 @@ class SalvageTarget:
             return f"a whole batch of the offsets {first} to {last}, which are there already"
         return (
             f"a whole batch says that it has the offsets {first} to {last}, and the leader epoch"
-            f" {int(row['epoch'])}: one of the two does not fit those around it"
+            f" {row['epoch']}: one of the two does not fit those around it"
         )
 
     def _is_zero(self, name: str, begin: int, end: int) -> bool:

@@ -75,11 +75,17 @@ def test_the_last_batch_of_a_log_without_gaps():
 
 
 def test_leader_epochs_that_go_back():
-    """[DUR-64] count where the log is known to have none."""
+    """[DUR-64] count where the log is known to have none; what is above those behind is mended."""
     ranges = [(offset, offset) for offset in range(5)]
     rows = rows_of(ranges, epochs=[0, 9, 0, 1, -1])
-    assert chosen(rows, state=LogState(0, 0, None)) == [(0, 0), (2, 2), (3, 3), (4, 4)]
+    ((mended, kept),) = choose_batches([rows], [0], LogState(0, 0, None))
+    assert kept.all()
+    assert mended["epoch"].tolist() == [0, 0, 0, 1, -1]
+    assert np.flatnonzero(mended["epoch_is_mended"]).tolist() == [1]
+    assert rows["epoch"].tolist() == [0, 9, 0, 1, -1]
     assert chosen(rows) == ranges
+    rows = rows_of(ranges, epochs=[0, 3, 3, 2, 3])
+    assert chosen(rows, state=LogState(0, 0, None)) == [*ranges[:3], *ranges[4:]]
 
 
 def test_a_decision_does_not_depend_on_where_a_block_ends(monkeypatch):
