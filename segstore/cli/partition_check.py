@@ -108,7 +108,8 @@ def _look_at(
             segment.close()
         check.batches += len(rows)
         check_records(check, directory, base, rows)
-        expected, epoch = scan.next_offset, scan.last_epoch
+        expected = scan.next_offset
+        epoch = scan.last_epoch if scan.stop == "complete" else -1  # it may be what is wrong
         find = partial(lost_records, directory, context, base, state.log_state)
         _judge_scan(check, base, size, scan, _Loss(check, scan, following, find))
         sealed = following is not None
@@ -350,7 +351,10 @@ class _Loss(NamedTuple):
             end = self.check.recovery_point
         lost = self.find(first, None if end is None or end <= first else end)
         if not lost.are_any:
-            return "no record is lost: all batches are whole, and other bytes are between them"
+            return (
+                "no record is lost: all batches are whole, but other bytes are between them, or a"
+                " leader epoch, which no CRC covers, is not what was written"
+            )
         text = f"{lost} cannot be read"
         if was_safe:
             verb, them = ("were", "them") if lost.are_many else ("was", "it")

@@ -72,3 +72,20 @@ def test_an_epoch_below_the_one_before_may_be_an_old_batch(path: Path, capsys):
     )
     with segstore.open(path.parent / "s-0", read_only=True) as log:
         assert [record.offset for record in log] == [*range(20), *range(24, RECORDS)]
+
+
+def test_verify_names_it_once(tmp_path: Path, capsys):
+    """[DUR-64] Files behind it, which are good, were findings too, each to be restored."""
+    path = tmp_path / "o-0"
+    with segstore.open(path) as log:
+        for _ in range(3):
+            for _ in range(3):
+                log.append_as_leader(batch([(None, b"value")] * EACH), 0)
+            log.roll()
+    with_epoch(path, 1, 1 << 18)
+
+    assert main(["verify", str(path)]) == 1
+    found = " ".join(capsys.readouterr().out.split())
+    assert "1 finding;" in found
+    assert f"byte {2 * SIZE}, offset 8: expected a leader epoch not below the one before" in found
+    assert "a leader epoch, which no CRC covers, is not what was written" in found
