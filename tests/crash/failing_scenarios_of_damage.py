@@ -181,9 +181,29 @@ OPENED: Final[Mapping[str, Callable[[], SimulatedDisk]]] = {
         {name_of(0): records(0, 3) + records(1, 2)}
     ),
     "with an offset that a sector took along": lambda: disk_with({name_of(0): torn_at_a_sector()}),
+    "with an epoch that begins at its end": lambda: disk_with(
+        {
+            name_of(0): records(0, 3),
+            name_of(3): records(3, 6),
+            LOG_STATE: state(EpochEntry(0, 0)),
+            EPOCHS: b"0\n2\n0 0\n1 6\n",
+            RECOVERY_POINT: recovery_point(3),
+        }
+    ),
+    "that was being emptied": lambda: disk_with(
+        {
+            LOG_STATE: LogState(0, 0, EpochEntry(0, 0), is_being_emptied=True).format(),
+            EPOCHS: b"0\n1\n0 0\n",
+            LOG_START: b"0\n1\ntopic 0 3\n",
+        }
+    ),
     "with a torn tail that hides records": lambda: disk_with(
         {name_of(0): records(0, 3) + b"?" * 70 + records(4, 6)}
     ),
+}
+UNREADABLE: Final = {
+    "with padding in a sealed segment",  # a reader does not take it for an end
+    "that was being emptied",  # and has no .log yet
 }
 
 
@@ -277,10 +297,13 @@ DAMAGE_SCENARIOS: dict[str, Callable[[], Trial]] = {
     **{
         f"read a log {name}": functools.partial(look_at, name)
         for name in OPENED
-        if name != "with padding in a sealed segment"  # a reader does not take it for an end
+        if name not in UNREADABLE
     },
     "salvage damage in the midst": lambda: salvaging(
         {name_of(0): records(0, 3) + b"?" * 70 + records(4, 6)}, [0, 1, 2, 4, 5]
+    ),
+    "salvage an epoch above those behind it": lambda: salvaging(
+        {name_of(0): records(0, 1) + at(1, epoch=7) + records(2, 4), **epochs()}, [0, 1, 2, 3]
     ),
     "verify what was set aside": lambda: asking(
         with_quarantine(), SETTINGS, quarantined, tells_of=tells_what_is_unread
