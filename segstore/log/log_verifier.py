@@ -142,7 +142,7 @@ def _take_over(
     end = local_log.log_end.message_offset
     if opened.log_end_offset == end and not report.problems:
         report.missing = opened.damage
-    is_deleted = opened.maybe_missing_below <= log_start_offset
+    is_deleted = opened.log_start_offset < log_start_offset >= opened.maybe_missing_below
     if report.missing is None and not is_deleted and local_log.cuts.done == 0:
         report.maybe_missing = opened.maybe_missing
     if opened.lost_state is not None and report.maybe_missing is None:

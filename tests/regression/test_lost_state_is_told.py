@@ -224,14 +224,15 @@ def test_of_many_gaps_the_last_are_named_and_none_that_was_deleted():
 
 @CLOSES
 @LOSSES
-def test_verify_of_a_handle_tells_it_too(path, lose, told):
+@pytest.mark.parametrize("first", [0, 4])
+def test_verify_of_a_handle_tells_it_too(path, lose, told, first):
     """[DUR-7] As `segstore verify` does: it said "all good", and of a lost segment too."""
     lose(path / LOG_STATE)
     with segstore.open(path, read_only=True) as log:
         found = log.verify()
         assert found.ok
         assert found.notes == [f"{told}: whether records are missing nothing tells"]
-    (path / f"{4:020d}.log").unlink()
+    (path / f"{first:020d}.log").unlink()
     for read_only in (True, False):  # the handle that goes on without them knows of them
         with segstore.open(path, read_only=read_only) as log:
             assert log.verify().problems == [log.report.maybe_missing]
