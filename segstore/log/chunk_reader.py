@@ -257,13 +257,12 @@ class ChunkReader:
             row, found = 0, f"offsets {base[0]} to {last[0]}"
             expected = f"offsets from {segment.base_offset} on, up to {offset} at least"
         else:
-            backwards = np.flatnonzero(base[1:] <= last[:-1])
-            inverted = np.flatnonzero(last < base)
+            is_wrong = last < base  # it ends before it begins, or the next one begins in it
+            is_wrong[:-1] |= base[1:] <= last[:-1]
             then: int | None
-            if len(inverted) and not (len(backwards) and backwards[0] < inverted[0]):
-                row, then = int(inverted[0]), int(base[inverted[0]])
-            elif len(backwards):
-                row, then = int(backwards[0]), int(base[backwards[0] + 1])
+            if is_wrong.any():
+                row = int(np.argmax(is_wrong))
+                then = int(base[row] if last[row] < base[row] else base[row + 1])
             else:
                 row, end = len(last) - 1, int(last[-1])
                 then = _lower_offset_behind(segment, fetched, data.nbytes, end, end_position)
