@@ -270,13 +270,11 @@ static sgs_status append_records(sgs_columns *columns, const sgs_record_reader *
     return SGS_OK;
 }
 
-/* Whether the header alone says that no row of the batch is wanted: no record is later than max_timestamp. One that says that
- * it ends before it begins lies nowhere: it is told, not left out. */
+/* Whether the header alone says that no row of the batch is wanted: no record is later than max_timestamp. */
 static bool is_unwanted(const sgs_columns_options *options, const sgs_batch_header *batch)
 {
-    const bool is_before = batch->base_offset <= batch->last_offset && batch->last_offset < options->start_offset;
-    return sgs_batch_is_control(batch) || is_before || sgs_batch_least_offset(batch) >= options->end_offset ||
-           batch->max_timestamp < options->start_timestamp ||
+    return sgs_batch_is_control(batch) || sgs_batch_lies_below(batch, options->start_offset) ||
+           sgs_batch_least_offset(batch) >= options->end_offset || batch->max_timestamp < options->start_timestamp ||
            sgs_aborted_transactions_contain(&options->aborted, batch);
 }
 

@@ -111,6 +111,12 @@ static inline int64_t sgs_batch_least_offset(const sgs_batch_header *header)
 {
     return header->magic < 2 && header->records_count < 0 ? INT64_MIN : header->base_offset;
 }
+/* Whether its row tells that all its records lie below `offset`. A batch that says that it ends before it begins lies
+ * nowhere: a reader opens it and tells of it, and leaves nothing out in silence [DUR-7]. */
+static inline bool sgs_batch_lies_below(const sgs_batch_header *header, int64_t offset)
+{
+    return header->base_offset <= header->last_offset && header->last_offset < offset;
+}
 /* Sequence numbers wrap to 0 behind INT32_MAX [format.md 4.2], Kafka DefaultRecordBatch.incrementSequence and
  * decrementSequence; a negative `n` is nonsense that wraps as Java's does. */
 static inline int32_t sgs_sequence_add(int32_t sequence, int32_t n)

@@ -78,10 +78,7 @@ cdef class _BatchReader:
                 return status
             size = <size_t>(self.scan.result.valid_bytes - self.position)
             self.position = self.scan.result.valid_bytes  # also behind a batch that cannot be opened [DUR-92]
-            # one that says that it ends before it begins lies nowhere: it is told, not left out
-            if header.base_offset <= header.last_offset < self.start_offset:
-                continue
-            if sgs_batch_least_offset(&header) >= self.end_offset:
+            if sgs_batch_lies_below(&header, self.start_offset) or sgs_batch_least_offset(&header) >= self.end_offset:
                 continue
             if (not self.control and sgs_batch_is_control(&header)) or sgs_aborted_transactions_contain(
                 &self.left_out, &header

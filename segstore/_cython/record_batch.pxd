@@ -2,7 +2,7 @@
 
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint8_t, uint32_t
 
-from segstore._cython.status cimport sgs_error, sgs_status
+from segstore._cython.status cimport c_bool, sgs_error, sgs_status
 
 
 cdef extern from "record/record_batch.h" nogil:
@@ -42,5 +42,6 @@ cdef extern from "record/record_batch.h" nogil:
     int sgs_batch_codec(const sgs_batch_header *header)
     int sgs_batch_timestamp_type(const sgs_batch_header *header)
     int64_t sgs_batch_least_offset(const sgs_batch_header *header)
+    c_bool sgs_batch_lies_below(const sgs_batch_header *header, int64_t offset)
     int32_t sgs_sequence_add(int32_t sequence, int32_t n)
     int32_t sgs_sequence_subtract(int32_t sequence, int32_t n)

@@ -16,6 +16,7 @@ from segstore.cli import main
 from segstore.errors import SegstoreError
 from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT
 from tests.log_kit import batch
+from tests.unit.log.damaged_logs import flip_bit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,12 +38,6 @@ def path(tmp_path, is_closed, epochs) -> Path:
     log.flush()
     (log.close if is_closed else log.close_quietly)()
     return path
-
-
-def flip(path: Path, bit: int) -> None:
-    data = bytearray(path.read_bytes())
-    data[bit // 8] ^= 1 << bit % 8
-    path.write_bytes(data)
 
 
 def is_told(path: Path) -> bool:
@@ -73,7 +68,7 @@ def test_a_lost_segment_is_missed_whichever_bit_has_flipped(path: Path, lost: in
             continue  # "0 4": as the first epoch of what a broker has deleted up to there
         copy = path.parent / "c-0"
         shutil.copytree(path, copy)
-        flip(copy / LEADER_EPOCH_CHECKPOINT, bit)
+        flip_bit(copy / LEADER_EPOCH_CHECKPOINT, *divmod(bit, 8))
         if not is_told(copy):
             silent.append(bit)
         shutil.rmtree(copy)

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 
     from segstore._core import Environment, SegmentContext
     from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
+    from segstore.log.directory.found_state import FoundState
     from segstore.log.directory.partition_directory import SegmentFile
     from segstore.log.loader.salvage_report import SalvageReport
     from segstore.log.salvage.batch_chain import Mask
@@ -124,14 +125,19 @@ class SalvageSource:
         )
         missing = first_missing_offset(segments, found, epochs, self.state)
         if (lost := lost_state(self.directory, found)) is not None:
-            report.warnings.append(f"{LOG_STATE} {lost}: a gap counts as deleted or compacted away")
-            missing = min(begin_without_state(found, epochs), self.first_offset)
+            missing = self._begin_in_doubt(f"{LOG_STATE} {lost}", found, epochs)
         if doubt is not None:
-            report.warnings.append(f"{doubt}: a gap counts as deleted or compacted away")
-            missing = min(begin_without_state(found, None), self.first_offset)
+            missing = self._begin_in_doubt(doubt, found, None)
         if missing is not None and self._segments[0][0] == 0:
             self.first_offset = missing
         self._size_bytes = sum(segment.size_bytes for _, segment in self._segments)
+
+    def _begin_in_doubt(
+        self, doubt: str, found: FoundState, epochs: LeaderEpochFileCache | None
+    ) -> int:
+        """Return where the log begins when nothing tells which of its gaps lost records."""
+        self._report.warnings.append(f"{doubt}: a gap counts as deleted or compacted away")
+        return min(begin_without_state(found, epochs), self.first_offset)
 
     def _log_files(self, context: SegmentContext) -> list[SegmentFile]:
         """Return the ``.log`` files; a whole ``.swap`` stands for what it replaces [LDR-4]."""
