@@ -9,26 +9,19 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, settings
 
-from tests.forkable import Disks
+import tests.forkable  # noqa: F401 - each fork begins with what it does
 from tests.golden import golden_root
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-_disks = Disks()
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
 
 # The same examples in every run of CI: a change lands or not for what is in it. At home, new ones.
 settings.register_profile("home", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("ci", settings.get_profile("home"), derandomize=True, print_blob=True)
 settings.load_profile("ci" if IN_CI else "home")
-
-
-@pytest.hookimpl(trylast=True)
-def pytest_runtest_teardown() -> None:
-    """Keep the process small enough to be forked."""
-    _disks.give_back()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
