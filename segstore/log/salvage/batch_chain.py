@@ -3,9 +3,7 @@
 A CRC covers neither the base offset nor the leader epoch of a batch: only its neighbours can show
 that these are right. Of all batches, in the order of the files, the most are kept whose offsets
 ascend [DUR-50]; with as many, those that continue each other or begin a file that has its name by
-them, then those that came first. An epoch that goes back may be that of an older batch, which a
-disk has kept in the place of a newer one; one above those behind it cannot: it is not what was
-written, and mended.
+them, then those that came first. Of their epochs `segstore.log.salvage.written_epochs` decides.
 """
 
 from __future__ import annotations
@@ -17,11 +15,13 @@ import numpy as np
 
 from segstore.config import MAX_INT
 from segstore.log.local.batch_search import ROW
+from segstore.log.salvage.written_epochs import WrittenEpochs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from segstore.log.directory.checkpoints import LogState
+    from segstore.types import EpochEntry
 
 _BLOCK_ROWS: Final = 16_384
 _LOOK_AHEAD_ROWS: Final = 1024
@@ -37,6 +37,7 @@ def choose_batches(
     base_offsets: Sequence[int],
     state: LogState | None,
     *,
+    entries: Sequence[EpochEntry] = (),
     end_offset: int = -1,
 ) -> Iterator[tuple[np.ndarray, Mask]]:
     """Yield tables of `ROW`, and which of their rows are batches of the log.
@@ -49,35 +50,36 @@ def choose_batches(
         Of the segments, by their number in the rows.
     state : LogState or None
         From where on the log is known to have no gap, and its epochs to ascend [DUR-64].
+    entries : sequence of EpochEntry
+        Of the leader-epoch checkpoint; empty where it is lost.
     end_offset : int
         Where the log is known to have ended; -1 where that is not known.
     """
     bases = np.array([*base_offsets, end_offset], np.int64)
+    written = None if state is None else WrittenEpochs(state, entries)
     pending = np.empty(0, ROW)
     reached, epoch = -1, -1
     for table in tables:
         pending = np.concatenate((pending, table))
         while len(pending) >= _BLOCK_ROWS:
             block = pending[:_BLOCK_ROWS]
-            kept, epochs = _choose(block, bases, state, reached, epoch)
+            kept = _choose(block, bases, state, reached)
+            block = _with_epochs(block, kept, written, epoch)
             kept, block = kept[:-_LOOK_AHEAD_ROWS], block[:-_LOOK_AHEAD_ROWS]
-            block = _with_epochs(block, epochs[: len(block)])
             yield block, kept
             if kept.any():
                 reached = int(block["last_offset"][kept][-1])
-            if state is not None:
-                ordered = kept & (block["base_offset"] >= state.epochs_ordered_from)
+            if written is not None:
+                ordered = kept & (block["base_offset"] >= written.ordered_from)
                 epoch = max(epoch, int(block["epoch"][ordered].max(initial=-1)))
             pending = pending[len(block) :]
     if len(pending):
-        kept, epochs = _choose(pending, bases, state, reached, epoch)
-        yield _with_epochs(pending, epochs), kept
+        kept = _choose(pending, bases, state, reached)
+        yield _with_epochs(pending, kept, written, epoch), kept
 
 
-def _choose(
-    rows: np.ndarray, bases: np.ndarray, state: LogState | None, reached: int, epoch: int
-) -> tuple[Mask, np.ndarray]:
-    """Return which rows to keep, and the epochs of all, some of them mended."""
+def _choose(rows: np.ndarray, bases: np.ndarray, state: LogState | None, reached: int) -> Mask:
+    """Return which rows to keep, by their offsets."""
     first, last = rows["base_offset"], rows["last_offset"]
     base = bases[rows["segment"]]
     kept: Mask = rows["whole"] & (first > reached) & (last >= first) & (first >= base)
@@ -96,13 +98,16 @@ def _choose(
         )
         kept[:] = False
         kept[chosen[best]] = True
-    epochs: np.ndarray = rows["epoch"].copy()
-    if state is not None:
-        _order_epochs(rows, kept, epochs, epoch, state.epochs_ordered_from)
-    return kept, epochs
+    return kept
 
 
-def _with_epochs(rows: np.ndarray, epochs: np.ndarray) -> np.ndarray:
+def _with_epochs(
+    rows: np.ndarray, kept: Mask, written: WrittenEpochs | None, reached: int
+) -> np.ndarray:
+    """Return the rows with epochs that ascend; those that cannot are not *kept* any more."""
+    if written is None:
+        return rows
+    epochs = written.order(rows, kept, reached)
     is_mended = epochs != rows["epoch"]
     if is_mended.any():
         rows = rows.copy()
@@ -191,41 +196,3 @@ def _enter(tree: list[tuple[int, int]], rank: int, entry: tuple[int, int]) -> No
         if tree[rank][0] < entry[0]:
             tree[rank] = entry
         rank += rank & -rank
-
-
-def _order_epochs(
-    rows: np.ndarray, kept: Mask, found: np.ndarray, epoch: int, ordered_from: int
-) -> None:
-    """Keep the most whose leader epochs do not go back, and mend those above the next [DUR-64].
-
-    Such a one gets the epoch of the batch before, for no CRC covers it. What is below the one
-    before is not kept: it may be an older batch.
-    """
-    chosen = np.flatnonzero(kept & (rows["epoch"] >= 0) & (rows["base_offset"] >= ordered_from))
-    epochs = found[chosen]
-    if bool(np.all(epochs[1:] >= epochs[:-1])) and (not len(epochs) or epochs[0] >= epoch):
-        return
-    kept[chosen] = False
-    tails: list[int] = []
-    ends: list[int] = []
-    before: dict[int, int] = {}
-    for row in chosen[epochs >= epoch].tolist():
-        length = int(np.searchsorted(tails, found[row], side="right"))
-        tails[length : length + 1] = [int(found[row])]
-        ends[length : length + 1] = [row]
-        before[row] = ends[length - 1] if length else -1
-    row = ends[-1] if ends else -1
-    while row >= 0:
-        kept[row] = True
-        row = before[row]
-    _mend_epochs(chosen, kept, found, epoch)
-
-
-def _mend_epochs(chosen: np.ndarray, kept: Mask, found: np.ndarray, epoch: int) -> None:
-    ordered = chosen[kept[chosen]]
-    for row in chosen[~kept[chosen]].tolist():
-        at = int(np.searchsorted(ordered, row))
-        if at < len(ordered) and found[row] > found[ordered[at]]:
-            before = int(found[ordered[at - 1]]) if at else epoch
-            found[row] = before if before >= 0 else found[ordered[at]]
-            kept[row] = True

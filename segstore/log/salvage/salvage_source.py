@@ -31,6 +31,7 @@ from segstore.log.local.segment import Segment
 from segstore.log.local.transaction_index_notes import noted_transaction_indexes
 from segstore.log.salvage.batch_chain import choose_batches
 from segstore.log.salvage.lost_markers import LostMarkers
+from segstore.log.salvage.written_epochs import WrittenEpochs
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
@@ -76,6 +77,8 @@ class SalvageSource:
         Offsets below it had been given out.
     state : LogState or None
         From where on the log has no gap, where that can be relied on.
+    written_epochs : WrittenEpochs or None
+        Which epochs its batches should have, where that is known.
     lost_markers : LostMarkers
         What its transaction indexes say of markers that are in no file.
     """
@@ -109,6 +112,10 @@ class SalvageSource:
             self.files = self._log_files(context)
             self._segments = self._open_segments(context)
             self.state, epochs, doubt = self._read_state()
+            self._entries = () if epochs is None else epochs.entries
+            self.written_epochs = (
+                None if self.state is None else WrittenEpochs(self.state, self._entries)
+            )
             self.known_end = self.files[-1].offset
             if found.own_marker is not None and found.own_marker.log_end_offset < _far(self):
                 self.known_end = max(self.known_end, found.own_marker.log_end_offset)
@@ -236,7 +243,9 @@ class SalvageSource:
     def batches(self) -> Iterator[tuple[np.ndarray, Mask]]:
         """Yield tables of rows that cover every byte, and which of the rows are to be kept."""
         bases = [file.offset for file in self.files]
-        return choose_batches(self._tables(), bases, self.state, end_offset=self.known_end)
+        return choose_batches(
+            self._tables(), bases, self.state, entries=self._entries, end_offset=self.known_end
+        )
 
     def _tables(self) -> Iterator[np.ndarray]:
         for number, segment in self._segments:

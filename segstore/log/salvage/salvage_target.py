@@ -14,6 +14,7 @@ from segstore.log.loader.quarantined_file import way_back
 from segstore.log.loader.salvage_report import LostRange
 from segstore.log.local.segment import Segment
 from segstore.log.salvage.lost_markers import doubted_ends, unfinished_batch
+from segstore.log.salvage.told_epochs import ToldEpochs
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ class SalvageTarget:
         self._gaps: list[tuple[int, int]] = []  # offsets of which nothing tells whether they were
         self._doubted: tuple[int, int] | None = None  # offsets of a batch that continues none
         self._epoch = -1  # of the batch that was kept last
+        self._told_epochs = ToldEpochs(source.written_epochs, report.warnings)
         self._context = _core.SegmentContext(
             directory, codec_table(), writable=False, heap_indexes=True
         )
@@ -122,6 +124,7 @@ class SalvageTarget:
     def _keep(self, rows: np.ndarray, number: int) -> None:
         """Copy a stretch of batches; one that does not fit a segment begins another [LDR-30]."""
         self._doubt(rows, number)
+        self._told_epochs.tell_others(self._source.files[number].name, rows)
         self._settle_lost(int(rows["base_offset"][0]))
         if number != self._number:
             base = self._source.files[number].offset
@@ -185,16 +188,12 @@ class SalvageTarget:
         self._segments[self._base_offset] = position
 
     def _mend_epoch(self, row: np.ndarray, number: int) -> None:
-        """Give the batch that was copied last the epoch of those next to it."""
+        """Give the batch that was copied last the epoch that it should have."""
         name, position = self._source.files[number].name, int(row["position"])
         found = self._source.directory.read_range(name, position + _EPOCH_AT, 4)
         start = self._segments[self._base_offset] - int(row["size"])
         self._write(start + _EPOCH_AT, int(row["epoch"]).to_bytes(4, "big"))
-        self._report.warnings.append(
-            f"{name}, position {position}: the batch of the offsets {row['base_offset']} to"
-            f" {row['last_offset']} has the leader epoch {int.from_bytes(found, 'big')}, above that"
-            f" of the batches behind it, which no CRC covers: the copy has {row['epoch']}"
-        )
+        self._told_epochs.tell_mended(name, row, int.from_bytes(found, "big"))
 
     def _write(self, position: int, piece: bytes) -> None:
         if self._file is not None:

@@ -12,6 +12,7 @@ from segstore.log.directory.checkpoints import LogState
 from segstore.log.local.batch_search import ROW
 from segstore.log.salvage import batch_chain
 from segstore.log.salvage.batch_chain import choose_batches
+from segstore.types import EpochEntry
 
 SIZE = 100
 
@@ -74,18 +75,47 @@ def test_the_last_batch_of_a_log_without_gaps():
     assert chosen(rows_of([(1, 5)]), state=state) == []
 
 
+def ordered(epochs, state, entries=()):
+    """Epochs of what is kept, and which of all are mended; offsets are 0, 1, 2, ..."""
+    rows = rows_of([(offset, offset) for offset in range(len(epochs))], epochs=epochs)
+    ((found, kept),) = choose_batches([rows], [0], state, entries=entries)
+    assert rows["epoch"].tolist() == epochs
+    return found["epoch"][kept].tolist(), np.flatnonzero(found["epoch_is_mended"]).tolist()
+
+
 def test_leader_epochs_that_go_back():
-    """[DUR-64] count where the log is known to have none; what is above those behind is mended."""
-    ranges = [(offset, offset) for offset in range(5)]
-    rows = rows_of(ranges, epochs=[0, 9, 0, 1, -1])
-    ((mended, kept),) = choose_batches([rows], [0], LogState(0, 0, None))
-    assert kept.all()
-    assert mended["epoch"].tolist() == [0, 0, 0, 1, -1]
-    assert np.flatnonzero(mended["epoch_is_mended"]).tolist() == [1]
-    assert rows["epoch"].tolist() == [0, 9, 0, 1, -1]
-    assert chosen(rows) == ranges
-    rows = rows_of(ranges, epochs=[0, 3, 3, 2, 3])
-    assert chosen(rows, state=LogState(0, 0, None)) == [*ranges[:3], *ranges[4:]]
+    """[DUR-64] count where the log is known to have none; what never was is mended."""
+    state = LogState(0, 0, EpochEntry(1, 3))
+    assert ordered([0, 9, 0, 1, -1], state) == ([0, 0, 0, 1, -1], [1])
+    assert ordered([0, 9, 0, 1, -1], None) == ([0, 9, 0, 1, -1], [])
+    assert ordered([0, 9, 0, 1, -1], LogState(0, 0, None)) == ([0, 0, 1, -1], [])
+    assert ordered([9, 0, 9, 1, 9], state) == ([0, 0, 0, 1, 9], [0, 2])
+    assert ordered([0, 3, 3, 2, 3], LogState(0, 0, EpochEntry(3, 1))) == ([0, 3, 3, 3], [])
+    assert ordered([0, 3, 3, 2, 3], LogState(0, 4, EpochEntry(3, 1))) == ([0, 3, 3, 2, 3], [])
+
+
+def test_the_latest_epoch_is_where_the_checksum_says():
+    """[DUR-64] Batches below it there are older ones, unless there is none of it."""
+    state = LogState(0, 0, EpochEntry(5, 1))
+    assert ordered([3, 5, 5, 3, 3, 3], state) == ([3, 5, 5], [])
+    assert ordered([3, 4, 5, 5], state) == ([3, 5, 5], [])
+    assert ordered([3, 4, 4, 4], state) == ([3, 4, 4, 4], [])
+    assert ordered([3, 5, 5, 7], state) == ([3, 5, 5, 7], [])
+    assert ordered([3, 5, 9, 7], state) == ([3, 5, 5, 7], [2])
+
+
+def test_what_the_checkpoint_says_decides_between_two():
+    """[DUR-64] Which of two batches goes back, and which epoch one had that never was."""
+    entries = [EpochEntry(0, 0), EpochEntry(3, 2), EpochEntry(5, 4)]
+    state = LogState(0, 0, entries[-1])
+    assert ordered([0, 0, 3, 2, 5, 5], state, entries) == ([0, 0, 3, 5, 5], [])
+    assert ordered([0, 0, 4, 3, 5, 5], state, entries) == ([0, 0, 3, 5, 5], [])
+    assert ordered([0, 0, 9, 3, 5, 5], state, entries) == ([0, 0, 3, 3, 5, 5], [2])
+    other = [EpochEntry(0, 0), EpochEntry(2, 2), EpochEntry(5, 4)]  # a digit flipped
+    assert ordered([0, 9, 3, 3, 5, 5], state, other) == ([0, 0, 3, 3, 5, 5], [1])
+    assert ordered([0, 0, 3, 9, 5, 5], state, other) == ([0, 0, 3, 3, 5, 5], [3])
+    before = LogState(0, 0, EpochEntry(6, 6), epochs_before=(entries[-1],))
+    assert ordered([0, 0, 9, 3, 5, 5], before, entries) == ([0, 0, 3, 5, 5], [])
 
 
 def test_a_decision_does_not_depend_on_where_a_block_ends(monkeypatch):

@@ -1,0 +1,65 @@
+"""What a salvage says of leader epochs that are not those that the small files have [DUR-64]."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from segstore.log.salvage.written_epochs import Offsets, WrittenEpochs
+
+_SAYS_EPOCHS: Final = "leader-epoch-checkpoint or .segstore"
+_MOST_PAIRS: Final = 20
+"""Of epochs found and said, each told once: a log may have as many as batches [DUR-102]."""
+
+
+class ToldEpochs:
+    """Adds warnings.
+
+    Parameters
+    ----------
+    written : WrittenEpochs or None
+        None where nothing tells.
+    warnings : list of str
+        Of the report.
+    """
+
+    def __init__(self, written: WrittenEpochs | None, warnings: list[str]) -> None:
+        self._written = written
+        self._warnings = warnings
+        self._pairs: set[tuple[int, int]] = set()
+
+    def tell_mended(self, name: str, row: np.ndarray, found: int) -> None:
+        """Tell of a batch of *name* that is copied with another epoch than was *found*."""
+        is_said = self._said(row.reshape(1))[0] == row["epoch"]
+        by = _SAYS_EPOCHS if is_said else "a batch next to it; what it was nothing tells"
+        self._warnings.append(
+            f"{_place(name, row)} has the leader epoch {found}, which the log never reached and no"
+            f" CRC covers: the copy has {row['epoch']}, by {by}"
+        )
+
+    def tell_others(self, name: str, rows: np.ndarray) -> None:
+        """Tell of batches that are copied as they stand: these, or the files, may be wrong."""
+        said = self._said(rows)
+        is_other = (said >= 0) & (said != rows["epoch"]) & ~rows["epoch_is_mended"]
+        for index in np.flatnonzero(is_other).tolist():
+            row, pair = rows[index], (int(rows["epoch"][index]), int(said[index]))
+            if len(self._pairs) == _MOST_PAIRS:
+                return
+            if pair not in self._pairs:
+                self._pairs.add(pair)
+                self._warnings.append(
+                    f"{_place(name, row)} is copied with its leader epoch {pair[0]}, which no CRC"
+                    f" covers: by {_SAYS_EPOCHS} it has {pair[1]}"
+                )
+
+    def _said(self, rows: np.ndarray) -> Offsets:
+        if self._written is None:
+            return np.full(len(rows), -1, np.int64)
+        return self._written.of(rows)
+
+
+def _place(name: str, row: np.ndarray) -> str:
+    offsets = f"the offsets {row['base_offset']} to {row['last_offset']}"
+    return f"{name}, position {row['position']}: the batch of {offsets}"

@@ -1,0 +1,151 @@
+"""Which leader epoch a batch had when it was written: no CRC covers it, so others have to tell.
+
+``.segstore`` says under a checksum where the latest epoch begins, ``leader-epoch-checkpoint`` under
+none where all others do. An epoch above the latest one, in front of batches that have none such, is
+not what was written: it is mended. Any other that goes back may be that of an older batch, which a
+disk has kept in the place of a newer one; that one is left out. So is one below the latest epoch
+where that has begun, if there are batches of it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from segstore.config import MAX_INT
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from segstore.log.directory.checkpoints import LogState
+    from segstore.types import EpochEntry
+
+Offsets = np.ndarray[Any, np.dtype[np.int64]]
+Mask = np.ndarray[Any, np.dtype[np.bool_]]
+
+
+class WrittenEpochs:
+    """What the small files say of the epochs of a log that its writer wrote last [DUR-64].
+
+    Parameters
+    ----------
+    state : LogState
+        It fits the checkpoint, or that is lost.
+    entries : sequence of EpochEntry
+        Of the checkpoint, ascending; empty where it is lost.
+
+    Attributes
+    ----------
+    ordered_from : int
+        From this offset on no epoch goes back.
+    latest : EpochEntry or None
+        Both files agree on it, or the one that has a checksum is alone; None where a crash came
+        between the two.
+    """
+
+    def __init__(self, state: LogState, entries: Sequence[EpochEntry] = ()) -> None:
+        self.ordered_from = state.epochs_ordered_from
+        is_agreed = not entries or entries[-1] == state.latest_epoch
+        self.latest = state.latest_epoch if is_agreed else None
+        known = entries if is_agreed else ()
+        self._epochs = np.array([entry.epoch for entry in known], np.int64)
+        self._starts = np.array([entry.start_offset for entry in known], np.int64)
+
+    def of(self, rows: np.ndarray) -> Offsets:
+        """Return the epoch that each batch should have, -1 where nothing tells.
+
+        The first epoch moves with the log start [EPC-6]: a batch may begin below it.
+        """
+        epochs: Offsets = np.full(len(rows), -1, np.int64)
+        if len(self._epochs):
+            found = np.searchsorted(self._starts, rows["base_offset"], side="right") - 1
+            epochs = self._epochs[np.maximum(found, 0)]
+        epochs[self._are_of_latest(rows)] = -1 if self.latest is None else self.latest.epoch
+        epochs[~self._are_ordered(rows)] = -1
+        return epochs
+
+    def _are_ordered(self, rows: np.ndarray) -> Mask:
+        mask: Mask = (rows["epoch"] >= 0) & (rows["base_offset"] >= self.ordered_from)
+        return mask
+
+    def _are_of_latest(self, rows: np.ndarray) -> Mask:
+        mask: Mask = np.zeros(len(rows), np.bool_)
+        if self.latest is not None:
+            mask = rows["last_offset"] >= self.latest.start_offset
+        return mask
+
+    def order(self, rows: np.ndarray, kept: Mask, reached: int) -> Offsets:
+        """Keep the most batches whose epochs do not go back; return the epochs, some mended.
+
+        Parameters
+        ----------
+        rows : array of `ROW`
+        kept : array of bool
+            Changed: those that ascend by their offsets before, and by their epochs too afterwards.
+        reached : int
+            The highest epoch before these rows, -1 without one.
+        """
+        epochs: Offsets = rows["epoch"].astype(np.int64)
+        if self.latest is not None:
+            begun = kept & self._are_ordered(rows) & self._are_of_latest(rows)
+            if bool((epochs[begun] == self.latest.epoch).any()):
+                kept[begun & (epochs < self.latest.epoch)] = False
+        chosen = np.flatnonzero(kept & self._are_ordered(rows))
+        if _ascend(epochs[chosen], reached):
+            return epochs
+        said = self.of(rows)
+        kept[chosen] = False
+        fitting = chosen[_fit_between(epochs[chosen], epochs[chosen] == said[chosen])]
+        kept[_most_that_do_not_fall(fitting, epochs, reached)] = True
+        if self.latest is not None:
+            never_was = chosen[~kept[chosen] & (epochs[chosen] > self.latest.epoch)]
+            kept[_mended(never_was, chosen[kept[chosen]], epochs, said, reached)] = True
+        return epochs
+
+
+def _mended(
+    wrong: Offsets, ordered: Offsets, epochs: Offsets, said: Offsets, reached: int
+) -> Offsets:
+    """Give rows in front of *ordered* ones an epoch that they may have had; return these rows.
+
+    It is what the files say, where that fits the batches around; else that of the batch before.
+    """
+    places = np.searchsorted(ordered, wrong)
+    mended = wrong[places < len(ordered)]
+    for row, at in zip(mended.tolist(), places.tolist(), strict=False):
+        before = int(epochs[ordered[at - 1]]) if at else reached
+        behind = int(epochs[ordered[at]])
+        fits = said[row] >= 0 and before <= said[row] <= behind
+        epochs[row] = said[row] if fits else before if before >= 0 else behind
+    return mended
+
+
+def _fit_between(epochs: Offsets, are_said: Mask) -> Mask:
+    """Return which lie between the nearest that are what the files say: those never fall."""
+    before = np.maximum.accumulate(np.where(are_said, epochs, -1))
+    behind = np.minimum.accumulate(np.where(are_said, epochs, MAX_INT)[::-1])[::-1]
+    mask: Mask = (before <= epochs) & (epochs <= behind)
+    return mask
+
+
+def _ascend(epochs: Offsets, reached: int) -> bool:
+    return bool(np.all(epochs[1:] >= epochs[:-1])) and (not len(epochs) or epochs[0] >= reached)
+
+
+def _most_that_do_not_fall(chosen: Offsets, epochs: Offsets, reached: int) -> list[int]:
+    """Return the rows of the longest run that does not fall, the lowest epochs of such."""
+    tails: list[int] = []
+    ends: list[int] = []
+    before: dict[int, int] = {}
+    for row in chosen[epochs[chosen] >= reached].tolist():
+        length = int(np.searchsorted(tails, epochs[row], side="right"))
+        tails[length : length + 1] = [int(epochs[row])]
+        ends[length : length + 1] = [row]
+        before[row] = ends[length - 1] if length else -1
+    rows = []
+    row = ends[-1] if ends else -1
+    while row >= 0:
+        rows.append(row)
+        row = before[row]
+    return rows
