@@ -17,9 +17,9 @@ from segstore.cli.index_check import check_indexes
 from segstore.cli.log_start_check import opened_log_start
 from segstore.cli.records_check import check_records
 from segstore.cli.sidecar_findings import compare_with_sidecars
+from segstore.cli.small_file_findings import judge_small_files
 from segstore.cli.state_check import check_state_files, read_state
 from segstore.errors import CorruptLogError, SegstoreError
-from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE
 from segstore.log.directory.partition_directory import file_name, segment_files
 from segstore.log.directory.ways_out import salvage_hint, ways_out
 from segstore.log.loader.open_forecast import OpenForecast, forecast_open
@@ -28,13 +28,12 @@ from segstore.log.quiet_look import CHANGED, look_while_quiet
 from segstore.log.salvage.lost_records import lost_records, runs_text
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     import numpy as np
 
     from segstore._core import Directory, LogSegment, ScanResult
     from segstore.cli.state_check import PartitionState
-    from segstore.log.loader.recovery_report import RecoveryReport
     from segstore.log.salvage.lost_records import LostRecords
 
 NO_NEXT_SEGMENT = 2**63 - 1
@@ -109,7 +108,7 @@ def _look_at(
         check.batches += len(rows)
         check_records(check, directory, base, rows)
         expected = scan.next_offset
-        epoch = scan.last_epoch if scan.stop == "complete" else -1  # it may be what is wrong
+        epoch = -1 if _is_of_epochs(scan) else scan.last_epoch  # which of the two nothing tells
         find = partial(lost_records, directory, context, base, state.log_state)
         _judge_scan(check, base, size, scan, _Loss(check, scan, following, find))
         sealed = following is not None
@@ -125,7 +124,7 @@ def _look_at(
     check_state_files(directory, names, state, check)
     check.findings = _with_outcomes(check.forecast, check.findings)
     _judge_open(check)
-    check.findings += _lost_small_files(forecast.report, is_refused=forecast.error is not None)
+    judge_small_files(check)
     check.findings += compare_with_sidecars(check, directory, context, bases[:-1], state)
     check.findings.sort(key=_severity)
     check.quarantined = quarantined_files(directory, context, bases, check.log_start_offset)
@@ -154,6 +153,13 @@ def _scan(  # noqa: PLR0913 - what one segment's scan depends on
         next_segment_base_offset=NO_NEXT_SEGMENT if following is None else following,
         previous_epoch=epoch,
     )
+
+
+def _is_of_epochs(scan: ScanResult) -> bool:
+    """Whether it has stopped between two batches whose leader epochs go back."""
+    why = scan.why
+    expected = (why.expected or "") if isinstance(why, SegstoreError) else ""
+    return scan.stop == "order" and expected.startswith("a leader epoch")
 
 
 def _judge_scan(check: PartitionCheck, base: int, size: int, scan: ScanResult, loss: _Loss) -> None:
@@ -285,35 +291,6 @@ def _judge_open(check: PartitionCheck) -> None:
                 advice=f"`segstore recover {check.path}` sets what follows aside",
                 repaired=True,
             )
-        )
-
-
-def _lost_small_files(report: RecoveryReport, *, is_refused: bool) -> Iterator[Finding]:
-    """Yield what is told of a small file that may hide the loss of records [DUR-7]."""
-    file, what = LEADER_EPOCH_CHECKPOINT, f"was lost, and by {LOG_STATE} batches with it"
-    if LEADER_EPOCH_CHECKPOINT not in report.rebuilt:
-        what = f"may not be what was written: it is not what batches, or {LOG_STATE}, say"
-    if report.lost_state is not None:
-        file, what = LOG_STATE, report.lost_state.removeprefix(f"{LOG_STATE} ")
-    are_missing = report.maybe_missing is not None and not is_refused
-    if report.lost_state is not None and not are_missing:
-        yield Finding(
-            file=file,
-            what=what,
-            meaning="it told from where on no record may be missing: whether one is, or was deleted"
-            " or compacted away, nothing tells any more",
-            advice="restore the directory from a copy if in doubt; the next open for writing makes"
-            " it anew, for what is appended from then on",
-            repaired=not is_refused,
-        )
-    if are_missing:
-        yield Finding(
-            file=file,
-            what=f"{what}: {report.maybe_missing}",
-            meaning="records that were once safe are missing, or were deleted: nothing tells which",
-            advice="where no broker was here restore the directory from a copy, before the next "
-            "open for writing: that goes on without them, and no later one knows of them",
-            repaired=False,
         )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import threading
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from segstore._core import AppendLock
+from segstore.errors import SegstoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
 
 class Ending:
@@ -55,3 +57,18 @@ class Ending:
                 finally:
                     self._thread = 0
         return is_first
+
+
+@contextmanager
+def noted_in(error: BaseException | None) -> Iterator[None]:
+    """Let what a close at the end of a ``with`` raises not replace *error*, which ends its block.
+
+    That says what happened, as a failed sync does of a log that cannot be closed for it: the other
+    becomes its note.
+    """
+    try:
+        yield
+    except SegstoreError as failed:
+        if error is None:
+            raise
+        error.add_note(f"the close failed too: {failed}")

@@ -142,9 +142,12 @@ def _take_over(
     end = local_log.log_end.message_offset
     if opened.log_end_offset == end and not report.problems:
         report.missing = opened.damage
-    is_deleted = opened.log_start_offset < log_start_offset >= opened.maybe_missing_below
-    if report.missing is None and not is_deleted and local_log.cuts.done == 0:
+    below = opened.maybe_missing_below
+    is_gone = (opened.log_start_offset < log_start_offset >= below) or local_log.cuts.reach(below)
+    if report.missing is None and not is_gone:
         report.maybe_missing = opened.maybe_missing
+    if opened.doubtful_epochs is not None and report.maybe_missing is None:
+        report.notes.append(opened.doubtful_epochs)
     if opened.lost_state is not None and report.maybe_missing is None:
         report.notes.append(f"{opened.lost_state}: whether records are missing nothing tells")
 

@@ -19,7 +19,7 @@ from segstore.log.directory.copied_log import place_of
 from segstore.log.directory.log_dir_failure_channel import IO_ERRORS
 from segstore.log.directory.partition_metadata_file import PartitionMetadataFile
 from segstore.log.directory.profile import Profile
-from segstore.log.ending import Ending
+from segstore.log.ending import Ending, noted_in
 from segstore.log.flusher import Flusher
 from segstore.log.kafka_flusher import KafkaFlusher
 from segstore.log.local.local_log import LocalLog
@@ -30,7 +30,6 @@ from segstore.log.log_offsets import LogOffsets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
     from typing import Self
 
     from segstore._core import CodecTable, Directory, SegmentContext
@@ -346,13 +345,9 @@ class UnifiedLog(LogChecksums):
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        with noted_in(error):
+            self.close()
 
     def __del__(
         self,

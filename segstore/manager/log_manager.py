@@ -26,7 +26,7 @@ from segstore.log.directory.clean_shutdown_file_handler import NO_BROKER_EPOCH
 from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
 from segstore.log.directory.partition_directory import check_topic, directory_name
 from segstore.log.directory.partition_lock import hint_at_read_only
-from segstore.log.ending import Ending
+from segstore.log.ending import Ending, noted_in
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
@@ -55,7 +55,6 @@ from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from types import TracebackType
 
     from segstore.log.unified_log import UnifiedLog
     from segstore.types import LogAppendInfo
@@ -387,13 +386,9 @@ class LogManager:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        with noted_in(error):
+            self.close()
 
     def __repr__(self) -> str:
         state = "closed" if self.closed else "read-only" if self._read_only else "open"

@@ -13,7 +13,7 @@ import pytest
 
 import segstore
 from segstore.cli import main
-from segstore.errors import SegstoreError
+from segstore.errors import InvalidEpochError, SegstoreError
 from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT
 from tests.log_kit import batch
 from tests.unit.log.damaged_logs import flip_bit
@@ -78,13 +78,43 @@ def test_a_lost_segment_is_missed_whichever_bit_has_flipped(path: Path, lost: in
 
 @CLOSES
 @pytest.mark.parametrize("epochs", [1])
-def test_the_flip_alone_is_no_loss(path: Path):
-    """[DUR-64] No record is missing: nothing is said of one, and nothing refused."""
+def test_the_flip_alone_is_no_loss(path: Path, capsys: pytest.CaptureFixture[str]):
+    """[DUR-7, DUR-64] No record is missing, and none refused; but an open for writing believes it.
+
+    Behind that the leader of the epoch that was written is one of an older epoch.
+    """
     (path / LEADER_EPOCH_CHECKPOINT).write_text("0\n1\n1 0\n")
+    said = f"by {LEADER_EPOCH_CHECKPOINT} epoch 1 begins at 0, and the batch at 0 has epoch 0: the"
+    assert main(["verify", str(path)]) == 0
+    assert f"note: {said}" in " ".join(capsys.readouterr().out.split())
     for read_only in (True, False):
         with segstore.open(path, read_only=read_only) as log:
             assert log.report.maybe_missing is None
+            assert [text for text in log.report.warnings if text.startswith(said)]
+            found = log.verify()
+            assert found.ok
+            assert found.notes == [log.report.doubtful_epochs]
             assert len(list(log)) == RECORDS
+    with segstore.open(path) as log:
+        assert log.report.doubtful_epochs is None
+        with pytest.raises(InvalidEpochError):
+            log.append_as_leader(batch([(None, b"value")]), 0)
+
+
+@CLOSES
+@pytest.mark.parametrize("epochs", [1])
+def test_verify_of_a_handle_behind_a_cut(path: Path):
+    """[DUR-7] Records that are missing still are, unless they would have been cut, or deleted."""
+    (path / LEADER_EPOCH_CHECKPOINT).write_text("0\n1\n1 0\n")
+    (path / f"{4:020d}.log").unlink()
+    with segstore.open(path) as log:
+        for truncated in (15, 12, 8):
+            log.truncate_to(truncated)
+            assert log.verify().problems == [log.report.maybe_missing]
+        log.truncate_to(4)
+        assert log.verify().ok
+        log.append([(None, b"value")] * 8)
+        assert log.verify().ok
 
 
 @CLOSES
@@ -98,9 +128,11 @@ def test_what_is_told(path: Path, capsys: pytest.CaptureFixture[str]):
         assert log.report.maybe_missing == (
             "records 4 to 7 are missing, unless deleted, or compacted away by a broker"
         )
-        assert any(text.startswith(f"{said}: records 4 to 7") for text in log.report.warnings)
+        (told,) = [text for text in log.report.warnings if text.startswith(said)]
+        assert "believes it: records 4 to 7 are missing" in " ".join(told.split())
     assert main(["verify", str(path)]) == 1
-    assert "may not be what was written" in " ".join(capsys.readouterr().out.split())
+    found = " ".join(capsys.readouterr().out.split())
+    assert "it is not what was written, or a broker was here" in found
     assert main(["salvage", str(path), str(path.parent / "s-0")]) == 0
     assert said in " ".join(capsys.readouterr().out.split())
     with segstore.open(path) as log:

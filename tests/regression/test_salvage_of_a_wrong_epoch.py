@@ -14,6 +14,7 @@ import pytest
 import segstore
 from segstore.cli import main
 from tests.log_kit import batch
+from tests.unit.log.damaged_logs import flip_bit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -163,3 +164,20 @@ def test_verify_names_it_once(tmp_path: Path, capsys):
     assert "1 finding;" in found
     assert f"byte {2 * SIZE}, offset 8: expected a leader epoch not below the one before" in found
     assert "a leader epoch, which no CRC covers, is not what was written" in found
+
+
+def test_verify_names_one_behind_other_damage(tmp_path: Path, capsys):
+    """[DUR-7, DUR-64] What stopped the look at the file before was no epoch: that still counts."""
+    path = tmp_path / "o-0"
+    with segstore.open(path) as log:
+        for epoch in (1, 2):
+            for _ in range(3):
+                log.append_as_leader(batch([(None, b"value")] * EACH), epoch)
+            log.roll()
+    flip_bit(path / f"{0:020d}.log", 3 * SIZE - 1)
+    flip_bit(path / f"{12:020d}.log", EPOCH_AT + 3, bit=1)  # 2 is 0
+
+    assert main(["verify", str(path)]) == 1
+    found = " ".join(capsys.readouterr().out.split())
+    assert "2 findings;" in found
+    assert "expected a leader epoch not below the one before, found 0 behind 1" in found

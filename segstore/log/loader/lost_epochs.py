@@ -31,6 +31,10 @@ if TYPE_CHECKING:
     from segstore.log.local.segment import Segment
 
 _BY_A_BROKER: Final = "deleted, or compacted away by a broker"
+_MAY_BE_WRONG: Final = (
+    "the checkpoint has no checksum: it is not what was written, or a broker was here; an open for"
+    " writing believes it"
+)
 
 
 def believed_state(
@@ -79,7 +83,7 @@ def note_maybe_missing(  # noqa: PLR0913 - what an open knows
         doubt = _without_state(directory, found, epochs, report) if segments else None
     else:
         doubt = _without_epochs(state, segments, found, epochs) or _with_other_epochs(
-            state, segments, found, epochs
+            state, segments, found, epochs, report
         )
     if doubt is None:
         return
@@ -151,6 +155,7 @@ def _with_other_epochs(
     segments: Sequence[Segment],
     found: FoundState,
     epochs: LeaderEpochFileCache,
+    report: RecoveryReport,
 ) -> _Doubt | None:
     if epochs.made_anew is not None:
         return None
@@ -158,8 +163,9 @@ def _with_other_epochs(
     said = contradiction_of_epochs(epochs.latest_entry, state, segments, start)
     if said is None:
         return None
+    report.doubtful_epochs = f"{said}: {_MAY_BE_WRONG}"
     begin = max(known_log_start(state, found), state.contiguous_from)
-    return _Doubt(said, begin, MAX_LONG, [], _BY_A_BROKER, is_told=False)
+    return _Doubt(report.doubtful_epochs, begin, MAX_LONG, [], _BY_A_BROKER, is_told=True)
 
 
 def _may_be_left_of(state: LogState, found: FoundState, epochs: LeaderEpochFileCache) -> bool:

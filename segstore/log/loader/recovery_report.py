@@ -61,6 +61,8 @@ class RecoveryReport:
         Offset above all of them.
     lost_state : str or None
         ``.segstore`` is missing, or cannot be read: a gap of the log counts as no loss.
+    doubtful_epochs : str or None
+        What contradicts the leader-epoch checkpoint, which no broker need have written so.
     warnings : list of str
         What else a person should know; the damage too.
     seconds : float
@@ -91,6 +93,7 @@ class RecoveryReport:
     maybe_missing: str | None = None
     maybe_missing_below: int = 0
     lost_state: str | None = None
+    doubtful_epochs: str | None = None
     warnings: list[str] = field(default_factory=list)
     seconds: float = 0.0
     salvage: SalvageReport | None = None

@@ -61,6 +61,11 @@ class Cuts:
         """All cuts that were noted have come to their end."""
         self.done = self._begun
 
+    def reach(self, next_offset: int) -> bool:
+        """Whether records below *next_offset* were cut, ever."""
+        found = self._from(0)
+        return found is not None and found.offset < next_offset
+
     def check_not_cut(self, done: int, next_offset: int) -> None:
         """Raise when records below *next_offset* were cut [DUR-77].
 

@@ -85,3 +85,14 @@ def test_of_a_cut_of_another_handle_it_is_not_known_how_far_it_went():
         cuts.check_not_cut(0, 0)
     with pytest.raises(LogTruncatedError, match="cut by its writer"):
         cuts.check_place_not_cut(0, 0, 0)
+
+
+def test_how_far_down_all_have_reached():
+    """Also those that are not told apart any more."""
+    cuts = Cuts()
+    assert not cuts.reach(10)
+    for number in range(2 * KEPT):
+        cuts.note(LogOffsetMetadata(100 - number % 90, 0, 0))
+    cuts.finish()
+    assert cuts.reach(12)
+    assert not cuts.reach(11)
