@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from segstore._core import AppendLock
-from segstore.errors import SegstoreError
+from segstore.errors import LogReadOnlyError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -60,15 +60,21 @@ class Ending:
 
 
 @contextmanager
-def noted_in(error: BaseException | None) -> Iterator[None]:
-    """Let what a close at the end of a ``with`` raises not replace *error*, which ends its block.
+def told_once(error: BaseException | None) -> Iterator[None]:
+    """Let a close at the end of a ``with`` not replace *error*, which ends its block, by its echo.
 
-    That says what happened, as a failed sync does of a log that cannot be closed for it: the other
-    becomes its note.
+    A log whose sync has failed cannot be closed for it. What else a close raises comes out, as it
+    is nowhere told but there: a failed sync, whatever ends the block [DUR-35].
     """
     try:
         yield
-    except SegstoreError as failed:
-        if error is None:
+    except LogReadOnlyError as failed:
+        if error is None or not any(one is failed.__cause__ for one in _causes(error)):
             raise
         error.add_note(f"the close failed too: {failed}")
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__

@@ -19,7 +19,7 @@ from segstore.log.directory.copied_log import place_of
 from segstore.log.directory.log_dir_failure_channel import IO_ERRORS
 from segstore.log.directory.partition_metadata_file import PartitionMetadataFile
 from segstore.log.directory.profile import Profile
-from segstore.log.ending import Ending, noted_in
+from segstore.log.ending import Ending, told_once
 from segstore.log.flusher import Flusher
 from segstore.log.kafka_flusher import KafkaFlusher
 from segstore.log.local.local_log import LocalLog
@@ -346,7 +346,7 @@ class UnifiedLog(LogChecksums):
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        with noted_in(error):
+        with told_once(error):
             self.close()
 
     def __del__(

@@ -26,7 +26,7 @@ from segstore.log.directory.clean_shutdown_file_handler import NO_BROKER_EPOCH
 from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
 from segstore.log.directory.partition_directory import check_topic, directory_name
 from segstore.log.directory.partition_lock import hint_at_read_only
-from segstore.log.ending import Ending, noted_in
+from segstore.log.ending import Ending, told_once
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
@@ -387,7 +387,7 @@ class LogManager:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        with noted_in(error):
+        with told_once(error):
             self.close()
 
     def __repr__(self) -> str:

@@ -39,7 +39,7 @@ def with_epoch(path: Path, number: int, epoch: int) -> bytes:
     file = path / f"{0:020d}.log"
     written = file.read_bytes()
     at = number * SIZE + EPOCH_AT
-    file.write_bytes(written[:at] + epoch.to_bytes(4, "big") + written[at + 4 :])
+    file.write_bytes(written[:at] + epoch.to_bytes(4, "big", signed=epoch < 0) + written[at + 4 :])
     return written
 
 
@@ -49,14 +49,14 @@ def epochs_of(path: Path) -> list[int]:
 
 
 WRITTEN = [0, 0, 0, 3, 3, 3, 3]
-ABOVE = range(2, 31)  # what these bits make of 0 or 3 is above 3, which was the latest
+ABOVE = range(2, 32)  # what these bits make of 0 or 3 is above 3, which was the latest, or below 0
 
 
 @pytest.mark.parametrize("bit", ABOVE)
 @pytest.mark.parametrize("number", range(6))
 def test_an_epoch_that_never_was_is_mended(path: Path, number: int, bit: int):
     """[DUR-62, DUR-64] All records are copied, with the epoch that they had, and it is told."""
-    wrong = WRITTEN[number] ^ 1 << bit
+    wrong = WRITTEN[number] ^ (1 << bit if bit < 31 else -(1 << 31))
     written = with_epoch(path, number, wrong)
     target = path.parent / "s-0"
 
@@ -66,16 +66,17 @@ def test_an_epoch_that_never_was_is_mended(path: Path, number: int, bit: int):
     assert (target / f"{0:020d}.log").read_bytes() == written
     (told,) = report.warnings
     assert f"position {number * SIZE}: the batch of the offsets {number * EACH} to" in told
-    assert told.endswith(f"has the leader epoch {wrong}, which the log never reached and no CRC"
-                         f" covers: the copy has {WRITTEN[number]}, by leader-epoch-checkpoint or"
+    assert told.endswith(f"has the leader epoch {wrong}, which no CRC covers and is not what was"
+                         " written, or the batch is an older one: the copy has"
+                         f" {WRITTEN[number]}, by leader-epoch-checkpoint or"
                          " .segstore")  # fmt: skip
 
 
-@pytest.mark.parametrize("bit", range(31))
+@pytest.mark.parametrize("bit", range(32))
 @pytest.mark.parametrize("number", range(7))
 def test_no_bit_of_an_epoch_is_copied_in_silence(path: Path, number: int, bit: int):
     """[DUR-7, DUR-62] The epochs of the copy are those that were written, or it is told."""
-    with_epoch(path, number, WRITTEN[number] ^ 1 << bit)
+    flip_bit(path / f"{0:020d}.log", number * SIZE + EPOCH_AT + 3 - bit // 8, bit % 8)
 
     report = segstore.salvage(path, path.parent / "s-0")
 
@@ -85,7 +86,55 @@ def test_no_bit_of_an_epoch_is_copied_in_silence(path: Path, number: int, bit: i
         assert copied == WRITTEN or 1 << bit < 4
     elif not report.complete:
         assert 1 << bit < 4  # it may be that of an older batch
+        assert WRITTEN[number] == 3
         assert copied == WRITTEN[:number] + WRITTEN[number + 1 :]
+
+
+def test_a_batch_that_has_none_where_others_have_one(path: Path):
+    """[DUR-7] It is copied, as a follower may have got it, and told."""
+    with_epoch(path, 4, -1)
+    report = segstore.salvage(path, path.parent / "s-0")
+    assert report.complete
+    assert "is copied with its leader epoch -1, which no CRC covers: by" in report.warnings[0]
+
+
+def test_below_the_first_epoch_nothing_is_told(tmp_path: Path):
+    """[EPC-6] A deletion of records moves the first epoch, and leaves the batches of others."""
+    path = tmp_path / "o-0"
+    with segstore.open(path) as log:
+        for epoch in (3, 3, 5, 5, 7, 7):
+            log.append_as_leader(batch([(None, b"value")] * EACH), epoch)
+        log.delete_records(14)
+    report = segstore.salvage(path, tmp_path / "s-0")
+    assert (report.complete, report.warnings) == (True, [])
+    assert epochs_of(tmp_path / "s-0") == [3, 3, 5, 5, 7, 7]
+
+
+def test_a_batch_behind_a_truncation_within_another(tmp_path: Path):
+    """[DUR-2, DUR-62] The gap that it left is one of the log: the next batch continues it."""
+    path = tmp_path / "o-0"
+    log = segstore.open(path, durability="sync")
+    for _ in range(2):
+        log.append([(None, b"value")] * EACH)
+    log.truncate_to(7)
+    log.append([(None, b"value")] * EACH)
+    log.close_quietly()
+    report = segstore.salvage(path, tmp_path / "s-0")
+    assert report.complete
+    with segstore.open(tmp_path / "s-0", read_only=True) as log:
+        assert [record.offset for record in log] == [0, 1, 2, 3, 7, 8, 9, 10]
+
+
+@pytest.mark.parametrize("content", [None, b"", b"0\n0\n", b"-1 0"])
+def test_epochs_that_are_lost_and_one_that_never_was(path: Path, content: bytes | None):
+    """[DUR-7, DUR-64] The batches say that somebody wrote here since: that is told."""
+    if content is None:
+        (path / "leader-epoch-checkpoint").unlink()
+    else:
+        (path / "leader-epoch-checkpoint").write_bytes(content)
+    with_epoch(path, 4, 1 << 20)
+    report = segstore.salvage(path, path.parent / "s-0")
+    assert report.warnings
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import segstore
-from segstore.errors import CloseError, FsyncFailedError, LogReadOnlyError
+from segstore.errors import FsyncFailedError, InvalidEpochError, LogReadOnlyError
 from tests.crash.barrier_scene import new_disk, open_log
 
 if TYPE_CHECKING:
@@ -59,19 +59,59 @@ def test_the_error_of_the_close_alone_comes_out(disk):
         within(log, act)
 
 
-@pytest.mark.parametrize("fails", [True, False])
-def test_of_a_manager_too(tmp_path, monkeypatch, fails):
-    """[DUR-70] And an error that is none of this library."""
+ENDS = {
+    "an error": KeyError("mine"),
+    "an exit": SystemExit(0),
+    "a generator that is closed": GeneratorExit(),
+    "an error of this library": InvalidEpochError("of another call"),
+}
+
+
+@pytest.mark.parametrize("error", ENDS.values(), ids=ENDS)
+def test_a_sync_that_fails_at_the_end_comes_out(error):
+    """[DUR-35] However the block ends: what was appended may not be on the disk."""
+    disk = new_disk()
+    log = open_log(disk, durability="none")
+
+    def act() -> None:
+        log.append(ONE)
+        disk.fail("sync_data", 1, errno.EIO, for_ever=True)
+        raise error
+
+    with pytest.raises(FsyncFailedError) as caught:
+        within(log, act)
+    assert caught.value.__context__ is error
+
+
+def test_so_does_one_that_nobody_was_told_of():
+    """[DUR-35, DUR-38] The error of the block has another cause than the log's."""
+    disk = new_disk()
+    log = open_log(disk, durability="sync")
+
+    def act() -> None:
+        with pytest.raises(FsyncFailedError):
+            failing_append(disk, log)
+        raise InvalidEpochError("of another call")
+
+    with pytest.raises(LogReadOnlyError):
+        within(log, act)
+
+
+def test_of_a_manager_too(tmp_path, monkeypatch):
+    """[DUR-38] The echo of what the block had raised is its note; all else comes out."""
     manager = segstore.LogManager(tmp_path)
-    close = manager.close
+    close, failure = manager.close, FsyncFailedError("on purpose")
 
     def closing() -> None:
         close()
-        if fails:
-            raise CloseError("on purpose")
+        raise LogReadOnlyError("the echo") from failure
+
+    def act() -> None:
+        raise failure
 
     monkeypatch.setattr(manager, "close", closing)
-    with pytest.raises(KeyError) as caught:
+    with pytest.raises(FsyncFailedError) as caught:
+        within(manager, act)
+    assert caught.value.__notes__ == ["the close failed too: the echo"]
+    with pytest.raises(LogReadOnlyError):
         within(manager, lambda: {}["mine"])
-    notes = getattr(caught.value, "__notes__", [])
-    assert notes == (["the close failed too: on purpose"] if fails else [])

@@ -85,7 +85,7 @@ def _choose(rows: np.ndarray, bases: np.ndarray, state: LogState | None, reached
     kept: Mask = rows["whole"] & (first > reached) & (last >= first) & (first >= base)
     if state is not None:  # a broker of old may have written a log that overflows [LDR-30]
         kept &= last - base <= MAX_INT  # [DUR-50, DUR-89]
-        begins_well = (rows["position"] > 0) | (first == base) | (first < state.contiguous_from)
+        begins_well = (rows["position"] > 0) | (first == base) | (first <= state.contiguous_from)
         candidates = np.flatnonzero(kept)
         begins_well[candidates] |= _is_continued(rows[candidates], bases)
         kept &= begins_well
@@ -126,7 +126,7 @@ def _jumps(rows: np.ndarray, bases: np.ndarray, state: LogState | None, reached:
         first, last = rows["base_offset"], rows["last_offset"]
         touches = rows["position"][:-1] + rows["size"][:-1] == rows["position"][1:]
         touches &= rows["segment"][:-1] == rows["segment"][1:]
-        jumps[1:] = touches & (first[1:] != last[:-1] + 1) & (first[1:] >= state.contiguous_from)
+        jumps[1:] = touches & (first[1:] != last[:-1] + 1) & (first[1:] > state.contiguous_from)
         continues = first == np.concatenate(([reached], last[:-1])) + 1
         continues |= (first == bases[rows["segment"]]) & (rows["position"] == 0)
         jumps[1:] &= ~(continues[:-1] & _is_continued(rows, bases)[1:])

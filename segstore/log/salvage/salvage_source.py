@@ -188,17 +188,26 @@ class SalvageSource:
             epochs = None
         if state is None:
             return None, epochs, None
-        doubt = None
         if epochs is None:
             latest = -1 if state.latest_epoch is None else state.latest_epoch.epoch
-            fits = self._latest_epoch_of_batches() <= latest
-        else:
-            fits = state.fits(epochs.latest_entry)
-            segments = [segment for _, segment in self._segments]
-            doubt = contradiction_of_epochs(
-                epochs.latest_entry, state, segments, self.log_start_offset
-            )
-        return state if fits else None, epochs, doubt
+            found = self._latest_epoch_of_batches()
+            why = None if found <= latest else f"a batch has epoch {found}, above its {latest}"
+            return self._believed(state, why), None, None
+        segments = [segment for _, segment in self._segments]
+        doubt = contradiction_of_epochs(epochs.latest_entry, state, segments, self.log_start_offset)
+        if doubt is not None:
+            return None, epochs, doubt
+        fits = state.fits(epochs.latest_entry)
+        why = f"{LEADER_EPOCH_CHECKPOINT} is of another program, as a broker, that wrote since"
+        return self._believed(state, None if fits else why), epochs, None
+
+    def _believed(self, state: LogState, why_not: str | None) -> LogState | None:
+        if why_not is None:
+            return state
+        self._report.warnings.append(
+            f"{LOG_STATE} is not believed: {why_not}: a gap counts as deleted or compacted away"
+        )
+        return None
 
     def _latest_epoch_of_batches(self) -> int:
         latest = -1

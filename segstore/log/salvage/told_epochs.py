@@ -35,8 +35,8 @@ class ToldEpochs:
         is_said = self._said(row.reshape(1))[0] == row["epoch"]
         by = _SAYS_EPOCHS if is_said else "a batch next to it; what it was nothing tells"
         self._warnings.append(
-            f"{_place(name, row)} has the leader epoch {found}, which the log never reached and no"
-            f" CRC covers: the copy has {row['epoch']}, by {by}"
+            f"{_place(name, row)} has the leader epoch {found}, which no CRC covers and is not what"
+            f" was written, or the batch is an older one: the copy has {row['epoch']}, by {by}"
         )
 
     def tell_others(self, name: str, rows: np.ndarray) -> None:

@@ -1,15 +1,16 @@
 """Which leader epoch a batch had when it was written: no CRC covers it, so others have to tell.
 
 ``.segstore`` says under a checksum where the latest epoch begins, ``leader-epoch-checkpoint`` under
-none where all others do. An epoch above the latest one, in front of batches that have none such, is
-not what was written: it is mended. Any other that goes back may be that of an older batch, which a
-disk has kept in the place of a newer one; that one is left out. So is one below the latest epoch
-where that has begun, if there are batches of it.
+none where all others do. An epoch that is none, or above the latest one in front of batches that
+have none such, is mended; so is any other above those behind it, if the files say which one fits.
+One that is lower than the one before may be that of an older batch, which a disk has kept in the
+place of a newer one: it is left out. So is one below the latest epoch where that has begun, if
+there are batches of it.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 
     from segstore.log.directory.checkpoints import LogState
     from segstore.types import EpochEntry
+
+NO_EPOCH: Final = -1
+"""Of a batch that says nothing of it: a leader writes its own [format.md 4]."""
 
 Offsets = np.ndarray[Any, np.dtype[np.int64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -55,18 +59,20 @@ class WrittenEpochs:
     def of(self, rows: np.ndarray) -> Offsets:
         """Return the epoch that each batch should have, -1 where nothing tells.
 
-        The first epoch moves with the log start [EPC-6]: a batch may begin below it.
+        The first epoch moves with the log start [EPC-6], also into a batch.
         """
         epochs: Offsets = np.full(len(rows), -1, np.int64)
         if len(self._epochs):
             found = np.searchsorted(self._starts, rows["base_offset"], side="right") - 1
             epochs = self._epochs[np.maximum(found, 0)]
+            epochs[rows["last_offset"] < self._starts[0]] = -1
         epochs[self._are_of_latest(rows)] = -1 if self.latest is None else self.latest.epoch
-        epochs[~self._are_ordered(rows)] = -1
+        epochs[rows["base_offset"] < self.ordered_from] = -1
         return epochs
 
     def _are_ordered(self, rows: np.ndarray) -> Mask:
-        mask: Mask = (rows["epoch"] >= 0) & (rows["base_offset"] >= self.ordered_from)
+        """Return which have an epoch that counts; -1 is none, and below it there is none."""
+        mask: Mask = (rows["epoch"] != NO_EPOCH) & (rows["base_offset"] >= self.ordered_from)
         return mask
 
     def _are_of_latest(self, rows: np.ndarray) -> Mask:
@@ -90,7 +96,7 @@ class WrittenEpochs:
         if self.latest is not None:
             begun = kept & self._are_ordered(rows) & self._are_of_latest(rows)
             if bool((epochs[begun] == self.latest.epoch).any()):
-                kept[begun & (epochs < self.latest.epoch)] = False
+                kept[begun & (epochs >= 0) & (epochs < self.latest.epoch)] = False
         chosen = np.flatnonzero(kept & self._are_ordered(rows))
         if _ascend(epochs[chosen], reached):
             return epochs
@@ -98,27 +104,33 @@ class WrittenEpochs:
         kept[chosen] = False
         fitting = chosen[_fit_between(epochs[chosen], epochs[chosen] == said[chosen])]
         kept[_most_that_do_not_fall(fitting, epochs, reached)] = True
-        if self.latest is not None:
-            never_was = chosen[~kept[chosen] & (epochs[chosen] > self.latest.epoch)]
-            kept[_mended(never_was, chosen[kept[chosen]], epochs, said, reached)] = True
+        wrong = chosen[~kept[chosen]]
+        kept[self._mended(wrong, chosen[kept[chosen]], epochs, said, reached)] = True
         return epochs
 
+    def _mended(
+        self, wrong: Offsets, ordered: Offsets, epochs: Offsets, said: Offsets, reached: int
+    ) -> list[int]:
+        """Give rows between *ordered* ones the epoch that they had; return those that got one.
 
-def _mended(
-    wrong: Offsets, ordered: Offsets, epochs: Offsets, said: Offsets, reached: int
-) -> Offsets:
-    """Give rows in front of *ordered* ones an epoch that they may have had; return these rows.
-
-    It is what the files say, where that fits the batches around; else that of the batch before.
-    """
-    places = np.searchsorted(ordered, wrong)
-    mended = wrong[places < len(ordered)]
-    for row, at in zip(mended.tolist(), places.tolist(), strict=False):
-        before = int(epochs[ordered[at - 1]]) if at else reached
-        behind = int(epochs[ordered[at]])
-        fits = said[row] >= 0 and before <= said[row] <= behind
-        epochs[row] = said[row] if fits else before if before >= 0 else behind
-    return mended
+        It is what the files say, where that fits the batches around. If they do not say it, and
+        the epoch found is none that ever was, it is that of the batch before.
+        """
+        latest = MAX_INT if self.latest is None else self.latest.epoch
+        mended = []
+        highest = reached
+        for row, at in zip(wrong.tolist(), np.searchsorted(ordered, wrong).tolist(), strict=True):
+            before = max(highest, int(epochs[ordered[at - 1]]) if at else reached)
+            behind = int(epochs[ordered[at]]) if at < len(ordered) else MAX_INT
+            if before <= said[row] <= behind and said[row] >= 0:
+                epoch = int(said[row])
+            else:
+                epoch = before if before >= 0 or behind == MAX_INT else behind
+            never_was = epochs[row] > latest or epochs[row] < 0
+            if epoch >= 0 and (never_was or (epochs[row] > behind and epoch == said[row])):
+                highest = epochs[row] = epoch
+                mended.append(row)
+        return mended
 
 
 def _fit_between(epochs: Offsets, are_said: Mask) -> Mask:

@@ -109,9 +109,11 @@ def test_what_the_checkpoint_says_decides_between_two():
     entries = [EpochEntry(0, 0), EpochEntry(3, 2), EpochEntry(5, 4)]
     state = LogState(0, 0, entries[-1])
     assert ordered([0, 0, 3, 2, 5, 5], state, entries) == ([0, 0, 3, 5, 5], [])
-    assert ordered([0, 0, 4, 3, 5, 5], state, entries) == ([0, 0, 3, 5, 5], [])
+    assert ordered([0, 0, 4, 3, 5, 5], state, entries) == ([0, 0, 3, 3, 5, 5], [2])
     assert ordered([0, 0, 9, 3, 5, 5], state, entries) == ([0, 0, 3, 3, 5, 5], [2])
     other = [EpochEntry(0, 0), EpochEntry(2, 2), EpochEntry(5, 4)]  # a digit flipped
+    assert ordered([1, 0, 3, 3, 5, 5], state, entries) == ([0, 0, 3, 3, 5, 5], [0])
+    assert ordered([0, 0, -9, 3, 5, -2], state, entries) == ([0, 0, 3, 3, 5, 5], [2, 5])
     assert ordered([0, 9, 3, 3, 5, 5], state, other) == ([0, 0, 3, 3, 5, 5], [1])
     assert ordered([0, 0, 3, 9, 5, 5], state, other) == ([0, 0, 3, 3, 5, 5], [3])
     before = LogState(0, 0, EpochEntry(6, 6), epochs_before=(entries[-1],))
@@ -154,3 +156,12 @@ def test_one_of_two_that_overlap_with_nothing_around_them_to_continue():
     """[DUR-64] in a log without gaps, the one that leaves one to its neighbour is wrong."""
     ranges = [(0, 1), (3, 6), (6, 10), (2**40, 2**40 + 4), (16, 17)]
     assert chosen(rows_of(ranges), state=LogState(0, 0, None)) == [(0, 1), (6, 10), (16, 17)]
+
+
+def test_mended_epochs_ascend():
+    """Of three that are wrong the second is not below what the first got."""
+    entries = [EpochEntry(0, 0), EpochEntry(3, 1), EpochEntry(7, 2), EpochEntry(9, 4)]
+    state = LogState(0, 0, entries[-1])
+    assert ordered([0, 99, 99, 5, 9, 9], state, entries) == ([0, 3, 3, 5, 9, 9], [1, 2])
+    assert ordered([-7], LogState(0, 0, None)) == ([], [])
+    assert ordered([-7], LogState(0, 0, entries[0])) == ([0], [0])
