@@ -64,17 +64,22 @@ def told_once(error: BaseException | None) -> Iterator[None]:
     """Let a close at the end of a ``with`` not replace *error*, which ends its block, by its echo.
 
     A log whose sync has failed cannot be closed for it. What else a close raises comes out, as it
-    is nowhere told but there: a failed sync, whatever ends the block [DUR-35].
+    is nowhere told but there: a failed sync, whatever ends the block [DUR-35]; so does an echo with
+    notes, which are of other logs.
     """
     try:
         yield
     except LogReadOnlyError as failed:
-        if error is None or not any(one is failed.__cause__ for one in _causes(error)):
+        if error is None or hasattr(failed, "__notes__") or not _is_caused_by(error, failed):
             raise
         error.add_note(f"the close failed too: {failed}")
 
 
-def _causes(error: BaseException | None) -> Iterator[BaseException]:
-    while error is not None:
-        yield error
-        error = error.__cause__
+def _is_caused_by(error: BaseException, failed: LogReadOnlyError) -> bool:
+    """Whether *failed* says again what *error* is, or came of."""
+    seen: list[BaseException | None] = [None]
+    one: BaseException | None = error
+    while not any(one is other for other in seen):
+        seen.append(one)
+        one = None if one is None else one.__cause__
+    return failed.__cause__ is not None and any(failed.__cause__ is one for one in seen)

@@ -110,21 +110,6 @@ def test_below_the_first_epoch_nothing_is_told(tmp_path: Path):
     assert epochs_of(tmp_path / "s-0") == [3, 3, 5, 5, 7, 7]
 
 
-def test_a_batch_behind_a_truncation_within_another(tmp_path: Path):
-    """[DUR-2, DUR-62] The gap that it left is one of the log: the next batch continues it."""
-    path = tmp_path / "o-0"
-    log = segstore.open(path, durability="sync")
-    for _ in range(2):
-        log.append([(None, b"value")] * EACH)
-    log.truncate_to(7)
-    log.append([(None, b"value")] * EACH)
-    log.close_quietly()
-    report = segstore.salvage(path, tmp_path / "s-0")
-    assert report.complete
-    with segstore.open(tmp_path / "s-0", read_only=True) as log:
-        assert [record.offset for record in log] == [0, 1, 2, 3, 7, 8, 9, 10]
-
-
 @pytest.mark.parametrize("content", [None, b"", b"0\n0\n", b"-1 0"])
 def test_epochs_that_are_lost_and_one_that_never_was(path: Path, content: bytes | None):
     """[DUR-7, DUR-64] The batches say that somebody wrote here since: that is told."""

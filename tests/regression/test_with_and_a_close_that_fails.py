@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import segstore
-from segstore.errors import FsyncFailedError, InvalidEpochError, LogReadOnlyError
+from segstore.errors import FsyncFailedError, InternalError, InvalidEpochError, LogReadOnlyError
+from segstore.log.ending import told_once
 from tests.crash.barrier_scene import new_disk, open_log
+from tests.crash.failing_scenarios_of_managers import Managed, living_on
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -115,3 +117,31 @@ def test_of_a_manager_too(tmp_path, monkeypatch):
     assert caught.value.__notes__ == ["the close failed too: the echo"]
     with pytest.raises(LogReadOnlyError):
         within(manager, lambda: {}["mine"])
+
+
+@pytest.mark.parametrize(("dead", "bad"), ["ab", "ba"])
+def test_a_manager_tells_of_each_of_its_logs(dead, bad):
+    """[DUR-35, DUR-38] One log ends the block, and the sync of another fails at the close."""
+    disk = new_disk()
+    with living_on(disk):
+        manager = Managed(disk, durability="none").manager()
+        for topic in (dead, bad):
+            manager.create_topic(topic)
+            manager.log(topic, 0).append(ONE)
+
+        def act() -> None:
+            disk.fail("sync_data", 1, errno.EIO, for_ever=True)
+            with manager.log(dead, 0)._flusher.poisoned_by():
+                raise InternalError("on purpose")
+
+        with pytest.raises((FsyncFailedError, LogReadOnlyError)) as caught:
+            within(manager, act)
+    assert "sync_data" in " ".join([str(caught.value), *caught.value.__notes__])
+
+
+def test_causes_in_a_circle_end():
+    """Python lets an error be its own cause."""
+    error = KeyError("mine")
+    error.__cause__ = error
+    with pytest.raises(LogReadOnlyError), told_once(error):
+        raise LogReadOnlyError("the echo") from FsyncFailedError("of another")

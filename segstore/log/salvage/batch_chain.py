@@ -85,7 +85,8 @@ def _choose(rows: np.ndarray, bases: np.ndarray, state: LogState | None, reached
     kept: Mask = rows["whole"] & (first > reached) & (last >= first) & (first >= base)
     if state is not None:  # a broker of old may have written a log that overflows [LDR-30]
         kept &= last - base <= MAX_INT  # [DUR-50, DUR-89]
-        begins_well = (rows["position"] > 0) | (first == base) | (first <= state.contiguous_from)
+        begins_well = (rows["position"] > 0) | (first == base) | (first < state.contiguous_from)
+        begins_well |= _ends_a_gap(rows, base - 1, state.contiguous_from)
         candidates = np.flatnonzero(kept)
         begins_well[candidates] |= _is_continued(rows[candidates], bases)
         kept &= begins_well
@@ -126,11 +127,25 @@ def _jumps(rows: np.ndarray, bases: np.ndarray, state: LogState | None, reached:
         first, last = rows["base_offset"], rows["last_offset"]
         touches = rows["position"][:-1] + rows["size"][:-1] == rows["position"][1:]
         touches &= rows["segment"][:-1] == rows["segment"][1:]
-        jumps[1:] = touches & (first[1:] != last[:-1] + 1) & (first[1:] > state.contiguous_from)
+        jumps[1:] = touches & (first[1:] != last[:-1] + 1) & (first[1:] >= state.contiguous_from)
         continues = first == np.concatenate(([reached], last[:-1])) + 1
         continues |= (first == bases[rows["segment"]]) & (rows["position"] == 0)
-        jumps[1:] &= ~(continues[:-1] & _is_continued(rows, bases)[1:])
+        is_continued = _is_continued(rows, bases)
+        jumps[1:] &= ~(continues[:-1] & is_continued[1:])
+        jumps &= ~(is_continued & (first == state.contiguous_from))
+        jumps[1:] &= ~_ends_a_gap(rows[1:], last[:-1], state.contiguous_from)
     return jumps
+
+
+def _ends_a_gap(rows: np.ndarray, before: np.ndarray, contiguous_from: int) -> Mask:
+    """Return the batch behind the last gap that there may be, as a truncation within one leaves it.
+
+    One that would fit into that gap does not count: it may be what stood there, its base offset
+    flipped. *before* is the last offset in front of each.
+    """
+    first, last = rows["base_offset"], rows["last_offset"]
+    mask: Mask = (first == contiguous_from) & (last - first >= contiguous_from - before - 1)
+    return mask
 
 
 def _is_continued(rows: np.ndarray, bases: np.ndarray) -> Mask:

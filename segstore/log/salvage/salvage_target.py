@@ -192,7 +192,7 @@ class SalvageTarget:
         name, position = self._source.files[number].name, int(row["position"])
         found = self._source.directory.read_range(name, position + _EPOCH_AT, 4)
         start = self._segments[self._base_offset] - int(row["size"])
-        self._write(start + _EPOCH_AT, int(row["epoch"]).to_bytes(4, "big"))
+        self._write(start + _EPOCH_AT, int(row["epoch"]).to_bytes(4, "big", signed=True))
         self._told_epochs.tell_mended(name, row, int.from_bytes(found, "big", signed=True))
 
     def _write(self, position: int, piece: bytes) -> None:

@@ -114,7 +114,8 @@ class WrittenEpochs:
         """Give rows between *ordered* ones the epoch that they had; return those that got one.
 
         It is what the files say, where that fits the batches around. If they do not say it, and
-        the epoch found is none that ever was, it is that of the batch before.
+        the epoch found is none that ever was, it is that of the batch before, never one above the
+        latest; where nothing tells, a batch whose epoch is no number has none.
         """
         latest = MAX_INT if self.latest is None else self.latest.epoch
         mended = []
@@ -122,14 +123,20 @@ class WrittenEpochs:
         for row, at in zip(wrong.tolist(), np.searchsorted(ordered, wrong).tolist(), strict=True):
             before = max(highest, int(epochs[ordered[at - 1]]) if at else reached)
             behind = int(epochs[ordered[at]]) if at < len(ordered) else MAX_INT
-            if before <= said[row] <= behind and said[row] >= 0:
+            if 0 <= said[row] <= behind and before <= said[row]:
                 epoch = int(said[row])
             else:
                 epoch = before if before >= 0 or behind == MAX_INT else behind
-            never_was = epochs[row] > latest or epochs[row] < 0
-            if epoch >= 0 and (never_was or (epochs[row] > behind and epoch == said[row])):
-                highest = epochs[row] = epoch
-                mended.append(row)
+            if epochs[row] < 0:
+                epochs[row] = epoch if epoch <= latest else NO_EPOCH
+            elif epoch <= latest and (
+                epochs[row] > latest or (epochs[row] > behind and epoch == said[row])
+            ):
+                epochs[row] = epoch
+            else:
+                continue
+            highest = max(highest, int(epochs[row]))
+            mended.append(row)
         return mended
 
 

@@ -163,5 +163,23 @@ def test_mended_epochs_ascend():
     entries = [EpochEntry(0, 0), EpochEntry(3, 1), EpochEntry(7, 2), EpochEntry(9, 4)]
     state = LogState(0, 0, entries[-1])
     assert ordered([0, 99, 99, 5, 9, 9], state, entries) == ([0, 3, 3, 5, 9, 9], [1, 2])
-    assert ordered([-7], LogState(0, 0, None)) == ([], [])
+    assert ordered([0, 1 << 18, -4], LogState(0, 0, EpochEntry(4, 2))) == ([0, 1 << 18, -1], [2])
+    assert ordered([-1, -7, -1], LogState(0, 0, None)) == ([-1, -1, -1], [1])
+    assert ordered([-7], LogState(0, 0, None)) == ([-1], [0])
+    assert ordered([-7, -8], LogState(0, 0, None), []) == ([-1, -1], [0, 1])
     assert ordered([-7], LogState(0, 0, entries[0])) == ([0], [0])
+
+
+def test_the_batch_behind_the_last_gap():
+    """[DUR-50, DUR-64] It ends it, unless it may be one that stood there and has jumped."""
+    state = LogState(8, 0, None)
+    true = [(8, 11), (12, 15)]
+    assert chosen(rows_of([(0, 3), (8, 11), *true]), state=state) == [(0, 3), *true]
+    assert chosen(rows_of([(0, 3), (8, 11)]), state=state) == [(0, 3)]
+    assert chosen(rows_of([(0, 4), (8, 11)]), state=state) == [(0, 4), (8, 11)]
+    assert chosen(rows_of([(0, 4), (8, 10)]), state=state) == [(0, 4)]
+    assert chosen(rows_of([(0, 4), (8, 10), (11, 11)]), state=state) == [(0, 4), (8, 10), (11, 11)]
+    assert chosen(rows_of([(0, 4), (9, 12)]), state=state) == [(0, 4)]
+    assert chosen(rows_of([(8, 11)]), bases=[5], state=state) == [(8, 11)]
+    assert chosen(rows_of([(8, 11)]), bases=[4], state=state) == []
+    assert chosen(rows_of([(8, 11), *true]), bases=[4], state=state) == true
