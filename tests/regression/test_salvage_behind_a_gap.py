@@ -61,9 +61,7 @@ def test_the_gap_of_a_truncation_is_one_of_the_log(tmp_path, is_closed, more):
 
 
 @CLOSES
-@pytest.mark.parametrize(
-    ("count", "moved", "kept"), [(2, 0, []), (3, 0, [(4, b"01")]), (3, 1, [(0, b"00")])]
-)
+@pytest.mark.parametrize(("count", "moved", "kept"), [(2, 0, []), (3, 0, []), (3, 1, [(0, b"00")])])
 def test_a_batch_that_jumps_behind_the_gap(tmp_path, is_closed, count, moved, kept):
     """[DUR-7, DUR-50] It is left out and told, and the true one is copied."""
     path, cut = tmp_path / "o-0", EACH * count - 1
@@ -84,3 +82,19 @@ def test_a_batch_that_jumps_to_where_a_log_was_taken_over(tmp_path, more):
     move(path, 2, 12)
     behind = [(12, b"50"), (16, b"51")][:more]
     assert salvaged(path) == (False, [(0, b"00"), (4, b"01"), *behind])
+
+
+@CLOSES
+@pytest.mark.parametrize(
+    ("count", "moved", "offset"), [(2, 0, 1), (2, 0, 2), (3, 1, 5), (3, 1, 6), (4, 2, 9)]
+)
+@pytest.mark.parametrize("more", [1, 2, 3])
+def test_a_batch_in_front_of_the_gap_that_moved_into_it(  # noqa: PLR0913 - which
+    tmp_path, is_closed, count, moved, offset, more
+):
+    """[DUR-7, DUR-50] One of the two beside the gap is wrong: it is told."""
+    path = tmp_path / "o-0"
+    write(path, count, EACH * count - 1, more, is_closed=is_closed)
+    move(path, moved, offset)
+    is_complete, _ = salvaged(path)
+    assert not is_complete

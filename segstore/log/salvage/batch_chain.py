@@ -130,10 +130,9 @@ def _jumps(rows: np.ndarray, bases: np.ndarray, state: LogState | None, reached:
         jumps[1:] = touches & (first[1:] != last[:-1] + 1) & (first[1:] >= state.contiguous_from)
         continues = first == np.concatenate(([reached], last[:-1])) + 1
         continues |= (first == bases[rows["segment"]]) & (rows["position"] == 0)
-        is_continued = _is_continued(rows, bases)
-        jumps[1:] &= ~(continues[:-1] & is_continued[1:])
-        jumps &= ~(is_continued & (first == state.contiguous_from))
-        jumps[1:] &= ~_ends_a_gap(rows[1:], last[:-1], state.contiguous_from)
+        is_right = _is_continued(rows, bases)[1:]
+        is_right |= _ends_a_gap(rows[1:], last[:-1], state.contiguous_from)
+        jumps[1:] &= ~(continues[:-1] & is_right)
     return jumps
 
 

@@ -32,11 +32,11 @@ class ToldEpochs:
 
     def tell_mended(self, name: str, row: np.ndarray, found: int) -> None:
         """Tell of a batch of *name* that is copied with another epoch than was *found*."""
-        is_said = self._said(row.reshape(1))[0] == row["epoch"]
-        by = _SAYS_EPOCHS if is_said else "a batch next to it; what it was nothing tells"
+        is_said = self._said(row.reshape(1))[0] == row["epoch"] >= 0
+        by = f"by {_SAYS_EPOCHS}" if is_said else "for want of a better one"
         self._warnings.append(
             f"{_place(name, row)} has the leader epoch {found}, which no CRC covers and is not what"
-            f" was written, or the batch is an older one: the copy has {row['epoch']}, by {by}"
+            f" was written, or the batch is an older one: the copy has {row['epoch']}, {by}"
         )
 
     def tell_others(self, name: str, rows: np.ndarray) -> None:
