@@ -54,8 +54,9 @@ class FoundSidecars:
         is_known : bool
             This library alone has written since its ``.segstore`` was [DUR-64].
         """
-        sealed = {segment.base_offset for segment in segments[:-1]} if is_known else set()
-        self.remove(self.base_offsets - sealed)
+        if self.base_offsets:
+            sealed = {segment.base_offset for segment in segments[:-1]} if is_known else set()
+            self.remove(self.base_offsets - sealed)
 
     def remove_from(self, base_offset: int) -> None:
         """Remove those of *base_offset* and above."""

@@ -220,9 +220,8 @@ class SnapshotFiles:
 
         That one stays when it is at or above every segment's base: a close wrote it [PSM-55].
         """
-        bases = set(segment_base_offsets)
-        strays = [offset for offset in self._offsets if offset not in bases]
-        if strays and strays[-1] >= max(bases, default=strays[-1]):
+        strays = sorted(set(self._offsets).difference(segment_base_offsets))
+        if strays and strays[-1] >= max(segment_base_offsets, default=strays[-1]):
             strays.pop()
         for offset in strays:
             self.delete(offset)
