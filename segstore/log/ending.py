@@ -70,16 +70,16 @@ def told_once(error: BaseException | None) -> Iterator[None]:
     try:
         yield
     except LogReadOnlyError as failed:
-        if error is None or hasattr(failed, "__notes__") or not _is_caused_by(error, failed):
+        is_echo = any(one is failed.__cause__ for one in _causes(error))
+        if error is None or not is_echo or hasattr(failed, "__notes__"):
             raise
         error.add_note(f"the close failed too: {failed}")
 
 
-def _is_caused_by(error: BaseException, failed: LogReadOnlyError) -> bool:
-    """Whether *failed* says again what *error* is, or came of."""
-    seen: list[BaseException | None] = [None]
-    one: BaseException | None = error
-    while not any(one is other for other in seen):
-        seen.append(one)
-        one = None if one is None else one.__cause__
-    return failed.__cause__ is not None and any(failed.__cause__ is one for one in seen)
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield *error* and what it came of; Python lets these be a circle."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__

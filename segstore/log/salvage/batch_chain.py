@@ -15,13 +15,12 @@ import numpy as np
 
 from segstore.config import MAX_INT
 from segstore.log.local.batch_search import ROW
-from segstore.log.salvage.written_epochs import WrittenEpochs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from segstore.log.directory.checkpoints import LogState
-    from segstore.types import EpochEntry
+    from segstore.log.salvage.written_epochs import WrittenEpochs
 
 _BLOCK_ROWS: Final = 16_384
 _LOOK_AHEAD_ROWS: Final = 1024
@@ -37,7 +36,7 @@ def choose_batches(
     base_offsets: Sequence[int],
     state: LogState | None,
     *,
-    entries: Sequence[EpochEntry] = (),
+    written_epochs: WrittenEpochs | None,
     end_offset: int = -1,
 ) -> Iterator[tuple[np.ndarray, Mask]]:
     """Yield tables of `ROW`, and which of their rows are batches of the log.
@@ -49,14 +48,13 @@ def choose_batches(
     base_offsets : sequence of int
         Of the segments, by their number in the rows.
     state : LogState or None
-        From where on the log is known to have no gap, and its epochs to ascend [DUR-64].
-    entries : sequence of EpochEntry
-        Of the leader-epoch checkpoint; empty where it is lost.
+        From where on the log is known to have no gap [DUR-64].
+    written_epochs : WrittenEpochs or None
+        Which epochs its batches should have; None where nothing tells.
     end_offset : int
         Where the log is known to have ended; -1 where that is not known.
     """
     bases = np.array([*base_offsets, end_offset], np.int64)
-    written = None if state is None else WrittenEpochs(state, entries)
     pending = np.empty(0, ROW)
     reached, epoch = -1, -1
     for table in tables:
@@ -64,18 +62,18 @@ def choose_batches(
         while len(pending) >= _BLOCK_ROWS:
             block = pending[:_BLOCK_ROWS]
             kept = _choose(block, bases, state, reached)
-            block = _with_epochs(block, kept, written, epoch)
+            block = _with_epochs(block, kept, written_epochs, epoch)
             kept, block = kept[:-_LOOK_AHEAD_ROWS], block[:-_LOOK_AHEAD_ROWS]
             yield block, kept
             if kept.any():
                 reached = int(block["last_offset"][kept][-1])
-            if written is not None:
-                ordered = kept & (block["base_offset"] >= written.ordered_from)
+            if written_epochs is not None:
+                ordered = kept & (block["base_offset"] >= written_epochs.ordered_from)
                 epoch = max(epoch, int(block["epoch"][ordered].max(initial=-1)))
             pending = pending[len(block) :]
     if len(pending):
         kept = _choose(pending, bases, state, reached)
-        yield _with_epochs(pending, kept, written, epoch), kept
+        yield _with_epochs(pending, kept, written_epochs, epoch), kept
 
 
 def _choose(rows: np.ndarray, bases: np.ndarray, state: LogState | None, reached: int) -> Mask:
@@ -103,12 +101,12 @@ def _choose(rows: np.ndarray, bases: np.ndarray, state: LogState | None, reached
 
 
 def _with_epochs(
-    rows: np.ndarray, kept: Mask, written: WrittenEpochs | None, reached: int
+    rows: np.ndarray, kept: Mask, written_epochs: WrittenEpochs | None, reached: int
 ) -> np.ndarray:
     """Return the rows with epochs that ascend; those that cannot are not *kept* any more."""
-    if written is None:
+    if written_epochs is None:
         return rows
-    epochs = written.order(rows, kept, reached)
+    epochs = written_epochs.order(rows, kept, reached)
     is_mended = epochs != rows["epoch"]
     if is_mended.any():
         rows = rows.copy()

@@ -12,6 +12,7 @@ from segstore.errors import SegstoreError
 from segstore.log.local.batch_search import BatchSearch
 from segstore.log.local.segment import Segment
 from segstore.log.salvage.batch_chain import choose_batches
+from segstore.log.salvage.written_epochs import WrittenEpochs
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -121,7 +122,10 @@ def lost_records(  # noqa: PLR0913 - the segment, and what is known of its recor
     try:
         search = BatchSearch(directory, segment, segment.name, 0, {}, lambda _: None)
         known_end = -1 if end_offset is None else end_offset
-        for rows, kept in choose_batches(search.rows(), [base_offset], state, end_offset=known_end):
+        written = None if state is None else WrittenEpochs(state)
+        for rows, kept in choose_batches(
+            search.rows(), [base_offset], state, written_epochs=written, end_offset=known_end
+        ):
             chosen = rows[kept & (rows["last_offset"] >= first_offset)]
             whole += zip(
                 chosen["base_offset"].tolist(), chosen["last_offset"].tolist(), strict=True

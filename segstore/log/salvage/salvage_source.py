@@ -112,10 +112,10 @@ class SalvageSource:
             self.files = self._log_files(context)
             self._segments = self._open_segments(context)
             self.state, epochs, doubt = self._read_state()
-            self._entries = () if epochs is None else epochs.entries
-            self.written_epochs = (
-                None if self.state is None else WrittenEpochs(self.state, self._entries)
-            )
+            self.written_epochs = None
+            if self.state is not None:
+                entries = () if epochs is None else epochs.entries
+                self.written_epochs = WrittenEpochs(self.state, entries)
             self.known_end = self.files[-1].offset
             if found.own_marker is not None and found.own_marker.log_end_offset < _far(self):
                 self.known_end = max(self.known_end, found.own_marker.log_end_offset)
@@ -143,7 +143,7 @@ class SalvageSource:
         self, doubt: str, found: FoundState, epochs: LeaderEpochFileCache | None
     ) -> int:
         """Return where the log begins when nothing tells which of its gaps lost records."""
-        self._report.warnings.append(f"{doubt}: a gap counts as deleted or compacted away")
+        self._believe_gaps(doubt)
         return min(begin_without_state(found, epochs), self.first_offset)
 
     def _log_files(self, context: SegmentContext) -> list[SegmentFile]:
@@ -204,10 +204,11 @@ class SalvageSource:
     def _believed(self, state: LogState, why_not: str | None) -> LogState | None:
         if why_not is None:
             return state
-        self._report.warnings.append(
-            f"{LOG_STATE} is not believed: {why_not}: a gap counts as deleted or compacted away"
-        )
+        self._believe_gaps(f"{LOG_STATE} is not believed: {why_not}")
         return None
+
+    def _believe_gaps(self, why: str) -> None:
+        self._report.warnings.append(f"{why}: a gap counts as deleted or compacted away")
 
     def _latest_epoch_of_batches(self) -> int:
         latest = -1
@@ -253,7 +254,11 @@ class SalvageSource:
         """Yield tables of rows that cover every byte, and which of the rows are to be kept."""
         bases = [file.offset for file in self.files]
         return choose_batches(
-            self._tables(), bases, self.state, entries=self._entries, end_offset=self.known_end
+            self._tables(),
+            bases,
+            self.state,
+            written_epochs=self.written_epochs,
+            end_offset=self.known_end,
         )
 
     def _tables(self) -> Iterator[np.ndarray]:

@@ -10,20 +10,18 @@ there are batches of it.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from segstore.config import MAX_INT
+from segstore.types import NO_PARTITION_LEADER_EPOCH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segstore.log.directory.checkpoints import LogState
     from segstore.types import EpochEntry
-
-NO_EPOCH: Final = -1
-"""Of a batch that says nothing of it: a leader writes its own [format.md 4]."""
 
 Offsets = np.ndarray[Any, np.dtype[np.int64]]
 Mask = np.ndarray[Any, np.dtype[np.bool_]]
@@ -66,19 +64,16 @@ class WrittenEpochs:
             found = np.searchsorted(self._starts, rows["base_offset"], side="right") - 1
             epochs = self._epochs[np.maximum(found, 0)]
             epochs[rows["last_offset"] < self._starts[0]] = -1
-        epochs[self._are_of_latest(rows)] = -1 if self.latest is None else self.latest.epoch
+        if self.latest is not None:
+            epochs[rows["last_offset"] >= self.latest.start_offset] = self.latest.epoch
         epochs[rows["base_offset"] < self.ordered_from] = -1
         return epochs
 
     def _are_ordered(self, rows: np.ndarray) -> Mask:
         """Return which have an epoch that counts; -1 is none, and below it there is none."""
-        mask: Mask = (rows["epoch"] != NO_EPOCH) & (rows["base_offset"] >= self.ordered_from)
-        return mask
-
-    def _are_of_latest(self, rows: np.ndarray) -> Mask:
-        mask: Mask = np.zeros(len(rows), np.bool_)
-        if self.latest is not None:
-            mask = rows["last_offset"] >= self.latest.start_offset
+        mask: Mask = (rows["epoch"] != NO_PARTITION_LEADER_EPOCH) & (
+            rows["base_offset"] >= self.ordered_from
+        )
         return mask
 
     def order(self, rows: np.ndarray, kept: Mask, reached: int) -> Offsets:
@@ -94,7 +89,8 @@ class WrittenEpochs:
         """
         epochs: Offsets = rows["epoch"].astype(np.int64)
         if self.latest is not None:
-            begun = kept & self._are_ordered(rows) & self._are_of_latest(rows)
+            begun = rows["last_offset"] >= self.latest.start_offset
+            begun &= kept & self._are_ordered(rows)
             if bool((epochs[begun] == self.latest.epoch).any()):
                 kept[begun & (epochs >= 0) & (epochs < self.latest.epoch)] = False
         chosen = np.flatnonzero(kept & self._are_ordered(rows))
@@ -128,7 +124,7 @@ class WrittenEpochs:
             else:
                 epoch = before if before >= 0 or behind == MAX_INT else behind
             if epochs[row] < 0:
-                epochs[row] = epoch if epoch <= latest else NO_EPOCH
+                epochs[row] = epoch if epoch <= latest else NO_PARTITION_LEADER_EPOCH
             elif epoch <= latest and (
                 epochs[row] > latest or (epochs[row] > behind and epoch == said[row])
             ):

@@ -12,6 +12,7 @@ from segstore.log.directory.checkpoints import LogState
 from segstore.log.local.batch_search import ROW
 from segstore.log.salvage import batch_chain
 from segstore.log.salvage.batch_chain import choose_batches
+from segstore.log.salvage.written_epochs import WrittenEpochs
 from segstore.types import EpochEntry
 
 SIZE = 100
@@ -33,7 +34,8 @@ def rows_of(ranges, segment=0, epochs=None):
 def chosen(*tables, bases=(0,), state=None):
     """(base, last) of what is kept."""
     found = []
-    for rows, kept in choose_batches(tables, bases, state):
+    written = None if state is None else WrittenEpochs(state)
+    for rows, kept in choose_batches(tables, bases, state, written_epochs=written):
         found += [(int(row["base_offset"]), int(row["last_offset"])) for row in rows[kept]]
     return found
 
@@ -78,7 +80,8 @@ def test_the_last_batch_of_a_log_without_gaps():
 def ordered(epochs, state, entries=()):
     """Epochs of what is kept, and which of all are mended; offsets are 0, 1, 2, ..."""
     rows = rows_of([(offset, offset) for offset in range(len(epochs))], epochs=epochs)
-    ((found, kept),) = choose_batches([rows], [0], state, entries=entries)
+    written = None if state is None else WrittenEpochs(state, entries)
+    ((found, kept),) = choose_batches([rows], [0], state, written_epochs=written)
     assert rows["epoch"].tolist() == epochs
     return found["epoch"][kept].tolist(), np.flatnonzero(found["epoch_is_mended"]).tolist()
 
