@@ -1,7 +1,8 @@
 """Salvage dropped a good batch behind the gap that a truncation within another had left.
 
 The first mend took the batch before the gap, its base offset flipped to just that offset, for the
-one behind it, and dropped the true one. Both found by strict readers.
+one behind it, and dropped the true one. A later one dropped one of two batches of a log with two
+gaps. All found by strict readers.
 """
 
 from __future__ import annotations
@@ -61,7 +62,9 @@ def test_the_gap_of_a_truncation_is_one_of_the_log(tmp_path, is_closed, more):
 
 
 @CLOSES
-@pytest.mark.parametrize(("count", "moved", "kept"), [(2, 0, []), (3, 0, []), (3, 1, [(0, b"00")])])
+@pytest.mark.parametrize(
+    ("count", "moved", "kept"), [(2, 0, []), (3, 0, [(4, b"01")]), (3, 1, [(0, b"00")])]
+)
 def test_a_batch_that_jumps_behind_the_gap(tmp_path, is_closed, count, moved, kept):
     """[DUR-7, DUR-50] It is left out and told, and the true one is copied."""
     path, cut = tmp_path / "o-0", EACH * count - 1
@@ -98,3 +101,53 @@ def test_a_batch_in_front_of_the_gap_that_moved_into_it(  # noqa: PLR0913 - whic
     move(path, moved, offset)
     is_complete, _ = salvaged(path)
     assert not is_complete
+
+
+def read(path: Path) -> list[tuple[int, bytes | None]]:
+    with segstore.open(path, read_only=True) as log:
+        return [(record.offset, record.value) for record in log]
+
+
+def assert_all_is_copied(path: Path, lone: str) -> None:
+    """It is told which batch nothing shows to be right, and it is copied as it stands."""
+    target = path.parent / "s-0"
+    report = segstore.salvage(path, target)
+    assert read(target) == read(path)
+    (told,) = report.lost
+    assert f"the batch in front of them, {lone}, was written with others" in told.reason
+    assert not report.complete
+
+
+@pytest.mark.parametrize(
+    ("offsets", "lone"),
+    [
+        ([0, 6, 12], "6 to 9"),
+        ([0, 6, 12, 16], "6 to 9"),
+        ([0, 5, 10, 15], "10 to 13"),
+        ([0, 4, 10, 16, 20], "10 to 13"),
+    ],
+)
+def test_a_followers_gaps(tmp_path, offsets, lone):
+    """[DUR-2, DUR-64] As a compacted leader gives its batches: none of them is dropped."""
+    path = tmp_path / "o-0"
+    with segstore.open(path, durability="sync") as log:
+        for number, offset in enumerate(offsets):
+            moved = offset.to_bytes(8, "big") + four(number)[8:12] + bytes(4) + four(number)[16:]
+            log.append_as_follower(moved, 0)
+    assert_all_is_copied(path, lone)
+
+
+@CLOSES
+@pytest.mark.parametrize("more", [1, 2, 3])
+@pytest.mark.parametrize("first", [0, 3])
+def test_two_truncations_each_within_a_batch(tmp_path, is_closed, more, first):
+    """[DUR-2, DUR-64] The first of them may be within the first batch of a file."""
+    path = tmp_path / "o-0"
+    write(path, 2, EACH + first if first else 3, 2, is_closed=True)
+    log = segstore.open(path, durability="sync")
+    end = log.log_end_offset
+    log.truncate_to(end - 2)
+    for number in range(more):
+        log.append_as_leader(four(60 + number), 0)
+    (log.close if is_closed else log.close_quietly)()
+    assert_all_is_copied(path, f"{end - 2 * EACH} to {end - EACH - 1}")

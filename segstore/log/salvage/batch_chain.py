@@ -118,7 +118,8 @@ def _jumps(rows: np.ndarray, bases: np.ndarray, state: LogState | None, reached:
     """Return which rows leave a gap to the one before, with no byte between them.
 
     In a log without gaps one of the two is wrong [DUR-50, DUR-64], unless others show that both are
-    right: then whole batches are gone between them.
+    right: then whole batches are gone between them. In front of the last gap that there may be, a
+    batch may stand behind another one, and stays: who copies it says so.
     """
     jumps: Mask = np.zeros(len(rows), np.bool_)
     if state is not None and len(rows):
@@ -128,9 +129,10 @@ def _jumps(rows: np.ndarray, bases: np.ndarray, state: LogState | None, reached:
         jumps[1:] = touches & (first[1:] != last[:-1] + 1) & (first[1:] >= state.contiguous_from)
         continues = first == np.concatenate(([reached], last[:-1])) + 1
         continues |= (first == bases[rows["segment"]]) & (rows["position"] == 0)
+        may_be_right = continues[:-1] | (first[1:] == state.contiguous_from)
         is_right = _is_continued(rows, bases)[1:]
         is_right |= _ends_a_gap(rows[1:], last[:-1], state.contiguous_from)
-        jumps[1:] &= ~(continues[:-1] & is_right)
+        jumps[1:] &= ~(may_be_right & is_right)
     return jumps
 
 

@@ -53,6 +53,7 @@ class SalvageTarget:
         self._lost: list[LostRange] = []  # since then
         self._gaps: list[tuple[int, int]] = []  # offsets of which nothing tells whether they were
         self._doubted: tuple[int, int] | None = None  # offsets of a batch that continues none
+        self._lone: tuple[int, int] | None = None  # offsets of a batch that a gap is in front of
         self._epoch = -1  # of the batch that was kept last
         self._told_epochs = ToldEpochs(source.written_epochs, report.warnings)
         self._context = _core.SegmentContext(
@@ -124,6 +125,7 @@ class SalvageTarget:
     def _keep(self, rows: np.ndarray, number: int) -> None:
         """Copy a stretch of batches; one that does not fit a segment begins another [LDR-30]."""
         self._doubt(rows, number)
+        self._doubt_lone(rows, number)
         self._told_epochs.tell_others(self._source.files[number].name, rows)
         self._settle_lost(int(rows["base_offset"][0]))
         if number != self._number:
@@ -174,6 +176,27 @@ class SalvageTarget:
                 f"a whole batch is kept with the offsets {first} to {last}, which no batch next to"
                 " it shows to be right: no checksum covers them"
             )
+
+    def _doubt_lone(self, rows: np.ndarray, number: int) -> None:
+        """Doubt the offsets of a batch between two gaps, the second one the last that may be.
+
+        Truncations within batches leave such a log, and a follower's batches. A batch that moved
+        into a gap looks the same [DUR-7, DUR-50]: it is copied, as readers of the source have it.
+        """
+        source, first = self._source, int(rows["base_offset"][0])
+        begins = rows["position"][0] == 0 and first == source.files[number].offset
+        is_behind_gap = first > self._next_offset and not begins
+        ends_last_gap = source.state is not None and first == source.state.contiguous_from
+        is_next = number == self._number and not self._lost
+        if self._lone is not None and is_behind_gap and ends_last_gap and is_next:
+            why = (
+                "these offsets may have had no record, or the batch in front of them, {} to {}, was"
+                " written with others: a gap is on both sides of it, and no checksum covers its"
+                " offsets; it is copied as it stands"
+            ).format(*self._lone)
+            self._report.lose(LostRange("", 0, 0, self._next_offset, first, why))
+        is_lone = is_behind_gap and len(rows) == 1
+        self._lone = (first, int(rows["last_offset"][0])) if is_lone else None
 
     def _copy(self, name: str, begin: int, end: int) -> None:
         position = self._segments[self._base_offset]
