@@ -44,6 +44,14 @@ def write(path: Path, count: int, truncate: int, more: int, *, is_closed: bool) 
     (log.close if is_closed else log.close_quietly)()
 
 
+def follow(path: Path, offsets: list[int]) -> None:
+    """Append batches as a compacted leader gives them."""
+    with segstore.open(path, durability="sync") as log:
+        for number, offset in enumerate(offsets):
+            data = four(number)
+            log.append_as_follower(offset.to_bytes(8, "big") + data[8:12] + bytes(4) + data[16:], 0)
+
+
 def move(path: Path, number: int, offset: int) -> None:
     """Change the base offset of a batch, which no CRC covers."""
     file, at = path / f"{0:020d}.log", number * len(four(0))
@@ -130,11 +138,18 @@ def assert_all_is_copied(path: Path, lone: str) -> None:
 def test_a_followers_gaps(tmp_path, offsets, lone):
     """[DUR-2, DUR-64] As a compacted leader gives its batches: none of them is dropped."""
     path = tmp_path / "o-0"
-    with segstore.open(path, durability="sync") as log:
-        for number, offset in enumerate(offsets):
-            moved = offset.to_bytes(8, "big") + four(number)[8:12] + bytes(4) + four(number)[16:]
-            log.append_as_follower(moved, 0)
+    follow(path, offsets)
     assert_all_is_copied(path, lone)
+
+
+@pytest.mark.parametrize("second", [6, 8])
+def test_a_batch_that_moved_in_front_of_a_true_one(tmp_path, second):
+    """[DUR-2, DUR-7] It is not what stands in front of the last gap: the true one is copied."""
+    path = tmp_path / "o-0"
+    follow(path, [0, second, 12, 18, 22])
+    move(path, 2, 4)
+    kept = [(0, b"00"), (second, b"01"), (18, b"03"), (22, b"04")]
+    assert salvaged(path) == (False, kept)
 
 
 @CLOSES

@@ -129,7 +129,8 @@ def _jumps(rows: np.ndarray, bases: np.ndarray, state: LogState | None, reached:
         jumps[1:] = touches & (first[1:] != last[:-1] + 1) & (first[1:] >= state.contiguous_from)
         continues = first == np.concatenate(([reached], last[:-1])) + 1
         continues |= (first == bases[rows["segment"]]) & (rows["position"] == 0)
-        may_be_right = continues[:-1] | (first[1:] == state.contiguous_from)
+        ascends = first > np.concatenate(([reached], np.maximum.accumulate(last)[:-1]))
+        may_be_right = continues[:-1] | (ascends[:-1] & (first[1:] == state.contiguous_from))
         is_right = _is_continued(rows, bases)[1:]
         is_right |= _ends_a_gap(rows[1:], last[:-1], state.contiguous_from)
         jumps[1:] &= ~(may_be_right & is_right)
