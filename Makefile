@@ -14,6 +14,8 @@ BIN := $(VENV)/bin
 CRASH_IMAGES ?= 10000000
 CRASH_SCRIPTS ?= 100000
 JOBS := $(shell nproc 2>/dev/null || echo 2)
+# Long tests stand together: who is done takes some over.
+IN_JOBS := -n $(JOBS) --dist worksteal
 C_TESTS := $(MAKE) --no-print-directory -j$(JOBS) -C tests/c
 OLDEST := build/oldest-spark
 # Left out is what no version of Spark changes, and real clusters.
@@ -35,17 +37,17 @@ pipeline: install
 test: install
 	$(C_TESTS) check
 	$(C_TESTS) crash
-	$(BIN)/pytest -n $(JOBS) tests
+	$(BIN)/pytest $(IN_JOBS) tests
 
 crash: install
 	$(C_TESTS) crash CRASH_IMAGES=$(CRASH_IMAGES) CRASH_SEEDS=6
-	$(BIN)/pytest -n $(JOBS) --slow tests/crash --crash-scripts $(CRASH_SCRIPTS)
+	$(BIN)/pytest $(IN_JOBS) --slow tests/crash --crash-scripts $(CRASH_SCRIPTS)
 
 mutants: install
 	$(BIN)/python -m tests.mutation $(MUTANTS)
 
 test-oldest-spark: install $(OLDEST)/installed
-	$(OLDEST)/bin/pytest -n $(JOBS) tests/spark $(OLDEST_LEAVES_OUT:%=--ignore=tests/spark/test_%.py)
+	$(OLDEST)/bin/pytest $(IN_JOBS) tests/spark $(OLDEST_LEAVES_OUT:%=--ignore=tests/spark/test_%.py)
 
 lint: install
 	$(BIN)/ruff check .
