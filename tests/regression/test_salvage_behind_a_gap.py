@@ -44,9 +44,11 @@ def write(path: Path, count: int, truncate: int, more: int, *, is_closed: bool) 
     (log.close if is_closed else log.close_quietly)()
 
 
-def follow(path: Path, offsets: list[int]) -> None:
+def follow(path: Path, offsets: list[int], *, rolls: bool = False, **settings: int) -> None:
     """Append batches as a compacted leader gives them."""
-    with segstore.open(path, durability="sync") as log:
+    with segstore.open(path, durability="sync", **settings) as log:
+        if rolls:
+            log.roll()
         for number, offset in enumerate(offsets):
             data = four(number)
             log.append_as_follower(offset.to_bytes(8, "big") + data[8:12] + bytes(4) + data[16:], 0)
@@ -154,11 +156,11 @@ def test_a_batch_that_moved_in_front_of_a_true_one(tmp_path, second):
 
 @CLOSES
 @pytest.mark.parametrize("more", [1, 2, 3])
-@pytest.mark.parametrize("first", [0, 3])
-def test_two_truncations_each_within_a_batch(tmp_path, is_closed, more, first):
+@pytest.mark.parametrize("cut", [3, 7])
+def test_two_truncations_each_within_a_batch(tmp_path, is_closed, more, cut):
     """[DUR-2, DUR-64] The first of them may be within the first batch of a file."""
     path = tmp_path / "o-0"
-    write(path, 2, EACH + first if first else 3, 2, is_closed=True)
+    write(path, 2, cut, 2, is_closed=True)
     log = segstore.open(path, durability="sync")
     end = log.log_end_offset
     log.truncate_to(end - 2)
@@ -166,3 +168,18 @@ def test_two_truncations_each_within_a_batch(tmp_path, is_closed, more, first):
         log.append_as_leader(four(60 + number), 0)
     (log.close if is_closed else log.close_quietly)()
     assert_all_is_copied(path, f"{end - 2 * EACH} to {end - EACH - 1}")
+
+
+@pytest.mark.parametrize(
+    ("segment_bytes", "offsets", "behind"),
+    [(1000, [0], [6, 10, 16]), (1000, [0, 6], [12]), (120, [0, 6], [12])],
+    ids=["goes on", "another file", "begins its file"],
+)
+def test_gaps_that_leave_no_doubt(tmp_path, segment_bytes, offsets, behind):
+    """[DUR-2, DUR-64] What is in front has a place, by others or by its file."""
+    path = tmp_path / "o-0"
+    follow(path, offsets, internal_segment_bytes=segment_bytes)
+    follow(path, behind, rolls=segment_bytes == 1000 and len(offsets) > 1)
+    report = segstore.salvage(path, tmp_path / "s-0")
+    assert read(tmp_path / "s-0") == read(path)
+    assert report.complete
