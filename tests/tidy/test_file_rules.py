@@ -1,4 +1,4 @@
-"""Rules for every file: length, names, and what must not stand in it."""
+"""Rules for every file: names, tests, and what must not stand in it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ import pytest
 from tests.tidy.project_files import ROOT, core_files, name_of, project_files
 
 CODE = (".c", ".h", ".py", ".pyx", ".pxi", ".pxd")
-LIMIT_LINES = 400
 
 # A .c of the core without a test of its own stem: the test that reaches it through its callers.
 TESTED_BY = {
@@ -48,13 +47,6 @@ def texts():
             yield name_of(path), path.read_text(encoding="utf-8")
         except UnicodeDecodeError:  # a corpus file without suffix is bytes
             continue
-
-
-def test_files_stay_short():
-    """A file that needs a table of contents wants to be two."""
-    lengths = {name_of(path): len(path.read_bytes().splitlines()) for path in project_files(*CODE)}
-
-    assert {name for name, lines in lengths.items() if lines > LIMIT_LINES} == set()
 
 
 @pytest.mark.parametrize(
