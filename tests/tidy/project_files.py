@@ -13,11 +13,12 @@ ROOT = Path(__file__).parents[2]
 CORE_FOLDERS = ("base", "io", "record", "index", "segment")
 
 _FOLDERS = ("csrc", "segstore", "tests", "asv_benchmarks", "docs", ".ci")
-_NOT_OURS = {"__pycache__", ".asv", "target", "results", "html", ".hypothesis"}
+_NOT_OURS = {".git", "__pycache__", ".asv", "target", "results", "html", ".hypothesis"}
 
 
 def project_files(*suffixes: str) -> list[Path]:
     """Every file of the project that ends in one of *suffixes*; without any, every file."""
+    # In a work tree of git, .git is a file.
     found = [path for path in ROOT.iterdir() if path.is_file()]
     for folder in _FOLDERS:
         found += [path for path in (ROOT / folder).rglob("*") if path.is_file()]
