@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -49,9 +50,19 @@ def module_name(path: Path) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def imported_modules(path: Path) -> Iterator[tuple[str, bool]]:
-    """Yield each segstore module that a Python file imports, and whether only for type checking."""
-    known = {module_name(file) for file in project_files(".py")} | {"segstore._core"}
+@cache
+def imported_modules(path: Path) -> tuple[tuple[str, bool], ...]:
+    """Each segstore module that a Python file imports, and whether only for type checking."""
+    return tuple(_imported_modules(path))
+
+
+@cache
+def _known_modules() -> frozenset[str]:
+    return frozenset(module_name(file) for file in project_files(".py")) | {"segstore._core"}
+
+
+def _imported_modules(path: Path) -> Iterator[tuple[str, bool]]:
+    known = _known_modules()
     package = (
         module_name(path) if path.name == "__init__.py" else module_name(path).rpartition(".")[0]
     )
