@@ -308,6 +308,14 @@ class Directory:
 
 @final
 class FileLock:
+    @staticmethod
+    def of_descriptor(descriptor: int) -> FileLock:
+        """Own *descriptor*, which holds or will hold a ``flock`` lock.
+
+        A forked child closes its copy of it, as those of all file locks.
+        """
+    def fileno(self) -> int:
+        """The descriptor, -1 when it was given back."""
     def release(self) -> None:
         """Unlock, then close; only in the process that locked [DUR-66, DUR-68].
 

@@ -243,21 +243,17 @@ cdef class Directory(_DirectoryWrites):
     def lock(self, str name, *, bint exclusive):
         """Lock the file, at once or not at all [DUR-65]."""
         cdef FileLock lock = FileLock.__new__(FileLock, self.environment)
-        cdef sgs_error err
-        cdef sgs_status status
-        cdef const char *text
         cdef sgs_open_mode mode = SGS_OPEN_WRITE_OR_CREATE if exclusive else SGS_OPEN_READ
         cdef sgs_lock_kind kind = SGS_LOCK_EXCLUSIVE if exclusive else SGS_LOCK_SHARED
-        lock.name = encoded_name(name)
-        text = lock.name
+        cdef sgs_error err
+        cdef sgs_status status
+        cdef bytes encoded = encoded_name(name)
+        cdef const char *text = encoded
         self.enter()
         try:
             with nogil:
-                status = self.env.open_file(self.env, self.fd, text, mode, &lock.fd, &err)
-                if status == SGS_OK:
-                    status = self.env.lock(self.env, lock.fd, text, kind, &err)
-            check(status, &err, self.path)  # a lock object that holds nothing only closes its descriptor
-            lock.is_held = True
+                status = lock.take(self.fd, text, mode, kind, &err)
+            check(status, &err, self.path)
         finally:
             self.leave()
         return lock

@@ -1,4 +1,79 @@
 # file_lock.pxi - a lock on a file of a directory (csrc/io/env.h)
+#
+# A lock belongs to the open file description, which a forked child shares: a child that outlives its killed parent would
+# keep the parent's locks. So all lock descriptors of the process are in one list, and a forked child closes its copies
+# before any other code of its runs [DUR-68]. It never unlocks: that would unlock its living parent.
+#
+# The list is guarded by a mutex, which a fork takes too: no child sees half a change, nor a descriptor that is open and
+# not listed yet. A child that is made without the handlers of pthread_atfork (vfork, posix_spawn, a bare clone) keeps the
+# descriptors until it starts another program: they are close-on-exec.
+
+cdef extern from "pthread.h" nogil:
+    ctypedef struct pthread_mutex_t:
+        pass
+
+    int pthread_mutex_init(pthread_mutex_t *mutex, void *attributes)
+    int pthread_mutex_lock(pthread_mutex_t *mutex)
+    int pthread_mutex_unlock(pthread_mutex_t *mutex)
+
+
+cdef struct LockDescriptor:
+    const sgs_env *env
+    int fd  # -1 = none, and not in the list
+    LockDescriptor *next
+    LockDescriptor *previous
+
+
+cdef LockDescriptor *lock_descriptors = NULL
+cdef pthread_mutex_t lock_descriptors_mutex
+pthread_mutex_init(&lock_descriptors_mutex, NULL)
+
+
+cdef void list_lock(LockDescriptor *lock) noexcept nogil:
+    """Under the mutex."""
+    global lock_descriptors
+    lock.previous = NULL
+    lock.next = lock_descriptors
+    if lock_descriptors != NULL:
+        lock_descriptors.previous = lock
+    lock_descriptors = lock
+
+
+cdef void unlist_lock(LockDescriptor *lock) noexcept nogil:
+    """Under the mutex."""
+    global lock_descriptors
+    if lock.previous != NULL:
+        lock.previous.next = lock.next
+    else:
+        lock_descriptors = lock.next
+    if lock.next != NULL:
+        lock.next.previous = lock.previous
+
+
+cdef void before_fork() noexcept nogil:
+    pthread_mutex_lock(&lock_descriptors_mutex)
+
+
+cdef void after_fork_in_parent() noexcept nogil:
+    pthread_mutex_unlock(&lock_descriptors_mutex)
+
+
+cdef void after_fork_in_child() noexcept nogil:
+    """Close the copies; the numbers are the child's own from here on, and no `FileLock` of the parent knows them."""
+    global lock_descriptors
+    cdef sgs_error err
+    cdef LockDescriptor *lock = lock_descriptors
+    lock_descriptors = NULL
+    while lock != NULL:
+        if lock.env.close == environment.close:  # the descriptors of a simulated disk are memory
+            lock.env.close(lock.env, lock.fd, "", &err)
+        lock.fd = -1
+        lock = lock.next
+    pthread_mutex_init(&lock_descriptors_mutex, NULL)
+
+
+pthread_atfork(&before_fork, &after_fork_in_parent, &after_fork_in_child)
+
 
 @cython.final
 @cython.no_gc_clear
@@ -6,32 +81,63 @@ cdef class FileLock:
     """A lock on a whole file, held by this process until it is released [DUR-65, DUR-66]."""
 
     cdef Environment environment
-    cdef const sgs_env *env  # of environment
-    cdef int fd
+    cdef LockDescriptor lock
     cdef int64_t process
-    cdef bytes name
-    cdef bint is_held
 
     def __cinit__(self, Environment environment not None):
         self.environment = environment
-        self.env = environment.env
-        self.fd = -1
+        self.lock.env = environment.env
+        self.lock.fd = -1
         self.process = current_process
+
+    @staticmethod
+    def of_descriptor(int descriptor):
+        """Own *descriptor*, which holds or will hold a ``flock`` lock, as if it were opened here."""
+        cdef FileLock lock = FileLock.__new__(FileLock, system_environment)
+        with nogil:
+            pthread_mutex_lock(&lock_descriptors_mutex)
+            lock.lock.fd = descriptor
+            list_lock(&lock.lock)
+            pthread_mutex_unlock(&lock_descriptors_mutex)
+        return lock
+
+    cdef sgs_status take(self, int directory_fd, const char *text, sgs_open_mode mode, sgs_lock_kind kind,
+                         sgs_error *err) noexcept nogil:
+        """Open the file and lock it, or neither."""
+        cdef const sgs_env *env = self.lock.env
+        cdef sgs_error second
+        cdef int fd = -1
+        cdef sgs_status status
+        pthread_mutex_lock(&lock_descriptors_mutex)
+        status = env.open_file(env, directory_fd, text, mode, &fd, err)
+        if status == SGS_OK:
+            status = env.lock(env, fd, text, kind, err)
+            if status == SGS_OK:
+                self.lock.fd = fd
+                list_lock(&self.lock)
+            else:
+                env.close(env, fd, text, &second)
+        pthread_mutex_unlock(&lock_descriptors_mutex)
+        return status
 
     def __dealloc__(self):
         self.drop()
 
     cdef void drop(self) noexcept:
-        """Unlock in the process that locked; a forked child shares the lock and may only close its descriptor."""
+        """Unlock, then close; in a forked child there is nothing left to close."""
+        cdef const sgs_env *env = self.lock.env
         cdef sgs_error err
-        cdef int fd = self.fd
-        self.fd = -1
-        if self.env == NULL or fd < 0:  # NULL where not even the arguments were right
+        if env == NULL or self.lock.fd < 0:  # NULL where not even the arguments were right
             return
-        if self.is_held and self.process == current_process:
-            self.env.unlock(self.env, fd, "", &err)
-        self.is_held = False
-        self.env.close(self.env, fd, "", &err)
+        with nogil:
+            pthread_mutex_lock(&lock_descriptors_mutex)
+            if self.lock.fd >= 0:
+                unlist_lock(&self.lock)
+                if environment.process_id(environment) == self.process:  # also where no handler ran
+                    env.unlock(env, self.lock.fd, "", &err)
+                env.close(env, self.lock.fd, "", &err)
+                self.lock.fd = -1
+            pthread_mutex_unlock(&lock_descriptors_mutex)
 
     def release(self):
         """Unlock, then close; twice is harmless."""
@@ -39,6 +145,10 @@ cdef class FileLock:
             raise ForkedHandleError(f"the lock belongs to process {self.process}", found=f"process {current_process}")
         self.drop()
 
+    def fileno(self):
+        """The descriptor, -1 when it was given back."""
+        return self.lock.fd
+
     @property
     def held(self):
-        return bool(self.is_held) and self.process == current_process
+        return self.lock.fd >= 0 and self.process == current_process

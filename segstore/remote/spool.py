@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from segstore._core import FileLock
 from segstore.errors import DiskFullError, LimitExceededError, ReadIOError, WriteError
 from segstore.remote.private_folder import make_private_folder
 from segstore.remote.spool_view import SpoolView, remove_left_views
@@ -113,15 +114,16 @@ class Spool:
         with self._locked("room"):
             self._make_room(store, file)
             descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+            writing = FileLock.of_descriptor(descriptor)
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
                 os.ftruncate(descriptor, file.size_bytes)
             except BaseException:
-                os.close(descriptor)
+                writing.release()
                 part.unlink()
                 raise
         try:
-            with os.fdopen(descriptor, "r+b", buffering=0) as stream:
+            with os.fdopen(descriptor, "r+b", buffering=0, closefd=False) as stream:
 
                 def write(data: bytes) -> None:
                     with _writing(part):
@@ -137,6 +139,7 @@ class Spool:
                 if file.identity is not None:  # else nobody can tell whether it is still the same
                     part.rename(place)
         finally:
+            writing.release()
             with suppress(FileNotFoundError):
                 part.unlink()
 
@@ -185,11 +188,12 @@ class Spool:
         except FileNotFoundError:  # somebody has cleaned up while nothing of it was open
             self._make_folders()
             descriptor = os.open(self._locks / name, os.O_RDWR | os.O_CREAT, 0o600)
+        lock = FileLock.of_descriptor(descriptor)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield descriptor
         finally:
-            os.close(descriptor)
+            lock.release()
 
 
 def _key(store: RemoteStore, file: RemoteFile) -> str:

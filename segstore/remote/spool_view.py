@@ -14,6 +14,8 @@ import weakref
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final, Self
 
+from segstore._core import FileLock
+
 if TYPE_CHECKING:
     from pathlib import Path
     from types import TracebackType
@@ -39,9 +41,12 @@ class SpoolView:
         self.path = folder / uuid.uuid4().hex
         lock = self.path.with_suffix(_LOCK)
         descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
+        held = FileLock.of_descriptor(
+            descriptor
+        )  # a forked child, which may live longer, closes it
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         self.path.mkdir(mode=0o700)
-        self._remove = weakref.finalize(self, _remove, self.path, lock, descriptor, os.getpid())
+        self._remove = weakref.finalize(self, _remove, self.path, lock, held)
 
     def write(self, name: str, data: bytes) -> None:
         """Make the file *name*, a path below the folder, which nobody else has."""
@@ -63,12 +68,12 @@ class SpoolView:
         self.close()
 
 
-def _remove(path: Path, lock: Path, descriptor: int, process_id: int) -> None:
-    if process_id == os.getpid():  # a fork has no part in it
+def _remove(path: Path, lock: Path, held: FileLock) -> None:
+    if held.held:  # a fork has no part in it
         shutil.rmtree(path, ignore_errors=True)
         with suppress(FileNotFoundError):
             lock.unlink()
-    os.close(descriptor)
+        held.release()
 
 
 def remove_left_views(folder: Path) -> None:
@@ -78,9 +83,10 @@ def remove_left_views(folder: Path) -> None:
             descriptor = os.open(lock, os.O_RDWR)
         except FileNotFoundError:
             continue
+        held = FileLock.of_descriptor(descriptor)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            os.close(descriptor)
+            held.release()
             continue
-        _remove(lock.with_suffix(""), lock, descriptor, os.getpid())
+        _remove(lock.with_suffix(""), lock, held)
