@@ -1,12 +1,12 @@
 # file_lock.pxi - a lock on a file of a directory (csrc/io/env.h)
 #
-# A lock belongs to the open file description, which a forked child shares: a child that outlives its killed parent would
-# keep the parent's locks. So all lock descriptors of the process are in one list, and a forked child closes its copies
-# before any other code of its runs [DUR-68]. It never unlocks: that would unlock its living parent.
+# A lock belongs to the open file description, which a forked child shares: a child that outlives its killed parent
+# would keep the parent's locks. So all lock descriptors of the process are in one list, and a forked child closes its
+# copies before any other code of its runs [DUR-68]. It never unlocks: that would unlock its living parent.
 #
-# The list is guarded by a mutex, which a fork takes too: no child sees half a change, nor a descriptor that is open and
-# not listed yet. A child that is made without the handlers of pthread_atfork (vfork, posix_spawn, a bare clone) keeps the
-# descriptors until it starts another program: they are close-on-exec.
+# The list is guarded by a mutex, which a fork takes too: no child sees half a change, nor a descriptor that is open
+# and not listed yet. A child that is made without the handlers of pthread_atfork (vfork, posix_spawn, a bare clone)
+# keeps the descriptors until it starts another program: they are close-on-exec.
 
 cdef extern from "pthread.h" nogil:
     ctypedef struct pthread_mutex_t:
