@@ -513,11 +513,16 @@ def encode_columns(
     """The same from anything with ``__arrow_c_stream__`` or ``__arrow_c_array__``.
 
     Columns key, value, timestamp, headers; the other columns that tables of ours have are passed
-    over, and one that they do not have is an IllegalArgumentError.
+    over, and one that they do not have is an IllegalArgumentError. A table that has some of ours
+    and no headers is told of by a UserWarning: a copy of its records has none. The error behind an
+    `ArrowStream` comes as itself.
     """
 
-def check_column_names(data: object) -> None:
-    """Refuse columns that no record has, by what ``__arrow_c_schema__`` of *data* gives."""
+def check_column_names(data: object, stacklevel: int) -> None:
+    """Look at columns as `encode_columns` does, by what ``__arrow_c_schema__`` of *data* gives.
+
+    *stacklevel* is that of the warning.
+    """
 
 def partitions_for_keys(keys: object, partitions_count: int) -> NDArray[np.int32]:
     """Partition of each key, as `partition_for_key` gives it; -1 for null.

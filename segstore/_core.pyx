@@ -78,6 +78,7 @@ from segstore._cython.write_limit cimport *
 
 import array
 import os
+import warnings
 import weakref
 from typing import NamedTuple
 

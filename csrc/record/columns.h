@@ -89,11 +89,13 @@ typedef struct sgs_columns_source {
     const struct ArrowSchema *schema; /* borrowed, of the struct */
     const struct ArrowArray *array;   /* borrowed, of the struct; may be sliced (offset > 0) */
     int key, value, timestamp, headers;
+    bool has_columns_of_a_log; /* offset, timestampType or leaderEpoch: nobody has them but a log */
 } sgs_columns_source;
 
 /** Check the names of the columns alone: each is known, none twice, and key or value among them.
+ *  @param lost_headers  written only on SGS_OK: the table was read from a log, and without its headers
  *  @return SGS_OK; SGS_ILLEGAL_ARGUMENT naming the column and those that are known */
-sgs_status sgs_columns_source_check(const struct ArrowSchema *schema, sgs_error *err);
+sgs_status sgs_columns_source_check(const struct ArrowSchema *schema, bool *lost_headers, sgs_error *err);
 /** Find the columns by name and check their types.
  *  @return SGS_OK; SGS_ILLEGAL_ARGUMENT naming the column, its type and what is accepted */
 sgs_status sgs_columns_source_init(sgs_columns_source *source, const struct ArrowSchema *schema,

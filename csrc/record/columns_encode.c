@@ -67,8 +67,10 @@ static sgs_status find_column(sgs_columns_source *source, int child, sgs_error *
     if (column == SGS_COLUMN_COUNT)
         return is_index_level(name) ? SGS_OK : refuse_column(name, err);
     int *const place = place_of(source, column);
-    if (place == NULL)
+    if (place == NULL) {
+        source->has_columns_of_a_log |= column != SGS_COLUMN_TOPIC && column != SGS_COLUMN_PARTITION;
         return SGS_OK;
+    }
     if (*place >= 0)
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "two columns are named %s", name);
     *place = child;
@@ -98,10 +100,12 @@ static sgs_status find_columns(sgs_columns_source *source, sgs_error *err)
     return SGS_ILLEGAL_ARGUMENT;
 }
 
-sgs_status sgs_columns_source_check(const struct ArrowSchema *schema, sgs_error *err)
+sgs_status sgs_columns_source_check(const struct ArrowSchema *schema, bool *lost_headers, sgs_error *err)
 {
     sgs_columns_source source = { .schema = schema, .key = -1, .value = -1, .timestamp = -1, .headers = -1 };
-    return find_columns(&source, err);
+    SGS_TRY(find_columns(&source, err));
+    *lost_headers = source.has_columns_of_a_log && source.headers < 0;
+    return SGS_OK;
 }
 
 /* The four columns, ready to be read; one that is absent reads as null. */

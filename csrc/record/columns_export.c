@@ -173,7 +173,8 @@ static sgs_status export_headers(sgs_columns *columns, struct ArrowArray *array,
     sgs_headers_column *const headers = &columns->headers;
     const int64_t entries = headers->entries_count;
     struct ArrowArray list;
-    SGS_TRY(make_offsets_present(&headers->offsets, err));
+    if (headers->offsets.size == 0)
+        SGS_TRY(sgs_headers_make_empty_rows(columns, columns->rows_count, err));
     SGS_TRY(make_array(columns->memory, columns->rows_count, LIST_BUFFERS, 1, &list, err));
     struct ArrowArray *const element = list.children[0];
     sgs_status status = make_array(columns->memory, entries, STRUCT_BUFFERS, 2, element, err);

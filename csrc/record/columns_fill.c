@@ -66,17 +66,31 @@ static sgs_status append_record_headers(sgs_headers_column *headers, sgs_bytes e
     return SGS_OK;
 }
 
+/* Rows in front of the first record with headers cost nothing: their cells are made with that record, or by the export.
+ * Each is null, or empty. */
+sgs_status sgs_headers_make_empty_rows(sgs_columns *columns, int64_t rows, sgs_error *err)
+{
+    sgs_headers_column *const headers = &columns->headers;
+    const size_t bytes = ((size_t)rows + 1) * sizeof(int32_t);
+    SGS_TRY(sgs_buffer_reserve(&headers->offsets, bytes, err));
+    if (columns->options.null_headers_when_empty && rows > 0)
+        SGS_TRY(sgs_validity_append(&headers->validity, 0, NULL, rows, rows, err));
+    memset(headers->offsets.data, 0, bytes);
+    headers->offsets.size = bytes;
+    return SGS_OK;
+}
+
 static sgs_status fill_headers(sgs_columns *columns, const sgs_chunk *chunk, sgs_error *err)
 {
     sgs_headers_column *const headers = &columns->headers;
+    if (headers->offsets.size == 0) {
+        if (chunk->headers_count == 0)
+            return SGS_OK;
+        SGS_TRY(sgs_headers_make_empty_rows(columns, columns->rows_count, err));
+    }
     if (chunk->headers_count > INT32_MAX - headers->entries_count)
         return sgs_fail(err, SGS_LIMIT_EXCEEDED, "a headers column of more than 2^31-1 headers");
-    const size_t first = headers->offsets.size == 0;
-    SGS_TRY(sgs_buffer_reserve(&headers->offsets, ((size_t)chunk->rows + first) * sizeof(int32_t), err));
-    if (first) {
-        memset(headers->offsets.data, 0, sizeof(int32_t));
-        headers->offsets.size = sizeof(int32_t);
-    }
+    SGS_TRY(sgs_buffer_reserve(&headers->offsets, (size_t)chunk->rows * sizeof(int32_t), err));
     if (columns->options.null_headers_when_empty) {
         int32_t signs[SGS_CHUNK_ROWS]; /* negative = null, as sgs_validity_append wants it */
         for (int64_t i = 0; i < chunk->rows; ++i)
@@ -117,8 +131,6 @@ static void reserve_expected(sgs_columns *columns)
         (void)sgs_buffer_reserve(&columns->timestamp_type, int_cells, &ignored);
     if (wanted[SGS_COLUMN_LEADER_EPOCH])
         (void)sgs_buffer_reserve(&columns->leader_epoch, int_cells, &ignored);
-    if (wanted[SGS_COLUMN_HEADERS])
-        (void)sgs_buffer_reserve(&columns->headers.offsets, int_cells, &ignored);
 }
 
 sgs_status sgs_columns_fill(sgs_columns *columns, const sgs_batch_header *batch, sgs_error *err)

@@ -22,7 +22,7 @@ typedef struct sgs_chunk {
 
 /* list<element: struct<key, value>> */
 typedef struct sgs_headers_column {
-    sgs_buffer offsets; /* int32 into the entries, as in sgs_binary_column */
+    sgs_buffer offsets; /* int32 into the entries, as in sgs_binary_column; empty until a record has headers */
     sgs_validity validity;
     int64_t entries_count;
     sgs_binary_column key, value;
@@ -49,6 +49,8 @@ struct sgs_columns {
 
 /** Append the wanted columns of columns->chunk, whose rows are those of `batch`. The caller rewinds after a failure. */
 sgs_status sgs_columns_fill(sgs_columns *columns, const sgs_batch_header *batch, sgs_error *err);
+/** Make the first `rows` cells of the headers column, which has none yet: no record in them has headers. */
+sgs_status sgs_headers_make_empty_rows(sgs_columns *columns, int64_t rows, sgs_error *err);
 /** Forget all rows; memory that was not handed over is kept. */
 void sgs_columns_clear(sgs_columns *columns);
 

@@ -86,11 +86,13 @@ cdef class _ArrowChunks:
     cdef ArrowSchema schema
     cdef ArrowArray array
     cdef object capsule  # of the stream; None for a single array
+    cdef ArrowStream ours  # the stream, when it is one of ours
     cdef bint is_single
 
     def __cinit__(self, data):
         cdef ArrowArrayStream *stream
         cdef int failed
+        self.ours = data if type(data) is ArrowStream else None
         self.schema.release = NULL
         self.array.release = NULL
         if hasattr(data, "__arrow_c_stream__"):
@@ -133,7 +135,10 @@ cdef class _ArrowChunks:
             self.array.release = NULL
 
     cdef int raise_last_error(self, ArrowArrayStream *stream, int failed) except -1:
-        cdef const char *text = stream.get_last_error(stream)
+        cdef const char *text
+        if self.ours is not None and self.ours.state.error is not None:
+            raise self.ours.state.error
+        text = stream.get_last_error(stream)
         message = text.decode("utf-8", "replace") if text != NULL else os.strerror(failed)
         raise IllegalArgumentError(
             f"the Arrow data cannot be read: {message}", found=message[:80], expected="a stream that can be read"

@@ -7,7 +7,7 @@ from segstore._cython.arrow_abi cimport ArrowArray, ArrowSchema
 from segstore._cython.batch_builder cimport sgs_batch_builder, sgs_batch_options
 from segstore._cython.buffer cimport sgs_buffer, sgs_memory
 from segstore._cython.codec cimport sgs_codec_table
-from segstore._cython.status cimport sgs_error, sgs_status
+from segstore._cython.status cimport c_bool, sgs_error, sgs_status
 
 
 cdef extern from "record/columns.h" nogil:
@@ -48,7 +48,7 @@ cdef extern from "record/columns.h" nogil:
     ctypedef struct sgs_columns_source:
         pass
 
-    sgs_status sgs_columns_source_check(const ArrowSchema *schema, sgs_error *err)
+    sgs_status sgs_columns_source_check(const ArrowSchema *schema, c_bool *lost_headers, sgs_error *err)
     sgs_status sgs_columns_source_init(sgs_columns_source *source, const ArrowSchema *schema,
                                        const ArrowArray *array, sgs_error *err)
     sgs_status sgs_columns_encode(const sgs_columns_source *source, int64_t start, int64_t end,

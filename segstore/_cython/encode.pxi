@@ -21,7 +21,7 @@ def encode_columns(data, options, CodecTable codecs not None, int64_t default_ti
     cdef sgs_error err
     cdef sgs_status status
     cdef size_t done = 0
-    check(sgs_columns_source_check(&chunks.schema, &err), &err)  # also when no chunk comes
+    check_columns(&chunks.schema, 3)  # also when no chunk comes
     while chunks.advance():
         with nogil:
             status = sgs_columns_source_init(&source, &chunks.schema, &chunks.array, &err)
@@ -39,13 +39,23 @@ def encode_columns(data, options, CodecTable codecs not None, int64_t default_ti
     return writer.close()
 
 
-def check_column_names(data):
-    """Refuse columns that no record has, as encode_columns does, by a schema alone."""
-    cdef ArrowSchema *schema
-    cdef sgs_error err
+def check_column_names(data, int stacklevel):
+    """Look at the columns as encode_columns does, by a schema alone."""
     capsule = data.__arrow_c_schema__()
-    schema = <ArrowSchema *>capsule_content(capsule, "arrow_schema")
-    check(sgs_columns_source_check(schema, &err), &err)
+    check_columns(<ArrowSchema *>capsule_content(capsule, "arrow_schema"), stacklevel)
+
+
+cdef int check_columns(const ArrowSchema *schema, int stacklevel) except -1:
+    """Refuse columns that no record has, and warn of headers that stayed in the log which the table was read from."""
+    cdef sgs_error err
+    cdef c_bool lost_headers = False
+    check(sgs_columns_source_check(schema, &lost_headers, &err), &err)
+    if lost_headers:
+        warnings.warn(
+            "the table was read from a log without the column headers: the appended records have none",
+            stacklevel=stacklevel,
+        )
+    return 0
 
 
 def partitions_for_keys(keys, int32_t partitions_count):

@@ -30,7 +30,7 @@ from segstore.types import Isolation, LogOffsetMetadata
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from segstore._core import AbortedTransactions, AppendLock, Record
+    from segstore._core import AbortedTransactions, AppendLock, ArrowStream, Record
     from segstore.config import LogConfig
     from segstore.log.committed_view import CommittedView
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
@@ -313,7 +313,7 @@ class LogReader(LaneReader):
             as it is here and not in remote storage. An end above the log's is the log's.
         columns : sequence of str or None
             For Arrow: key, value, topic, partition, offset, timestamp, timestampType, headers,
-            leaderEpoch; by default the first seven.
+            leaderEpoch; by default all but the last.
         start_timestamp, end_timestamp : int or None
             In ms: records with ``start <= timestamp < end``.
         isolation : Isolation or str
@@ -379,6 +379,9 @@ class LogReader(LaneReader):
         All of it, aborted and open transactions too: `select` takes an isolation.
         """
         return self.scan().__arrow_c_stream__(requested_schema)
+
+    def _columns_to_append(self) -> ArrowStream:
+        return self.scan()._columns_to_append()  # noqa: SLF001 - the same question to another
 
     def __iter__(self) -> Iterator[Record]:
         """Yield all records, of aborted and open transactions too: `scan` takes an isolation."""

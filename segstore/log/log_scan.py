@@ -16,6 +16,7 @@ from segstore.records.columns import (
     MAX_BATCH_BYTES,
     MAX_BATCH_ROWS,
     decode_to_batches,
+    record_columns,
     to_table,
 )
 from segstore.records.record_batch import RecordBatch
@@ -138,7 +139,7 @@ class LogScan:
                     yield from (one for one in records if low <= (one.timestamp or 0) < high)
 
     def tuples(self) -> list[tuple[int, int, bytes | None, bytes | None]]:
-        """Return (offset, timestamp, key, value) of all records."""
+        """Return (offset, timestamp, key, value) of all records, without their headers."""
         low, high = self._timestamps
         everything = low == MIN_LONG and high == MAX_LONG
         rows: list[tuple[int, int, bytes | None, bytes | None]] = []
@@ -290,6 +291,10 @@ class LogScan:
 
     def _stream(self) -> ArrowStream:
         return ArrowStream(self._decoder(), self.arrow_batches())
+
+    def _columns_to_append(self) -> ArrowStream:
+        columns = record_columns(self.columns, "the scan")
+        return ArrowStream(self._decoder(columns), self._arrow_batches(columns))
 
     def _decoder(
         self, columns: Sequence[str] | None = None, *, microseconds: bool = False

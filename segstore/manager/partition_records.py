@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
-from segstore._core import Record, check_column_names, partitions_for_keys
+from segstore._core import ArrowStream, Record, check_column_names, partitions_for_keys
 from segstore.errors import IllegalArgumentError, RecordTypeError, SegstoreError
+from segstore.records.columns import RECORD_COLUMNS, columns_to_append
 from segstore.records.partitioner import partition_for_key
 from segstore.types import LogAppendInfo
 
@@ -21,9 +22,6 @@ RECORDS_IN_A_CHUNK: Final = 65536
 PAIR: Final = 2
 TUPLE_LENGTHS: Final = frozenset({PAIR, 3})
 """(key, value) and (timestamp, key, value)."""
-
-RECORD_COLUMNS: Final = ("key", "value", "timestamp", "headers")
-"""What a record is made of; other columns of a table of ours are given anew."""
 
 STICKY_BYTES: Final = 16384
 """Records without a key stay with one partition for so many bytes (the client's ``batch.size``)."""
@@ -153,6 +151,10 @@ def _wrong_part(part: object, name: str, index: int, expected: str) -> RecordTyp
     )
 
 
+USERS_CALL: Final = 4
+"""Of ``LogManager.append``, seen from `arrow_batches`: what a warning names."""
+
+
 # ---- Arrow ---------------------------------------------------------------------------------------
 
 
@@ -172,18 +174,21 @@ def arrow_batches(data: Any) -> Iterator[pa.RecordBatch]:
     """
     import pyarrow as pa
 
+    columns = columns_to_append(data)
     try:
-        if hasattr(data, "__arrow_c_stream__"):
-            reader = pa.RecordBatchReader.from_stream(data)
-            check_column_names(reader.schema)
+        if hasattr(columns, "__arrow_c_stream__"):
+            reader = pa.RecordBatchReader.from_stream(columns)
+            check_column_names(reader.schema, USERS_CALL)
             yield from reader
         else:
-            batch = pa.record_batch(data)
-            check_column_names(batch.schema)
+            batch = pa.record_batch(columns)
+            check_column_names(batch.schema, USERS_CALL)
             yield batch
     except SegstoreError:  # of the names
         raise
     except (pa.ArrowException, OSError, TypeError, ValueError) as error:
+        if isinstance(columns, ArrowStream) and columns.error is not None:
+            raise columns.error from None
         raise IllegalArgumentError(
             f"the Arrow data cannot be read: {error}",
             found=type(data).__name__,

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from segstore.errors import SegstoreError
+from segstore.errors import IllegalArgumentError, SegstoreError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from typing_extensions import Buffer
 
     from segstore._core import ArrowBatch, ArrowStream, ColumnDecoder
 
-__all__ = ["KAFKA_COLUMNS", "MAX_BATCH_BYTES", "MAX_BATCH_ROWS", "decode_to_batches", "to_table"]
+__all__ = [
+    "KAFKA_COLUMNS",
+    "MAX_BATCH_BYTES",
+    "MAX_BATCH_ROWS",
+    "RECORD_COLUMNS",
+    "columns_to_append",
+    "decode_to_batches",
+    "record_columns",
+    "to_table",
+]
 
 KAFKA_COLUMNS: Final = (
     "key",
@@ -23,11 +32,15 @@ KAFKA_COLUMNS: Final = (
     "offset",
     "timestamp",
     "timestampType",
+    "headers",
 )
-"""The columns of Spark's Kafka source, in its order.
+"""The columns of Spark's Kafka source with ``includeHeaders``, in its order.
 
-``headers`` and ``leaderEpoch`` come when they are named.
+``leaderEpoch`` comes when it is named.
 """
+
+RECORD_COLUMNS: Final = ("key", "value", "timestamp", "headers")
+"""What a record is made of; an append assigns the other columns of a log."""
 
 MAX_BATCH_ROWS: Final = 20_000
 MAX_BATCH_BYTES: Final = 4 * 1024 * 1024
@@ -111,3 +124,39 @@ def to_table(stream: ArrowStream) -> Any:
         if stream.error is not None:
             raise stream.error from None
         raise
+
+
+def record_columns(columns: Sequence[str], what: str) -> list[str]:
+    """Return those of *columns* that an append takes, in the order of a record.
+
+    Parameters
+    ----------
+    columns : sequence of str
+        The projection of a scan.
+    what : str
+        The name of the scan, for the error.
+
+    Raises
+    ------
+    IllegalArgumentError
+        The projection leaves headers out: the copy of a record would lose them.
+    """
+    chosen = [name for name in RECORD_COLUMNS if name in columns]
+    if "headers" not in chosen and not {"key", "value"}.isdisjoint(chosen):
+        raise IllegalArgumentError(
+            f"{what} leaves the headers out, and the appended records would have none: add the"
+            ' column "headers"; where they are to go, append its to_arrow()',
+            found=", ".join(columns),
+            expected=f"{', '.join(columns)}, headers",
+        )
+    return chosen
+
+
+def columns_to_append(data: Any) -> Any:
+    """Return the Arrow data that an append reads of *data*, which offers some.
+
+    A log, a scan and a fetch are asked for the columns of a record alone: with their headers,
+    without what an append assigns.
+    """
+    of_ours = getattr(data, "_columns_to_append", None)
+    return data if of_ours is None else of_ours()

@@ -17,6 +17,7 @@ from segstore.records.columns import (
     KAFKA_COLUMNS,
     MAX_BATCH_BYTES,
     MAX_BATCH_ROWS,
+    RECORD_COLUMNS,
     decode_to_batches,
     to_table,
 )
@@ -191,12 +192,15 @@ class FetchDataInfo(FetchedRecords, TransferableRecords):
         return ArrowStream(decoder, self._naming_the_file(batches, misplaced))
 
     def to_arrow(self, columns: Sequence[str] | None = None) -> Any:
-        """Return a ``pyarrow.Table``; by default with the columns of Spark's Kafka source."""
+        """Return a ``pyarrow.Table``; by default with the columns of a scan."""
         return to_table(self._stream(columns))
 
     def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
         """Give the records to any Arrow consumer: pandas, polars, DuckDB, pyarrow."""
         return self._stream(None).__arrow_c_stream__(requested_schema)
+
+    def _columns_to_append(self) -> ArrowStream:
+        return self._stream(RECORD_COLUMNS)
 
     def __repr__(self) -> str:
         return f"FetchDataInfo(offset={self.start_offset}, size_bytes={self.size_bytes})"

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from segstore._core import BatchOptions, EncodedBatches, Record, encode_columns, encode_records
 from segstore.errors import RecordTypeError
+from segstore.records.columns import columns_to_append
 from segstore.records.compression import codec_table, compression_level
 from segstore.types import NO_PARTITION_LEADER_EPOCH, Codec
 
@@ -70,7 +71,8 @@ def build_batches(
     if type(records) is list:  # the common case, without questions
         return encode_records(records, options, codecs, default_timestamp, limit)
     if hasattr(records, "__arrow_c_stream__") or hasattr(records, "__arrow_c_array__"):
-        return encode_columns(records, options, codecs, default_timestamp, limit)
+        columns = columns_to_append(records)
+        return encode_columns(columns, options, codecs, default_timestamp, limit)
     rows = _rows_of(records)
     return encode_records(rows, options, codecs, default_timestamp, limit)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 
 from segstore._core import BatchOptions, RecordsBuilder, encode_columns, set_max_timestamp
+from segstore.records.columns import RECORD_COLUMNS
 from segstore.records.compression import codec_table
 from segstore.types import NO_PARTITION_LEADER_EPOCH, NO_TIMESTAMP, Codec, TimestampType
 
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_BATCH_BYTES: Final = 1024 * 1024
-_RECORD: Final = ("key", "value", "timestamp", "headers")
 
 
 def batches_with_offsets(
@@ -50,7 +50,7 @@ def batches_with_offsets(
             partition_leader_epoch=least_epoch() if epoch == NO_PARTITION_LEADER_EPOCH else epoch,
             codec=codec,
         )
-        records = run.select(_RECORD)
+        records = run.select(RECORD_COLUMNS)
         batches = encode_columns(records, options, codec_table(), NO_TIMESTAMP, MAX_BATCH_BYTES)
         if kind == TimestampType.LOG_APPEND_TIME:
             yield _stamped(batches, run.column("timestamp")[0].value)

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 from segstore._core import write_varint
 from segstore.errors import IllegalArgumentError, RecordTooLargeError
 from segstore.manager.partition_records import (
-    RECORD_COLUMNS,
     StickyPartitioner,
     partitions_of_rows,
     rows_by_number,
 )
+from segstore.records.columns import RECORD_COLUMNS
 from segstore.spark.conditions import condition_error
 from segstore.types import TopicPartition
 

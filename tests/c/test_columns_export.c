@@ -61,6 +61,44 @@ TEST(missing_headers_are_null_or_an_empty_list)
     }
 }
 
+/* Rows in front of the first headers get their cells late: with that record, also after a batch that had headers was taken
+ * back, or when the table is finished. */
+TEST(rows_before_the_first_headers_have_cells_all_the_same)
+{
+    enum { PLAIN = 300 };
+    const uint8_t only[] = { SGS_COLUMN_HEADERS };
+    const kit_bytes plain = kit_hex(EXAMPLE_V1), with = kit_hex(EXAMPLE_TWO_RECORDS);
+    sgs_buffer broken = columns_kit_batch(0, PLAIN, SGS_CODEC_NONE);
+    broken.data[broken.size - 1] = 2; /* the last record announces a header: found when two chunks are in the table */
+    for (int way = 0; way < 6; ++way) {
+        const bool as_null = way % 2 != 0;
+        columns_kit f = columns_kit_of(only, 1);
+        f.options.null_headers_when_empty = as_null;
+        f.options.check_crc = false;
+        columns_kit_open(&f);
+        for (int i = 0; i < PLAIN; ++i)
+            REQUIRE_OK(sgs_columns_append_batch(f.columns, plain.data, plain.size, &err), &err);
+        if (way >= 2)
+            EXPECT_STATUS(sgs_columns_append_batch(f.columns, broken.data, broken.size, &err), SGS_INVALID_RECORD);
+        EXPECT_EQ_I64(sgs_columns_rows_count(f.columns), PLAIN);
+        if (way >= 4)
+            REQUIRE_OK(sgs_columns_append_batch(f.columns, with.data, with.size, &err), &err);
+        REQUIRE_OK(sgs_columns_finish(f.columns, &f.array, &err), &err);
+        const struct ArrowArray *const headers = columns_kit_column(&f, "headers");
+        EXPECT_EQ_I64(headers->length, PLAIN + (way >= 4 ? 2 : 0));
+        EXPECT_EQ_I64(headers->null_count, as_null ? PLAIN : 0);
+        for (int64_t row = 0; row < headers->length; ++row) {
+            int64_t start, end;
+            arrow_list(headers, row, &start, &end);
+            EXPECT_EQ_I64(start, row <= PLAIN ? 0 : 1);
+            EXPECT_EQ_I64(end, row < PLAIN ? 0 : row == PLAIN ? 1 : 3);
+            EXPECT_EQ_I64(arrow_is_null(headers, row), as_null && row < PLAIN);
+        }
+        columns_kit_close(&f);
+    }
+    sgs_buffer_deinit(&broken);
+}
+
 TEST(a_projection_has_its_columns_in_its_order)
 {
     const uint8_t some[] = { SGS_COLUMN_OFFSET, SGS_COLUMN_KEY };
