@@ -128,6 +128,7 @@ static sgs_status load_or_replace(sgs_log_segment *segment, sgs_error *err)
 
 sgs_status sgs_index_builder_write(const sgs_index_builder *builder, sgs_log_segment *segment, sgs_error *err)
 {
+    sgs_segment_begin_cut(segment); /* entries go: what a look-up has seen of them is no damage of the new ones */
     sgs_status status = load_or_replace(segment, err);
     if (status == SGS_OK)
         status = write_offset_index(builder, segment, err);
@@ -137,6 +138,7 @@ sgs_status sgs_index_builder_write(const sgs_index_builder *builder, sgs_log_seg
         atomic_store_explicit(&segment->index_damaged, false, memory_order_relaxed);
     else
         sgs_segment_note_damage(segment);
+    sgs_segment_end_cut(segment);
     return status;
 }
 

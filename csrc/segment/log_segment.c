@@ -42,21 +42,15 @@ sgs_status sgs_segment_check_writable(const sgs_log_segment *segment, sgs_error 
     return sgs_segment_fail_in_log(segment, err);
 }
 
-void sgs_segment_note_damage(sgs_log_segment *segment)
-{
-    if (!segment->context->kafka_profile) /* Kafka keeps what it has [DUR-62] */
-        atomic_store_explicit(&segment->index_damaged, true, memory_order_relaxed);
-}
-
 bool sgs_segment_believes_indexes(const sgs_log_segment *segment)
 {
     return segment->context->kafka_profile && segment->context->writable;
 }
 
-bool sgs_segment_goes_without_index(sgs_log_segment *segment, sgs_status status)
+bool sgs_segment_goes_without_index(sgs_log_segment *segment, uint32_t seen_cuts, sgs_status status)
 {
     if (status == SGS_CORRUPT_INDEX || status == SGS_LIMIT_EXCEEDED)
-        sgs_segment_note_damage(segment);
+        sgs_segment_suspect_damage(segment, seen_cuts);
     return status == SGS_CORRUPT_INDEX || status == SGS_LIMIT_EXCEEDED || status == SGS_DISK_FULL ||
            status == SGS_PERMISSION;
 }
@@ -233,14 +227,6 @@ sgs_status sgs_segment_load_indexes(sgs_log_segment *segment, sgs_error *err)
     sgs_time_index *time_index;
     const sgs_status status = sgs_log_segment_offset_index(segment, &offset_index, err);
     return status == SGS_OK ? sgs_log_segment_time_index(segment, &time_index, err) : status;
-}
-
-void sgs_segment_set_max_timestamp(sgs_log_segment *segment, sgs_timestamp_offset max_timestamp)
-{
-    sgs_segment_lock_guard(segment);
-    segment->max_timestamp = max_timestamp;
-    atomic_store_explicit(&segment->has_max_timestamp, true, memory_order_relaxed);
-    sgs_segment_unlock_guard(segment);
 }
 
 void sgs_segment_forget_headers(const sgs_log_segment *segment)

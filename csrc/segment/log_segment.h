@@ -1,7 +1,7 @@
 /* log_segment.h - one .log file with its offset and time index [SEG-*], Kafka LogSegment.
  *
  * The struct owns the .log descriptor (opened at first use), both indexes (mapped at first use, LZY-1) and the counters of
- * the append cadence, in at most 256 bytes; file names follow from base offset and suffix.
+ * the append cadence, in at most 320 bytes; file names follow from base offset and suffix.
  * READS   are positional; the logical size is published after the bytes (release) and read first (acquire) [CON-4].
  * THREADS append, truncate, recover, seal and close need the partition lock; read, look-ups and flush may run beside an
  *         append [SEG-58]. Whoever closes makes sure that nobody is inside (the wrapper counts callers). */

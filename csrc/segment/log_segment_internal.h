@@ -4,7 +4,9 @@
  *         files are renamed. Two readers may ask at once: the second waits, giving the processor away. After the first use
  *         nobody takes it: `fd` and the two `*_loaded` flags are published with release and read with acquire.
  * SIZE    `size` is the logical size; bytes below it never change while it stands. It is published after the bytes
- *         (release) and read before them (acquire) [CON-4]. */
+ *         (release) and read before them (acquire) [CON-4].
+ * CUTS    Whatever takes bytes or index entries away counts itself in `cuts`, when it begins and when it ends. A look-up
+ *         takes the counter before it looks at anything, and remembers what it found only where no cut came meanwhile. */
 #ifndef SGS_SEGMENT_LOG_SEGMENT_INTERNAL_H
 #define SGS_SEGMENT_LOG_SEGMENT_INTERNAL_H
 
@@ -25,20 +27,21 @@ struct sgs_log_segment {
     _Atomic int64_t unflushed_records;
     int64_t next_offset; /* what an append may begin with, at least. For who holds the lock */
     _Atomic int32_t size;
-    _Atomic int fd;                        /* of the .log, -1 until first use */
+    _Atomic uint32_t cuts; /* odd while bytes or index entries go; written by who holds the lock, under the guard */
+    _Atomic int fd;        /* of the .log, -1 until first use */
     uint32_t bytes_since_last_index_entry; /* 0 at open, never restored from disk [SEG-1] */
     atomic_flag guard;
     atomic_flag is_syncing;
     _Atomic bool offset_index_loaded, time_index_loaded;
-    _Atomic bool has_max_timestamp;
-    _Atomic bool needs_sync;    /* bytes may not be on disk: so it is until the first sync by this handle */
-    _Atomic bool index_damaged; /* a look-up met an impossible entry [DUR-53]: rebuild at seal or close */
-    _Atomic bool poisoned;      /* a cut or a sync failed [DUR-32, DUR-35] */
+    _Atomic bool has_max_timestamp; /* written under the guard */
+    _Atomic bool needs_sync;        /* bytes may not be on disk: so it is until the first sync by this handle */
+    _Atomic bool index_damaged;     /* a look-up met an impossible entry [DUR-53]: rebuild at seal or close */
+    _Atomic bool poisoned;          /* a cut or a sync failed [DUR-32, DUR-35] */
     _Atomic bool deleted;
     bool sealed;
     _Atomic uint8_t suffix; /* sgs_segment_suffix; changed under the guard */
 };
-_Static_assert(sizeof(struct sgs_log_segment) <= 256, "10,000 segments are 10,000 small objects");
+_Static_assert(sizeof(struct sgs_log_segment) <= 320, "10,000 segments are 10,000 small objects");
 
 /* ---- log_segment.c ---- */
 
@@ -62,12 +65,32 @@ sgs_status sgs_segment_fail_in_log(const sgs_log_segment *segment, sgs_error *er
 bool sgs_segment_believes_indexes(const sgs_log_segment *segment);
 /** Whether a look-up that failed to load or search an index may go on without it: it is damaged, which is noted, or it would
  *  have to be created where nothing can be [DUR-30: reads are unaffected by a full disk]. */
-bool sgs_segment_goes_without_index(sgs_log_segment *segment, sgs_status status);
-/** Note that an index is damaged: look-ups go around it, seal or close makes it anew. */
-void sgs_segment_note_damage(sgs_log_segment *segment);
-void sgs_segment_set_max_timestamp(sgs_log_segment *segment, sgs_timestamp_offset max_timestamp);
+bool sgs_segment_goes_without_index(sgs_log_segment *segment, uint32_t seen_cuts, sgs_status status);
 /** Bytes of the .log went, or its name: no header that was read before is remembered any more. */
 void sgs_segment_forget_headers(const sgs_log_segment *segment);
+
+/* ---- segment_cuts.c: what a look-up remembers ---- */
+
+/** Take the counter of cuts, before anything else is looked at. */
+uint32_t sgs_segment_see_cuts(sgs_log_segment *segment);
+/** For who holds the lock: from here to the end bytes or index entries may go. The two do not nest. */
+void sgs_segment_begin_cut(sgs_log_segment *segment);
+void sgs_segment_end_cut(sgs_log_segment *segment);
+/** Note that an index is damaged: look-ups go around it, seal or close rebuilds it. For who holds the lock. */
+void sgs_segment_note_damage(sgs_log_segment *segment);
+/** The same for a look-up, unless a cut came since `seen_cuts`: then what seemed damaged may be what was cut. */
+void sgs_segment_suspect_damage(sgs_log_segment *segment, uint32_t seen_cuts);
+/** Remember the timestamp of the first batch, unless a cut came since. */
+void sgs_segment_remember_first_timestamp(sgs_log_segment *segment, uint32_t seen_cuts, int64_t timestamp);
+/** @return whether the largest timestamp is known */
+bool sgs_segment_recall_max_timestamp(sgs_log_segment *segment, sgs_timestamp_offset *max_timestamp);
+/** Remember the largest timestamp that a look-up has found, unless a cut came since. Where it is known already the one that
+ *  is known counts, and is given back: an append may have raised it meanwhile. */
+void sgs_segment_remember_max_timestamp(sgs_log_segment *segment, uint32_t seen_cuts,
+                                        sgs_timestamp_offset *max_timestamp);
+/** For who holds the lock. */
+void sgs_segment_set_max_timestamp(sgs_log_segment *segment, sgs_timestamp_offset max_timestamp);
+void sgs_segment_forget_max_timestamp(sgs_log_segment *segment);
 
 /* ---- segment_walk.c: batch headers one after the other, by Kafka's file rules [SEG-17] ---- */
 

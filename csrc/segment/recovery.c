@@ -16,15 +16,17 @@ sgs_status sgs_segment_cut_tail(sgs_log_segment *segment, int32_t valid_bytes, s
     if (status != SGS_OK)
         return status;
     sgs_segment_name(segment, SGS_FILE_LOG, name);
+    sgs_segment_begin_cut(segment);
     status = env->truncate(env, fd, name, valid_bytes, err);
-    if (status != SGS_OK)
-        return status;
-    atomic_store_explicit(&segment->size, valid_bytes, memory_order_release);
-    sgs_segment_forget_headers(segment);
-    segment->next_offset = SGS_NEXT_OFFSET_UNKNOWN;
-    if (valid_bytes == 0)
-        atomic_store_explicit(&segment->first_batch_timestamp, INT64_MIN, memory_order_relaxed);
-    return sgs_segment_sync_cut(segment, fd, name, SGS_BARRIER(RECOVERY_CUT), err);
+    if (status == SGS_OK) {
+        atomic_store_explicit(&segment->size, valid_bytes, memory_order_release);
+        sgs_segment_forget_headers(segment);
+        segment->next_offset = SGS_NEXT_OFFSET_UNKNOWN;
+        if (valid_bytes == 0)
+            atomic_store_explicit(&segment->first_batch_timestamp, INT64_MIN, memory_order_relaxed);
+    }
+    sgs_segment_end_cut(segment);
+    return status != SGS_OK ? status : sgs_segment_sync_cut(segment, fd, name, SGS_BARRIER(RECOVERY_CUT), err);
 }
 
 static sgs_status write_results(sgs_log_segment *segment, const sgs_index_builder *builder, sgs_recovery *recovery,

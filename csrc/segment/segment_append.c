@@ -172,13 +172,13 @@ sgs_status sgs_log_segment_append(sgs_log_segment *segment, const sgs_slice *sli
     *poisoned = atomic_load_explicit(&segment->poisoned, memory_order_relaxed);
     int64_t bytes = 0;
     int fd = -1;
-    sgs_timestamp_offset max_timestamp = { .timestamp = -1, .offset = segment->base_offset };
+    sgs_timestamp_offset max_timestamp;
     sgs_status status = check_append(segment, slices, slices_count, rows, rows_count, &bytes, err);
     if (status == SGS_OK && bytes == 0)
         return SGS_OK;
     if (status == SGS_OK)
         status = sgs_segment_descriptor(segment, &fd, err);
-    if (status == SGS_OK && segment->time_index.base.is_open)
+    if (status == SGS_OK)
         status = sgs_log_segment_max_timestamp(segment, &max_timestamp, err);
     if (status != SGS_OK)
         return status;

@@ -20,6 +20,7 @@ enum {
 
 typedef struct index_place { /* between which index entries an offset lies */
     sgs_offset_position floor, above;
+    uint32_t seen_cuts; /* when the index was asked */
 } index_place;
 
 /* How much to read first, to find the batch. */
@@ -32,10 +33,11 @@ static size_t margin(const sgs_log_segment *segment)
 static sgs_status look_up(sgs_log_segment *segment, int64_t offset, index_place *place, sgs_error *err)
 {
     sgs_offset_index *index;
+    place->seen_cuts = sgs_segment_see_cuts(segment);
     sgs_status status = sgs_log_segment_offset_index(segment, &index, err);
     if (status == SGS_OK)
         status = sgs_offset_index_lookup_between(index, offset, &place->floor, &place->above, err);
-    if (status == SGS_OK || !sgs_segment_goes_without_index(segment, status))
+    if (status == SGS_OK || !sgs_segment_goes_without_index(segment, place->seen_cuts, status))
         return status;
     place->floor = (sgs_offset_position){ .offset = segment->base_offset, .position = 0 };
     place->above = (sgs_offset_position){ .offset = segment->base_offset, .position = -1 };
@@ -45,9 +47,10 @@ static sgs_status look_up(sgs_log_segment *segment, int64_t offset, index_place 
 static bool is_no_batch(sgs_status status) { return status == SGS_CORRUPT_RECORD || status == SGS_LIMIT_EXCEEDED; }
 
 static sgs_status walk_from_floor(sgs_segment_walk *walk, sgs_log_segment *segment, sgs_walk_kind kind,
-                                  sgs_offset_position floor, sgs_buffer *window, size_t read_bytes,
+                                  const index_place *place, sgs_buffer *window, size_t read_bytes,
                                   sgs_batch_header *header, bool *found, sgs_error *err)
 {
+    const sgs_offset_position floor = place->floor;
     const size_t window_start = window->size;
     const int32_t position = floor.position > 0 ? floor.position : 0; /* Kafka believes an entry, but for that */
     sgs_status status = SGS_OK;
@@ -61,7 +64,7 @@ static sgs_status walk_from_floor(sgs_segment_walk *walk, sgs_log_segment *segme
             return SGS_OK;
         if (status != SGS_OK && !is_no_batch(status))
             return status;
-        sgs_segment_note_damage(segment);
+        sgs_segment_suspect_damage(segment, place->seen_cuts);
         window->size = window_start;
         sgs_segment_walk_start(walk, segment, kind, window, 0, read_bytes);
     }
@@ -74,7 +77,7 @@ sgs_status sgs_segment_walk_from(sgs_segment_walk *walk, sgs_log_segment *segmen
 {
     index_place place;
     SGS_TRY(look_up(segment, offset, &place, err));
-    return walk_from_floor(walk, segment, kind, place.floor, window, read_bytes, header, found, err);
+    return walk_from_floor(walk, segment, kind, &place, window, read_bytes, header, found, err);
 }
 
 /* Try the batch that the entry above names: it is the one when it begins at or below `offset` and reaches it, since offsets
@@ -166,7 +169,7 @@ static sgs_status find_batch(sgs_segment_walk *walk, sgs_log_segment *segment, s
         SGS_TRY(try_entry_above(walk, segment, kind, offset, &place, wanted, window, header, found, err));
         if (*found)
             return SGS_OK;
-        status = walk_from_floor(walk, segment, kind, place.floor, window, first_read, header, found, err);
+        status = walk_from_floor(walk, segment, kind, &place, window, first_read, header, found, err);
     }
     if (status == SGS_OK && *found && lies_before(walk, header, offset) &&
         header->size_bytes > (int64_t)segment->context->index_interval_bytes)

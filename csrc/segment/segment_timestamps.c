@@ -60,10 +60,11 @@ static sgs_status search_batch(finder *self, int64_t timestamp, int64_t starting
 static sgs_status time_floor(sgs_log_segment *segment, int64_t timestamp, sgs_timestamp_offset *entry, sgs_error *err)
 {
     sgs_time_index *index;
+    const uint32_t seen_cuts = sgs_segment_see_cuts(segment);
     sgs_status status = sgs_log_segment_time_index(segment, &index, err);
     if (status == SGS_OK)
         status = sgs_time_index_lookup(index, timestamp, entry, err);
-    if (status == SGS_OK || !sgs_segment_goes_without_index(segment, status))
+    if (status == SGS_OK || !sgs_segment_goes_without_index(segment, seen_cuts, status))
         return status;
     *entry = no_entry(segment);
     return SGS_OK;
@@ -105,6 +106,7 @@ static sgs_status start_by_time(finder *self, sgs_log_segment *segment, int64_t 
     int64_t target = timestamp;
     for (int attempt = 0; attempt < ENTRIES_TRIED; ++attempt) {
         bool fits;
+        const uint32_t seen_cuts = sgs_segment_see_cuts(segment);
         sgs_status status = time_floor(segment, target, entry, err);
         if (status != SGS_OK)
             return status;
@@ -115,7 +117,7 @@ static sgs_status start_by_time(finder *self, sgs_log_segment *segment, int64_t 
         status = start_at_entry(self, segment, entry, &fits, err);
         if (status != SGS_OK || fits)
             return status;
-        sgs_segment_note_damage(segment);
+        sgs_segment_suspect_damage(segment, seen_cuts);
         target = entry->timestamp - 1;
     }
     *entry = no_entry(segment);
@@ -248,13 +250,14 @@ sgs_status sgs_log_segment_first_batch_timestamp(sgs_log_segment *segment, int64
         return SGS_OK;
     }
     finder self;
+    const uint32_t seen_cuts = sgs_segment_see_cuts(segment);
     finder_init(&self, segment);
     sgs_segment_walk_start(&self.walk, segment, SGS_WALK_FOR_HEADERS, &self.window, 0, SGS_BATCH_HEADER_BYTES);
     const sgs_status status = finder_next(&self, err);
     if (status == SGS_OK) {
         *timestamp = self.found ? self.header.max_timestamp : SGS_NO_TIMESTAMP;
         if (self.found)
-            atomic_store_explicit(&segment->first_batch_timestamp, self.header.max_timestamp, memory_order_relaxed);
+            sgs_segment_remember_first_timestamp(segment, seen_cuts, self.header.max_timestamp);
     }
     finder_deinit(&self);
     return status;
@@ -296,7 +299,8 @@ sgs_status sgs_segment_find_largest_timestamp(sgs_log_segment *segment, sgs_time
 
 /* Kafka believes the last entry. But an index that is not there, and cannot be made on a full disk, says nothing about the
  * segment: then its headers are read [DUR-30]. */
-static sgs_status load_max_timestamp(sgs_log_segment *segment, sgs_timestamp_offset *loaded, sgs_error *err)
+static sgs_status load_max_timestamp(sgs_log_segment *segment, uint32_t seen_cuts, sgs_timestamp_offset *loaded,
+                                     sgs_error *err)
 {
     sgs_time_index *index;
     if (!sgs_segment_believes_indexes(segment))
@@ -304,28 +308,21 @@ static sgs_status load_max_timestamp(sgs_log_segment *segment, sgs_timestamp_off
     const sgs_status status = sgs_log_segment_time_index(segment, &index, err);
     if (status == SGS_OK)
         return time_floor(segment, INT64_MAX, loaded, err);
-    return sgs_segment_goes_without_index(segment, status) ? sgs_segment_find_largest_timestamp(segment, loaded, err)
-                                                           : status;
+    return sgs_segment_goes_without_index(segment, seen_cuts, status)
+               ? sgs_segment_find_largest_timestamp(segment, loaded, err)
+               : status;
 }
 
 sgs_status sgs_log_segment_max_timestamp(sgs_log_segment *segment, sgs_timestamp_offset *out, sgs_error *err)
 {
-    if (!atomic_load_explicit(&segment->has_max_timestamp, memory_order_acquire)) {
-        sgs_timestamp_offset loaded;
-        /* An entry may have been lost, or be behind the log that somebody else writes: entries that are missing cost no
-         * answer [DUR-8], so that the headers behind the last one are read. */
-        const sgs_status status = load_max_timestamp(segment, &loaded, err);
-        if (status != SGS_OK)
-            return status;
-        sgs_segment_lock_guard(segment);
-        if (!atomic_load_explicit(&segment->has_max_timestamp, memory_order_relaxed)) {
-            segment->max_timestamp = loaded;
-            atomic_store_explicit(&segment->has_max_timestamp, true, memory_order_release);
-        }
-        sgs_segment_unlock_guard(segment);
-    }
-    sgs_segment_lock_guard(segment);
-    *out = segment->max_timestamp;
-    sgs_segment_unlock_guard(segment);
+    sgs_timestamp_offset loaded;
+    if (sgs_segment_recall_max_timestamp(segment, out))
+        return SGS_OK;
+    /* An entry may have been lost, or be behind the log that somebody else writes: entries that are missing cost no answer
+     * [DUR-8], so that the headers behind the last one are read. */
+    const uint32_t seen_cuts = sgs_segment_see_cuts(segment);
+    SGS_TRY(load_max_timestamp(segment, seen_cuts, &loaded, err));
+    sgs_segment_remember_max_timestamp(segment, seen_cuts, &loaded);
+    *out = loaded;
     return SGS_OK;
 }

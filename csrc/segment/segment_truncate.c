@@ -49,40 +49,52 @@ static sgs_status truncate_indexes(sgs_log_segment *segment, int64_t offset, sgs
     return status == SGS_OK ? sgs_log_segment_prepare_for_appends(segment, err) : status;
 }
 
-sgs_status sgs_log_segment_truncate_to(sgs_log_segment *segment, int64_t offset, int32_t *bytes_cut, sgs_error *err)
+/* The .log, what is known of its first batch, and the indexes. */
+static sgs_status cut(sgs_log_segment *segment, int64_t offset, const sgs_segment_fetch *batch, sgs_error *err)
 {
-    sgs_segment_fetch batch;
-    sgs_status status = sgs_segment_check_writable(segment, err);
-    if (status == SGS_OK)
-        status = sgs_log_segment_translate_offset(segment, offset, 0, -1, &batch, err);
-    if (status != SGS_OK)
-        return status;
-    const int32_t size = sgs_log_segment_size(segment);
-    if (batch.found) {
-        status = cut_log(segment, batch.position, err);
-        if (status != SGS_OK)
-            return status;
-    }
+    if (batch->found)
+        SGS_TRY(cut_log(segment, batch->position, err));
     if (sgs_log_segment_size(segment) == 0) {
         atomic_store_explicit(&segment->created_ms, segment->context->env->wall_clock_ms(segment->context->env),
                               memory_order_relaxed);
         atomic_store_explicit(&segment->first_batch_timestamp, INT64_MIN, memory_order_relaxed);
     }
     segment->bytes_since_last_index_entry = 0;
-    status = truncate_indexes(segment, offset, err);
+    const sgs_status status = truncate_indexes(segment, offset, err);
+    if (status == SGS_OK || segment->context->kafka_profile || status == SGS_INTERNAL) /* [DUR-44] */
+        return status;
+    sgs_segment_note_damage(segment); /* the records are cut: that is what was asked for [DUR-8] */
+    segment->sealed = false;
+    return SGS_OK;
+}
+
+sgs_status sgs_log_segment_truncate_to(sgs_log_segment *segment, int64_t offset, int32_t *bytes_cut, sgs_error *err)
+{
+    const bool kafka_profile = segment->context->kafka_profile;
+    sgs_segment_fetch batch;
+    sgs_timestamp_offset largest;
+    sgs_status status = sgs_segment_check_writable(segment, err);
+    if (status == SGS_OK)
+        status = sgs_log_segment_translate_offset(segment, offset, 0, -1, &batch, err);
+    if (status != SGS_OK)
+        return status;
+    const int32_t size = sgs_log_segment_size(segment);
+    const bool was_known = sgs_segment_recall_max_timestamp(segment, &largest);
+    sgs_segment_begin_cut(segment);
+    sgs_segment_forget_max_timestamp(segment);
+    status = cut(segment, offset, &batch, err);
+    sgs_segment_end_cut(segment);
     if (status != SGS_OK) {
-        if (segment->context->kafka_profile || status == SGS_INTERNAL) /* [DUR-44] */
-            return status;
-        sgs_segment_note_damage(segment); /* the records are cut: that is what was asked for [DUR-8] */
-        segment->sealed = false;
-        status = SGS_OK;
+        if (was_known)
+            sgs_segment_set_max_timestamp(segment, largest);
+        return status;
     }
     /* Kafka asks for it here, so that it is known from now on: of a segment that nobody has asked yet it believes the last
      * entry that is left for one moment only, and reads the headers behind it [SEG-24.7]. */
-    if (segment->context->kafka_profile || atomic_load_explicit(&segment->has_max_timestamp, memory_order_relaxed)) {
-        sgs_timestamp_offset largest;
+    if (!was_known && kafka_profile)
         status = sgs_log_segment_max_timestamp(segment, &largest, err);
-        if (status == SGS_OK && largest.timestamp >= 0)
+    if (status == SGS_OK && (was_known || kafka_profile)) {
+        if (largest.timestamp >= 0)
             status = sgs_segment_find_largest_timestamp(segment, &largest, err);
         if (status == SGS_OK)
             sgs_segment_set_max_timestamp(segment, largest);
