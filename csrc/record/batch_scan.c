@@ -32,17 +32,18 @@ void sgs_batch_table_deinit(sgs_batch_table *table) { sgs_buffer_deinit(&table->
 
 void sgs_batch_scan_start(sgs_batch_scan *scan, const sgs_scan_options *options, int64_t start_position)
 {
-    *scan = (sgs_batch_scan){
-        .options = *options,
-        .result = {
-            .stop = SGS_SCAN_COMPLETE,
-            .valid_bytes = start_position,
-            .next_offset = options->expected_offset,
-            .max_timestamp = SGS_NO_TIMESTAMP,
-            .offset_of_max_timestamp = -1,
-            .last_epoch = options->previous_epoch,
-        },
-    };
+    /* Field by field: the texts of an error are 700 bytes, and a decoder starts a scan for each batch. */
+    sgs_scan_result *const result = &scan->result;
+    scan->options = *options;
+    scan->over = false;
+    result->stop = SGS_SCAN_COMPLETE;
+    result->valid_bytes = start_position;
+    result->next_offset = options->expected_offset;
+    result->max_timestamp = SGS_NO_TIMESTAMP;
+    result->offset_of_max_timestamp = -1;
+    result->last_epoch = options->previous_epoch;
+    result->batches_count = 0;
+    result->why.status = SGS_OK; /* then nothing else of it has a meaning */
 }
 
 /* What the bytes at the scan's position are. */
@@ -227,7 +228,8 @@ sgs_status sgs_batch_scan_feed(sgs_batch_scan *scan, const uint8_t *data, size_t
                 return status;
         }
         note(result, &header);
-        const size_t seen_bytes = (size_t)batch_size < size ? (size_t)batch_size : size;
+        /* by the row, as valid_bytes: the bytes of a caller may have changed since their bounds were judged */
+        const size_t seen_bytes = (size_t)header.size_bytes < size ? (size_t)header.size_bytes : size;
         data += seen_bytes;
         size -= seen_bytes;
     }

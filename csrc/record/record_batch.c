@@ -80,13 +80,16 @@ static void load_v2(const uint8_t *batch, sgs_batch_header *header)
     header->producer_epoch = sgs_load_be_i16(batch + PRODUCER_EPOCH_AT);
 }
 
-sgs_status sgs_batch_header_peek(const uint8_t *batch, size_t size, int64_t position, sgs_batch_header *header,
-                                 sgs_error *err)
+/* Every field is read once: the bytes may be a caller's, and change meanwhile.
+ * is_whole: all bytes of the batch must be there, not those of its header alone */
+static inline sgs_status load(const uint8_t *batch, size_t size, int64_t position, bool is_whole,
+                              sgs_batch_header *header, sgs_error *err)
 {
     if (size < SGS_BATCH_PREFIX_BYTES)
         return sgs_fail_at(err, SGS_CORRUPT_RECORD, position, "a batch header of at least 17 bytes", "%zu bytes", size);
     const int32_t length = sgs_load_be_i32(batch + LENGTH_AT);
-    const bool legacy = (int8_t)batch[MAGIC_AT] < 2;
+    const int8_t magic = (int8_t)batch[MAGIC_AT];
+    const bool legacy = magic < 2;
     const int32_t least = legacy ? SGS_LEGACY_MESSAGE_MIN_BYTES : SGS_BATCH_HEADER_BYTES - SGS_LOG_OVERHEAD;
     if (length < least || length > INT32_MAX - SGS_LOG_OVERHEAD)
         return sgs_fail_at(err, SGS_CORRUPT_RECORD, position,
@@ -94,18 +97,33 @@ sgs_status sgs_batch_header_peek(const uint8_t *batch, size_t size, int64_t posi
     if (size < (size_t)least + SGS_LOG_OVERHEAD)
         return sgs_fail_at(err, SGS_CORRUPT_RECORD, position,
                            legacy ? "a message header of 26 bytes" : "a batch header of 61 bytes", "%zu bytes", size);
-    sgs_batch_header loaded = {
-        .position = position,
-        .base_offset = sgs_load_be_i64(batch + BASE_OFFSET_AT),
-        .size_bytes = SGS_LOG_OVERHEAD + length,
-        .magic = (int8_t)batch[MAGIC_AT],
-    };
+    const int32_t size_bytes = SGS_LOG_OVERHEAD + length;
+    if (is_whole && size < (size_t)size_bytes)
+        return sgs_fail_at(err, SGS_CORRUPT_RECORD, position, "a complete batch", "%zu of %" PRId32 " bytes", size,
+                           size_bytes);
+    /* Nothing fails from here on, so the row is written in its place: a copy of one that was just made stalls. */
+    header->position = position;
+    header->base_offset = sgs_load_be_i64(batch + BASE_OFFSET_AT);
+    header->size_bytes = size_bytes;
+    header->magic = magic;
+    memset(header->padding, 0, sizeof header->padding);
     if (legacy)
-        load_legacy(batch, &loaded);
+        load_legacy(batch, header);
     else
-        load_v2(batch, &loaded);
-    *header = loaded;
+        load_v2(batch, header);
     return SGS_OK;
+}
+
+sgs_status sgs_batch_header_peek(const uint8_t *batch, size_t size, int64_t position, sgs_batch_header *header,
+                                 sgs_error *err)
+{
+    return load(batch, size, position, false, header, err);
+}
+
+sgs_status sgs_batch_header_load(const uint8_t *batch, size_t size, int64_t position, sgs_batch_header *header,
+                                 sgs_error *err)
+{
+    return load(batch, size, position, true, header, err);
 }
 
 sgs_status sgs_batch_first_size(const uint8_t *prefix, int32_t *size, sgs_error *err)
@@ -117,20 +135,6 @@ sgs_status sgs_batch_first_size(const uint8_t *prefix, int32_t *size, sgs_error 
     if (magic < 0 || magic > 2)
         return sgs_fail_at(err, SGS_CORRUPT_RECORD, 0, "magic 0, 1 or 2", "%d", magic);
     *size = SGS_LOG_OVERHEAD + length;
-    return SGS_OK;
-}
-
-sgs_status sgs_batch_header_load(const uint8_t *batch, size_t size, int64_t position, sgs_batch_header *header,
-                                 sgs_error *err)
-{
-    sgs_batch_header loaded;
-    const sgs_status status = sgs_batch_header_peek(batch, size, position, &loaded, err);
-    if (status != SGS_OK)
-        return status;
-    if (size < (size_t)loaded.size_bytes)
-        return sgs_fail_at(err, SGS_CORRUPT_RECORD, position, "a complete batch", "%zu of %" PRId32 " bytes", size,
-                           loaded.size_bytes);
-    *header = loaded;
     return SGS_OK;
 }
 
