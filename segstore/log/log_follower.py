@@ -1,6 +1,6 @@
 """A reader's view of a log that another process writes: looking again.
 
-Source: [DUR-71, DUR-75..DUR-78, DUR-81].
+Source: [DUR-71, DUR-75..DUR-78, DUR-81, UNI-5].
 """
 
 from __future__ import annotations
@@ -11,14 +11,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore._core import is_any_replaced, open_segments
 from segstore.errors import (
+    CorruptCheckpointError,
     CorruptLogError,
     CorruptRecordError,
     LogNotFoundError,
     LogTruncatedError,
     SegstoreError,
 )
+from segstore.log.directory.checkpoints import PARTITION_METADATA, read_topic_id
 from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, list_beside_a_writer
 from segstore.log.directory.partition_lock import removed_while_open
+from segstore.log.directory.partition_metadata_file import check_same_topic
 from segstore.log.local.cuts import SOMEWHERE
 from segstore.log.local.followed_transaction_indexes import FollowedTransactionIndexNotes
 from segstore.log.local.seen_end import Fate, SeenEnd
@@ -27,10 +30,11 @@ from segstore.log.local.segments import Segments
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
+    import uuid
     from array import array
     from collections.abc import Sequence
 
-    from segstore._core import SegmentContext
+    from segstore._core import FileInfo, SegmentContext
     from segstore.log.directory.found_state import FoundState
     from segstore.log.directory.log_places import LogPlaces
     from segstore.log.local.local_log import LocalLog
@@ -65,15 +69,18 @@ class LogFollower:
         The writer's, from its checkpoint.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a log is read from, and what is known of it
         self,
         local_log: LocalLog,
         offsets: LogOffsets,
         places: LogPlaces,
         context: SegmentContext,
         recovery_point: int,
+        topic_id: uuid.UUID | None = None,
     ) -> None:
         self.recovery_point = recovery_point
+        self._topic_id = topic_id
+        self._topic_id_is_of: FileInfo | None = None
         self._offsets = offsets
         self._local_log = local_log
         self._places = places
@@ -102,9 +109,30 @@ class LogFollower:
             handle shows the log as it is from then on.
         LogNotFoundError
             The directory was removed.
+        InconsistentTopicIdError
+            The topic was deleted, and another one of its name was made in the same directory. The
+            handle stays with the records that it has seen.
         """
         with self._lock:
+            self._require_same_topic()
             self._refresh()
+
+    def _require_same_topic(self) -> None:
+        """Raise when ``partition.metadata`` has another id; it is read again when it changes.
+
+        Of a directory that has none at this moment the bytes are all that can be compared.
+        """
+        directory = self._places.directory
+        try:
+            info = directory.info(PARTITION_METADATA)
+            if info == self._topic_id_is_of:
+                return
+            found = read_topic_id(directory)
+        except (LogNotFoundError, CorruptCheckpointError):
+            return
+        if found is not None:
+            check_same_topic(directory.path, self._topic_id, found)
+            self._topic_id, self._topic_id_is_of = found, info
 
     def _refresh(self) -> None:
         directory = self._places.directory
@@ -123,6 +151,7 @@ class LogFollower:
                 why = error
             else:
                 if view is not None:
+                    self._require_same_topic()  # all that was looked at is of this one
                     self._publish(found, view)
                     return
                 if not bases and listing.others:

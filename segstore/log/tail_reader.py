@@ -51,7 +51,9 @@ class TailReader(LogReader):
             The writer cut the log below what was read already: it ends below that now, or holds
             another batch where the last one was [DUR-77].
         LogNotFoundError
-            The log was deleted; one that was made anew in its place is not followed.
+            The log was deleted; one that was made in its place is not followed.
+        InconsistentTopicIdError
+            The same, where the directory stayed and ``partition.metadata`` has another topic's id.
         """
         self._require_open()
         start = self.log_end_offset if offset is None else integer("offset", offset)

@@ -122,7 +122,12 @@ class UnifiedLog(LogChecksums):
         self._follower = None
         if self.read_only:
             self._follower = LogFollower(
-                self._local_log, self._offsets, places, context, loaded.recovery_point
+                self._local_log,
+                self._offsets,
+                places,
+                context,
+                loaded.recovery_point,
+                loaded.topic_id,
             )
             self._is_closed = False
             return
@@ -263,6 +268,10 @@ class UnifiedLog(LogChecksums):
         ------
         LogTruncatedError
             The writer cut the log below what was seen; this handle shows the log as it is now.
+        LogNotFoundError
+            The log was deleted; one that was made in its place is not followed.
+        InconsistentTopicIdError
+            The same, where the directory stayed and ``partition.metadata`` has another topic's id.
         """
         self._require_open()
         follower = self._follower

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 from segstore._core import Directory
 from segstore.config import MAX_LONG
-from segstore.errors import SegstoreError
+from segstore.errors import CorruptCheckpointError, SegstoreError
 from segstore.log.directory.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
     LEADER_EPOCH_CHECKPOINT,
@@ -19,11 +19,13 @@ from segstore.log.directory.checkpoints import (
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     LogState,
+    read_topic_id,
 )
 from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.directory.log_places import LogPlaces
 
 if TYPE_CHECKING:
+    import uuid
     from collections.abc import Mapping
     from pathlib import Path
 
@@ -56,6 +58,8 @@ class RemoteFacts:
         Nothing that a listing shows needs the whole log to be judged.
     first_base_offset : int
         Of the first segment.
+    topic_id : uuid.UUID or None
+        The id in ``partition.metadata``; None without one that can be read.
     """
 
     found: FoundState
@@ -64,6 +68,7 @@ class RemoteFacts:
     marker: CleanShutdownMarker | None
     is_plain: bool
     first_base_offset: int
+    topic_id: uuid.UUID | None = None
 
     @property
     def log_start_offset(self) -> int:
@@ -102,6 +107,7 @@ def read_facts(
         epochs = _epochs(directory)
         latest = None if epochs is None else epochs.latest_entry
         state = LogState.read(directory)
+        topic_id = _topic_id(directory)
     finally:
         directory.close()
         parent.close()
@@ -130,7 +136,16 @@ def read_facts(
         marker if is_as_marked else None,
         is_plain=is_tied and not _lacks_begin(found, state, epochs, first),
         first_base_offset=first,
+        topic_id=topic_id,
     )
+
+
+def _topic_id(directory: Directory) -> uuid.UUID | None:
+    """Return the topic id, None where the file is missing or cannot be read [UNI-5]."""
+    try:
+        return read_topic_id(directory)
+    except CorruptCheckpointError:
+        return None
 
 
 def _epochs(directory: Directory) -> LeaderEpochFileCache | None:

@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from segstore.errors import LogNotFoundError, LogTruncatedError
+from segstore.log.directory.partition_metadata_file import check_same_topic
 from segstore.remote.remote_directory import RemoteDirectory
 from segstore.remote.spool import Spool
 from segstore.remote.stores import open_store
 from segstore.types import SpecialTimestamp
 
 if TYPE_CHECKING:
+    import uuid
     from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
@@ -56,12 +58,15 @@ class RemoteBounds(NamedTuple):
         Base offset and bytes of each segment, ascending.
     damage : str or None
         Why the log is known to lack records; files are named as in its directory.
+    topic_id : uuid.UUID or None
+        The id in ``partition.metadata``.
     """
 
     start_offset: int
     end_offset: int
     segments: tuple[tuple[int, int], ...]
     damage: str | None = None
+    topic_id: uuid.UUID | None = None
 
 
 class RemoteLogs:
@@ -129,13 +134,14 @@ class RemoteLogs:
         with self._opened(topic_partition, lambda partition: partition.open_whole()) as (_, log):
             yield log
 
-    def parts(
+    def parts(  # noqa: PLR0913 - a range, and what has to be true of it
         self,
         topic_partition: TopicPartition,
         from_offset: int,
         until_offset: int,
         isolation: Isolation,
         check: Callable[[RemoteBounds], None],
+        topic_id: uuid.UUID | None = None,
     ) -> Iterator[tuple[RemotePart, int]]:
         """Yield logs that together hold the visible records of a range, with where to begin each.
 
@@ -151,6 +157,13 @@ class RemoteLogs:
             Which records are visible.
         check : callable
             Told where the log begins and ends as soon as either lies inside the range; may raise.
+        topic_id : uuid.UUID or None
+            Of the topic that was planned; None = it had none, and any will do.
+
+        Raises
+        ------
+        InconsistentTopicIdError
+            The topic was deleted and made again since.
         """
         offset, partition = from_offset, None
         while offset < until_offset:
@@ -164,6 +177,7 @@ class RemoteLogs:
                 return partition.open_part(start, until_offset, isolation)
 
             with self._opened(topic_partition, part_at, partition) as (partition, part):
+                check_same_topic(self.url_of(topic_partition), topic_id, partition.facts.topic_id)
                 start = partition.facts.log_start_offset
                 if part is None:
                     check(RemoteBounds(start, start, ()))
@@ -226,4 +240,5 @@ def _bounds_of(partition: RemotePartition, isolation: Isolation) -> Iterator[Rem
         end = log.fetch_offset_by_timestamp(SpecialTimestamp.LATEST, isolation).offset
         start, damage = partition.facts.log_start_offset, log.report.damage_in(log.path)
     segments = tuple((base, partition.size_of(base)) for base in partition.base_offsets)
-    yield RemoteBounds(start, max(end, start), segments, damage)
+    topic_id = partition.facts.topic_id
+    yield RemoteBounds(start, max(end, start), segments, damage, topic_id)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import uuid
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -50,11 +51,14 @@ class PartitionPlan:
         Where the log ended before; batches of the producer from there on are of this write.
     parts : list of StagedPart
         The batches, in their order.
+    topic_id : uuid.UUID or None
+        Of the topic; None = it had none, or an older redo log.
     """
 
     base_sequence: int
     log_end_offset: int
     parts: list[StagedPart]
+    topic_id: uuid.UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +157,7 @@ class CommitLog:
                     "base_sequence": plan.base_sequence,
                     "log_end_offset": plan.log_end_offset,
                     "staged": plan.parts,
+                    "topic_id": None if plan.topic_id is None else str(plan.topic_id),
                 }
                 for partition, plan in record.partitions.items()
             },
@@ -211,7 +216,9 @@ def _plan(plan: Any) -> PartitionPlan:
         rows = [StagedBatch(*[_natural(number) for number in batch]) for batch in batches]
         parts.append(StagedPart(name, rows))
     sequence = _natural(plan["base_sequence"], MAX_INT)
-    return PartitionPlan(sequence, _natural(plan["log_end_offset"]), parts)
+    text = plan.get("topic_id")  # an older redo log has none
+    topic_id = None if text is None else uuid.UUID(text)
+    return PartitionPlan(sequence, _natural(plan["log_end_offset"]), parts, topic_id)
 
 
 def _natural(value: Any, largest: int = MAX_LONG) -> int:

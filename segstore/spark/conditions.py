@@ -120,14 +120,29 @@ def option_error(
 
 
 def condition_error(
-    condition: str, kind: type[ConnectorConditionError] = ConnectorConditionError, **parameters: Any
+    condition: str,
+    kind: type[ConnectorConditionError] = ConnectorConditionError,
+    detail: str = "",
+    **parameters: Any,
 ) -> ConnectorConditionError:
-    """Return the error for *condition*, its text filled in."""
+    """Return the error for *condition*, its text filled in; *detail* comes after it."""
     texts = {name: str(value) for name, value in parameters.items()}
-    error = kind(f"[{condition}] {MESSAGES[condition].format(**texts)}")
+    error = kind(f"[{condition}] {MESSAGES[condition].format(**texts)}{detail}")
     error.condition = condition
     error.parameters = texts
     return error
+
+
+def deleted_error(partitions: object, made_again: str = "") -> ConnectorConditionError:
+    """Return the error for partitions that were deleted; *made_again* names both topic ids."""
+    detail = ""
+    if made_again:
+        detail = (
+            f" The topic was deleted and made again: {made_again}. To read the new topic from its "
+            "first record, start the query with a new checkpoint, or set failOnDataLoss=false."
+        )
+    condition = "KAFKA_DATA_LOSS.PARTITIONS_DELETED"
+    return condition_error(condition, detail=detail, partitions=partitions)
 
 
 def unknown_topic_error(topic: str, path: str, hint: str = "") -> UnknownTopicOrPartitionError:

@@ -9,6 +9,7 @@ from segstore.spark.open_logs import OPEN_LOGS
 from segstore.spark.visible_log import VisibleLog
 
 if TYPE_CHECKING:
+    import uuid
     from collections.abc import Iterator
 
     from segstore.types import FileTimestampAndOffset, Isolation, TopicPartition
@@ -33,6 +34,8 @@ class LocalPlannedLog(NamedTuple):
         Offset behind the last record.
     damage : str or None
         Why the log is known to lack records.
+    topic_id : uuid.UUID or None
+        The id in ``partition.metadata``.
     """
 
     path: str
@@ -42,6 +45,7 @@ class LocalPlannedLog(NamedTuple):
     end_offset: int
     log_end_offset: int
     damage: str | None
+    topic_id: uuid.UUID | None
 
     def fetch_offset_by_timestamp(self, timestamp: int) -> FileTimestampAndOffset:
         """Find the first record at or after *timestamp*, in ms; offset -1 = there is none."""
@@ -82,4 +86,5 @@ def planned_log(
             log.end_offset,
             log.log.log_end_offset,
             log.damage,
+            log.topic_id,
         )

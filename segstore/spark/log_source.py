@@ -8,6 +8,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
 
 from segstore.log.directory.partition_directory import directory_name
+from segstore.log.directory.partition_metadata_file import check_same_topic
 from segstore.log.open_log import open as open_log
 from segstore.manager.partition_directories import partitions_with_logs
 from segstore.remote.remote_logs import RemoteLogs, RemoteSettings
@@ -64,6 +65,8 @@ class LogSource(Protocol):
             The log no longer holds all of them, and ``failOnDataLoss`` is true.
         CorruptLogError
             They go to where the log is damaged, and ``failOnDataLoss`` is true.
+        InconsistentTopicIdError
+            The topic was deleted and made again since *offsets* were planned.
         """
         ...
 
@@ -104,6 +107,7 @@ class LocalSource:
     def part(self, offsets: OffsetRange) -> Iterator[tuple[VisibleLog, int, int]]:
         """Lend the log of *offsets*, and say which of them it has; errors as those of `parts`."""
         with leased_log(self._path, offsets.topic_partition, self._options.isolation) as log:
+            check_same_topic(log.log.path, offsets.topic_id, log.topic_id)
             _check_whole(self._options, offsets, log)
             start = max(offsets.from_offset, log.start_offset)
             yield log, start, max(start, min(offsets.until_offset, log.end_offset))
@@ -147,6 +151,7 @@ class RemoteSource:
             offsets.until_offset,
             self._options.isolation,
             check,
+            offsets.topic_id,
         ):
             yield VisibleLog(part.log, part.isolation), start, part.end_offset
 

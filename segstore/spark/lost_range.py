@@ -8,10 +8,16 @@ deleted only where its directory is known to be the one that was planned: others
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from segstore.errors import LogTruncatedError, OffsetOutOfRangeError, SegstoreError
-from segstore.spark.conditions import ConnectorConditionError, condition_error
+from segstore.errors import (
+    InconsistentTopicIdError,
+    LogTruncatedError,
+    OffsetOutOfRangeError,
+    SegstoreError,
+)
+from segstore.log.directory.partition_metadata_file import made_again
+from segstore.spark.conditions import ConnectorConditionError, deleted_error
 from segstore.spark.driver_warning import warn
 from segstore.spark.log_source import source_of
 from segstore.spark.offsets import check_no_data_loss, what_is_left_out
@@ -25,7 +31,12 @@ if TYPE_CHECKING:
     from segstore.types import TopicPartition
 
 _T = TypeVar("_T")
-_Loss: TypeAlias = FileNotFoundError | OffsetOutOfRangeError | LogTruncatedError
+_LOSS: Final = (
+    FileNotFoundError,
+    OffsetOutOfRangeError,
+    LogTruncatedError,
+    InconsistentTopicIdError,
+)
 
 
 def read_what_is_left(
@@ -56,13 +67,15 @@ def read_what_is_left(
             for found, next_offset in read(rest):
                 yield found
                 rest = replace(rest, from_offset=next_offset)
-        except (FileNotFoundError, OffsetOutOfRangeError, LogTruncatedError) as error:
+        except _LOSS as error:
             rest = _behind_loss(options, rest, error)
         else:
             return
 
 
-def _behind_loss(options: ConnectorOptions, rest: OffsetRange, error: _Loss) -> OffsetRange | None:
+def _behind_loss(
+    options: ConnectorOptions, rest: OffsetRange, error: Exception
+) -> OffsetRange | None:
     """Return what the log still holds of *rest*, None = nothing; *error* if it holds all."""
     source = source_of(options)
     try:
@@ -70,13 +83,10 @@ def _behind_loss(options: ConnectorOptions, rest: OffsetRange, error: _Loss) -> 
     except FileNotFoundError:
         if not _was_deleted(source, rest.topic_partition):
             raise error from None
-        if options.fail_on_data_loss:
-            condition = "KAFKA_DATA_LOSS.PARTITIONS_DELETED"
-            raise condition_error(condition, partitions=rest.topic_partition) from error
-        warn(
-            f"{rest.topic_partition} was deleted: offsets [{rest.from_offset}, "
-            f"{rest.until_offset}) are left out"
-        )
+        _say_deleted(options, rest, error)
+        return None
+    if rest.topic_id is not None and log.topic_id != rest.topic_id:
+        _say_deleted(options, rest, error, made_again(rest.topic_id, log.topic_id))
         return None
     start = max(log.start_offset, rest.from_offset)
     end = min(log.end_offset, rest.until_offset)
@@ -89,6 +99,18 @@ def _behind_loss(options: ConnectorOptions, rest: OffsetRange, error: _Loss) -> 
             raise loss from error
     warn(what_is_left_out(rest, log))
     return replace(rest, from_offset=start, until_offset=end) if start < end else None
+
+
+def _say_deleted(
+    options: ConnectorOptions, rest: OffsetRange, error: Exception, detail: str = ""
+) -> None:
+    """Say that nothing of *rest* is there any more, as an error or a warning."""
+    if options.fail_on_data_loss:
+        raise deleted_error(rest.topic_partition, detail) from error
+    warn(
+        f"{rest.topic_partition} was deleted{' and made again: ' if detail else ''}{detail}: "
+        f"offsets [{rest.from_offset}, {rest.until_offset}) are left out"
+    )
 
 
 def _was_deleted(source: LogSource, partition: TopicPartition) -> bool:

@@ -7,16 +7,18 @@ that is done, or was passed over, is not written a second time.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from segstore._core import increment_sequence
 from segstore.errors import (
     CorruptRecordError,
     IllegalStateError,
+    InconsistentTopicIdError,
     LogNotFoundError,
     UnknownTopicOrPartitionError,
 )
 from segstore.log.directory.partition_directory import directory_name
+from segstore.log.directory.partition_metadata_file import check_same_topic
 from segstore.spark.commit_log import COMMITTING, CommitLog, CommitRecord, PartitionPlan
 from segstore.spark.driver_warning import warn
 from segstore.spark.sink_topics import make_missing_topics
@@ -36,6 +38,14 @@ if TYPE_CHECKING:
     from segstore.spark.staged_file import StagedBatch
     from segstore.spark.staged_write import StagedPart, StagedWrite
     from segstore.types import TopicPartition
+
+
+_CANNOT_BE_FINISHED: Final = (
+    CorruptRecordError,
+    InconsistentTopicIdError,
+    LogNotFoundError,
+    UnknownTopicOrPartitionError,
+)
 
 
 class NamedCommit:
@@ -75,8 +85,9 @@ class NamedCommit:
         Raises
         ------
         IllegalStateError
-            The last commit cannot be finished: what it has to append is gone or damaged. Or it was
-            of another streaming query with the same ``txnAppId``.
+            The last commit cannot be finished: what it has to append is gone or damaged, or a topic
+            was deleted and made again since it began. Or it was of another streaming query with
+            the same ``txnAppId``.
         """
         record, version = self._commit_log.read(), self._transaction.version
         if record is not None:
@@ -145,9 +156,10 @@ class NamedCommit:
         """Raise before anything is appended when what is left to do cannot be done."""
         try:
             for key, plan in record.partitions.items():
-                self._manager.log(*key)
+                log = self._manager.log(*key)
+                check_same_topic(log.path, plan.topic_id, log.topic_id)
                 check_parts(self._directory, plan.parts, there[key])
-        except (CorruptRecordError, LogNotFoundError, UnknownTopicOrPartitionError) as error:
+        except _CANNOT_BE_FINISHED as error:
             count = sum(len(part.batches) for p in record.partitions.values() for part in p.parts)
             raise IllegalStateError(
                 f"the commit of version {record.version} by {record.application_id!r} was "
@@ -173,7 +185,7 @@ class NamedCommit:
         for producer in log.active_producers():
             if producer.producer_id == self._producer_id and producer.last_sequence >= 0:
                 base_sequence = increment_sequence(producer.last_sequence, 1)
-        return PartitionPlan(base_sequence, log.log_end_offset, parts)
+        return PartitionPlan(base_sequence, log.log_end_offset, parts, log.topic_id)
 
     def _batches_there(self, key: TopicPartition, plan: PartitionPlan) -> int:
         """Return how many of the batches a log has: those of the producer since its noted end.
@@ -184,6 +196,8 @@ class NamedCommit:
         if not self._directory.exists(directory_name(key)):
             return 0
         log = self._manager.log(*key)
+        if plan.topic_id is not None and log.topic_id != plan.topic_id:
+            return 0  # what was appended is gone with the topic that it was appended to
         start = max(log.log_start_offset, min(plan.log_end_offset, log.log_end_offset))
         found = [
             batch.last_sequence

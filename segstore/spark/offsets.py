@@ -77,7 +77,7 @@ def plan_ranges(
         latest_when_no_match=options.latest_when_no_offset_matches,
     )
     ends = resolve_limit(options.end, "end", logs, LATEST, latest_when_no_match=True)
-    unresolved = [OffsetRange(*key, starts[key], ends[key]) for key in assigned]
+    unresolved = [OffsetRange(*key, starts[key], ends[key], logs[key].topic_id) for key in assigned]
     ranges = [_resolve(offsets, logs[offsets.topic_partition]) for offsets in unresolved]
     if narrow is not None:
         wanted = (narrow(offsets, logs[offsets.topic_partition]) for offsets in ranges)
@@ -258,8 +258,7 @@ def cut_by_bytes(
         cuts = log.cuts(start, end, max_bytes) if start < end else []
         bounds = [offsets.from_offset, *cuts, offsets.until_offset]
         parts += [
-            OffsetRange(offsets.topic, offsets.partition, low, high)
-            for low, high in pairwise(bounds)
+            replace(offsets, from_offset=low, until_offset=high) for low, high in pairwise(bounds)
         ]
     return parts
 
@@ -280,11 +279,10 @@ def _resolve(offsets: OffsetRange, log: PlannedLog) -> OffsetRange:
                 f"an offset, or {word} for {name}",
                 f"assertion failed: {name} offset {value} does not equal {word}",
             )
-    resolved = OffsetRange(
-        offsets.topic,
-        offsets.partition,
-        log.start_offset if offsets.from_offset == EARLIEST else offsets.from_offset,
-        log.end_offset if offsets.until_offset == LATEST else offsets.until_offset,
+    resolved = replace(
+        offsets,
+        from_offset=log.start_offset if offsets.from_offset == EARLIEST else offsets.from_offset,
+        until_offset=log.end_offset if offsets.until_offset == LATEST else offsets.until_offset,
     )
     if resolved.from_offset > resolved.until_offset:
         raise condition_error(

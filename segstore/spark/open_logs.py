@@ -13,7 +13,8 @@ from collections import OrderedDict
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from segstore.errors import LogTruncatedError
+from segstore.errors import InconsistentTopicIdError, LogTruncatedError
+from segstore.log.directory.checkpoints import PARTITION_METADATA
 from segstore.log.directory.partition_directory import directory_name
 from segstore.log.open_log import open as open_log
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from segstore.types import TopicPartition
 
 MAX_OPEN_LOGS: Final = 64
+_SEEN_FILES: Final = (".log", "-checkpoint", PARTITION_METADATA)
 
 
 class _Signature(NamedTuple):
@@ -90,7 +92,8 @@ def _refreshed(then: _Signature, log: UnifiedLog, now: _Signature) -> UnifiedLog
         if _has_only_grown(then, now) and log.report.damage is None:  # an open alone judges that
             log.refresh()
             return log
-    except LogTruncatedError:  # cut, and longer again: another log as far as a query can tell
+    except (LogTruncatedError, InconsistentTopicIdError):
+        # cut, and longer again, or another topic: another log as far as a query can tell
         pass
     except BaseException:
         log.close()
@@ -103,7 +106,7 @@ def _signature(log_directory: str, directory: str) -> _Signature:
     files: dict[str, tuple[int, int, int]] = {}
     with os.scandir(directory) as entries:
         for entry in entries:
-            if entry.name.endswith((".log", "-checkpoint")):
+            if entry.name.endswith(_SEEN_FILES):
                 stat = entry.stat(follow_symlinks=False)
                 files[entry.name] = (stat.st_ino, stat.st_size, stat.st_mtime_ns)
     with os.scandir(log_directory) as entries:
@@ -119,6 +122,8 @@ def _has_only_grown(then: _Signature, now: _Signature) -> bool:
     """Whether the same files are there, or longer or more of them: a writer went on."""
     if then.directory != now.directory:
         return False
+    if then.files.get(PARTITION_METADATA) != now.files.get(PARTITION_METADATA):
+        return False  # an open log knows its topic id from the open; a new directory may look alike
     for name, (inode, size, _) in then.files.items():
         other = now.files.get(name)
         if other is None:

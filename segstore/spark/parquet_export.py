@@ -7,7 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from segstore.errors import IllegalArgumentError
+from segstore.errors import IllegalArgumentError, InconsistentTopicIdError
+from segstore.log.directory.partition_metadata_file import topic_id_text
 from segstore.spark.directory_option import local_directory_path
 from segstore.spark.job_runner import JobItem, JobReport, run_job
 from segstore.spark.log_source import LocalSource
@@ -74,6 +75,8 @@ def export_parquet(
     ------
     IllegalArgumentError
         The folder holds an export of another isolation, or of offsets that the log does not have.
+    InconsistentTopicIdError
+        The folder holds records of a topic that was deleted and made again since.
     ConnectorOptionError, UnknownTopicOrPartitionError, LogNotFoundError
         As a read.
     CorruptLogError
@@ -94,7 +97,10 @@ def export_parquet(
     logs = {one.topic_partition: source.open(one.topic_partition) for one in wanted}
     missing: list[OffsetRange] = []
     for offsets in wanted:
-        own = [one.offsets for one in there if one.partition == offsets.topic_partition]
+        files = [one for one in there if one.partition == offsets.topic_partition]
+        for one in files:
+            _check_topic(one.path, offsets)
+        own = [one.offsets for one in files]
         if own and own[-1].until_offset > logs[offsets.topic_partition].log_end_offset:
             raise IllegalArgumentError(
                 f"{folder} holds records of {offsets.topic_partition} up to offset "
@@ -147,6 +153,21 @@ class ExportTask:
                 writer.write_batch(read.replace_schema_metadata(schema.metadata))
                 records += read.num_rows
         return {"records": records, "size_bytes": file.stat().st_size}
+
+
+def _check_topic(path: str, offsets: OffsetRange) -> None:
+    """Refuse to add the records of a topic to those of one of the same name that was deleted."""
+    known = origin_of(path).get("topicId")
+    found = None if offsets.topic_id is None else topic_id_text(offsets.topic_id)
+    if known in {None, found}:
+        return
+    raise InconsistentTopicIdError(
+        f"the export holds records of a topic {offsets.topic!r} that was deleted and made again: "
+        "export to another folder",
+        file=path,
+        found=f"records of topic id {known}",
+        expected=f"topic id {found}, as in the log directory",
+    )
 
 
 def _check_isolation(path: str, options: ConnectorOptions) -> None:

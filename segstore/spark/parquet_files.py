@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from segstore.errors import CorruptLogError
+from segstore.log.directory.partition_metadata_file import topic_id_text
 from segstore.spark.ranges import OffsetRange
 
 if TYPE_CHECKING:
@@ -112,10 +114,10 @@ def what_is_missing(wanted: OffsetRange, there: Iterable[OffsetRange]) -> list[O
     for one in there:
         end = min(one.from_offset, wanted.until_offset)
         if start < end:
-            missing.append(OffsetRange(wanted.topic, wanted.partition, start, end))
+            missing.append(replace(wanted, from_offset=start, until_offset=end))
         start = max(start, one.until_offset)
     if start < wanted.until_offset:
-        missing.append(OffsetRange(wanted.topic, wanted.partition, start, wanted.until_offset))
+        missing.append(replace(wanted, from_offset=start))
     return missing
 
 
@@ -127,6 +129,7 @@ def with_origin(schema: pa.Schema, offsets: OffsetRange, isolation: str) -> pa.S
         "fromOffset": offsets.from_offset,
         "untilOffset": offsets.until_offset,
         "isolation": isolation,
+        "topicId": None if offsets.topic_id is None else topic_id_text(offsets.topic_id),
     }
     return schema.with_metadata({METADATA_KEY: json.dumps(origin).encode()})
 

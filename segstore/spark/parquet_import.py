@@ -10,6 +10,7 @@ from segstore.errors import (
     AlreadyExistsError,
     CorruptLogError,
     IllegalArgumentError,
+    InconsistentTopicIdError,
     LogNotFoundError,
 )
 from segstore.log.directory.partition_directory import directory_name
@@ -196,6 +197,13 @@ def _check_origins(files: Sequence[ExportedFile]) -> None:
                 expected=str(expected),
             )
         first = first or origin
+        if None not in (ids := {origin.get("topicId"), first.get("topicId")}) and len(ids) > 1:
+            raise InconsistentTopicIdError(
+                "the files of the partition are of two topics: one was deleted and made again",
+                file=file.path,
+                found=f"topic id {origin['topicId']}",
+                expected=f"topic id {first['topicId']}, as in the first file",
+            )
         if origin.get("isolation") != first.get("isolation"):
             raise CorruptLogError(
                 f"the file was read with isolation.level {origin.get('isolation')}, the first of "

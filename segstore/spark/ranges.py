@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Final
 
 from segstore.errors import LimitExceededError
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
+    import uuid
     from collections.abc import Sequence
 
 MAX_PARTS: Final = 1_000_000
@@ -22,12 +23,17 @@ LATEST: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """Offsets ``[from_offset, until_offset)`` of one partition; compaction leaves gaps in them."""
+    """Offsets ``[from_offset, until_offset)`` of one partition; compaction leaves gaps in them.
+
+    ``topic_id`` is that of the directory when the range was planned: a task that finds another one
+    has another topic before it. None = the directory had none, and a task does not compare.
+    """
 
     topic: str
     partition: int
     from_offset: int
     until_offset: int
+    topic_id: uuid.UUID | None = None
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -54,7 +60,7 @@ class OffsetRange:
         for index in range(parts):
             end = start + (self.until_offset - start) // (parts - index)
             if end > start:  # fewer offsets than parts
-                ranges.append(OffsetRange(self.topic, self.partition, start, end))
+                ranges.append(replace(self, from_offset=start, until_offset=end))
             start = end
         return ranges
 

@@ -6,6 +6,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    import uuid
+
     from segstore.remote.remote_logs import RemoteBounds, RemoteLogs
     from segstore.types import FileTimestampAndOffset, Isolation, TopicPartition
 
@@ -29,6 +31,11 @@ class RemotePlannedLog(NamedTuple):
     topic_partition: TopicPartition
     isolation: Isolation
     bounds: RemoteBounds
+
+    @property
+    def topic_id(self) -> uuid.UUID | None:
+        """The id in ``partition.metadata``, None without one."""
+        return self.bounds.topic_id
 
     @property
     def start_offset(self) -> int:

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from segstore.spark.conditions import ConnectorConditionError, condition_error, option_error
+from segstore.log.directory.partition_metadata_file import made_again
+from segstore.spark.conditions import condition_error, deleted_error, option_error
 from segstore.spark.damaged_end import check_damaged_end
 from segstore.spark.log_source import source_of
 from segstore.spark.offsets import as_set, choose_partitions, cut_by_bytes, resolve_limit
 from segstore.spark.ranges import EARLIEST, LATEST, OffsetRange, split
 from segstore.spark.rate_limit import TriggerDelay, share_out
+from segstore.spark.topic_offsets import StreamOffsets
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    import uuid
+    from collections.abc import Callable, Collection, Mapping
 
+    from segstore.spark.conditions import ConnectorConditionError
     from segstore.spark.stream_options import StreamOptions
     from segstore.spark.visible_log import PlannedLog
     from segstore.types import TopicPartition
@@ -49,11 +53,11 @@ class StreamPlan:
         self._delay = TriggerDelay(options.limits)
         self._from_now: dict[TopicPartition, int] = {}
         self._is_first_batch = False
-        self._available_now: dict[TopicPartition, int] | None = None
-        self.latest: dict[TopicPartition, int] | None = None
+        self._available_now: StreamOffsets | None = None
+        self.latest: StreamOffsets | None = None
         """Ends of the logs as last seen; None = not looked at yet."""
 
-    def initial_offsets(self) -> dict[TopicPartition, int]:
+    def initial_offsets(self) -> StreamOffsets:
         """Return where a new query starts.
 
         Spark asks again when a run ended before its first batch was committed, and does not tell a
@@ -91,58 +95,58 @@ class StreamPlan:
             if limits[partition] == LATEST or offset == logs[partition].end_offset
         }
         self._is_first_batch = True
-        return offsets
+        return StreamOffsets(offsets, _topic_ids(logs))
 
     def prepare_for_available_now(self) -> None:
         """Fix the end of the run: what comes later is for the next one."""
         self._available_now = self._ends()
 
-    def latest_offsets(
-        self, start: Mapping[TopicPartition, int], *, takes_all: bool
-    ) -> dict[TopicPartition, int]:
+    def latest_offsets(self, start: StreamOffsets, *, takes_all: bool) -> StreamOffsets:
         """Return where the batch that begins at *start* ends; *start* itself = wait.
 
         Parameters
         ----------
-        start : mapping of TopicPartition to int
+        start : StreamOffsets
             Where the last batch ended.
         takes_all : bool
             The trigger asks for everything, whatever the options say.
         """
-        is_available_now = self._available_now is not None
-        end = dict(self._available_now) if self._available_now is not None else self._ends()
-        self.latest = dict(end)
+        latest = self.latest = self._available_now or self._ends()
+        end, topic_ids = dict(latest.by_partition), latest.topic_ids
         if self._is_first_batch:
             self._is_first_batch = False
             end.update(self._from_now)
-        if takes_all:
-            return end
-        if not is_available_now and self._delay.holds_back(start, end):
-            return dict(start)
-        if self._limits.max_offsets is None:
-            return end
-        begin = {
-            partition: start[partition]
-            if partition in start
-            else self._open(partition).start_offset
-            for partition in end
-        }
-        return share_out(self._limits.max_offsets, begin, end)
+        remade = _remade(start, latest)
+        known = {key: at for key, at in start.by_partition.items() if key not in remade}
+        if not takes_all:
+            waits = self._available_now is None and not remade
+            if waits and self._delay.holds_back(known, end):
+                return start
+            if self._limits.max_offsets is not None:
+                begin = {
+                    key: known[key] if key in known else self._open(key).start_offset for key in end
+                }
+                end = share_out(self._limits.max_offsets, begin, end)
+        if end == known:
+            return start  # also where the checkpoint is older than topic ids in it: nothing to do
+        return StreamOffsets(end, topic_ids)
 
-    def ranges(
-        self, start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
-    ) -> list[OffsetRange]:
+    def ranges(self, start: StreamOffsets, end: StreamOffsets) -> list[OffsetRange]:
         """Return what to read for the batch from *start* to *end*, one for each Spark partition.
 
         Raises
         ------
         ConnectorConditionError
-            A partition is gone, is new but does not begin at 0, or went backwards, and
-            ``failOnDataLoss`` is true.
+            A partition is gone, is new but does not begin at 0, went backwards, or is of a topic
+            that was deleted and made again, and ``failOnDataLoss`` is true.
         """
         existing = frozenset(source_of(self._read).partitions())
-        begin = dict(start)
-        for partition in sorted(end.keys() - start.keys()):
+        remade = _remade(start, end)
+        if remade:
+            self._report_remade(remade, existing, start, end)
+        ends = end.by_partition
+        begin = {key: at for key, at in start.by_partition.items() if key not in remade}
+        for partition in sorted(ends.keys() - begin.keys()):
             if partition in existing:
                 begin[partition] = self._open(partition).start_offset
                 if begin[partition] != 0:
@@ -153,14 +157,14 @@ class StreamPlan:
                     )
         gone = sorted(
             partition
-            for partition in begin.keys() | end.keys()
-            if (partition not in end or partition not in existing)
+            for partition in begin.keys() | ends.keys()
+            if (partition not in ends or partition not in existing)
         )
         if gone:
             self._report_loss("PARTITIONS_DELETED", partitions=as_set(gone))
         ranges = []
-        for partition in sorted(end.keys() - set(gone)):
-            from_offset, until_offset = begin[partition], end[partition]
+        for partition in sorted(ends.keys() - set(gone)):
+            from_offset, until_offset = begin[partition], ends[partition]
             if until_offset < from_offset:
                 if self._from_now.get(partition) != from_offset:
                     self._report_loss(
@@ -170,7 +174,8 @@ class StreamPlan:
                         newOffset=until_offset,
                     )
                 continue
-            ranges.append(OffsetRange(*partition, from_offset, until_offset))
+            topic_id = end.topic_ids.get(partition)
+            ranges.append(OffsetRange(*partition, from_offset, until_offset, topic_id))
         if self._read.max_bytes_per_partition is not None:
             logs = {one.topic_partition: self._open(one.topic_partition) for one in ranges}
             ranges = cut_by_bytes(ranges, logs, self._read.max_bytes_per_partition)
@@ -180,16 +185,51 @@ class StreamPlan:
         existing = source_of(self._read).partitions()
         return choose_partitions(self._read, existing, self._warn)
 
-    def _ends(self) -> dict[TopicPartition, int]:
-        ends = {}
-        for partition in self._choose():
-            log = self._open(partition)
+    def _ends(self) -> StreamOffsets:
+        logs = {partition: self._open(partition) for partition in self._choose()}
+        for partition, log in logs.items():
             check_damaged_end(self._read, partition, log.end_offset, log, self._warn)
-            ends[partition] = log.end_offset
-        return ends
+        ends = {partition: log.end_offset for partition, log in logs.items()}
+        return StreamOffsets(ends, _topic_ids(logs))
+
+    def _report_remade(
+        self,
+        partitions: Collection[TopicPartition],
+        existing: Collection[TopicPartition],
+        start: StreamOffsets,
+        end: StreamOffsets,
+    ) -> None:
+        """Name both ids of each topic that was deleted and made again.
+
+        Where the first batch is planned again, its start is of now and its *end* of before.
+        """
+        changes = set()
+        for key in partitions:
+            now = self._open(key).topic_id if key in existing else end.topic_ids.get(key)
+            known = start.topic_ids[key]
+            if known == now:
+                known = end.topic_ids.get(key, known)
+            changes.add(f"of {key.topic}, {made_again(known, now)}")
+        self._raise_or_warn(deleted_error(as_set(partitions), "; ".join(sorted(changes))))
 
     def _report_loss(self, reason: str, **parameters: Any) -> None:
-        error: ConnectorConditionError = condition_error(f"KAFKA_DATA_LOSS.{reason}", **parameters)
+        self._raise_or_warn(condition_error(f"KAFKA_DATA_LOSS.{reason}", **parameters))
+
+    def _raise_or_warn(self, error: ConnectorConditionError) -> None:
         if self._read.fail_on_data_loss:
             raise error
         self._warn(error.message)
+
+
+def _topic_ids(logs: Mapping[TopicPartition, PlannedLog]) -> dict[TopicPartition, uuid.UUID]:
+    """Return the ids of the topics that have one."""
+    return {key: log.topic_id for key, log in logs.items() if log.topic_id is not None}
+
+
+def _remade(start: StreamOffsets, end: StreamOffsets) -> set[TopicPartition]:
+    """Return the partitions whose topic was deleted and made again between *start* and *end*."""
+    return {
+        key
+        for key in end.by_partition
+        if key in start.topic_ids and start.topic_ids[key] != end.topic_ids.get(key)
+    }

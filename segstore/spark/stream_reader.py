@@ -17,7 +17,13 @@ from segstore.spark.range_reader import OffsetRangePartition, RangeReader
 from segstore.spark.schema import columns_of
 from segstore.spark.stream_options import StreamOptions, parse_stream_options
 from segstore.spark.stream_plan import StreamPlan
-from segstore.spark.topic_offsets import TopicOffsets, from_topic_offsets, to_topic_offsets
+from segstore.spark.topic_offsets import (
+    NO_OFFSETS,
+    StreamOffsets,
+    TopicOffsets,
+    from_topic_offsets,
+    to_topic_offsets,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,8 +31,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql.datasource import InputPartition
     from pyspark.sql.types import StructType
-
-    from segstore.types import TopicPartition
 
 try:
     from pyspark.sql.streaming.datasource import (
@@ -65,7 +69,7 @@ class StreamReader(DataSourceStreamReader):
             warn(text)
 
     def initialOffset(self) -> TopicOffsets:  # noqa: N802 - Spark's name
-        """Return where a new query starts, as ``{"topic": {"0": 301}}``."""
+        """Return where a new query starts, as ``{"topic": {"0": 301}}`` and the topic's id."""
         return to_topic_offsets(self._plan.initial_offsets())
 
     def partitions(self, start: TopicOffsets, end: TopicOffsets) -> list[InputPartition]:
@@ -100,7 +104,7 @@ class UntoldStreamReader(StreamReader):
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         super().__init__(options, schema)
-        self._last_end: dict[TopicPartition, int] | None = None
+        self._last_end: StreamOffsets | None = None
         if self._options.limits.max_offsets is not None:
             warn(
                 "option maxOffsetsPerTrigger: before Spark 4.2 the first batch of each run has no "
@@ -110,7 +114,8 @@ class UntoldStreamReader(StreamReader):
     def latestOffset(self) -> TopicOffsets:  # type: ignore[override]  # noqa: N802
         """Return where the next micro-batch ends."""
         start = self._last_end
-        return to_topic_offsets(self._plan.latest_offsets(start or {}, takes_all=start is None))
+        end = self._plan.latest_offsets(start or NO_OFFSETS, takes_all=start is None)
+        return to_topic_offsets(end)
 
     def partitions(self, start: TopicOffsets, end: TopicOffsets) -> list[InputPartition]:
         """Return the Spark partitions of a micro-batch; the next one begins at its *end*."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, Protocol
 from segstore.types import Isolation, SpecialTimestamp
 
 if TYPE_CHECKING:
+    import uuid
     from collections.abc import Sequence
 
     from segstore.log.log_scan import LogScan
@@ -35,6 +36,11 @@ class LogBounds(Protocol):
 
 class PlannedLog(LogBounds, Protocol):
     """What planning asks of a log."""
+
+    @property
+    def topic_id(self) -> uuid.UUID | None:
+        """The id in ``partition.metadata``, None without one."""
+        ...
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -73,6 +79,11 @@ class VisibleLog(NamedTuple):
     def topic_partition(self) -> TopicPartition:
         """Whose log it is."""
         return self.log.topic_partition
+
+    @property
+    def topic_id(self) -> uuid.UUID | None:
+        """The id in ``partition.metadata``, None without one."""
+        return self.log.topic_id
 
     @property
     def start_offset(self) -> int:

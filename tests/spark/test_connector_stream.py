@@ -61,9 +61,8 @@ def test_a_stream_that_is_not_told_its_batches_has_the_same_records(
             assert comparable(batches[0])["sha256"] == recorded["batches"][0]["sha256"]
         if recorded.get("error") is None:
             assert error is None
-            assert [batch.end for batch in batches][-1:] == [
-                end for _, end in recorded_offsets(recorded)
-            ][-1:]
+            ends = [without_topic_ids(batch.end) for batch in batches if not only_takes_ids(batch)]
+            assert ends[-1:] == [end for _, end in recorded_offsets(recorded)][-1:]
         else:
             assert error is not None
             assert_same_error(recorded, error)
@@ -109,12 +108,22 @@ def comparable(batch):
     }
 
 
+def only_takes_ids(batch):
+    """Whether it is the batch without rows that gives ids to a checkpoint of the connector."""
+    return batch.start == without_topic_ids(batch.end) != batch.end
+
+
 def recorded_batch(batch):
     return {name: batch[name] for name in ("batch_id", "spark_partitions", "count", "sha256")}
 
 
 def offsets_of(batch):
-    return batch.batch_id, batch.end
+    return batch.batch_id, without_topic_ids(batch.end)
+
+
+def without_topic_ids(topics):
+    """What the connector reads of a checkpoint: nothing of a member without partitions."""
+    return {topic: partitions for topic, partitions in topics.items() if partitions}
 
 
 def recorded_offsets(recorded):
@@ -153,12 +162,12 @@ def assert_same_error(recorded, error) -> None:
 
 def test_every_offset_goes_into_a_checkpoint_as_the_connector_writes_it():
     """Sorted by topic and by number of the partition, not by its text."""
-    from segstore.spark.topic_offsets import from_topic_offsets, to_topic_offsets
+    from segstore.spark.topic_offsets import StreamOffsets, from_topic_offsets, to_topic_offsets
     from segstore.types import TopicPartition
 
     offsets = {TopicPartition("b", 10): 1, TopicPartition("b", 9): 2, TopicPartition("a", 0): 3}
 
-    topics = to_topic_offsets(offsets)
+    topics = to_topic_offsets(StreamOffsets(offsets, {}))
 
     assert json.dumps(topics) == '{"a": {"0": 3}, "b": {"9": 2, "10": 1}}'
-    assert from_topic_offsets(topics) == offsets
+    assert from_topic_offsets(topics).by_partition == offsets

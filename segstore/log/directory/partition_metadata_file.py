@@ -116,6 +116,37 @@ def check_topic_id(topic_id: object) -> None:
         )
 
 
+def check_same_topic(path: str, known: uuid.UUID | None, found: uuid.UUID | None) -> None:
+    """Raise when the directory *path* is of another topic than the one that was read there.
+
+    A directory without an id says nothing when none was *known*; where one was, no deletion but
+    that of the whole topic takes the file away.
+
+    Raises
+    ------
+    InconsistentTopicIdError
+        The topic was deleted, and one of its name was made.
+    """
+    if known is None or found == known:
+        return
+    raise InconsistentTopicIdError(
+        f"the topic was deleted and made again: {made_again(known, found)}",
+        file=path,
+        found=topic_id_words(found),
+        expected=topic_id_words(known),
+    )
+
+
+def made_again(known: uuid.UUID, found: uuid.UUID | None) -> str:
+    """Name both ids of a topic that was deleted and made again."""
+    return f"{topic_id_words(known)} was read before, the directory has {topic_id_words(found)} now"
+
+
+def topic_id_words(topic_id: uuid.UUID | None) -> str:
+    """Return what an error calls an id."""
+    return "no topic id" if topic_id is None else f"topic id {topic_id_text(topic_id)}"
+
+
 def inconsistent_topic_id(
     path: str, found: uuid.UUID, expected: uuid.UUID
 ) -> InconsistentTopicIdError:
