@@ -100,7 +100,8 @@ static void check_row(const struct ArrowSchema *schema, const struct ArrowArray 
 
 static bool has_wanted_offset(const sgs_columns_options *options, const sgs_record *record)
 {
-    return record->offset >= options->start_offset && record->offset < options->end_offset;
+    return record->offset >= options->start_offset &&
+           (options->end_offset == INT64_MAX || record->offset < options->end_offset);
 }
 
 static bool has_wanted_timestamp(const sgs_columns_options *options, const sgs_record *record)
@@ -123,7 +124,7 @@ static sgs_status check_rows(const uint8_t *batch, size_t size, const sgs_column
     /* what the header alone leaves out is not opened */
     if (sgs_batch_is_control(&header) || header.max_timestamp < options->start_timestamp ||
         (header.base_offset <= header.last_offset && header.last_offset < options->start_offset) ||
-        sgs_batch_least_offset(&header) >= options->end_offset)
+        (options->end_offset != INT64_MAX && sgs_batch_least_offset(&header) >= options->end_offset))
         return sgs_record_section_check_crc(&header, batch, &err);
     sgs_buffer_init(&scratch, kit_memory());
     status = sgs_record_section_open(batch, size, true, kit_codecs(), &scratch, &reader, &err);

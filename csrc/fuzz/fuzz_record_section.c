@@ -62,7 +62,8 @@ static bool plain_record(const sgs_batch_header *batch, const uint8_t **at, cons
         if (!plain_bytes(at, end, false, &key) || !plain_bytes(at, end, true, &value))
             return false;
     }
-    if (*at != end || __builtin_add_overflow(batch->base_offset, offset_delta, &record->offset) || record->offset < 0)
+    if (*at != end || __builtin_add_overflow(batch->base_offset, offset_delta, &record->offset) || record->offset < 0 ||
+        record->offset == INT64_MAX)
         return false;
     record->timestamp = batch->max_timestamp;
     if ((batch->attributes & SGS_ATTRIBUTE_LOG_APPEND_TIME) == 0 &&

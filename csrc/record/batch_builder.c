@@ -46,7 +46,7 @@ void sgs_batch_builder_deinit(sgs_batch_builder *builder)
 /* What Kafka checks in the constructor and at close [format.md 10], here before any work is done. */
 static sgs_status check_options(const sgs_batch_options *options, const sgs_codec_table *codecs, sgs_error *err)
 {
-    if (options->base_offset < 0 || options->base_offset == INT64_MAX) /* the offset behind the last must exist */
+    if (options->base_offset < 0 || options->base_offset > SGS_MAX_OFFSET) /* the offset behind the last must exist */
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "base offset %" PRId64 ", expected 0 to 2^63-2",
                         options->base_offset);
     if (options->codec < 0 || options->codec >= SGS_CODEC_COUNT)
@@ -93,7 +93,7 @@ static sgs_status check_append(const sgs_batch_builder *builder, int64_t offset,
     if (offset < 0 || (builder->records_count > 0 && offset <= builder->last_offset))
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "offset %" PRId64 " is not above %" PRId64, offset,
                         builder->last_offset);
-    if (offset - base_offset > INT32_MAX || offset - base_offset < INT32_MIN || offset == INT64_MAX)
+    if (offset - base_offset > INT32_MAX || offset - base_offset < INT32_MIN || offset > SGS_MAX_OFFSET)
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "offset %" PRId64 " is 2^63-1 or more than 2^31-1 from %" PRId64,
                         offset, base_offset);
     if (timestamp < SGS_NO_TIMESTAMP)

@@ -161,6 +161,9 @@ static verdict judge_order(sgs_batch_scan *scan, const sgs_batch_header *header)
             fault = sgs_fail_at(&scan->result.why, SGS_INVALID_OFFSET, header->position,
                                 "a last offset not below the base offset", "%" PRId64 " below %" PRId64,
                                 header->last_offset, header->base_offset);
+        else if (header->last_offset > SGS_MAX_OFFSET)
+            fault = sgs_fail_at(&scan->result.why, SGS_INVALID_OFFSET, header->position, "a last offset below 2^63-1",
+                                "%" PRId64, header->last_offset);
         else if (header->last_offset >= options->next_segment_base_offset)
             fault = sgs_fail_at(&scan->result.why, SGS_INVALID_OFFSET, header->position,
                                 "a last offset below the next segment", "%" PRId64 " where %" PRId64 " begins it",

@@ -186,8 +186,8 @@ static sgs_record_fault walk_chunk(walk *walk_, const sgs_columns_options *optio
         if (fault != NULL)
             return fault;
         int64_t offset;
-        if (__builtin_add_overflow(state.batch->base_offset, fields.offset_delta, &offset) || offset < 0)
-            return "its offset is negative or does not fit 64 bits";
+        if (__builtin_add_overflow(state.batch->base_offset, fields.offset_delta, &offset) || !sgs_is_offset(offset))
+            return "its offset is negative or above 2^63-2";
         int64_t timestamp = state.batch->max_timestamp;
         if (!state.log_append_time &&
             __builtin_add_overflow(state.batch->base_timestamp, fields.timestamp_delta, &timestamp))
@@ -274,7 +274,8 @@ static sgs_status append_records(sgs_columns *columns, const sgs_record_reader *
 static bool is_unwanted(const sgs_columns_options *options, const sgs_batch_header *batch)
 {
     return sgs_batch_is_control(batch) || sgs_batch_lies_below(batch, options->start_offset) ||
-           sgs_batch_least_offset(batch) >= options->end_offset || batch->max_timestamp < options->start_timestamp ||
+           (sgs_batch_least_offset(batch) >= options->end_offset && options->end_offset != INT64_MAX) ||
+           batch->max_timestamp < options->start_timestamp ||
            sgs_aborted_transactions_contain(&options->aborted, batch);
 }
 

@@ -29,7 +29,7 @@ sgs_status sgs_legacy_builder_start(sgs_legacy_builder *builder, const sgs_legac
                         codec, options->magic);
     if (codec != SGS_CODEC_NONE && (builder->codecs == NULL || builder->codecs->providers[codec].name == NULL))
         return sgs_fail(err, SGS_CODEC_MISSING, "there is no provider for codec %s", sgs_codec_name(codec));
-    if (options->base_offset < 0 || options->base_offset == INT64_MAX)
+    if (options->base_offset < 0 || options->base_offset > SGS_MAX_OFFSET)
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "base offset %" PRId64 ", expected 0 to 2^63-2",
                         options->base_offset);
     if (options->log_append_time && (options->magic == 0 || options->log_append_timestamp < SGS_NO_TIMESTAMP))
@@ -57,7 +57,7 @@ sgs_status sgs_legacy_builder_append(sgs_legacy_builder *builder, int64_t offset
         return sgs_fail(err, SGS_ILLEGAL_STATE, "tried to append a message, but the builder is closed");
     /* the first may be below the base, as in Kafka */
     const bool ascends = builder->records_count == 0 || offset > builder->last_offset;
-    if (offset < 0 || !ascends || offset == INT64_MAX || offset - options->base_offset > INT32_MAX)
+    if (offset < 0 || !ascends || offset > SGS_MAX_OFFSET || offset - options->base_offset > INT32_MAX)
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "offset %" PRId64 " behind %" PRId64 " and base %" PRId64, offset,
                         builder->last_offset, options->base_offset);
     if (timestamp < SGS_NO_TIMESTAMP)

@@ -185,8 +185,8 @@ static sgs_status rewrite(const sgs_batch_header *batch, const sgs_legacy_messag
                           sgs_error *err)
 {
     int64_t delta;
-    if (message->offset < 0 || message->offset == INT64_MAX ||
-        __builtin_sub_overflow(message->offset, batch->base_offset, &delta) || delta < INT32_MIN || delta > INT32_MAX)
+    if (!sgs_is_offset(message->offset) || __builtin_sub_overflow(message->offset, batch->base_offset, &delta) ||
+        delta < INT32_MIN || delta > INT32_MAX)
         return sgs_fail(err, SGS_INVALID_RECORD, "wrapper at offset %" PRId64 ": offset %" PRId64 " inside",
                         batch->last_offset, message->offset);
     *out = sgs_record_write_fields(*out, message->timestamp, (int32_t)delta, message->key, message->value, 0, 0);

@@ -38,8 +38,8 @@ sgs_status sgs_record_reader_next(sgs_record_reader *reader, sgs_record *record,
         return fail(reader, fault, err);
 
     int64_t offset;
-    if (__builtin_add_overflow(reader->batch.base_offset, fields.offset_delta, &offset) || offset < 0)
-        return fail(reader, "its offset is negative or does not fit 64 bits", err); /* [DUR-89] */
+    if (__builtin_add_overflow(reader->batch.base_offset, fields.offset_delta, &offset) || !sgs_is_offset(offset))
+        return fail(reader, "its offset is negative or above 2^63-2", err); /* [DUR-89] */
     int64_t timestamp = reader->batch.max_timestamp;
     if ((reader->batch.attributes & SGS_ATTRIBUTE_LOG_APPEND_TIME) == 0 &&
         __builtin_add_overflow(reader->batch.base_timestamp, fields.timestamp_delta, &timestamp)) /* [DUR-90] */

@@ -32,6 +32,7 @@ enum { /* attributes */
        SGS_ATTRIBUTE_KNOWN_MASK = 0x7f,
 };
 
+#define SGS_MAX_OFFSET (INT64_MAX - 1) /* of a record: the log end behind it must be a number too [DUR-89] */
 #define SGS_NO_TIMESTAMP INT64_C(-1)
 #define SGS_NO_PRODUCER_ID INT64_C(-1)
 #define SGS_NO_PRODUCER_EPOCH ((int16_t)-1)
@@ -105,6 +106,8 @@ static inline int sgs_batch_timestamp_type(const sgs_batch_header *header)
         return -1;
     return (header->attributes & SGS_ATTRIBUTE_LOG_APPEND_TIME) != 0;
 }
+/* Whether a record can have it: one comparison. */
+static inline bool sgs_is_offset(int64_t offset) { return (uint64_t)offset <= (uint64_t)SGS_MAX_OFFSET; }
 /* The least offset that a record of the batch can have, as far as its row tells: that of a wrapper of magic 0 or 1 is
  * known only after it is opened [format.md 7.2]. */
 static inline int64_t sgs_batch_least_offset(const sgs_batch_header *header)

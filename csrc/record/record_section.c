@@ -9,7 +9,7 @@
 /* What the header must hold before the records are looked at [DUR-87, DUR-89, DUR-95]. */
 static sgs_status check_header(const sgs_batch_header *batch, sgs_error *err)
 {
-    if (batch->base_offset < 0 || batch->last_offset < batch->base_offset || batch->last_offset == INT64_MAX)
+    if (batch->base_offset < 0 || batch->last_offset < batch->base_offset || batch->last_offset > SGS_MAX_OFFSET)
         return sgs_fail(err, SGS_INVALID_RECORD, "batch at offset %" PRId64 ": a last offset of %" PRId64,
                         batch->base_offset, batch->last_offset);
     if (batch->records_count < 0 && batch->magic == 2)

@@ -155,7 +155,7 @@ sgs_status sgs_append_lane_follower(sgs_append_lane *lane, sgs_log_segment *segm
         const sgs_batch_header *row = &rows[i];
         if (row->magic != CURRENT_MAGIC || (row->attributes & DECIDED_ABOVE) != 0 || row->producer_id >= 0 ||
             row->partition_leader_epoch != lane->leader_epoch || row->base_offset != next_offset ||
-            row->last_offset < row->base_offset)
+            row->last_offset < row->base_offset || row->last_offset > SGS_MAX_OFFSET)
             return SGS_OK;
         next_offset = row->last_offset + 1;
         answer->records_count += row->records_count > 0 ? row->records_count : 0;

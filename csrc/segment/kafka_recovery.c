@@ -46,6 +46,10 @@ static sgs_status take_batch(sgs_log_segment *segment, const sgs_batch_header *r
                              sgs_error *err)
 {
     int32_t relative_offset;
+    if (row->last_offset > SGS_MAX_OFFSET) { /* a broker's log end would be -2^63, and its next step to delete all */
+        sgs_fail_at(err, SGS_CORRUPT_LOG, row->position, "a last offset below 2^63-1", "%" PRId64, row->last_offset);
+        return sgs_segment_fail_in_log(segment, err);
+    }
     if (!sgs_relative_offset(segment->base_offset, row->last_offset, &relative_offset)) {
         sgs_fail_at(err, SGS_SEGMENT_OFFSET_OVERFLOW, row->position, "an offset within 2^31 - 1 of the base offset",
                     "%" PRId64 " at base %" PRId64, row->last_offset, segment->base_offset);

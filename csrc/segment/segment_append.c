@@ -57,6 +57,8 @@ static sgs_status check_offsets(const sgs_log_segment *segment, const sgs_batch_
         int32_t relative_offset;
         const int64_t base_offset = rows[i].base_offset;
         const int64_t last_offset = rows[i].last_offset;
+        if (last_offset > SGS_MAX_OFFSET) /* whoever assigned it; not even Kafka's log goes on behind it [DUR-89] */
+            return sgs_fail(err, SGS_INVALID_OFFSET, "no offset is left behind %" PRId64, last_offset);
         if (!sgs_relative_offset(segment->base_offset, last_offset, &relative_offset))
             return sgs_fail(err, SGS_SEGMENT_OFFSET_OVERFLOW,
                             "offset %" PRId64 " does not fit a segment with base offset %" PRId64, last_offset,

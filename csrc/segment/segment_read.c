@@ -318,7 +318,13 @@ sgs_status sgs_log_segment_read_next_offset(sgs_log_segment *segment, int64_t *n
     sgs_buffer_init(&window, sgs_env_memory(segment->context->env));
     sgs_status status = find_last_batches(&walk, segment, &window, &header, &found, err);
     while (status == SGS_OK && found) {
-        next = header.last_offset == INT64_MAX ? INT64_MAX : header.last_offset + 1;
+        if (header.last_offset > SGS_MAX_OFFSET) { /* the walk refuses it, but not as Kafka */
+            sgs_fail_at(err, SGS_CORRUPT_LOG, header.position, "a last offset below 2^63-1", "%" PRId64,
+                        header.last_offset);
+            status = sgs_segment_fail_in_log(segment, err);
+            break;
+        }
+        next = header.last_offset + 1;
         status = sgs_segment_walk_next(&walk, &header, &found, err);
     }
     sgs_buffer_deinit(&window);

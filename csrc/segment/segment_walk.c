@@ -110,7 +110,7 @@ static sgs_status check_order(sgs_segment_walk *walk, const sgs_batch_header *he
     if (header->base_offset < walk->expected_offset)
         return sgs_fail_at(err, SGS_CORRUPT_RECORD, header->position, "a base offset above the batch before",
                            "%" PRId64 ", below %" PRId64, header->base_offset, walk->expected_offset);
-    if (header->last_offset < header->base_offset || header->last_offset == INT64_MAX)
+    if (header->last_offset < header->base_offset || header->last_offset > SGS_MAX_OFFSET)
         return sgs_fail_at(err, SGS_CORRUPT_RECORD, header->position, "a last offset at or above the base offset",
                            "base %" PRId64 ", last %" PRId64, header->base_offset, header->last_offset);
     walk->expected_offset = header->last_offset + 1;

@@ -125,11 +125,11 @@ cdef class _BatchWriter:
         cdef sgs_status status
         if not self.is_started:
             return 0
-        if self.builder.last_offset < self.options.base_offset:  # the sum has wrapped
+        if not self.options.base_offset <= self.builder.last_offset < INT64_MAX:  # the sum may have wrapped [DUR-89]
             raise IllegalArgumentError(
                 "no offsets are left for the batch",
                 found=f"base offset {self.options.base_offset}",
-                expected=f"offsets up to {INT64_MAX}",
+                expected=f"offsets up to {INT64_MAX - 1}",
             )
         if self.options.codec != SGS_CODEC_NONE:
             with nogil:

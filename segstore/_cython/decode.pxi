@@ -78,7 +78,9 @@ cdef class _BatchReader:
                 return status
             size = <size_t>(self.scan.result.valid_bytes - self.position)
             self.position = self.scan.result.valid_bytes  # also behind a batch that cannot be opened [DUR-92]
-            if sgs_batch_lies_below(&header, self.start_offset) or sgs_batch_least_offset(&header) >= self.end_offset:
+            if sgs_batch_lies_below(&header, self.start_offset) or (
+                self.end_offset != INT64_MAX and sgs_batch_least_offset(&header) >= self.end_offset  # else no bound
+            ):
                 continue
             if (not self.control and sgs_batch_is_control(&header)) or sgs_aborted_transactions_contain(
                 &self.left_out, &header

@@ -73,6 +73,25 @@ TEST(with_interval_zero_every_batch_but_the_first_is_indexed)
     segment_kit_close(&kit);
 }
 
+/* [DUR-89] whoever assigned it, and in both profiles: the log end behind it is no number */
+TEST(the_last_offset_of_all_is_refused)
+{
+    for (int kafka = 0; kafka < 2; ++kafka) {
+        segment_kit kit;
+        segment_kit_open(&kit);
+        kit.context.kafka_profile = kafka == 1;
+        REQUIRE_OK(segment_kit_segment(&kit, INT64_MAX - 5, true), &kit.err);
+        EXPECT_OK(segment_kit_append(&kit, INT64_MAX - 5, 3, 0, 0), &kit.err);
+        const int32_t size = sgs_log_segment_size(kit.segment);
+        EXPECT_STATUS(segment_kit_append(&kit, INT64_MAX - 2, 3, 0, 0), SGS_INVALID_OFFSET);
+        EXPECT_STATUS(segment_kit_append(&kit, INT64_MAX, 1, 0, 0), SGS_INVALID_OFFSET);
+        EXPECT_EQ_I64(sgs_log_segment_size(kit.segment), size);
+        EXPECT_OK(segment_kit_append(&kit, INT64_MAX - 2, 2, 0, 0), &kit.err);
+        EXPECT_EQ_I64(segment_kit_next_offset(&kit), INT64_MAX);
+        segment_kit_close(&kit);
+    }
+}
+
 /* LogSegmentTest.testAppendForLogSegmentOffsetOverflowException (bases that no file name can have are left out), T-7 */
 TEST(offsets_that_do_not_fit_are_refused_before_anything_is_written)
 {
