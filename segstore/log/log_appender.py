@@ -77,6 +77,8 @@ class LogAppender(LaneAppender):
             Something that is no record.
         RecordTooLargeError
             A record that no batch of ``max_message_bytes`` holds.
+        RecordBatchTooLargeError
+            A record that no segment of ``segment_bytes`` holds; nothing was appended.
         LimitExceededError
             A record that is larger than ``max_decompressed_batch_bytes`` before compression.
         InvalidRecordError, InvalidTimestampError
@@ -317,9 +319,8 @@ class LogAppender(LaneAppender):
         config = self.config
         if size > config.max_message_bytes:
             self._input.check_sizes(headers)
-        is_safe = self.profile is Profile.SAFE
-        if whole and is_safe:  # else the epoch comes first, and stays [APP-10, APP-11]
-            self._check_fits_a_segment(size)
+        if size > config.roll_bytes:
+            self._check_fit_segments(headers, size, whole=whole)
         flusher = self._flusher
         with self._append_lock:
             self._begin_append()
@@ -334,7 +335,7 @@ class LogAppender(LaneAppender):
                 self._note_epoch(epoch, first)
             duplicate = None
             if whole:
-                self._check_fits_a_segment(size)
+                self._check_fits_a_segment(size)  # Kafka's profile: the epoch came first, and stays
                 duplicate = self._write(data, headers, size, max_timestamp, now_ms, first, request)
             else:
                 self._write_rows(data, headers, size, max_timestamp, now_ms, first)

@@ -114,14 +114,25 @@ class LogWriter(LogNotes):
         if self.profile is Profile.SAFE:  # Kafka waits for the next event [TRU-6]
             self._offsets.update_first_unstable_offset()
 
-    def _check_fits_a_segment(self, size: int) -> None:
-        limit = self.config.roll_bytes
+    def _check_fits_a_segment(self, size: int, what: str = "an append") -> None:
+        config = self.config
+        limit = config.roll_bytes
         if size > limit:
+            is_hidden = config.internal_segment_bytes is not None
+            setting = "internal_segment_bytes" if is_hidden else "segment_bytes"
             raise RecordBatchTooLargeError(
-                f"an append of {size} bytes is larger than a segment",
+                f"{what} of {size} bytes is larger than a segment, which {setting} limits;"
+                " nothing was appended",
                 found=f"{size} bytes",
                 expected=f"at most {limit} bytes",
             )
+
+    def _check_fit_segments(self, headers: BatchHeaders, size: int, *, whole: bool) -> None:
+        """Check before anything is changed; for Kafka a leader's epoch comes first [APP-11]."""
+        if not whole:
+            self._check_fits_a_segment(int(headers["size_bytes"].max()), "a batch")
+        elif self.profile is Profile.SAFE:
+            self._check_fits_a_segment(size)
 
     def _nothing_appended(self) -> LogAppendInfo:
         return LogAppendInfo(-1, -1, -1, -1, self.log_start_offset, 0, 0, self.durable_offset)

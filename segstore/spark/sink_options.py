@@ -155,7 +155,7 @@ def parse_sink_options(given: Mapping[str, str]) -> SinkOptions:
         path=path,
         topic=topic,
         partitions_count=positive(options, "numPartitions", "numPartitions", bits=31),
-        batch_bytes=min(batch_bytes, config.max_message_bytes),
+        batch_bytes=min(batch_bytes, config.max_message_bytes, config.roll_bytes),
         max_request_bytes=positive(producer, "max.request.size", "max.request.size", bits=32)
         or DEFAULT_REQUEST_BYTES,
         codec=codec,

@@ -12,7 +12,11 @@ import uuid
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore._core import Barrier, BatchOptions, DataFile, encode_columns, wall_clock_ms
-from segstore.errors import InvalidTimestampError, RecordTooLargeError
+from segstore.errors import (
+    InvalidTimestampError,
+    RecordBatchTooLargeError,
+    RecordTooLargeError,
+)
 from segstore.records.compression import codec_table, compression_level
 
 if TYPE_CHECKING:
@@ -145,6 +149,12 @@ class StagedFile:
                 f"a batch of {largest} bytes is larger than max.message.bytes",
                 found=f"{largest} bytes",
                 expected=f"at most {config.max_message_bytes} bytes",
+            )
+        if largest > config.roll_bytes:
+            raise RecordBatchTooLargeError(
+                f"a batch of {largest} bytes is larger than a segment, which segment.bytes limits",
+                found=f"{largest} bytes",
+                expected=f"at most {config.roll_bytes} bytes",
             )
         newest = int(headers["max_timestamp"].max())
         bound = wall_clock_ms() + config.message_timestamp_after_max_ms

@@ -23,6 +23,7 @@ from segstore.errors import (
     InvalidTopicError,
     LogNotFoundError,
     NotALogError,
+    RecordBatchTooLargeError,
     RecordTooLargeError,
     UnknownTopicOrPartitionError,
 )
@@ -267,6 +268,11 @@ def test_what_the_log_would_refuse_is_refused_by_the_task(directory):
     large = batch_of(value=["x" * 900_000])
     with pytest.raises(RecordTooLargeError, match=r"max\.message\.bytes"):
         write_batch(directory, large, topic="t", **{"max.message.bytes": "100000"})
+    wide = batch_of(value=["x" * 1_048_560])
+    options = {"segment.bytes": "1048576", "max.message.bytes": "3000000"}
+    options["max.request.size"] = "3000000"
+    with pytest.raises(RecordBatchTooLargeError, match=r"segment\.bytes"):
+        write_batch(directory, wide, topic="t", **options)
     soon = datetime.fromtimestamp(time.time() + 7200, UTC)
     with pytest.raises(InvalidTimestampError, match="in the future"):
         write_batch(directory, batch_of(value=["x"], timestamp=[soon]), topic="t")
