@@ -4,7 +4,7 @@
  * answers what a walk over all batches answers. Nothing but a cut ever changes the .log.
  * [SEG-17..SEG-24, SEG-40, TS-3, DUR-50, DUR-53, DUR-57, DUR-79, DUR-85]
  * INPUT   flags, index interval, maximum size of an index, base offset, target offset, size of a read, sizes of the two
- *         index files, then these files and the .log.   ORACLE  plain_scan.c and plain_segment.c; segment_answers.c compares. */
+ *         index files (255 = missing, 254 = too large for an index), then these files and the .log.   ORACLE  plain_scan.c and plain_segment.c; segment_answers.c compares. */
 #include "segment/log_segment.h"
 
 #include <string.h>
@@ -26,7 +26,7 @@ enum {
     SMALL_BATCHES = 64,
     REOPEN_WRITABLE = 128
 };
-enum { PARAMETERS_BYTES = 10, NO_FILE = 0xFF, LOG_BYTES_MAX = 2048, SMALL_BATCH_BYTES = 128 };
+enum { PARAMETERS_BYTES = 10, NO_FILE = 0xFF, OVERSIZED = 0xFE, LOG_BYTES_MAX = 2048, SMALL_BATCH_BYTES = 128 };
 
 typedef struct trial {
     memory_directory directory;
@@ -85,7 +85,7 @@ static void check_answers(sgs_log_segment *segment, bool exactly, bool times_exa
 static bool index_leads_to_batches(void)
 {
     const memory_file *const file = memory_directory_find(&the.directory, the.index_name);
-    for (size_t at = 0; file != NULL && at + 8 <= file->size; at += 8) {
+    for (size_t at = 0; file != NULL && at + 8 <= file->room; at += 8) {
         const int64_t position = plain_number(file->bytes + at + 4, 4);
         bool is_batch = position <= 0 || position >= the.plain.size;
         for (int64_t i = 0; i < the.plain.count && !is_batch; ++i)
@@ -235,6 +235,11 @@ static void put_index(const char *name, fuzz_input *input, size_t size)
 {
     if (size == NO_FILE)
         return;
+    if (size == OVERSIZED) {
+        if (!the.context.kafka_profile) /* whose open fails, as Kafka's does */
+            memory_directory_put_hole(&the.directory, name, (size_t)3 << 30);
+        return;
+    }
     const size_t there = size < input->size ? size : input->size;
     memory_directory_put(&the.directory, name, input->bytes, there);
     input->bytes += there;
@@ -300,8 +305,8 @@ size_t LLVMFuzzerCustomMutator(uint8_t *data, size_t size, size_t max_size, unsi
     if (size < PARAMETERS_BYTES || seed % 4 == 0)
         return size;
     size_t start = PARAMETERS_BYTES;
-    start += data[PARAMETERS_BYTES - 2] == NO_FILE ? 0 : data[PARAMETERS_BYTES - 2];
-    start += data[PARAMETERS_BYTES - 1] == NO_FILE ? 0 : data[PARAMETERS_BYTES - 1];
+    start += data[PARAMETERS_BYTES - 2] >= OVERSIZED ? 0 : data[PARAMETERS_BYTES - 2];
+    start += data[PARAMETERS_BYTES - 1] >= OVERSIZED ? 0 : data[PARAMETERS_BYTES - 1];
     if (start >= size)
         return size;
     fuzz_mend_run(data + start, size - start);

@@ -125,8 +125,12 @@ static sgs_status read_at(const sgs_env *env, int fd, const char *name, void *da
     FUZZ_CHECK(position >= 0);
     const size_t left = (size_t)position < file->size ? file->size - (size_t)position : 0;
     *got = left < size ? left : size;
-    if (*got > 0)
-        memcpy(data, file->bytes + position, *got);
+    const size_t there = (size_t)position < file->room ? file->room - (size_t)position : 0;
+    const size_t copied = *got < there ? *got : there;
+    if (copied > 0)
+        memcpy(data, file->bytes + position, copied);
+    if (*got > copied)
+        memset((uint8_t *)data + copied, 0, *got - copied);
     return SGS_OK;
 }
 
@@ -141,6 +145,7 @@ static sgs_status write_at(const sgs_env *env, int fd, const char *name, const s
         const size_t at = (size_t)(position + *written);
         if (at + slices[i].size > file->size)
             set_size(file, at + slices[i].size);
+        FUZZ_CHECK(file->size <= MEMORY_FILE_ROOM); /* not a hole */
         if (slices[i].size > 0)
             memcpy(file->bytes + at, slices[i].data, slices[i].size);
         *written += (int64_t)slices[i].size;
@@ -218,6 +223,12 @@ void memory_directory_put(memory_directory *directory, const char *name, const u
     set_size(file, size);
     if (size > 0)
         memcpy(file->bytes, bytes, size);
+}
+
+void memory_directory_put_hole(memory_directory *directory, const char *name, size_t size)
+{
+    memory_directory_put(directory, name, NULL, 0);
+    by_name(directory, name)->size = size;
 }
 
 const memory_file *memory_directory_find(const memory_directory *directory, const char *name)

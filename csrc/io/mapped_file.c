@@ -4,8 +4,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-enum { HEAP_LIMIT_BYTES = 64 << 20 };
-
 static sgs_status fail_in(sgs_error *err, const char *name, sgs_status status, const char *sentence)
 {
     (void)sgs_fail(err, status, "%s", sentence);
@@ -21,7 +19,7 @@ static sgs_status checked_size(const sgs_mapped_file *file, const sgs_env *env, 
         return status;
     int64_t limit = INT32_MAX;
     if (file->heap)
-        limit = max_size > HEAP_LIMIT_BYTES ? max_size : HEAP_LIMIT_BYTES;
+        limit = max_size > SGS_INDEX_LIMIT_BYTES ? max_size : SGS_INDEX_LIMIT_BYTES;
     if (info.size > limit) {
         (void)sgs_fail(err, SGS_LIMIT_EXCEEDED, "the file has %" PRId64 " bytes, the limit is %" PRId64, info.size,
                        limit);

@@ -13,6 +13,9 @@
 
 #include "io/env.h"
 
+/* [DUR-102] A file that is read into memory has at most this many bytes, or the maximum that its caller gives. */
+enum { SGS_INDEX_LIMIT_BYTES = 64 << 20 };
+
 typedef struct sgs_mapped_file {
     uint8_t *data;            /* NULL when nothing is mapped */
     _Atomic uint32_t length;  /* bytes of the file that are there; in heap mode, that will be there after close */

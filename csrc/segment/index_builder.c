@@ -108,28 +108,10 @@ static sgs_status write_time_index(const sgs_index_builder *builder, sgs_log_seg
     return status == SGS_OK ? sgs_abstract_index_trim(&index->base, env, name, err) : status;
 }
 
-/* An index file that cannot even be opened as one is replaced. */
-static sgs_status load_or_replace(sgs_log_segment *segment, sgs_error *err)
-{
-    const sgs_segment_context *context = segment->context;
-    const sgs_status status = sgs_segment_load_indexes(segment, err);
-    if (status != SGS_LIMIT_EXCEEDED && status != SGS_CORRUPT_INDEX)
-        return status;
-    char name[SGS_SEGMENT_NAME_BYTES];
-    sgs_error ignored;
-    sgs_segment_name(segment, SGS_FILE_INDEX, name);
-    if (!atomic_load(&segment->offset_index_loaded))
-        (void)context->env->unlink(context->env, context->directory_fd, name, &ignored);
-    sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
-    if (!atomic_load(&segment->time_index_loaded))
-        (void)context->env->unlink(context->env, context->directory_fd, name, &ignored);
-    return sgs_segment_load_indexes(segment, err);
-}
-
 sgs_status sgs_index_builder_write(const sgs_index_builder *builder, sgs_log_segment *segment, sgs_error *err)
 {
     sgs_segment_begin_cut(segment); /* entries go: what a look-up has seen of them is no damage of the new ones */
-    sgs_status status = load_or_replace(segment, err);
+    sgs_status status = sgs_segment_load_indexes(segment, err);
     if (status == SGS_OK)
         status = write_offset_index(builder, segment, err);
     if (status == SGS_OK)

@@ -179,46 +179,61 @@ static sgs_index_options index_options(const sgs_log_segment *segment)
     };
 }
 
-sgs_status sgs_log_segment_offset_index(sgs_log_segment *segment, sgs_offset_index **index, sgs_error *err)
+static sgs_status open_index(sgs_log_segment *segment, sgs_segment_file kind, const char *name,
+                             const sgs_index_options *options, sgs_error *err)
 {
-    *index = &segment->offset_index;
-    if (atomic_load_explicit(&segment->offset_index_loaded, memory_order_acquire))
-        return SGS_OK;
     const sgs_segment_context *context = segment->context;
+    const sgs_env *env = context->env;
+    if (kind == SGS_FILE_INDEX)
+        return sgs_offset_index_open(&segment->offset_index, env, context->directory_fd, name, segment->base_offset,
+                                     options, err);
+    return sgs_time_index_open(&segment->time_index, env, context->directory_fd, name, segment->base_offset, options,
+                               err);
+}
+
+/* A file that no index can be is replaced by an empty one where this handle writes: it is derived, and stops nothing [DUR-8].
+ * Seal, close or the open that met it write the entries. Kafka fails [DUR-62]. */
+static sgs_status open_or_replace_index(sgs_log_segment *segment, sgs_segment_file kind, sgs_error *err)
+{
+    const sgs_segment_context *context = segment->context;
+    const sgs_index_options options = index_options(segment);
+    char name[SGS_SEGMENT_NAME_BYTES];
+    sgs_error ignored;
+    sgs_segment_name(segment, kind, name);
+    const sgs_status status = open_index(segment, kind, name, &options, err);
+    if (status != SGS_LIMIT_EXCEEDED || !options.writable || context->kafka_profile)
+        return status;
+    sgs_segment_note_damage(segment);
+    if (context->env->unlink(context->env, context->directory_fd, name, &ignored) != SGS_OK)
+        return status;
+    return open_index(segment, kind, name, &options, err);
+}
+
+static sgs_status load_index(sgs_log_segment *segment, sgs_segment_file kind, _Atomic bool *loaded, sgs_error *err)
+{
+    if (atomic_load_explicit(loaded, memory_order_acquire))
+        return SGS_OK;
     sgs_status status = SGS_OK;
     sgs_segment_lock_guard(segment);
-    if (!atomic_load_explicit(&segment->offset_index_loaded, memory_order_relaxed)) {
-        char name[SGS_SEGMENT_NAME_BYTES];
-        sgs_segment_name(segment, SGS_FILE_INDEX, name);
-        const sgs_index_options options = index_options(segment);
-        status = sgs_offset_index_open(&segment->offset_index, context->env, context->directory_fd, name,
-                                       segment->base_offset, &options, err);
+    if (!atomic_load_explicit(loaded, memory_order_relaxed)) {
+        status = open_or_replace_index(segment, kind, err);
         if (status == SGS_OK)
-            atomic_store_explicit(&segment->offset_index_loaded, true, memory_order_release);
+            atomic_store_explicit(loaded, true, memory_order_release);
     }
     sgs_segment_unlock_guard(segment);
     return status;
 }
 
+sgs_status sgs_log_segment_offset_index(sgs_log_segment *segment, sgs_offset_index **index, sgs_error *err)
+{
+    *index = &segment->offset_index;
+    return load_index(segment, SGS_FILE_INDEX, &segment->offset_index_loaded, err);
+}
+
 sgs_status sgs_log_segment_time_index(sgs_log_segment *segment, sgs_time_index **index, sgs_error *err)
 {
     *index = &segment->time_index;
-    if (atomic_load_explicit(&segment->time_index_loaded, memory_order_acquire))
-        return SGS_OK;
-    const sgs_segment_context *context = segment->context;
-    sgs_status status = SGS_OK;
-    sgs_segment_lock_guard(segment);
-    if (!atomic_load_explicit(&segment->time_index_loaded, memory_order_relaxed)) {
-        char name[SGS_SEGMENT_NAME_BYTES];
-        sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
-        const sgs_index_options options = index_options(segment);
-        status = sgs_time_index_open(&segment->time_index, context->env, context->directory_fd, name,
-                                     segment->base_offset, &options, err);
-        if (status == SGS_OK)
-            atomic_store_explicit(&segment->time_index_loaded, true, memory_order_release);
-    }
-    sgs_segment_unlock_guard(segment);
-    return status;
+    return load_index(segment, SGS_FILE_TIMEINDEX, &segment->time_index_loaded, err);
 }
 
 sgs_status sgs_segment_load_indexes(sgs_log_segment *segment, sgs_error *err)

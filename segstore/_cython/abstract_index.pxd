@@ -7,6 +7,8 @@ from segstore._cython.status cimport c_bool, sgs_error, sgs_status
 
 
 cdef extern from "index/abstract_index.h" nogil:
+    const int64_t SGS_INDEX_LIMIT_BYTES
+
     ctypedef struct sgs_mapped_file:
         uint32_t length
         int fd

@@ -43,6 +43,11 @@ cdef class SegmentContext:
         return self.context.kafka_profile
 
     @property
+    def most_index_bytes(self):
+        """A larger file is no index [DUR-97, DUR-102]."""
+        return max(self.context.max_index_bytes, SGS_INDEX_LIMIT_BYTES)
+
+    @property
     def writable(self):
         """Whether the segments may be changed."""
         return self.context.writable

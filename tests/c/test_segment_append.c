@@ -1,5 +1,9 @@
 /* Appends to a segment: what is indexed, what overflows, and disks that fail. */
+#define _POSIX_C_SOURCE 200809L
+
 #include <errno.h>
+#include <stdio.h>
+#include <unistd.h>
 
 #include "segment_kit.h"
 #include "test.h"
@@ -306,6 +310,41 @@ TEST(a_stale_index_that_cannot_be_made_anew_is_removed)
     EXPECT_TRUE(!temporary_has(&kit.directory, "00000000000000000000.index"));
     EXPECT_TRUE(!temporary_has(&kit.directory, "00000000000000000000.timeindex"));
     segment_kit_close(&kit);
+}
+
+TEST(an_index_file_that_is_none_is_replaced_and_made_anew)
+{
+    /* [DUR-8, DUR-97] sparse: it takes no space. Whatever asks for the index first works, and close writes it. */
+    static const sgs_segment_file kinds[] = { SGS_FILE_INDEX, SGS_FILE_TIMEINDEX };
+    for (int i = 0; i < 8; ++i) {
+        char path[400], name[SGS_SEGMENT_NAME_BYTES];
+        segment_kit kit;
+        int64_t found = -1;
+        bool ends_clean, full;
+        segment_kit_open(&kit);
+        kit.context.heap_indexes = i % 2 == 1;
+        kit.context.index_interval_bytes = 1;
+        segment_kit_fill(&kit, 20, 0);
+        EXPECT_OK(sgs_log_segment_close(kit.segment, &kit.err), &kit.err);
+        sgs_segment_file_name(0, kinds[i / 4], SGS_SUFFIX_NONE, name);
+        (void)snprintf(path, sizeof path, "%s/%s", kit.directory.path, name);
+        REQUIRE_EQ_I64(truncate(path, INT64_C(3) << 30), 0);
+        REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
+        if (i / 2 % 2 == 0) {
+            EXPECT_OK(sgs_log_segment_read_next_offset(kit.segment, &found, &ends_clean, &kit.err), &kit.err);
+            EXPECT_EQ_I64(found, 20);
+            EXPECT_EQ_I64(segment_kit_max_timestamp(&kit), 190);
+        }
+        EXPECT_OK(sgs_log_segment_prepare_for_appends(kit.segment, &kit.err), &kit.err);
+        EXPECT_OK(sgs_log_segment_indexes_full(kit.segment, &full, &kit.err), &kit.err);
+        EXPECT_OK(segment_kit_append(&kit, 20, 1, 200, 0), &kit.err);
+        EXPECT_TRUE(sgs_log_segment_index_damaged(kit.segment));
+        EXPECT_OK(sgs_log_segment_close(kit.segment, &kit.err), &kit.err);
+        REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
+        EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_INDEX), 20 * 8);
+        EXPECT_EQ_I64(segment_kit_file_size(&kit, SGS_FILE_TIMEINDEX), 20 * 12);
+        segment_kit_close(&kit);
+    }
 }
 
 TEST_MAIN()

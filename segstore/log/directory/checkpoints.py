@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore._core import FileBarrier, crc32c
 from segstore.config import MAX_INT, MAX_LONG
-from segstore.errors import CorruptCheckpointError
+from segstore.errors import CorruptCheckpointError, LimitExceededError
 from segstore.types import EpochEntry, TopicPartition
 
 if TYPE_CHECKING:
@@ -226,15 +226,24 @@ def parse_partition_metadata(data: bytes) -> uuid.UUID:
 
 
 def read_topic_id(directory: Directory) -> uuid.UUID | None:
-    """Return the topic id of a partition directory, None without ``partition.metadata``."""
+    """Return the topic id of a partition directory, None without ``partition.metadata``.
+
+    Raises
+    ------
+    CorruptCheckpointError
+        The file is too large for one, or cannot be read as one.
+    """
     if not directory.exists(PARTITION_METADATA):
         return None
-    data = directory.read_file(PARTITION_METADATA, MAX_MARKER_BYTES)
     try:
-        return parse_partition_metadata(data)
+        return parse_partition_metadata(directory.read_file(PARTITION_METADATA, MAX_MARKER_BYTES))
     except CorruptCheckpointError as error:
         error.file = f"{directory.path}/{PARTITION_METADATA}"
         raise
+    except LimitExceededError as error:
+        raise CorruptCheckpointError(
+            error.message, file=error.file, found=error.found, expected=error.expected
+        ) from None
 
 
 # ---- .segstore: what recovery may count on [DUR-64] ----------------------------------------------
@@ -355,7 +364,11 @@ class LogState:
         """Read the file of a partition directory, None where there is none that can be used."""
         if not directory.exists(LOG_STATE):
             return None
-        return cls.parse(directory.read_file(LOG_STATE, MAX_CHECKPOINT_BYTES))
+        try:
+            data = directory.read_file(LOG_STATE, MAX_CHECKPOINT_BYTES)
+        except LimitExceededError:
+            return None
+        return cls.parse(data)
 
     @classmethod
     def parse(cls, data: bytes) -> LogState | None:

@@ -191,6 +191,8 @@ class LogPlaces:
             data = home.read_file(CLEAN_SHUTDOWN_MARKER, MAX_MARKER_BYTES)
         except LogNotFoundError:  # a writer has opened the log this moment
             return None
+        except LimitExceededError:  # no marker is that large: the stop counts as unclean
+            return None
         return CleanShutdownMarker.parse(data)
 
     def _offset(self, directory: Directory, name: str, warnings: list[str]) -> int | None:

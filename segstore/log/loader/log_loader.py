@@ -112,7 +112,9 @@ class LogLoader:
         )
         leftovers = Leftovers(self._directory, self._context, self._report)
         listing = leftovers.clear(quarantine)
-        lost_indexes = LostIndexes(self._directory, self._report, listing)
+        lost_indexes = LostIndexes(
+            self._directory, self._report, listing, self._context.most_index_bytes
+        )
         segments = self._open_segments(listing.base_offsets(LOG_FILE_SUFFIX))
         self._report.created = not segments
         self._sidecars = FoundSidecars(self._directory, listing.others, self._report)

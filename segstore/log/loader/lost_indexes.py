@@ -1,4 +1,7 @@
-"""Index files that are missing, made anew [DUR-8]; Kafka does so for ``.index`` only [LDR-15]."""
+"""Index files that are missing, or cannot be one, made again [DUR-8].
+
+Kafka does so for a missing ``.index`` only [LDR-15].
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class LostIndexes:
-    """Finds and rebuilds the index files that a directory lacks.
+    """Finds and rebuilds the index files that a directory lacks, or that are no index.
 
     Parameters
     ----------
@@ -26,12 +29,19 @@ class LostIndexes:
         Knows what recovery has rebuilt already, and takes what is rebuilt here.
     listing : SegmentListing
         What was there before anything was opened.
+    most_bytes : int
+        A larger file is no index, and is not read.
     """
 
     def __init__(
-        self, directory: Directory, report: RecoveryReport, listing: SegmentListing
+        self,
+        directory: Directory,
+        report: RecoveryReport,
+        listing: SegmentListing,
+        most_bytes: int,
     ) -> None:
         self._directory = directory
+        self._most_bytes = most_bytes
         self._report = report
         self._missing = {
             kind: frozenset(listing.base_offsets(LOG_FILE_SUFFIX, lacking=kind))
@@ -56,8 +66,10 @@ class LostIndexes:
     def rebuild(self, segments: list[Segment]) -> list[Segment]:
         """Make anew what is missing; returns the segments that have to be split first [DUR-97].
 
-        Of a log that was closed cleanly the names are enough [DUR-51]: an index that cannot be is
-        met when it is first used, and made anew when the segment is sealed or closed [DUR-53].
+        After a clean close the names are enough, and for the active segment the look at its end
+        [DUR-51]. Any other index that cannot be one is met when it is first used, and is made again
+        when the segment is sealed or closed [DUR-53]. Damaged batches stop no clean open that does
+        not miss a file: look-ups go without the index then.
         """
         rebuilt = set(self._report.rebuilt)
         overflowed = []
@@ -70,6 +82,8 @@ class LostIndexes:
             if is_overflowed(segment, recovery.scan):
                 overflowed.append(segment)
                 continue
+            if recovery.scan.stop != "complete" and self._report.clean and not self._misses(base):
+                continue
             _check_whole(segment, recovery.scan)
             if segment is not segments[-1]:
                 segment.flush(Barrier.RECOVERY_RECORDS, indexes=True)
@@ -77,10 +91,10 @@ class LostIndexes:
         return overflowed
 
     def _with_missing(self, segments: list[Segment]) -> list[Segment]:
-        missing = frozenset().union(*self._missing.values())
-        if not missing:
-            return []
-        return [segment for segment in segments if segment.base_offset in missing]
+        return [one for one in segments[:-1] if self._misses(one.base_offset)] + segments[-1:]
+
+    def _misses(self, base_offset: int) -> bool:
+        return any(base_offset in missing for missing in self._missing.values())
 
     def _of(self, segment: Segment) -> list[str]:
         base = segment.base_offset
@@ -91,8 +105,13 @@ class LostIndexes:
             name
             for name, kind in names.items()
             if base in self._missing[kind]
-            or self._directory.info(name).size % INDEX_ENTRY_BYTES[kind]
+            or segment.index_damaged
+            or not self._may_be_index(name, kind)
         ]
+
+    def _may_be_index(self, name: str, kind: str) -> bool:
+        size = self._directory.info(name).size
+        return size <= self._most_bytes and size % INDEX_ENTRY_BYTES[kind] == 0
 
 
 def _check_whole(segment: Segment, scan: ScanResult) -> None:
