@@ -2,8 +2,20 @@
 #include <inttypes.h>
 #include <string.h>
 #include <threads.h>
+#include <time.h>
 
 #include "segment/log_segment_internal.h"
+
+enum { LOOK_AGAIN_NS = 50000 };
+
+void sgs_segment_take_turn(atomic_flag *turn)
+{
+    const struct timespec moment = { .tv_nsec = LOOK_AGAIN_NS };
+    while (atomic_flag_test_and_set_explicit(turn, memory_order_acquire))
+        (void)thrd_sleep(&moment, NULL);
+}
+
+void sgs_segment_end_turn(atomic_flag *turn) { atomic_flag_clear_explicit(turn, memory_order_release); }
 
 void sgs_segment_lock_guard(sgs_log_segment *segment)
 {
@@ -99,7 +111,8 @@ static sgs_log_segment *make_segment(const sgs_segment_context *context, int64_t
     made->next_offset = size == 0 ? base_offset : SGS_NEXT_OFFSET_UNKNOWN;
     atomic_init(&made->suffix, (uint8_t)suffix);
     atomic_flag_clear(&made->guard);
-    atomic_flag_clear(&made->is_syncing);
+    atomic_flag_clear(&made->files_turn);
+    atomic_flag_clear(&made->sync_turn);
     atomic_init(&made->fd, fd);
     atomic_init(&made->size, size);
     atomic_init(&made->created_ms, created_ms);
@@ -153,7 +166,7 @@ sgs_status sgs_segment_descriptor(sgs_log_segment *segment, int *fd, sgs_error *
         return SGS_OK;
     const sgs_segment_context *context = segment->context;
     sgs_status status = SGS_OK;
-    sgs_segment_lock_guard(segment);
+    sgs_segment_take_turn(&segment->files_turn);
     *fd = atomic_load_explicit(&segment->fd, memory_order_acquire);
     if (*fd < 0) {
         char name[SGS_SEGMENT_NAME_BYTES];
@@ -163,7 +176,7 @@ sgs_status sgs_segment_descriptor(sgs_log_segment *segment, int *fd, sgs_error *
         if (status == SGS_OK)
             atomic_store_explicit(&segment->fd, *fd, memory_order_release);
     }
-    sgs_segment_unlock_guard(segment);
+    sgs_segment_end_turn(&segment->files_turn);
     return status;
 }
 
@@ -214,13 +227,13 @@ static sgs_status load_index(sgs_log_segment *segment, sgs_segment_file kind, _A
     if (atomic_load_explicit(loaded, memory_order_acquire))
         return SGS_OK;
     sgs_status status = SGS_OK;
-    sgs_segment_lock_guard(segment);
+    sgs_segment_take_turn(&segment->files_turn);
     if (!atomic_load_explicit(loaded, memory_order_relaxed)) {
         status = open_or_replace_index(segment, kind, err);
         if (status == SGS_OK)
             atomic_store_explicit(loaded, true, memory_order_release);
     }
-    sgs_segment_unlock_guard(segment);
+    sgs_segment_end_turn(&segment->files_turn);
     return status;
 }
 
@@ -285,13 +298,13 @@ sgs_status sgs_log_segment_modified_ms(sgs_log_segment *segment, int64_t *modifi
     const sgs_segment_context *context = segment->context;
     char name[SGS_SEGMENT_NAME_BYTES];
     sgs_file_info info;
-    sgs_segment_lock_guard(segment); /* the name stands still */
+    sgs_segment_take_turn(&segment->files_turn); /* the name stands still */
     sgs_segment_name(segment, SGS_FILE_LOG, name);
     const int fd = atomic_load_explicit(&segment->fd, memory_order_acquire);
     const sgs_status status = fd >= 0
                                   ? context->env->file_info(context->env, fd, name, &info, err)
                                   : context->env->file_info_at(context->env, context->directory_fd, name, &info, err);
-    sgs_segment_unlock_guard(segment);
+    sgs_segment_end_turn(&segment->files_turn);
     if (status == SGS_OK)
         *modified_ms = info.modified_ms;
     return status;
@@ -305,7 +318,7 @@ sgs_status sgs_log_segment_is_replaced(sgs_log_segment *segment, bool *replaced,
     sgs_file_info named = { 0 };
     sgs_status status = SGS_OK;
     bool differs = false;
-    sgs_segment_lock_guard(segment); /* the name stands still */
+    sgs_segment_take_turn(&segment->files_turn); /* the name stands still */
     const int fd = atomic_load_explicit(&segment->fd, memory_order_acquire);
     if (fd >= 0) {
         sgs_segment_name(segment, SGS_FILE_LOG, name);
@@ -314,7 +327,7 @@ sgs_status sgs_log_segment_is_replaced(sgs_log_segment *segment, bool *replaced,
             status = context->env->file_info_at(context->env, context->directory_fd, name, &named, err);
         differs = status == SGS_OK && (opened.device != named.device || opened.inode != named.inode);
     }
-    sgs_segment_unlock_guard(segment);
+    sgs_segment_end_turn(&segment->files_turn);
     if (status == SGS_OK)
         *replaced = differs;
     return status;

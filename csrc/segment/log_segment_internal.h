@@ -1,8 +1,11 @@
 /* log_segment_internal.h - the private struct of a segment and what the files of this folder share.
  *
- * GUARD   One flag guards what is made at first use (descriptor, both indexes, the greatest timestamp) and the names while
- *         files are renamed. Two readers may ask at once: the second waits, giving the processor away. After the first use
- *         nobody takes it: `fd` and the two `*_loaded` flags are published with release and read with acquire.
+ * TURNS   `files_turn` is for what is made at first use (descriptor, both indexes) and for the names while files are renamed. It is
+ *         held over I/O and over a scan of a whole index, so that whoever waits for it sleeps. After the first use nobody takes
+ *         it: `fd` and the two `*_loaded` flags are published with release and read with acquire. An append that has its
+ *         files takes no turn. `sync_turn` is held over a sync (segment_sync.c). Nobody waits for one turn while it has the other.
+ * GUARD   `guard` is for the greatest timestamp, which each append may raise, and for the counter of cuts. It is held for a few
+ *         stores, never over a call.
  * SIZE    `size` is the logical size; bytes below it never change while it stands. It is published after the bytes
  *         (release) and read before them (acquire) [CON-4].
  * CUTS    Whatever takes bytes or index entries away counts itself in `cuts`, when it begins and when it ends. A look-up
@@ -31,7 +34,7 @@ struct sgs_log_segment {
     _Atomic int fd;        /* of the .log, -1 until first use */
     uint32_t bytes_since_last_index_entry; /* 0 at open, never restored from disk [SEG-1] */
     atomic_flag guard;
-    atomic_flag is_syncing;
+    atomic_flag files_turn, sync_turn;
     _Atomic bool offset_index_loaded, time_index_loaded;
     _Atomic bool has_max_timestamp; /* written under the guard */
     _Atomic bool needs_sync;        /* bytes may not be on disk: so it is until the first sync by this handle */
@@ -39,12 +42,16 @@ struct sgs_log_segment {
     _Atomic bool poisoned;          /* a cut or a sync failed [DUR-32, DUR-35] */
     _Atomic bool deleted;
     bool sealed;
-    _Atomic uint8_t suffix; /* sgs_segment_suffix; changed under the guard */
+    _Atomic uint8_t suffix; /* sgs_segment_suffix; changed in a turn of the files */
 };
 _Static_assert(sizeof(struct sgs_log_segment) <= 320, "10,000 segments are 10,000 small objects");
 
 /* ---- log_segment.c ---- */
 
+/** Sleep until the turn is free, and take it. */
+void sgs_segment_take_turn(atomic_flag *turn);
+void sgs_segment_end_turn(atomic_flag *turn);
+/** For a few loads and stores: whoever waits spins. */
 void sgs_segment_lock_guard(sgs_log_segment *segment);
 void sgs_segment_unlock_guard(sgs_log_segment *segment);
 /** Present name of one of the files. */

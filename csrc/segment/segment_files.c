@@ -25,7 +25,7 @@ sgs_status sgs_log_segment_change_suffix(sgs_log_segment *segment, sgs_segment_s
     if (old == suffix)
         return SGS_OK;
     sgs_status status = SGS_OK;
-    sgs_segment_lock_guard(segment); /* nobody opens a file by its old name meanwhile */
+    sgs_segment_take_turn(&segment->files_turn); /* nobody opens a file by its old name meanwhile */
     for (int i = 0; status == SGS_OK && i < SGS_FILE_COUNT; ++i) {
         /* the .log is the last of its group on the way to .swap, the commit of a compaction [DUR-20], else the first */
         const sgs_segment_file kind = (sgs_segment_file)(suffix == SGS_SUFFIX_SWAP ? (i + 1) % SGS_FILE_COUNT : i);
@@ -40,7 +40,7 @@ sgs_status sgs_log_segment_change_suffix(sgs_log_segment *segment, sgs_segment_s
     if (status == SGS_OK)
         atomic_store_explicit(&segment->suffix, (uint8_t)suffix, memory_order_relaxed);
     sgs_segment_forget_headers(segment); /* another may take the name */
-    sgs_segment_unlock_guard(segment);
+    sgs_segment_end_turn(&segment->files_turn);
     return status;
 }
 
@@ -53,7 +53,7 @@ sgs_status sgs_log_segment_delete_files(sgs_log_segment *segment, sgs_error *err
         sgs_fail(err, SGS_ILLEGAL_STATE, "the segment is open for reading only");
         return sgs_segment_fail_in_log(segment, err);
     }
-    sgs_segment_lock_guard(segment);
+    sgs_segment_take_turn(&segment->files_turn);
     segment->deleted = true;
     sgs_segment_forget_headers(segment);
     for (int i = 0; i < SGS_FILE_COUNT; ++i) {
@@ -66,7 +66,7 @@ sgs_status sgs_log_segment_delete_files(sgs_log_segment *segment, sgs_error *err
             *err = later;
         }
     }
-    sgs_segment_unlock_guard(segment);
+    sgs_segment_end_turn(&segment->files_turn);
     return first;
 }
 

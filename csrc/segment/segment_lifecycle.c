@@ -177,7 +177,7 @@ sgs_status sgs_log_segment_release(sgs_log_segment *segment, sgs_error *err)
         return sgs_segment_fail_in_log(segment, err);
     }
     sgs_status first = SGS_OK;
-    sgs_segment_lock_guard(segment);
+    sgs_segment_take_turn(&segment->files_turn);
     sgs_segment_name(segment, SGS_FILE_INDEX, name);
     note_first(&first, err, sgs_abstract_index_close(&segment->offset_index.base, env, name, &later), &later);
     atomic_store_explicit(&segment->offset_index_loaded, false, memory_order_release);
@@ -188,7 +188,7 @@ sgs_status sgs_log_segment_release(sgs_log_segment *segment, sgs_error *err)
     const int fd = atomic_exchange_explicit(&segment->fd, -1, memory_order_acq_rel);
     if (fd >= 0)
         note_first(&first, err, env->close(env, fd, name, &later), &later);
-    sgs_segment_unlock_guard(segment);
+    sgs_segment_end_turn(&segment->files_turn);
     return first;
 }
 

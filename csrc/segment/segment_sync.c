@@ -7,12 +7,7 @@
  * Of two syncs of one descriptor side by side only one is told, and the other one would call durable what is not. So there
  * is one at a time, and who comes behind one that failed finds the segment poisoned. Who waits sleeps: a sync takes long.
  * Two that counted the same records would also take them off twice. */
-#include <threads.h>
-#include <time.h>
-
 #include "segment/log_segment_internal.h"
-
-enum { LOOK_AGAIN_NS = 50000 };
 
 static void leave_mark(const sgs_segment_context *context)
 {
@@ -51,26 +46,14 @@ static sgs_status note_failure(sgs_log_segment *segment, sgs_status status)
     return status;
 }
 
-static void wait_for_turn(sgs_log_segment *segment)
-{
-    const struct timespec moment = { .tv_nsec = LOOK_AGAIN_NS };
-    while (atomic_flag_test_and_set_explicit(&segment->is_syncing, memory_order_acquire))
-        (void)thrd_sleep(&moment, NULL);
-}
-
-static void end_turn(sgs_log_segment *segment)
-{
-    atomic_flag_clear_explicit(&segment->is_syncing, memory_order_release);
-}
-
 sgs_status sgs_segment_sync_cut(sgs_log_segment *segment, int fd, const char *name, sgs_barrier barrier, sgs_error *err)
 {
     const sgs_env *env = segment->context->env;
-    wait_for_turn(segment);
+    sgs_segment_take_turn(&segment->sync_turn);
     sgs_status status = check_not_poisoned(segment, name, err);
     if (status == SGS_OK)
         status = note_failure(segment, env->sync_file(env, fd, name, barrier, err));
-    end_turn(segment);
+    sgs_segment_end_turn(&segment->sync_turn);
     return status;
 }
 
@@ -78,7 +61,7 @@ sgs_status sgs_segment_sync_data(sgs_log_segment *segment, int fd, const char *n
                                  sgs_error *err)
 {
     const sgs_env *env = segment->context->env;
-    wait_for_turn(segment);
+    sgs_segment_take_turn(&segment->sync_turn);
     /* What is appended from here on may miss this sync: it stays counted and keeps the flag up. */
     const int64_t records = atomic_load_explicit(&segment->unflushed_records, memory_order_acquire);
     atomic_store_explicit(&segment->needs_sync, false, memory_order_seq_cst);
@@ -89,6 +72,6 @@ sgs_status sgs_segment_sync_data(sgs_log_segment *segment, int fd, const char *n
         atomic_fetch_sub_explicit(&segment->unflushed_records, records, memory_order_relaxed);
     else
         atomic_store_explicit(&segment->needs_sync, true, memory_order_relaxed);
-    end_turn(segment);
+    sgs_segment_end_turn(&segment->sync_turn);
     return status;
 }
