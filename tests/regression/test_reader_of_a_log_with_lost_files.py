@@ -21,7 +21,7 @@ FIRST, MIDDLE, LAST = 0, 2, -1
 def log_directory(request, tmp_path):
     """Nine records in nine segments."""
     path = tmp_path / "a-0"
-    log = segstore.open(path, internal_segment_bytes=100)
+    log = segstore.open(path, internal_segment_bytes=150)
     for number in range(9):
         log.append([(None, b"%d" % number + b"v" * 60)])
     assert log._background.wait_until_idle()  # a sync after a roll may still note an older point
