@@ -49,7 +49,7 @@ static void advance(iteration *it)
     if (it->found)
         for (sgs_bytes rest = it->record.record.headers; rest.size > 0 && it->record.record.headers_count > 0;) {
             sgs_record_header header;
-            sgs_record_next_header(&rest, &header);
+            FUZZ_CHECK(sgs_record_next_header(&rest, &header));
         }
 }
 

@@ -100,7 +100,7 @@ static bool rebuild(sgs_batch_builder *builder, const sgs_record *record)
     if (record->headers_count > HEADERS_MAX)
         return false;
     for (int32_t i = 0; i < record->headers_count; ++i)
-        sgs_record_next_header(&encoded, &headers[i]);
+        FUZZ_CHECK(sgs_record_next_header(&encoded, &headers[i]));
     FUZZ_CHECK(record->headers_count == 0 || encoded.size == 0);
     const sgs_status status = sgs_batch_builder_append(builder, record->offset, record->timestamp, record->key,
                                                        record->value, headers, record->headers_count, &err);

@@ -35,11 +35,13 @@ void sgs_batch_builder_init(sgs_batch_builder *builder, sgs_memory memory, const
     *builder = (sgs_batch_builder){ .codecs = codecs, .records_count = NOT_STARTED };
     sgs_batch_options_default(&builder->options);
     sgs_buffer_init(&builder->section, memory);
+    sgs_buffer_init(&builder->headers, memory);
 }
 
 void sgs_batch_builder_deinit(sgs_batch_builder *builder)
 {
     sgs_buffer_deinit(&builder->section);
+    sgs_buffer_deinit(&builder->headers);
     builder->records_count = NOT_STARTED;
 }
 
@@ -181,7 +183,14 @@ sgs_status sgs_batch_builder_append(sgs_batch_builder *builder, int64_t offset, 
 sgs_status sgs_batch_builder_append_again(sgs_batch_builder *builder, int64_t offset, const sgs_record *record,
                                           sgs_error *err)
 {
-    const sgs_headers_rewrite headers = sgs_record_headers_prepare(record);
+    sgs_headers_rewrite headers = { .is_copy = true };
+    if (record->headers_count > 0) { /* a copy: they are counted before they are written */
+        sgs_buffer_clear(&builder->headers);
+        SGS_TRY(sgs_buffer_append(&builder->headers, record->headers.data, (size_t)record->headers.size, err));
+        const sgs_bytes kept = { builder->headers.data, record->headers.size };
+        if (!sgs_record_headers_prepare(kept, record->headers_count, &headers))
+            return sgs_record_fail_changed(err);
+    }
     int64_t base_timestamp, timestamp_delta;
     SGS_TRY(check_append(builder, offset, record->timestamp, err));
     SGS_TRY(prepare(builder, offset, record->timestamp, record->key, record->value, headers.size_bytes, &base_timestamp,

@@ -27,6 +27,7 @@ typedef struct sgs_batch_builder {
     sgs_batch_options options;
     const sgs_codec_table *codecs; /* borrowed; may be NULL when the codec is NONE */
     sgs_buffer section;            /* uncompressed records so far */
+    sgs_buffer headers;            /* of one record: as they came, or each as an sgs_record_header */
     int64_t base_timestamp, max_timestamp, last_offset;
     int32_t records_count; /* -1 = no batch was begun */
 } sgs_batch_builder;

@@ -158,29 +158,37 @@ sgs_status sgs_columns_source_init(sgs_columns_source *source, const struct Arro
     return SGS_OK;
 }
 
-/* One row with its headers' place and an upper bound of its bytes as a record. */
+/* One row and an upper bound of its bytes as a record. What Arrow says of a cell is read once: sizes that are counted are
+ * those that are written, also where a caller changes offsets meanwhile. */
 typedef struct row_cells {
     sgs_bytes key, value;
-    int64_t timestamp, headers_start, headers_end, bound;
+    const sgs_record_header *headers; /* in the builder's buffer */
+    int64_t timestamp, bound;
+    int32_t headers_count;
 } row_cells;
 
-static sgs_status bound_headers(const cells *all, int64_t row, row_cells *cell, sgs_error *err)
+static sgs_status load_headers(const cells *all, int64_t row, sgs_buffer *kept, row_cells *cell, sgs_error *err)
 {
-    if (!sgs_arrow_headers_cell(&all->headers, row, &cell->headers_start, &cell->headers_end))
+    int64_t start, end;
+    if (!sgs_arrow_headers_cell(&all->headers, row, &start, &end))
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": broken offsets in column headers", row);
-    for (int64_t i = cell->headers_start; i < cell->headers_end; ++i) {
+    sgs_buffer_clear(kept);
+    for (int64_t i = start; i < end; ++i) {
         sgs_record_header header;
         if (!sgs_arrow_header(&all->headers, i, &header))
             return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": broken offsets or indices in a header", row);
         if (header.key.size < 0)
             return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": a null header key", row);
         cell->bound += HEADER_OVERHEAD + (int64_t)header.key.size + (header.value.size > 0 ? header.value.size : 0);
+        SGS_TRY(sgs_buffer_append(kept, &header, sizeof header, err));
     }
+    cell->headers = (const sgs_record_header *)(const void *)kept->data;
+    cell->headers_count = (int32_t)(end - start);
     return SGS_OK;
 }
 
-static inline sgs_status load_row(const cells *all, int64_t row, int64_t default_timestamp, row_cells *cell,
-                                  sgs_error *err)
+static inline sgs_status load_row(const cells *all, int64_t row, int64_t default_timestamp, sgs_buffer *headers,
+                                  row_cells *cell, sgs_error *err)
 {
     if (!sgs_arrow_binary_cell(&all->key, row, &cell->key) || !sgs_arrow_binary_cell(&all->value, row, &cell->value))
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "row %" PRId64 ": broken offsets or indices in column key or value",
@@ -195,18 +203,10 @@ static inline sgs_status load_row(const cells *all, int64_t row, int64_t default
                         cell->timestamp);
     cell->bound = RECORD_OVERHEAD + (int64_t)(cell->key.size > 0 ? cell->key.size : 0) +
                   (int64_t)(cell->value.size > 0 ? cell->value.size : 0);
-    cell->headers_start = cell->headers_end = 0;
+    cell->headers_count = 0;
     if (all->headers.offsets != NULL || all->headers.large_offsets != NULL)
-        return bound_headers(all, row, cell, err);
+        return load_headers(all, row, headers, cell, err);
     return SGS_OK;
-}
-
-/* bound_headers has checked it */
-static sgs_record_header header_at(const cells *all, int64_t entry)
-{
-    sgs_record_header header = { .key = { NULL, 0 } };
-    (void)sgs_arrow_header(&all->headers, entry, &header);
-    return header;
 }
 
 static inline int64_t bytes_size(sgs_bytes bytes)
@@ -225,20 +225,17 @@ static inline uint8_t *put_bytes(uint8_t *out, sgs_bytes bytes)
 }
 
 /* Bytes of the record of `cell`, its size number left out; `cell->bound` keeps it in range of 64 bits. */
-static inline int64_t body_size(const cells *all, const row_cells *cell, int64_t timestamp_delta, int32_t offset_delta)
+static inline int64_t body_size(const row_cells *cell, int64_t timestamp_delta, int32_t offset_delta)
 {
-    const int32_t headers_count = (int32_t)(cell->headers_end - cell->headers_start);
     int64_t size = 1 + sgs_varlong_size(timestamp_delta) + sgs_varint_size(offset_delta) + bytes_size(cell->key) +
-                   bytes_size(cell->value) + sgs_varint_size(headers_count);
-    for (int64_t i = cell->headers_start; i < cell->headers_end; ++i) {
-        const sgs_record_header header = header_at(all, i);
-        size += bytes_size(header.key) + bytes_size(header.value);
-    }
+                   bytes_size(cell->value) + sgs_varint_size(cell->headers_count);
+    for (int32_t i = 0; i < cell->headers_count; ++i)
+        size += bytes_size(cell->headers[i].key) + bytes_size(cell->headers[i].value);
     return size;
 }
 
-static inline uint8_t *put_record(uint8_t *out, const cells *all, const row_cells *cell, int64_t body,
-                                  int64_t timestamp_delta, int32_t offset_delta)
+static inline uint8_t *put_record(uint8_t *out, const row_cells *cell, int64_t body, int64_t timestamp_delta,
+                                  int32_t offset_delta)
 {
     out = sgs_varint_write(out, (int32_t)body);
     *out++ = 0; /* attributes */
@@ -246,11 +243,10 @@ static inline uint8_t *put_record(uint8_t *out, const cells *all, const row_cell
     out = sgs_varint_write(out, offset_delta);
     out = put_bytes(out, cell->key);
     out = put_bytes(out, cell->value);
-    out = sgs_varint_write(out, (int32_t)(cell->headers_end - cell->headers_start));
-    for (int64_t i = cell->headers_start; i < cell->headers_end; ++i) {
-        const sgs_record_header header = header_at(all, i);
-        out = put_bytes(out, header.key);
-        out = put_bytes(out, header.value);
+    out = sgs_varint_write(out, cell->headers_count);
+    for (int32_t i = 0; i < cell->headers_count; ++i) {
+        out = put_bytes(out, cell->headers[i].key);
+        out = put_bytes(out, cell->headers[i].value);
     }
     return out;
 }
@@ -288,7 +284,7 @@ static sgs_status fill_batch(const fill *fill_, int64_t *row, sgs_error *err)
     int64_t at = *row;
     for (; at < fill_->end_row && count < INT32_MAX; ++at) {
         row_cells cell = { .bound = RECORD_OVERHEAD };
-        SGS_TRY(load_row(fill_->all, at, fill_->default_timestamp, &cell, err));
+        SGS_TRY(load_row(fill_->all, at, fill_->default_timestamp, &builder->headers, &cell, err));
         if (count == 0 && !has_horizon)
             base_timestamp = cell.timestamp;
         int64_t timestamp_delta;
@@ -296,7 +292,7 @@ static sgs_status fill_batch(const fill *fill_, int64_t *row, sgs_error *err)
             return sgs_fail(err, SGS_ILLEGAL_ARGUMENT,
                             "row %" PRId64 ": timestamp %" PRId64 " is too far from %" PRId64, at, cell.timestamp,
                             base_timestamp);
-        const int64_t body = body_size(fill_->all, &cell, timestamp_delta, count);
+        const int64_t body = body_size(&cell, timestamp_delta, count);
         const int64_t batch_bytes =
             SGS_BATCH_HEADER_BYTES + (int64_t)(used - fill_->start) + SGS_VARINT_MAX_BYTES + body;
         if (batch_bytes > INT32_MAX && count == 0)
@@ -309,7 +305,7 @@ static sgs_status fill_batch(const fill *fill_, int64_t *row, sgs_error *err)
         }
         if ((int64_t)(target->capacity - used) < cell.bound)
             SGS_TRY(make_room(fill_, at, used, cell.bound, err));
-        const uint8_t *const behind = put_record(target->data + used, fill_->all, &cell, body, timestamp_delta, count);
+        const uint8_t *const behind = put_record(target->data + used, &cell, body, timestamp_delta, count);
         used = (size_t)(behind - target->data);
         if (!log_append_time && cell.timestamp > max_timestamp)
             max_timestamp = cell.timestamp;

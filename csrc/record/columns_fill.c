@@ -30,20 +30,24 @@ static sgs_status fill_timestamps(sgs_columns *columns, const sgs_chunk *chunk, 
     return SGS_OK;
 }
 
-/* Header keys become Arrow strings, which must be valid UTF-8; Kafka's are whatever the producer wrote. */
+/* Header keys become Arrow strings, which must be valid UTF-8; Kafka's are whatever the producer wrote. It is the copy that is
+ * judged: the bytes may be a caller's, and a reader of Arrow trusts its strings. */
 static sgs_status append_header_key(sgs_headers_column *headers, sgs_bytes key, const uint8_t *readable_end,
                                     sgs_error *err)
 {
+    enum { REPLACED = SGS_UTF8_REPLACEMENT_BYTES };
     sgs_binary_column *const column = &headers->key;
-    const bool is_valid = sgs_utf8_is_valid(key.data, (size_t)key.size);
-    SGS_TRY(sgs_binary_column_reserve(column, 1, (size_t)key.size * (is_valid ? 1 : SGS_UTF8_REPLACEMENT_BYTES), err));
-    uint8_t *const out = column->data.data + column->data.size;
-    if (is_valid) {
-        sgs_copy_wide(out, key.data, (size_t)key.size, readable_end);
-        column->data.size += (size_t)key.size;
-    } else {
-        column->data.size += (size_t)(sgs_utf8_java_replace(out, key.data, (size_t)key.size) - out);
+    size_t size = (size_t)key.size;
+    SGS_TRY(sgs_binary_column_reserve(column, 1, size, err));
+    uint8_t *out = column->data.data + column->data.size;
+    sgs_copy_wide(out, key.data, size, readable_end);
+    if (!sgs_utf8_is_valid(out, size)) { /* the copy makes room for what it becomes */
+        SGS_TRY(sgs_binary_column_reserve(column, 1, size * (REPLACED + 1), err));
+        out = column->data.data + column->data.size;
+        memmove(out + REPLACED * size, out, size);
+        size = (size_t)(sgs_utf8_java_replace(out, out + REPLACED * size, size) - out);
     }
+    column->data.size += size;
     const int32_t end = (int32_t)column->data.size;
     memcpy(column->offsets.data + column->offsets.size, &end, sizeof end);
     column->offsets.size += sizeof end;
@@ -55,7 +59,8 @@ static sgs_status append_record_headers(sgs_headers_column *headers, sgs_bytes e
 {
     for (int32_t i = 0; i < count; ++i) {
         sgs_record_header header;
-        sgs_record_next_header(&encoded, &header);
+        if (!sgs_record_next_header(&encoded, &header))
+            return sgs_record_fail_changed(err);
         SGS_TRY(append_header_key(headers, header.key, readable_end, err));
         const bool is_null = header.value.size < 0;
         SGS_TRY(sgs_binary_column_append(&headers->value, headers->entries_count, &header.value.data,

@@ -71,22 +71,27 @@ sgs_status sgs_record_reader_next(sgs_record_reader *reader, sgs_record *record,
     return SGS_OK;
 }
 
-void sgs_record_next_header(sgs_bytes *headers, sgs_record_header *header)
+bool sgs_record_next_header(sgs_bytes *headers, sgs_record_header *header)
 {
     const uint8_t *at = headers->data;
     const uint8_t *const end = at + headers->size;
-    int32_t key_size = 0, value_size = 0;
-    const bool has_key_size = sgs_parse_varint(&at, end, &key_size);
-    SGS_EXPECT(has_key_size && key_size >= 0 && key_size <= end - at);
-    (void)has_key_size;
-    header->key = (sgs_bytes){ at, key_size };
+    int32_t key_size, value_size;
+    if (!sgs_parse_varint(&at, end, &key_size) || key_size < 0 || key_size > end - at)
+        return false;
+    const uint8_t *const key = at;
     at += key_size;
-    const bool has_value_size = sgs_parse_varint(&at, end, &value_size);
-    SGS_EXPECT(has_value_size && value_size <= end - at);
-    (void)has_value_size;
+    if (!sgs_parse_varint(&at, end, &value_size) || value_size > end - at)
+        return false;
+    header->key = (sgs_bytes){ key, key_size };
     header->value = (sgs_bytes){ value_size < 0 ? NULL : at, value_size < 0 ? -1 : value_size };
     at += value_size < 0 ? 0 : value_size;
     *headers = (sgs_bytes){ at, (int32_t)(end - at) };
+    return true;
+}
+
+sgs_status sgs_record_fail_changed(sgs_error *err)
+{
+    return sgs_fail(err, SGS_INVALID_RECORD, "the bytes of a record changed while it was read");
 }
 
 static int64_t bytes_size(sgs_bytes bytes)

@@ -48,8 +48,11 @@ void sgs_record_reader_init(sgs_record_reader *reader, const sgs_batch_header *b
  *          negative header key size, bytes left behind the last record, too few records [format.md 5, Reader rules];
  *          SGS_LIMIT_EXCEEDED naming its offset: a record above max_record_bytes */
 sgs_status sgs_record_reader_next(sgs_record_reader *reader, sgs_record *record, bool *found, sgs_error *err);
-/** Take the next header off `headers` (which shrinks). Only for headers of a record that the reader has checked. */
-void sgs_record_next_header(sgs_bytes *headers, sgs_record_header *header);
+/** Take the next header off `headers` (which shrinks). The reader has checked them, but they may lie in memory of a caller
+ *  who changes them: bounds are looked at again. @return false when there is no header any more */
+bool sgs_record_next_header(sgs_bytes *headers, sgs_record_header *header);
+/** Fill `err` for headers that were good, and are not now. @return SGS_INVALID_RECORD */
+sgs_status sgs_record_fail_changed(sgs_error *err);
 
 /** Bytes that the record takes, size varint included. `headers` may be NULL when the count is 0. */
 int64_t sgs_record_size(int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key, sgs_bytes value,

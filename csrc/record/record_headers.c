@@ -17,14 +17,15 @@ static int64_t key_size_when_written(sgs_bytes key, bool *is_valid)
     return (int64_t)size + sgs_varint_size(length);
 }
 
-sgs_headers_rewrite sgs_record_headers_prepare(const sgs_record *record)
+bool sgs_record_headers_prepare(sgs_bytes headers, int32_t count, sgs_headers_rewrite *out)
 {
-    sgs_headers_rewrite rewrite = { .source = record->headers, .count = record->headers_count, .is_copy = true };
-    sgs_bytes left = record->headers;
-    for (int32_t i = 0; i < rewrite.count; ++i) {
+    sgs_headers_rewrite rewrite = { .source = headers, .count = count, .is_copy = true };
+    sgs_bytes left = headers;
+    for (int32_t i = 0; i < count; ++i) {
         sgs_record_header header;
         bool is_valid;
-        sgs_record_next_header(&left, &header);
+        if (!sgs_record_next_header(&left, &header))
+            return false;
         rewrite.size_bytes += key_size_when_written(header.key, &is_valid) + sgs_varint_size(header.value.size) +
                               (header.value.size < 0 ? 0 : (int64_t)header.value.size);
         /* a null value is -1 when it is written, and may be any size below 0 when Kafka's rules are asked for */
@@ -33,7 +34,8 @@ sgs_headers_rewrite sgs_record_headers_prepare(const sgs_record *record)
     }
     if (rewrite.size_bytes != rewrite.source.size) /* a number takes more bytes than it needs [DUR-88] */
         rewrite.is_copy = false;
-    return rewrite;
+    *out = rewrite;
+    return true;
 }
 
 uint8_t *sgs_record_headers_write(uint8_t *out, const sgs_headers_rewrite *rewrite)
@@ -47,7 +49,9 @@ uint8_t *sgs_record_headers_write(uint8_t *out, const sgs_headers_rewrite *rewri
     sgs_bytes left = rewrite->source;
     for (int32_t i = 0; i < rewrite->count; ++i) {
         sgs_record_header header;
-        sgs_record_next_header(&left, &header);
+        const bool is_there = sgs_record_next_header(&left, &header);
+        SGS_EXPECT(is_there); /* prepared, and not changed since */
+        (void)is_there;
         const size_t size = sgs_utf8_java_replaced_size(header.key.data, (size_t)header.key.size);
         out = sgs_varint_write(out, (int32_t)size);
         out = sgs_utf8_java_replace(out, header.key.data, (size_t)header.key.size);

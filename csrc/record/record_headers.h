@@ -16,8 +16,9 @@ typedef struct sgs_headers_rewrite {
     bool is_copy; /* they are what Kafka would write */
 } sgs_headers_rewrite;
 
-/** Look at the encoded headers of a checked record. */
-sgs_headers_rewrite sgs_record_headers_prepare(const sgs_record *record);
+/** Look at encoded headers. Nobody may change them from here on to the writing: its room is what is counted here.
+ *  @return false when they are no `count` headers */
+bool sgs_record_headers_prepare(sgs_bytes headers, int32_t count, sgs_headers_rewrite *rewrite);
 /** Write them at `out`, which has room for rewrite->size_bytes, malformed sequences in keys replaced as Java does.
  *  @return the byte behind them */
 uint8_t *sgs_record_headers_write(uint8_t *out, const sgs_headers_rewrite *rewrite);

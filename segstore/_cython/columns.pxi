@@ -93,6 +93,8 @@ cdef class ColumnDecoder:
     cdef sgs_batch_scan scan
     cdef CodecTable codecs
     cdef AbortedTransactions aborted  # keeps the table that the options borrow
+    cdef sgs_buffer kept  # a compressed batch of bytes that may change
+    cdef bint may_change
     cdef bint is_busy
 
     def __cinit__(self, CodecTable codecs not None, columns=None, *, bint microseconds=False,
@@ -100,6 +102,7 @@ cdef class ColumnDecoder:
                   int64_t end_offset=INT64_MAX, int64_t start_timestamp=INT64_MIN, int64_t end_timestamp=INT64_MAX,
                   str topic not None="", int32_t partition=-1, AbortedTransactions aborted=None):
         cdef sgs_error err
+        sgs_buffer_init(&self.kept, memory)
         self.codecs = codecs
         self.aborted = aborted
         self.options = columns_options(columns, topic, partition)
@@ -118,6 +121,7 @@ cdef class ColumnDecoder:
 
     def __dealloc__(self):
         sgs_columns_close(self.columns)
+        sgs_buffer_deinit(&self.kept)
 
     cdef int start_work(self) except -1:
         if self.is_busy:
@@ -134,6 +138,7 @@ cdef class ColumnDecoder:
         PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
         try:
             self.start_work()
+            self.may_change = not never_changes(data)
             try:
                 with nogil:
                     status = self.decode(
@@ -149,6 +154,7 @@ cdef class ColumnDecoder:
 
     cdef sgs_status decode(self, const uint8_t *data, int64_t size, int64_t max_rows, int64_t max_bytes,
                            int64_t *consumed, sgs_error *err) noexcept nogil:
+        cdef const uint8_t *batch
         cdef sgs_status status
         cdef size_t needed
         cdef int64_t end
@@ -166,7 +172,12 @@ cdef class ColumnDecoder:
                 err[0] = self.scan.result.why
                 return err.status
             end = self.scan.result.valid_bytes
-            status = sgs_columns_append_batch(self.columns, data + consumed[0], <size_t>(end - consumed[0]), err)
+            batch = data + consumed[0]
+            if self.may_change:
+                status = settle(&batch, <size_t>(end - consumed[0]), &self.kept, err)
+                if status != SGS_OK:
+                    return failed_at(err, consumed[0])
+            status = sgs_columns_append_batch(self.columns, batch, <size_t>(end - consumed[0]), err)
             if status == SGS_LIMIT_EXCEEDED and sgs_columns_rows_count(self.columns) > 0:
                 return SGS_OK  # full: the caller finishes, and the batch gets an empty builder
             if status != SGS_OK:

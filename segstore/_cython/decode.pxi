@@ -12,6 +12,7 @@ cdef class _BatchReader:
     cdef sgs_scan_options scan_options
     cdef sgs_batch_scan scan
     cdef sgs_buffer scratch
+    cdef sgs_buffer kept  # a compressed batch of bytes that may change
     cdef sgs_record_reader reader
     cdef int64_t position  # of the next batch
     cdef int64_t opened_position  # of the open batch
@@ -20,12 +21,15 @@ cdef class _BatchReader:
     cdef int64_t next_offset  # of the open batch: records below it are not shown
     cdef bint check_crc
     cdef bint control
+    cdef bint may_change
     cdef bint is_busy
 
     def __cinit__(self, data, CodecTable codecs not None, int64_t start_offset, int64_t end_offset, bint check_crc,
                   bint control, AbortedTransactions aborted=None):
         sgs_buffer_init(&self.scratch, memory)
+        sgs_buffer_init(&self.kept, memory)
         PyObject_GetBuffer(data, &self.view, PyBUF_SIMPLE)
+        self.may_change = not never_changes(data)
         self.codecs = codecs
         self.aborted = aborted
         self.left_out = aborted_table(aborted)
@@ -41,6 +45,7 @@ cdef class _BatchReader:
     def __dealloc__(self):
         PyBuffer_Release(&self.view)
         sgs_buffer_deinit(&self.scratch)
+        sgs_buffer_deinit(&self.kept)
 
     cdef bint open_next(self) except -1:
         """Open the next batch in range; False at the end, or where the rest is no whole batch."""
@@ -91,6 +96,10 @@ cdef class _BatchReader:
             found[0] = True
             self.next_offset = self.start_offset
             self.opened_position = start - <const uint8_t *>self.view.buf
+            if self.may_change:
+                status = settle(&start, size, &self.kept, err)
+                if status != SGS_OK:
+                    return failed_at(err, self.opened_position)
             status = sgs_record_section_open(
                 start, size, self.check_crc, &self.codecs.table, &self.scratch, &self.reader, err
             )

@@ -39,6 +39,7 @@ cdef class _RawRecordIterator:
     cdef _HeldBuffer source
     cdef CodecTable codecs
     cdef sgs_buffer scratch
+    cdef sgs_buffer kept  # a compressed batch of bytes that may change
     cdef sgs_record_iterator iterator
     cdef object broken  # the exception that ends the iteration early, when the stream broke in its middle
 
@@ -47,13 +48,17 @@ cdef class _RawRecordIterator:
         cdef size_t size
         cdef sgs_error err
         cdef sgs_status status
+        cdef bint may_change = not never_changes(data)
         sgs_buffer_init(&self.scratch, memory)
+        sgs_buffer_init(&self.kept, memory)
         self.source = _HeldBuffer(data)
         self.codecs = codecs
         start = <const uint8_t *>self.source.view.buf
         size = <size_t>self.source.view.len
         with nogil:
-            status = sgs_batch_check(start, size, 0, &err) if check_crc else SGS_OK
+            status = settle(&start, size, &self.kept, &err) if may_change else SGS_OK
+            if status == SGS_OK and check_crc:
+                status = sgs_batch_check(start, size, 0, &err)
             if status == SGS_OK:
                 status = sgs_record_iterator_open(
                     start, size, kind, &codecs.table, &self.scratch, &self.iterator, &err
@@ -69,6 +74,7 @@ cdef class _RawRecordIterator:
 
     def __dealloc__(self):
         sgs_buffer_deinit(&self.scratch)
+        sgs_buffer_deinit(&self.kept)
 
     def __iter__(self):
         return self

@@ -31,7 +31,8 @@ cdef extern from "record/record.h" nogil:
         int32_t remaining_count
 
     sgs_status sgs_record_reader_next(sgs_record_reader *reader, sgs_record *record, c_bool *found, sgs_error *err)
-    void sgs_record_next_header(sgs_bytes *headers, sgs_record_header *header)
+    c_bool sgs_record_next_header(sgs_bytes *headers, sgs_record_header *header)
+    sgs_status sgs_record_fail_changed(sgs_error *err)
     int64_t sgs_record_size(int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key, sgs_bytes value,
                             const sgs_record_header *headers, int32_t headers_count)
     uint8_t *sgs_record_write(uint8_t *out, int64_t timestamp_delta, int32_t offset_delta, sgs_bytes key,

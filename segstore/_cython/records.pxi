@@ -61,17 +61,41 @@ cdef int describe_bytes(sgs_buffer *content, bint readonly, Py_buffer *buffer, i
     return 0
 
 
+cdef bint never_changes(object data) noexcept:
+    """Whether nobody can write to a buffer while it is read: it is bytes, or of a fetch, or a view of these."""
+    cdef object owner = (<object>data).obj if type(data) is memoryview else data
+    return type(owner) is bytes or type(owner) is FetchedBytes
+
+
+cdef sgs_status settle(const uint8_t **batch, size_t size, sgs_buffer *kept, sgs_error *err) noexcept nogil:
+    """Take a copy of a compressed batch that a caller may change: its library gets bytes that stay as they are.
+
+    The core reads plain records within their bounds, whatever becomes of them.
+    """
+    cdef const uint8_t *start = batch[0]
+    cdef sgs_batch_header header
+    cdef sgs_status status = sgs_batch_header_load(start, size, 0, &header, err)
+    if status != SGS_OK or sgs_batch_codec(&header) == SGS_CODEC_NONE:
+        return status
+    sgs_buffer_clear(kept)
+    status = sgs_buffer_append(kept, start, size, err)
+    if status == SGS_OK:
+        batch[0] = kept.data
+    return status
+
+
 cdef str header_key_of(sgs_bytes key):
     """A header's key as text; what is no UTF-8 is replaced as Java does, so that both clients show the same."""
-    cdef bytes replaced
+    cdef bytes replaced, kept
     cdef uint8_t *start
     cdef uint8_t *end
     try:
         return new_text(<const char *>key.data, key.size, NULL)
     except UnicodeDecodeError:
+        kept = PyBytes_FromStringAndSize(<const char *>key.data, key.size)  # the bytes may be a caller's, and change
         replaced = PyBytes_FromStringAndSize(NULL, 3 * <Py_ssize_t>key.size)
         start = <uint8_t *>PyBytes_AS_STRING(replaced)
-        end = sgs_utf8_java_replace(start, key.data, <size_t>key.size)
+        end = sgs_utf8_java_replace(start, <const uint8_t *>PyBytes_AS_STRING(kept), <size_t>key.size)
         return new_text(<const char *>start, end - start, NULL)
 
 
@@ -79,9 +103,11 @@ cdef tuple headers_of(sgs_bytes encoded, int32_t count, bint raw_keys=False):
     """Headers that the record reader has checked."""
     cdef sgs_record_header header
     cdef list headers = []
+    cdef sgs_error err
     cdef int32_t i
     for i in range(count):
-        sgs_record_next_header(&encoded, &header)
+        if not sgs_record_next_header(&encoded, &header):
+            check(sgs_record_fail_changed(&err), &err)
         key = bytes_or_none(header.key) if raw_keys else header_key_of(header.key)
         headers.append((key, bytes_or_none(header.value)))
     return tuple(headers)

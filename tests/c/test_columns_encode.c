@@ -23,7 +23,7 @@ static void expect_headers(sgs_record record, const char *const expected[3])
 {
     for (int32_t i = 0; i < record.headers_count; ++i) {
         sgs_record_header header;
-        sgs_record_next_header(&record.headers, &header);
+        EXPECT_TRUE(sgs_record_next_header(&record.headers, &header));
         REQUIRE_TRUE(i < 3 && expected[i] != NULL);
         const char *const sign = strchr(expected[i], '=');
         EXPECT_EQ_I64(header.key.size, 1);

@@ -69,7 +69,7 @@ TEST(the_worked_example_reads_record_by_record)
     EXPECT_MEM(record.key.data, "k1", 2);
     EXPECT_MEM(record.value.data, "v1", 2);
     REQUIRE_EQ_I64(record.headers_count, 1);
-    sgs_record_next_header(&record.headers, &header);
+    EXPECT_TRUE(sgs_record_next_header(&record.headers, &header));
     EXPECT_MEM(header.key.data, "h1", 2);
     EXPECT_MEM(header.value.data, "x", 1);
     EXPECT_EQ_I64(record.headers.size, 0);
@@ -83,9 +83,9 @@ TEST(the_worked_example_reads_record_by_record)
     EXPECT_TRUE(record.key.data == NULL);
     EXPECT_MEM(record.value.data, "hello", 5);
     REQUIRE_EQ_I64(record.headers_count, 2);
-    sgs_record_next_header(&record.headers, &header);
+    EXPECT_TRUE(sgs_record_next_header(&record.headers, &header));
     EXPECT_EQ_I64(header.value.size, -1);
-    sgs_record_next_header(&record.headers, &header);
+    EXPECT_TRUE(sgs_record_next_header(&record.headers, &header));
     EXPECT_MEM(header.key.data, "\xc3\xbc", 2);
     EXPECT_EQ_I64(header.value.size, 0);
     EXPECT_TRUE(header.value.data != NULL);
@@ -298,7 +298,7 @@ TEST(what_is_written_reads_back)
                 REQUIRE_EQ_I64(record.headers_count, h);
                 for (int32_t i = 0; i < h; ++i) {
                     sgs_record_header header;
-                    sgs_record_next_header(&record.headers, &header);
+                    EXPECT_TRUE(sgs_record_next_header(&record.headers, &header));
                     EXPECT_EQ_I64(header.key.size, headers[i].key.size);
                     EXPECT_MEM(header.key.data, headers[i].key.data, (size_t)header.key.size);
                     EXPECT_EQ_I64(header.value.size, headers[i].value.size);
