@@ -119,7 +119,9 @@ class StreamPlan:
         remade = _remade(start, latest)
         known = {key: at for key, at in start.by_partition.items() if key not in remade}
         if not takes_all:
-            waits = self._available_now is None and not remade
+            # the connector's minimum also ends a run of availableNow, with a rest left unread
+            may_wait = self._available_now is None or self._read.connector_compatible
+            waits = may_wait and not remade
             if waits and self._delay.holds_back(known, end):
                 return start
             if self._limits.max_offsets is not None:

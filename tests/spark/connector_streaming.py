@@ -23,6 +23,11 @@ OTHERWISE = {
 """Entries that are deliberately answered otherwise (id without the case), and why."""
 
 
+MIN_OFFSETS = (
+    "availableNow reads all there is, there a rest below minOffsetsPerTrigger is left unread"
+)
+
+
 @dataclass(frozen=True)
 class Stream:
     """One streaming query, run once or several times with one checkpoint."""
@@ -35,6 +40,15 @@ class Stream:
     def left_out(self) -> str | None:
         """Why the answer is not compared; None = it is."""
         return OTHERWISE.get(self.id.removeprefix(f"{self.case}/"))
+
+    @property
+    def compatible_only(self) -> str | None:
+        """Why a user gets the recorded answer only with ``connectorCompatible``; None = always."""
+        limited = any(
+            "minOffsetsPerTrigger" in run["options"] and "availableNow" in run["trigger"]
+            for run in self.runs
+        )
+        return MIN_OFFSETS if limited else None
 
     @property
     def is_about_first_batch(self) -> bool:

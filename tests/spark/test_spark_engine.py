@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 
@@ -16,6 +18,9 @@ from tests.spark.connector_batch import (
 
 pytest.importorskip("pyspark")
 
+import segstore
+
+ROOT = Path(__file__).resolve().parents[2]
 CASE, TOPIC = "plain-many-segments", "orders"
 RECORDS = 1400
 
@@ -145,6 +150,46 @@ def test_sql_finds_the_source_by_name(spark, golden):
     )
 
     assert spark.sql("SELECT count(*) FROM direct").first()[0] == RECORDS
+
+
+def test_the_view_of_the_documents_shows_the_logs(spark, tmp_path):
+    """The statement is taken from docs/spark.md; only its path is another one.
+
+    What else of SQL was tried: headers, ``INSERT INTO`` the view, and what is appended later.
+    """
+    text = (ROOT / "docs" / "spark.md").read_text(encoding="utf-8")
+    (statement,) = re.findall(r"```sql\n(.*?)```", text, re.DOTALL)
+    assert statement.count("'data'") == 1
+    with segstore.open_dir(tmp_path, durability="none") as logs:
+        logs.create_topic("orders", partitions=2)
+        logs.append("orders", [(b"k", b"%d" % number) for number in range(50)])
+    statement = statement.replace("'data'", f"'{tmp_path}', topic 'orders'")
+    spark.sql(statement)
+
+    assert spark.sql("SELECT count(*) FROM orders").first()[0] == 50
+    assert spark.sql("SELECT headers FROM orders WHERE headers IS NOT NULL").count() == 0
+    spark.sql(
+        "INSERT INTO orders SELECT key, value, topic, partition, offset, timestamp, timestampType, "
+        "headers FROM orders LIMIT 3"
+    )
+    assert spark.sql("SELECT count(*) FROM orders").first()[0] == 50  # planned at its first query
+    spark.sql(statement)
+    assert spark.sql("SELECT count(*) FROM orders").first()[0] == 53
+
+
+def test_a_table_of_the_catalog_has_no_options(spark, tmp_path):
+    """Why docs/spark.md sends users to the view; when this fails, Spark has learned it."""
+    with segstore.open_dir(tmp_path, durability="none") as logs:
+        logs.create_topic("orders")
+    spark.sql("DROP TABLE IF EXISTS kept")
+    try:
+        spark.sql(
+            f"CREATE TABLE kept USING segstore OPTIONS (path '{tmp_path}', subscribe 'orders')"
+        )
+        with pytest.raises(Exception, match=r"subscribe|path"):
+            spark.sql("SELECT count(*) FROM kept").first()
+    finally:
+        spark.sql("DROP TABLE IF EXISTS kept")
 
 
 def test_a_frame_goes_on_to_other_sources(load, tmp_path):
