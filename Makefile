@@ -4,6 +4,7 @@
 # make test-oldest-spark   on PySpark 4.0, the tests of Spark that a version can change
 # make crash     power cuts: at least CRASH_IMAGES crash images of the C core, CRASH_SCRIPTS scripts of whole logs
 # make mutants   small changes of recovery, truncation and indexes, which tests must notice; takes hours
+# make bench     every benchmark, kept for `asv publish`, and a table; hours; BENCH="--bench Decode" chooses some
 # make price     what changes cost: CPU time of every benchmark's own side over that of the commit BASE, build by build
 # make install   what both begin with: .venv with segstore, all extras and the development tools
 # Another Python: make PYTHON=python3.13 demo
@@ -80,7 +81,9 @@ fuzz:
 	$(C_TESTS) fuzz-explore
 
 bench: install
-	cd asv_benchmarks && ../$(BIN)/asv machine --yes && ../$(BIN)/asv run --python=same --show-stderr
+	cd asv_benchmarks && export PATH="$(abspath $(BIN)):$$PATH" ASV_PYTHONPATH="$(CURDIR)" && asv machine --yes \
+	    && asv run --python=same --set-commit-hash "$$(git rev-parse HEAD)" --show-stderr $(BENCH) \
+	    && asv show --details HEAD
 
 price: install
 	cd asv_benchmarks && ../$(BIN)/python -m compare_builds $(PRICE) $(BASE)

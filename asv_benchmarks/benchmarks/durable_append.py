@@ -8,14 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 
 import segstore
 
-from .common import PROFILE, Comparison, Cost, cost_of
+from .common import PROFILE, Cost, _Comparison, cost_of
 from .datasets import batches, key_values
 from .kafka_peer import kafka_log
 
 VALUE_BYTES = 1000
 
 
-class DurableAppend(Comparison):
+class DurableAppend(_Comparison):
     """One record of 1 KB a call, with ``durability="sync"``, by some threads [DUR-15].
 
     Against one thread's loop of pwrite and fdatasync of as many bytes, and against as many threads

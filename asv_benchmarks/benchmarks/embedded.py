@@ -9,14 +9,14 @@ import lmdb
 
 import segstore
 
-from .common import PROFILE, Comparison, Cost, cost_of
+from .common import PROFILE, Cost, _Comparison, cost_of
 from .datasets import key_values
 
 MESSAGES = 1_000
 _ID = struct.Struct(">Q")
 
 
-class AppendOfAThousand(Comparison):
+class AppendOfAThousand(_Comparison):
     """One ``log.append`` of 1,000 messages, against one transaction of as many puts or rows."""
 
     params = ([100, 1000], ["lmdb", "sqlite3"])

@@ -10,13 +10,13 @@ from aiokafka.record.default_records import DefaultRecordBatchBuilder as Aiokafk
 from segstore import _core
 from segstore.records.compression import codec_table
 
-from .common import LogBesideFile, speed_ratio
+from .common import LogBesideFile, TimedAlone, speed_ratio
 from .datasets import FIRST_TIMESTAMP, key_values, records_in_log
 
 ONE_BATCH = 1_000_000
 
 
-class EncodeTuples:
+class EncodeTuples(TimedAlone):
     """A list of (key, value) that makes one batch, CRC included; nothing is written."""
 
     params = ([100, 1000], [16_384, ONE_BATCH])
@@ -29,6 +29,9 @@ class EncodeTuples:
         self.codecs = codec_table()
         self.options = _core.BatchOptions(base_offset=0)
         assert bytes(self._encode()) == bytes(self._encode_with_aiokafka())
+
+    def time_encode(self, *_: object) -> None:
+        self._encode_repeatedly()
 
     def track_speed_against_aiokafka(self, value_bytes: int, batch_bytes: int) -> float:
         return speed_ratio(
@@ -67,7 +70,7 @@ def table_of(records: list[tuple[bytes, bytes]]) -> pa.Table:
     )
 
 
-class AppendArrow(LogBesideFile):
+class AppendArrow(TimedAlone, LogBesideFile):
     """``log.append`` of tables of 1 MB each: encoding, CRC and write.
 
     Fraction of the speed of raw pwrite of the same bytes, as many at a time.
@@ -90,6 +93,9 @@ class AppendArrow(LogBesideFile):
             for start, end in pairwise([0, *ends])
         ]
         self.log.truncate_fully_and_start_at(0)
+
+    def time_append_and_clear(self, *_: object) -> None:
+        self._append_and_clear()
 
     def track_speed_against_raw_pwrite(self, value_bytes: int, batch_bytes: int) -> float:
         return speed_ratio(self._append_and_clear, self.pwrite_batches)

@@ -7,14 +7,14 @@ import random
 
 import segstore
 
-from .common import PROFILE, SEED, Comparison, Cost, cost_of
+from .common import PROFILE, SEED, Cost, _Comparison, cost_of
 from .datasets import replicated
 from .kafka_peer import kafka_log
 
 SEGMENTS = 1_000 if PROFILE.rounds > 1 else 20
 
 
-class FetchOfBytes(Comparison):
+class FetchOfBytes(_Comparison):
     """``log.read`` of so many bytes from the page cache, CRCs not looked at [DUR-79].
 
     Against pread of as many bytes at random positions of the same file: into a new ``bytes`` each
@@ -65,7 +65,7 @@ class FetchOfBytes(Comparison):
         super().teardown(*parameters)
 
 
-class ManySegments(Comparison):
+class _ManySegments(_Comparison):
     """A log of many segments that Kafka's process and this one have open.
 
     What to look for is drawn beforehand: Python takes a microsecond for it, Java some nanoseconds.
@@ -91,7 +91,7 @@ class ManySegments(Comparison):
         super().teardown(*parameters)
 
 
-class Slice(ManySegments):
+class Slice(_ManySegments):
     """``log.slice`` at a random offset: where the records are, nothing read of them yet.
 
     Against Kafka's ``UnifiedLog.read``, which gives the same.

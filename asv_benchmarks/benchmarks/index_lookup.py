@@ -9,10 +9,10 @@ import numpy as np
 
 from segstore import _core
 
-from .common import PROFILE, SEED, ScratchDirectory, speed_ratio
+from .common import PROFILE, SEED, ScratchDirectory, TimedAlone, speed_ratio
 
 
-class OffsetIndexLookup(ScratchDirectory):
+class OffsetIndexLookup(TimedAlone, ScratchDirectory):
     """Single look-ups from Python.
 
     ``tail`` stays in the 8 KiB warm section; ``uniform`` does not.
@@ -36,6 +36,9 @@ class OffsetIndexLookup(ScratchDirectory):
         self.targets = [10 * chooser.randrange(first, entries) + 5 for _ in range(PROFILE.lookups)]
         for target in self.targets[:100]:  # never time a wrong answer
             assert self.index.lookup(target).offset == target - 5
+
+    def time_look_up(self, *_: object) -> None:
+        self._look_up()
 
     def track_speed_against_searchsorted(self, entries: int, access: str) -> float:
         return speed_ratio(self._look_up, self._search_sorted)

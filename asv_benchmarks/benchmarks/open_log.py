@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import segstore
 from segstore.log.directory.checkpoints import CLEAN_SHUTDOWN_MARKER, RECOVERY_POINT_CHECKPOINT
 
-from .common import PROFILE, Comparison, Cost, ScratchDirectory, cost_of
+from .common import PROFILE, Cost, ScratchDirectory, _Comparison, cost_of
 from .datasets import batches, replicated
 from .kafka_peer import kafka_log
 
@@ -40,7 +40,7 @@ def make_log(path: Path, segments: int) -> None:
                 log.append_as_leader(pool[(3 * i + k) % len(pool)])
 
 
-class CleanOpen(Comparison):
+class CleanOpen(_Comparison):
     """``segstore.open`` of a log that was closed.
 
     Against readdir and stat of every .log, and against ``UnifiedLog.create``.
@@ -118,7 +118,7 @@ class CleanOpenMemory(ScratchDirectory):
         return 1024 * int(answer.stdout)
 
 
-class OpenAndClose(Comparison):
+class OpenAndClose(_Comparison):
     """Opening and closing a log of 1,000 segments that nobody touches, against Kafka's."""
 
     warm_up_rounds = 2
@@ -142,7 +142,7 @@ class OpenAndClose(Comparison):
         return self.segments
 
 
-class UncleanOpen(Comparison):
+class UncleanOpen(_Comparison):
     """The whole open of 1 GiB whose recovery point is 0, in segments of 64 MiB, against Kafka's.
 
     ``safe`` also syncs it, and writes it again before the first change [DUR-36], which is none of

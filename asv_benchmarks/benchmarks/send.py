@@ -13,14 +13,14 @@ import sys
 
 import segstore
 
-from .common import PROFILE, SEED, ScratchDirectory, speed_ratio
+from .common import PROFILE, SEED, ScratchDirectory, TimedAlone, speed_ratio
 from .datasets import batches
 
 BATCH_BYTES = 16_384
 THROW_AWAY = "import os\nwhile os.read(0, 1 << 20): pass"
 
 
-class SendSlice(ScratchDirectory):
+class SendSlice(TimedAlone, ScratchDirectory):
     """``log.slice(offset, n).write_to(socket)`` at random offsets, 1 KB records in 16 KB batches.
 
     The bare side has looked nothing up: it sends the same bytes from known positions.
@@ -50,6 +50,9 @@ class SendSlice(ScratchDirectory):
         for offset, (position, size) in zip(self.offsets[:20], self.places, strict=False):
             expected = os.pread(self.descriptor, size, position)  # never time a wrong answer
             assert self.log.read(offset, fetch_bytes).records == expected
+
+    def time_slices(self, *_: object) -> None:
+        self._slices()
 
     def track_speed_against_sendfile(self, fetch_bytes: int) -> float:
         return speed_ratio(self._slices, self._sendfile)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .spark_process import SparkComparison
+from .spark_process import _SparkComparison
 
 if TYPE_CHECKING:
     from .common import Cost
 
 
-class SparkCount(SparkComparison):
+class SparkCount(_SparkComparison):
     """``segstore.spark.count``, or ``count()`` of the source, against ``count()``."""
 
     params = ([100, 1000], ["segstore.spark.count", "count()"])

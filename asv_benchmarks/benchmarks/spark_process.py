@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from functools import cache
 from pathlib import Path
 
-from .common import PROFILE, Comparison, Cost
+from .common import PROFILE, Cost, _Comparison, note_measured
 from .kafka_peer import JAVA_SOURCES, ROOT, from_tests, kafka_class_path, maven_class_path
 from .process_cpu import cpu_seconds
 
@@ -97,6 +97,7 @@ class SparkProcess:
         rows = self.rows(name, **arguments)
         wall = time.perf_counter() - wall
         cpu = cpu_seconds(*processes) - cpu
+        note_measured(cpu)
         assert rows == expected_rows, f"{name} {arguments}: {rows} rows, {expected_rows} expected"
         return Cost(cpu / rows, wall / rows)
 
@@ -141,7 +142,7 @@ def spark_process() -> SparkProcess:
     return started
 
 
-class SparkComparison(Comparison):
+class _SparkComparison(_Comparison):
     """One round of Spark with this library against one without it; no round begins cold."""
 
     warm_up_rounds = 3

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .spark_process import SparkComparison
+from .spark_process import _SparkComparison
 
 if TYPE_CHECKING:
     from .common import Cost
 
 
-class SparkRead(SparkComparison):
+class SparkRead(_SparkComparison):
     """A whole topic of four partitions, by ``format("segstore")``.
 
     ``sum`` is that of the lengths of all values, ``noop`` a write of all columns to nowhere. The

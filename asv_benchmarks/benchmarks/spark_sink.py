@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from .spark_process import IS_SMOKE, PARTITIONS, SparkComparison
+from .spark_process import IS_SMOKE, PARTITIONS, _SparkComparison
 
 if TYPE_CHECKING:
     from .common import Cost
 
 
-class SparkSink(SparkComparison):
+class SparkSink(_SparkComparison):
     """Keys and values from Parquet into a new topic of four partitions.
 
     What ours has written is on stable storage, the broker's is not.

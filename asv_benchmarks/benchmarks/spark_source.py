@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import segstore
 
-from .common import Comparison, Cost, cost_of
+from .common import Cost, _Comparison, cost_of
 from .datasets import batches
 
 TOPIC_PARTITIONS = 2
 
 
-class SourceRead(Comparison):
+class SourceRead(_Comparison):
     """All columns of a topic, by one partition of the source after another.
 
     Against ``scan().arrow_batches()`` of the same logs, which are opened each time: the source adds

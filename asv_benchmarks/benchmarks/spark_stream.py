@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .spark_process import SparkComparison
+from .spark_process import _SparkComparison
 
 if TYPE_CHECKING:
     from .common import Cost
@@ -13,7 +13,7 @@ ROWS_IN_A_PARTITION = {100: 2_500_000, 1000: 500_000}
 """A query that begins costs more than a batch does: planning, a process for the source."""
 
 
-class SparkStream(SparkComparison):
+class SparkStream(_SparkComparison):
     """``readStream`` of a whole topic to nowhere, trigger availableNow, a new checkpoint."""
 
     params = ([100, 1000],)

@@ -6,13 +6,13 @@ import random
 
 from .common import PROFILE, SEED, Cost, cost_of
 from .datasets import FIRST_TIMESTAMP
-from .fetch import ManySegments
+from .fetch import _ManySegments
 from .kafka_peer import kafka_log
 
 LOOKUPS = PROFILE.lookups // 4
 
 
-class OffsetForTimestamp(ManySegments):
+class OffsetForTimestamp(_ManySegments):
     """``log.fetch_offset_by_timestamp`` against ``UnifiedLog.fetchOffsetByTimestamp``."""
 
     warm_up_rounds = 4

@@ -9,7 +9,7 @@ from segstore import _core
 from segstore.records.compression import codec_table
 from segstore.types import Codec
 
-from .common import PROFILE, ScratchDirectory, seconds_per_unit
+from .common import PROFILE, ScratchDirectory, TimedAlone, seconds_per_unit
 from .datasets import batches
 from .kafka_peer import JAVA_SOURCES, kafka_class_path
 
@@ -19,7 +19,7 @@ ROUNDS, ROUND_RECORDS, WARM_UP_RECORDS = (
 )
 
 
-class Validate(ScratchDirectory):
+class Validate(TimedAlone, ScratchDirectory):
     """Speed over that of Kafka's validator: one batch again and again, in the caches.
 
     That is where a batch is whose CRC was just checked. Both take CPU time of one thread, in turn,
@@ -62,6 +62,9 @@ class Validate(ScratchDirectory):
         if self.peer is not None:
             self.peer.communicate()
         super().teardown(*parameters)
+
+    def time_validate(self, *_: object) -> None:
+        self._ours()
 
     def track_speed_against_kafka(self, value_bytes: int, batch_bytes: int, codecs: str) -> float:
         for _ in range(-(-WARM_UP_RECORDS // ROUND_RECORDS)):

@@ -41,7 +41,7 @@ PATHS: Final = (
     BenchmarkPath("append", "AppendOfPrebuiltBatches", ("leader", 1000, 131_072, "pwrite")),
     BenchmarkPath("append", "AppendOfPrebuiltBatches", ("follower", 100, 16_384, "pwrite")),
     BenchmarkPath("append", "AppendOfPrebuiltBatches", ("follower", 1000, 131_072, "pwrite")),
-    BenchmarkPath("append", "AppendOfTuples", (100,), "_append"),
+    BenchmarkPath("append", "AppendOfTuples", (100, "aiokafka")),
     BenchmarkPath("append", "AppendOfOneRecord", (100,)),
     BenchmarkPath("append", "AppendOfOneRecord", (1000,)),
     BenchmarkPath("embedded", "AppendOfAThousand", (100, "sqlite3")),
