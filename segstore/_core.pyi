@@ -314,8 +314,6 @@ class FileLock:
 
         A forked child closes its copy of it, as those of all file locks.
         """
-    def fileno(self) -> int:
-        """The descriptor, -1 when it was given back."""
     def release(self) -> None:
         """Unlock, then close; only in the process that locked [DUR-66, DUR-68].
 
@@ -323,6 +321,21 @@ class FileLock:
         """
     @property
     def held(self) -> bool: ...
+
+# ---- _cython/descriptor_pool.pxi -----------------------------------------------------------------
+
+class OpenDescriptors(NamedTuple):
+    """Of directories and files of this library, in this process."""
+
+    open_count: int
+    """Open now, and may be closed: locks are not counted."""
+    evictions: int
+    """How often one was closed to make room, since the start."""
+
+def limit_descriptors(limit: int) -> None:
+    """Have at most *limit* descriptors open that may be closed; 0 = half of RLIMIT_NOFILE."""
+
+def open_descriptors() -> OpenDescriptors: ...
 
 # ---- _cython/data_file.pxi -----------------------------------------------------------------------
 

@@ -50,6 +50,7 @@ from segstore._cython.buffer cimport *
 from segstore._cython.codec cimport *
 from segstore._cython.columns cimport *
 from segstore._cython.crc32c cimport *
+from segstore._cython.descriptor_pool cimport *
 from segstore._cython.env cimport *
 from segstore._cython.env_manual_clock cimport *
 from segstore._cython.env_sim cimport *
@@ -111,7 +112,9 @@ from segstore.types import (
 
 cnp.import_array()
 
-cdef const sgs_env *environment = sgs_env_posix()
+cdef sgs_descriptor_pool descriptor_pool  # of all that this process opens
+sgs_descriptor_pool_init(&descriptor_pool, sgs_env_posix())
+cdef const sgs_env *environment = &descriptor_pool.env
 cdef sgs_memory memory = sgs_env_memory(environment)
 
 include "_cython/status.pxi"
@@ -121,6 +124,7 @@ include "_cython/environment.pxi"
 include "_cython/barriers.pxi"
 include "_cython/simulated_disk.pxi"
 include "_cython/varints.pxi"
+include "_cython/descriptor_pool.pxi"
 include "_cython/file_lock.pxi"
 include "_cython/directory_names.pxi"
 include "_cython/directory_writes.pxi"

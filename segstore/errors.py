@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 __all__ = [
     "AlreadyExistsError", "ArgumentTypeError", "CloseError", "ClosedError",
     "CodecError", "CodecMissingError", "CorruptCheckpointError", "CorruptIndexError",
-    "CorruptLogError", "CorruptRecordError", "CorruptSnapshotError", "DiskFullError",
+    "CorruptLogError", "CorruptRecordError", "CorruptSnapshotError", "DirectoryReplacedError",
+    "DiskFullError",
     "ForkedHandleError", "FsyncFailedError", "IllegalArgumentError", "IllegalStateError",
     "InconsistentTopicIdError", "IndexOffsetOverflowError", "InternalError", "InvalidEpochError",
     "InvalidOffsetError", "InvalidProducerEpochError", "InvalidRecordError",
@@ -317,6 +318,14 @@ class LogLockedError(SegstoreError, BlockingIOError):
 
 class LogNotFoundError(SegstoreError, FileNotFoundError):
     """A file or directory does not exist."""
+
+
+class DirectoryReplacedError(LogNotFoundError):
+    """Another directory is at the path of one that was opened.
+
+    An idle directory holds no descriptor. Its next use found that it was moved or removed, and that
+    another one has its name: nothing was read or written there.
+    """
 
 
 class AlreadyExistsError(SegstoreError, FileExistsError):

@@ -31,6 +31,7 @@
     X(CLOSED, "the object is closed")                                                                            \
     /* the environment failed [DUR-30..DUR-42] */                                                                \
     X(NOT_FOUND, "a file or directory does not exist")                                                           \
+    X(DIRECTORY_REPLACED, "another directory is at the path")                                                    \
     X(ALREADY_EXISTS, "a file exists already")                                                                   \
     X(NOT_A_LOG, "not a log directory")                                                                          \
     X(PERMISSION, "permission denied")                                                                           \

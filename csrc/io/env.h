@@ -4,7 +4,7 @@
  * real one; a simulated disk can stand in its place, so that a crash at any instant, any failing call and a full disk can
  * be tested. No other object file imports a libc I/O symbol (tests/tidy checks it).
  *
- * Files are named relative to a directory descriptor that was opened once and is held. All functions but send_file retry
+ * Files are named relative to a directory that was opened once. All functions but send_file retry
  * EINTR and loop on short reads and writes [DUR-37]; all translate errno into a status [DUR-30..DUR-40] with the file name in `err`.
  * THREADS  an env is immutable; its functions may be called from any thread. */
 #ifndef SGS_IO_ENV_H
@@ -78,6 +78,10 @@ struct sgs_env {
     /* files. Opening refuses links and anything but a regular file [DUR-99]; `name` is only for messages from here on */
     sgs_status (*open_file)(const sgs_env *env, int directory_fd, const char *name, sgs_open_mode mode, int *fd,
                             sgs_error *err);
+    /* Who has to hear of a failed sync of the file [DUR-35]: an environment that closes descriptors of its own accord
+     * (descriptor_pool.h) has it synced by `sync` before, as long as it is open. SGS_LOCKED = not now. NULL = it never does */
+    void (*note_owner)(const sgs_env *env, int fd, sgs_status (*sync)(void *owner, int fd, sgs_error *err),
+                       void *owner);
     sgs_status (*close)(const sgs_env *env, int fd, const char *name, sgs_error *err);
     sgs_status (*file_info)(const sgs_env *env, int fd, const char *name, sgs_file_info *info, sgs_error *err);
     /* read up to `size` bytes; `*got` is smaller only at the end of the file */
@@ -115,6 +119,8 @@ struct sgs_env {
     int64_t (*wall_clock_ms)(const sgs_env *env);
     int64_t (*monotonic_ns)(const sgs_env *env);
     int64_t (*process_id)(const sgs_env *env);
+    /* how many descriptors the process may have (RLIMIT_NOFILE); asked of the environment of the system only */
+    int64_t (*descriptor_limit)(const sgs_env *env);
     /* true for NFS, CIFS, FUSE and their like [DUR-72] */
     sgs_status (*is_network_file_system)(const sgs_env *env, int fd, bool *is_network, sgs_error *err);
 };

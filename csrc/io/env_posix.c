@@ -15,6 +15,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
 #include <sys/vfs.h>
 #include <time.h>
@@ -29,6 +30,14 @@ enum {
     FILE_MODE = 0640,    /* less the umask [DUR-100] */
     SLICES_AT_ONCE = 512 /* below IOV_MAX, and 8 KiB of stack [DUR-104] */
 };
+
+int64_t sgs_posix_descriptor_limit(void)
+{
+    struct rlimit limit = { 0 };
+    if (getrlimit(RLIMIT_NOFILE, &limit) != 0 || limit.rlim_cur > INT32_MAX)
+        return INT32_MAX;
+    return (int64_t)limit.rlim_cur;
+}
 
 /* ---- memory ---- */
 
@@ -339,6 +348,12 @@ static int64_t posix_process_id(const sgs_env *env)
     return getpid();
 }
 
+static int64_t posix_descriptor_limit(const sgs_env *env)
+{
+    (void)env;
+    return sgs_posix_descriptor_limit();
+}
+
 static sgs_status posix_is_network_file_system(const sgs_env *env, int fd, bool *is_network, sgs_error *err)
 {
     (void)env;
@@ -393,6 +408,7 @@ static const sgs_env posix_env = {
     .wall_clock_ms = posix_wall_clock_ms,
     .monotonic_ns = posix_monotonic_ns,
     .process_id = posix_process_id,
+    .descriptor_limit = posix_descriptor_limit,
     .is_network_file_system = posix_is_network_file_system,
 };
 

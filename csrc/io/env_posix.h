@@ -3,6 +3,7 @@
 #define SGS_IO_ENV_POSIX_H
 
 #include <errno.h>
+#include <inttypes.h>
 #include <sys/stat.h>
 
 #include "io/env.h"
@@ -13,10 +14,24 @@
         (result) = (call);      \
     } while ((result) < 0 && errno == EINTR) /* [DUR-37] */
 
+/* env_posix.c: the soft RLIMIT_NOFILE */
+int64_t sgs_posix_descriptor_limit(void);
+
 static inline sgs_status sgs_posix_fail(sgs_error *err, const char *doing, const char *name, sgs_status otherwise)
 {
     const int os_error = errno;
-    return sgs_fail_os(err, sgs_os_error_status(os_error, otherwise), os_error, doing, name);
+    const sgs_status status = sgs_fail_os(err, sgs_os_error_status(os_error, otherwise), os_error, doing, name);
+    if (os_error == EMFILE)
+        return sgs_say(err,
+                       "cannot %s: the process has as many open files as it may, %" PRId64
+                       " (RLIMIT_NOFILE); raise the limit with `ulimit -n` (errno %d)",
+                       doing, sgs_posix_descriptor_limit(), os_error);
+    if (os_error == ENFILE)
+        return sgs_say(err,
+                       "cannot %s: the system has as many open files as it may (sysctl fs.file-max; this process may "
+                       "have %" PRId64 ", `ulimit -n`) (errno %d)",
+                       doing, sgs_posix_descriptor_limit(), os_error);
+    return status;
 }
 
 /* A failed sync or close has one meaning, whatever errno says [DUR-34, DUR-35]. */

@@ -142,6 +142,8 @@ sgs_status sgs_log_segment_open(const sgs_segment_context *context, int64_t base
         return sgs_fail_in_file(err, name);
     }
     atomic_init(&opened->fd, fd);
+    if (create)
+        sgs_segment_own_descriptor(opened, fd);
     atomic_init(&opened->size, size);
     opened->next_offset = size == 0 ? base_offset : SGS_NEXT_OFFSET_UNKNOWN;
     if (create)
@@ -173,8 +175,10 @@ sgs_status sgs_segment_descriptor(sgs_log_segment *segment, int *fd, sgs_error *
         sgs_segment_name(segment, SGS_FILE_LOG, name);
         const sgs_open_mode mode = context->writable ? SGS_OPEN_WRITE : SGS_OPEN_READ;
         status = context->env->open_file(context->env, context->directory_fd, name, mode, fd, err);
-        if (status == SGS_OK)
+        if (status == SGS_OK) {
+            sgs_segment_own_descriptor(segment, *fd);
             atomic_store_explicit(&segment->fd, *fd, memory_order_release);
+        }
     }
     sgs_segment_end_turn(&segment->files_turn);
     return status;
@@ -323,9 +327,10 @@ sgs_status sgs_log_segment_is_replaced(sgs_log_segment *segment, bool *replaced,
     if (fd >= 0) {
         sgs_segment_name(segment, SGS_FILE_LOG, name);
         status = context->env->file_info(context->env, fd, name, &opened, err);
-        if (status == SGS_OK)
+        const bool is_gone = status == SGS_NOT_FOUND; /* the environment had closed it, and does not find it again */
+        if (status == SGS_OK || is_gone)
             status = context->env->file_info_at(context->env, context->directory_fd, name, &named, err);
-        differs = status == SGS_OK && (opened.device != named.device || opened.inode != named.inode);
+        differs = status == SGS_OK && (is_gone || opened.device != named.device || opened.inode != named.inode);
     }
     sgs_segment_end_turn(&segment->files_turn);
     if (status == SGS_OK)

@@ -198,6 +198,8 @@ void sgs_segment_poison(sgs_log_segment *segment);
  *  @return also SGS_FSYNC_FAILED where one has failed before: nothing is synced then */
 sgs_status sgs_segment_sync_data(sgs_log_segment *segment, int fd, const char *name, sgs_barrier barrier,
                                  sgs_error *err);
+/** Have the environment sync the .log by this segment, when it closes the descriptor of its own accord. */
+void sgs_segment_own_descriptor(sgs_log_segment *segment, int fd);
 /** As sgs_segment_sync_data, of a .log that was cut: all of the file [DUR-17]. */
 sgs_status sgs_segment_sync_cut(sgs_log_segment *segment, int fd, const char *name, sgs_barrier barrier,
                                 sgs_error *err);

@@ -192,7 +192,8 @@ sgs_status sgs_log_segment_append(sgs_log_segment *segment, const sgs_slice *sli
     status = env->write_at(env, fd, name, slices, slices_count, position, &written, err);
     atomic_store_explicit(&segment->needs_sync, true, memory_order_relaxed);
     if (status != SGS_OK) {
-        cut_back(segment, fd, name, position);
+        if (status != SGS_RESOURCE || written > 0) /* else there was no descriptor, and nothing was tried [DUR-31] */
+            cut_back(segment, fd, name, position);
         *poisoned = atomic_load_explicit(&segment->poisoned, memory_order_relaxed);
         return status;
     }

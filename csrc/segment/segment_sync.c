@@ -39,7 +39,7 @@ static sgs_status check_not_poisoned(const sgs_log_segment *segment, const char 
 
 static sgs_status note_failure(sgs_log_segment *segment, sgs_status status)
 {
-    if (status != SGS_OK) {
+    if (status != SGS_OK && status != SGS_RESOURCE) { /* without a descriptor nothing was tried [DUR-31] */
         sgs_segment_poison(segment);
         leave_mark(segment->context);
     }
@@ -57,11 +57,10 @@ sgs_status sgs_segment_sync_cut(sgs_log_segment *segment, int fd, const char *na
     return status;
 }
 
-sgs_status sgs_segment_sync_data(sgs_log_segment *segment, int fd, const char *name, sgs_barrier barrier,
-                                 sgs_error *err)
+/* In its turn. */
+static sgs_status sync_data(sgs_log_segment *segment, int fd, const char *name, sgs_barrier barrier, sgs_error *err)
 {
     const sgs_env *env = segment->context->env;
-    sgs_segment_take_turn(&segment->sync_turn);
     /* What is appended from here on may miss this sync: it stays counted and keeps the flag up. */
     const int64_t records = atomic_load_explicit(&segment->unflushed_records, memory_order_acquire);
     atomic_store_explicit(&segment->needs_sync, false, memory_order_seq_cst);
@@ -72,6 +71,34 @@ sgs_status sgs_segment_sync_data(sgs_log_segment *segment, int fd, const char *n
         atomic_fetch_sub_explicit(&segment->unflushed_records, records, memory_order_relaxed);
     else
         atomic_store_explicit(&segment->needs_sync, true, memory_order_relaxed);
+    return status;
+}
+
+sgs_status sgs_segment_sync_data(sgs_log_segment *segment, int fd, const char *name, sgs_barrier barrier,
+                                 sgs_error *err)
+{
+    sgs_segment_take_turn(&segment->sync_turn);
+    const sgs_status status = sync_data(segment, fd, name, barrier, err);
     sgs_segment_end_turn(&segment->sync_turn);
     return status;
+}
+
+/* Nobody waits here: who syncs may be waiting for the descriptor of another segment. */
+static sgs_status sync_before_eviction(void *owner, int fd, sgs_error *err)
+{
+    sgs_log_segment *segment = owner;
+    char name[SGS_SEGMENT_NAME_BYTES];
+    if (atomic_flag_test_and_set_explicit(&segment->sync_turn, memory_order_acquire))
+        return sgs_fail(err, SGS_LOCKED, "the segment is being synced");
+    sgs_segment_name(segment, SGS_FILE_LOG, name);
+    const sgs_status status = sync_data(segment, fd, name, SGS_BARRIER(CLOSED_RECORDS), err);
+    sgs_segment_end_turn(&segment->sync_turn);
+    return status;
+}
+
+void sgs_segment_own_descriptor(sgs_log_segment *segment, int fd)
+{
+    const sgs_env *env = segment->context->env;
+    if (env->note_owner != NULL && segment->context->writable)
+        env->note_owner(env, fd, sync_before_eviction, segment);
 }

@@ -3,14 +3,15 @@
 @cython.final
 @cython.no_gc_clear  # its environment outlives its descriptor
 cdef class Directory(_DirectoryWrites):
-    """A directory, opened once and held [DUR-10, DUR-99]."""
+    """A directory, opened once and known again by device and inode [DUR-10, DUR-99]."""
 
     cdef readonly bint created
 
     def __cinit__(self, path, Environment environment=None, *, bint create=False):
         cdef bytes encoded = os.fsencode(path)
+        cdef bytes absolute = encoded
         cdef bytes parent = os.path.dirname(encoded.rstrip(b"/")) or (b"/" if encoded.startswith(b"/") else b".")
-        cdef const char *name = encoded
+        cdef const char *name
         cdef const char *parent_name = parent
         cdef sgs_error err
         cdef sgs_status status
@@ -22,6 +23,9 @@ cdef class Directory(_DirectoryWrites):
             raise IllegalArgumentError(
                 f"{self.path!r} is not a path", found=repr(self.path), expected="a path without NUL"
             )
+        if is_pooled(self.env) and not encoded.startswith(b"/"):  # it is opened again by its path
+            absolute = os.path.join(os.getcwdb(), encoded)
+        name = absolute
         with nogil:
             status = self.env.open_directory(self.env, SGS_CWD, name, &self.fd, &err)
             if status == SGS_NOT_FOUND and create:

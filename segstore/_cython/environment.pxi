@@ -40,7 +40,7 @@ cdef class _ManualClock(Environment):
     cdef sgs_manual_clock clock
 
     def __cinit__(self):
-        sgs_manual_clock_init(&self.clock, 0)
+        sgs_manual_clock_init(&self.clock, environment, 0)
         self.env = &self.clock.env
 
     cdef int set_wall_clock(self, int64_t value) except -1:

@@ -52,9 +52,11 @@ cdef void unlist_lock(LockDescriptor *lock) noexcept nogil:
 
 cdef void before_fork() noexcept nogil:
     pthread_mutex_lock(&lock_descriptors_mutex)
+    sgs_descriptor_pool_before_fork(&descriptor_pool)
 
 
 cdef void after_fork_in_parent() noexcept nogil:
+    sgs_descriptor_pool_in_parent(&descriptor_pool)
     pthread_mutex_unlock(&lock_descriptors_mutex)
 
 
@@ -64,8 +66,9 @@ cdef void after_fork_in_child() noexcept nogil:
     cdef sgs_error err
     cdef LockDescriptor *lock = lock_descriptors
     lock_descriptors = NULL
+    sgs_descriptor_pool_in_child(&descriptor_pool)
     while lock != NULL:
-        if lock.env.close == environment.close:  # the descriptors of a simulated disk are memory
+        if is_pooled(lock.env):  # the descriptors of a simulated disk are memory
             lock.env.close(lock.env, lock.fd, "", &err)
         lock.fd = -1
         lock = lock.next
@@ -144,10 +147,6 @@ cdef class FileLock:
         if self.process != current_process:
             raise ForkedHandleError(f"the lock belongs to process {self.process}", found=f"process {current_process}")
         self.drop()
-
-    def fileno(self):
-        """The descriptor, -1 when it was given back."""
-        return self.lock.fd
 
     @property
     def held(self):

@@ -16,6 +16,7 @@ cdef class LogSegment(_SegmentRecovery):
     cdef c_bool is_poisoned
     cdef c_bool takes_appends  # keeps its files open
     cdef c_bool is_listed  # the list of open_segments.pxi
+    cdef c_bool is_being_released  # the same: whoever comes waits
     cdef c_bool holds_directory  # one that is closed meanwhile keeps its descriptor until this segment is closed too
     cdef uint8_t suffix_number
     cdef void *newer
@@ -59,12 +60,18 @@ cdef class LogSegment(_SegmentRecovery):
 
     cdef int enter(self) except -1:
         self.require_open()
-        if newest_segment != <void *>self and not self.takes_appends:
-            note_use(self)
-        self.callers += 1
+        if newest_segment == <void *>self or self.takes_appends:
+            self.callers += 1
+            return 0
+        if self.is_being_released:
+            wait_for_release(self)
+            self.require_open()  # it may have been closed meanwhile
+        self.callers += 1  # before others have to go, for which the GIL is let go of
+        note_use(self)
         return 0
 
     cdef int enter_to_append(self) except -1:
+        wait_for_release(self)
         self.takes_appends = True
         forget_use(self)
         return self.enter()
@@ -258,6 +265,7 @@ cdef class LogSegment(_SegmentRecovery):
         cdef sgs_status flushed
         if self.process != current_process:
             self.require_open()
+        wait_for_release(self)
         if self.is_closed:
             return 0
         self.is_closed = True
@@ -294,17 +302,19 @@ cdef class LogSegment(_SegmentRecovery):
     def give_up_indexes(self):
         """Unlink both indexes, for the room that they take; False while somebody needs them."""
         cdef sgs_error err
+        cdef sgs_status status
         self.enter()
         try:
             if self.callers > 1 or self.takes_appends:
                 return False
-            # the GIL is kept: nobody gets in
-            if sgs_log_segment_give_up_indexes(self.segment, &err) != SGS_OK:
-                return False
             forget_use(self)
+            self.is_being_released = True
+            with nogil:
+                status = sgs_log_segment_give_up_indexes(self.segment, &err)
+            self.is_being_released = False
         finally:
             self.leave()
-        return True
+        return status == SGS_OK
 
     @property
     def suffix(self):

@@ -6,7 +6,7 @@
 TEST(the_wall_clock_stands_still_until_it_is_set)
 {
     sgs_manual_clock clock;
-    sgs_manual_clock_init(&clock, 1000);
+    sgs_manual_clock_init(&clock, sgs_env_posix(), 1000);
     const sgs_env *env = &clock.env;
     EXPECT_EQ_I64(env->wall_clock_ms(env), 1000);
 
@@ -17,7 +17,7 @@ TEST(the_wall_clock_stands_still_until_it_is_set)
 TEST(all_else_is_the_system_s)
 {
     sgs_manual_clock clock;
-    sgs_manual_clock_init(&clock, 0);
+    sgs_manual_clock_init(&clock, sgs_env_posix(), 0);
     const sgs_env *env = &clock.env;
     const int64_t before = sgs_env_posix()->monotonic_ns(sgs_env_posix());
 

@@ -28,6 +28,8 @@ PURE_SYMBOLS = {
     "__cpu_features2", "__cpu_indicator_init", "__cpu_model",  # gcc's cpuid, filled at start-up
     "getauxval",  # the processor's features on ARM
     "thrd_sleep", "thrd_yield",  # give the processor away and change nothing
+    "pthread_cond_broadcast", "pthread_cond_init", "pthread_cond_wait",  # of the pool's own lists
+    "pthread_mutex_init", "pthread_mutex_lock", "pthread_mutex_unlock",
 }  # fmt: skip
 
 # Nobody ends the process, prints, or waits for a terminal; not even the seam.

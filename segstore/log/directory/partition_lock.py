@@ -64,7 +64,8 @@ class PartitionLock:
     """The right to write one partition, held until `release`.
 
     A write lock on ``.lock`` in the partition directory, a read lock on that of a log directory
-    above it, and an entry in the registry of this process.
+    above it, and an entry in the registry of this process; only the entry where the caller holds
+    the lock of the log directory.
     """
 
     def __init__(self, identity: tuple[int, int]) -> None:
@@ -91,7 +92,8 @@ class PartitionLock:
         parent : Directory or None
             The one above it; left alone unless it is a log directory.
         parent_is_locked : bool
-            The caller holds the parent's ``.lock`` itself.
+            The caller holds the parent's ``.lock`` itself. No writer opens a partition beside
+            that, so the partition's is only tried, for one that was there before, and let go of.
         home : Directory or None
             Where the partition's ``.lock`` is made. None = nowhere [DUR-62]: one that is there,
             of a handle of the other profile, is respected.
@@ -127,14 +129,27 @@ class PartitionLock:
             )
         locks, is_at_home = self._locks, home is directory
         with hint_at_read_only():
-            if parent is not None and not parent_is_locked and is_log_directory(parent):
-                if not parent.exists(LOCK):
-                    parent.make_file(LOCK)  # for who lives: nobody does after a crash
-                locks.append(_lock(parent, _OWNER_OF_ALL, exclusive=False))
+            above = None if parent_is_locked else parent
+            has_parents = above is not None and self._take_parents(above)
             if is_at_home or directory.exists(LOCK):
-                locks.append(_lock(directory, _OTHER_PROCESS, exclusive=True))
+                lock = _lock(directory, _OTHER_PROCESS, exclusive=True)
+                if parent_is_locked:  # no writer comes in now: an idle log holds no descriptor
+                    lock.release()
+                else:
+                    locks.append(lock)
             if home is not None and not is_at_home:
                 locks.append(_lock(home, "another log with this state_dir", exclusive=True))
+            if above is not None and not has_parents:  # a manager may have made it one meanwhile
+                self._take_parents(above)
+
+    def _take_parents(self, parent: Directory) -> bool:
+        """Lock a log directory against brokers and managers; return whether it is one."""
+        if not is_log_directory(parent):
+            return False
+        if not parent.exists(LOCK):
+            parent.make_file(LOCK)  # for who lives: nobody does after a crash
+        self._locks.append(_lock(parent, _OWNER_OF_ALL, exclusive=False))
+        return True
 
     @property
     def identity(self) -> tuple[int, int]:
