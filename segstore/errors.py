@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import os
 import re
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from typing import Self
+
+    from segstore.types import LogAppendInfo
 
 __all__ = [
     "AlreadyExistsError", "ArgumentTypeError", "CloseError", "ClosedError",
@@ -50,7 +53,11 @@ class SegstoreError(Exception):
         What stood there, and what should have.
     os_error : int or None
         errno of the system call that failed.
+    appended : mapping of int to LogAppendInfo
+        Of an error of ``LogManager.append``: what partitions had got before it, and keep.
     """
+
+    appended: Mapping[int, LogAppendInfo] = MappingProxyType({})
 
     def __init__(  # noqa: PLR0913 - one keyword per thing that a user wants to read off an error
         self,

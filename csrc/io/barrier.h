@@ -69,6 +69,7 @@
          PROMISE, "the log's own line there") \
     FILE(NEW_NAME_CHECKPOINT, "DUR-5, DUR-19", PROMISE, "deleted records come back under a new name", \
          WORK, "the new name: what stands for the old one counts, with a warning") \
+    FILE(TOPICS, "DUR-11, DUR-21", PROMISE, "which topics are whole", PROMISE, "which topics are whole") \
     FILE(PARTITION_METADATA, "DUR-21, DUR-23", PROMISE, "the topic id", PROMISE, "the topic id") \
     FILE(CLEAN_MARKER, "DUR-24", WORK, "the mark: the log is recovered", WORK, "the mark: the log is recovered") \
     SYNC(CLEAN_MARKER_GONE, PROMISE, "DUR-24", "the mark comes back: an unclean stop looks clean") \

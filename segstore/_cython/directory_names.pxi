@@ -6,6 +6,7 @@ class FileInfo(NamedTuple):
     changed_ns: int
     is_directory: bool
     is_regular: bool
+    inode: int
 
 
 cdef enum:
@@ -44,7 +45,9 @@ cdef sgs_status collect_name(void *context, const char *name, sgs_error *err) no
 
 
 cdef object file_info_of(const sgs_file_info *info):
-    return FileInfo(info.size, info.modified_ms, info.changed_ns, bool(info.is_directory), bool(info.is_regular))
+    return FileInfo(
+        info.size, info.modified_ms, info.changed_ns, bool(info.is_directory), bool(info.is_regular), info.inode
+    )
 
 
 @cython.no_gc_clear  # its environment outlives its descriptor
@@ -115,6 +118,20 @@ cdef class _DirectoryNames(_Handle):
         try:
             with nogil:
                 status = self.env.file_info_at(self.env, self.fd, text, &info, &err)
+            check(status, &err, self.path)
+        finally:
+            self.leave()
+        return file_info_of(&info)
+
+    def own_info(self):
+        """The same of the directory itself: it changes with every name in it."""
+        cdef sgs_file_info info
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = self.env.file_info(self.env, self.fd, ".", &info, &err)
             check(status, &err, self.path)
         finally:
             self.leave()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -79,11 +80,16 @@ def all_partitions(path: str) -> list[str]:
 
 
 def partitions_of(path: str) -> list[tuple[str, int, str]]:
-    """Return (topic, partition, directory name) of each partition in a log directory."""
+    """Return (topic, partition, directory name) of each partition in a log directory.
+
+    A topic whose making was interrupted is not there.
+    """
+    from segstore._core import Directory
     from segstore.log.directory.partition_directory import (
         is_partition_directory_name,
         parse_directory_name,
     )
+    from segstore.manager.partition_directories import unfinished_topics
 
     try:
         with os.scandir(path) as entries:
@@ -96,7 +102,10 @@ def partitions_of(path: str) -> list[tuple[str, int, str]]:
         raise LogNotFoundError("there is no such directory", file=path) from error
     except NotADirectoryError as error:
         raise NotALogError("this is a file, not a directory of logs", file=path) from error
-    return [(*parse_directory_name(name), name) for name in names]
+    with closing(Directory(path)) as directory:
+        hidden = unfinished_topics(directory)
+    found = [(*parse_directory_name(name), name) for name in names]
+    return [one for one in found if one[0] not in hidden]
 
 
 def is_partition(path: str) -> bool:

@@ -91,6 +91,7 @@ def open_partition(
             profile=options.profile,
             home=home,
             found=surroundings.found,
+            above=surroundings.checkpoints_above,
         )
         arguments = (directory, places, context, report, options.progress)
         is_tiered = is_remote_log_enabled(

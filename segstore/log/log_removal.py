@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from segstore._core import Barrier, Directory
 from segstore.arguments import flag, instance
 from segstore.errors import IllegalArgumentError, IllegalStateError
-from segstore.log.directory.checkpoints import LOCK
 from segstore.log.directory.holdings import Holdings
 from segstore.log.directory.partition_directory import (
     delete_directory_name,
@@ -17,6 +16,7 @@ from segstore.log.directory.partition_directory import (
 )
 from segstore.log.directory.partition_lock import PartitionLock
 from segstore.log.directory.partition_path import open_parent_directory
+from segstore.log.directory.tree_removal import remove_trees
 from segstore.log.log_producers import LogProducers
 
 if TYPE_CHECKING:
@@ -34,6 +34,7 @@ class LogRemoval(LogProducers):
     _background: Scheduler
     _holdings: Holdings
     _is_renamed_for_deletion = False
+    _on_new_name: Callable[[], None] | None
 
     def rename_dir(self, name: str, *, reinitialize: bool = True) -> bool:
         """Rename the directory within the one above it, durably; returns whether it changed.
@@ -80,6 +81,8 @@ class LogRemoval(LogProducers):
                 parent.sync(Barrier.RENAMED_DIRECTORY)
                 directory.note_renamed(f"{parent.path}/{name}")
                 self.path = directory.path
+                if self._on_new_name is not None:
+                    self._on_new_name()
             self._is_renamed_for_deletion = not reinitialize
             if not reinitialize:
                 self._epochs.clear()
@@ -210,7 +213,7 @@ def _check_is_the_same(directory: Directory, parent: Directory, name: str) -> No
 def _remove_tree(holdings: Holdings) -> None:
     """Remove the partition's directory and what is in it, the deepest first.
 
-    It gets a name first under which nobody opens it; its ``.lock`` goes last.
+    It gets a name first under which nobody opens it.
     """
     directory, parent = holdings.directory, holdings.parent
     if parent is None:
@@ -223,20 +226,4 @@ def _remove_tree(holdings: Holdings) -> None:
         parent.sync(Barrier.DOOMED_DIRECTORY)
         directory.note_renamed(f"{parent.path}/{doomed}")
         name = doomed
-    waiting = [name]
-    emptied: list[str] = []
-    while waiting:
-        path = waiting.pop()
-        emptied.append(path)
-        with closing(Directory(f"{parent.path}/{path}", directory.environment)) as inner:
-            for entry in sorted(inner.names(), key=lambda entry: entry == LOCK):
-                if inner.info(entry).is_directory:
-                    waiting.append(f"{path}/{entry}")
-                else:
-                    inner.unlink(entry)
-    for path in reversed(emptied[1:]):
-        above, _, last = path.rpartition("/")
-        with closing(Directory(f"{parent.path}/{above}", directory.environment)) as outer:
-            outer.remove_directory(last)
-    parent.remove_directory(name)
-    parent.sync(Barrier.REMOVED_DIRECTORY)
+    remove_trees(parent, [name])

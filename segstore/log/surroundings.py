@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from segstore.log.directory.background import Scheduler
     from segstore.log.directory.found_state import FoundState
     from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
+    from segstore.log.directory.log_directory_checkpoints import LogDirectoryCheckpoints
     from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
 
 
@@ -38,6 +39,10 @@ class Surroundings(NamedTuple):
         The coordinator's: transactions that are open for much longer hang [PSM-46].
     failures : LogDirFailureChannel or None
         Of the log directory, shared by its logs; None = each bears its own mark [LOC-27].
+    checkpoints_above : LogDirectoryCheckpoints or None
+        The log directory's, of the caller who holds its ``.lock``; None = the log's own view.
+    on_new_name : callable or None
+        Called when `rename_dir` has given the directory another name.
     """
 
     parent_is_locked: bool = False
@@ -48,6 +53,8 @@ class Surroundings(NamedTuple):
     producer_config: ProducerStateManagerConfig | None = None
     max_transaction_timeout_ms: int = DEFAULT_MAX_TRANSACTION_TIMEOUT_MS
     failures: LogDirFailureChannel | None = None
+    checkpoints_above: LogDirectoryCheckpoints | None = None
+    on_new_name: Callable[[], None] | None = None
 
 
 ALONE = Surroundings()

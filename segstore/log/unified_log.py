@@ -91,8 +91,8 @@ class UnifiedLog(LogChecksums):
         self._is_closed = True  # until it is open to somebody: an open that fails warns of nothing
         self._places = places
         self._directory: Directory = places.directory
-        self._codecs = codecs
-        self._holdings, self._failures = holdings, surroundings.failures
+        self._codecs, self._holdings = codecs, holdings
+        self._failures, self._on_new_name = surroundings.failures, surroundings.on_new_name
         self._background = background = surroundings.background(
             f"segstore-{self.topic_partition}", holdings.lock
         )

@@ -26,41 +26,44 @@ class CurrentLogs:
     def __init__(self, owned: OwnedLogDirectory | None) -> None:
         self._owned = owned
         self.by_name: dict[str, UnifiedLog] = {}
-        self._paths: dict[str, str] = {}  # as they were when the logs got those names
         self._ending: list[UnifiedLog] = []  # closed, but not over yet: they may still write
+        self._may_have_new_names = False
+
+    def note_rename(self) -> None:
+        """Called by a log when it has another name, by any thread and without the mutex."""
+        self._may_have_new_names = True
 
     def find(self, name: str) -> UnifiedLog | None:
         """Return the open log whose directory has that name now."""
+        self.note_new_names()
         log = self.by_name.get(name)
-        if log is None or log.closed or _name_of(log) != name:
-            self.note_new_names()
-            log = self.by_name.get(name)
+        if log is not None and log.closed:
+            self.forget(name)
+            return None
         return log
 
     def add(self, name: str, log: UnifiedLog) -> None:
         """Know a log that was opened."""
-        self._paths[name], self.by_name[name] = log.path, log
+        self.by_name[name] = log
+
+    def forget(self, name: str) -> None:
+        """Know a log no more that was closed; where it may still write, its end is waited for."""
+        log = self.by_name.pop(name)
+        self._ending = [one for one in self._ending if not one.ending.is_over]
+        if not log.ending.is_over:
+            self._ending.append(log)
 
     def note_new_names(self) -> None:
-        """Know the logs by the names that `UnifiedLog.rename_dir` has given them [REN-1].
-
-        The path of a log is another object then: to look at each costs next to nothing.
-        """
-        paths = self._paths
-        if not any(log.closed or log.path is not paths[name] for name, log in self.by_name.items()):
+        """Know the logs by the names that `UnifiedLog.rename_dir` has given them [REN-1]."""
+        if not self._may_have_new_names:
             return
+        self._may_have_new_names = False  # before the look: what comes meanwhile is seen next time
+        logs = [*self.by_name.values()]
         if self._owned is not None:
-            self._owned.touch(log.topic_partition for log in self.by_name.values())
-        logs: dict[str, UnifiedLog] = {}
-        ending = [log for log in self._ending if not log.ending.is_over]
-        for log in self.by_name.values():
-            if not log.closed:
-                logs[_name_of(log)] = log
-            elif not log.ending.is_over:
-                ending.append(log)
-        self._ending = ending
-        self._paths = {name: log.path for name, log in logs.items()}
-        self.by_name = logs
+            self._owned.touch(log.topic_partition for log in logs)
+        self.by_name = {_name_of(log): log for log in logs if not log.closed}
+        ending = [*self._ending, *(log for log in logs if log.closed)]
+        self._ending = [log for log in ending if not log.ending.is_over]
 
     def all_that_may_write(self) -> list[UnifiedLog]:
         """Return those that are open, and those whose close is not over; also without the mutex."""

@@ -14,7 +14,6 @@ import segstore._core as _core
 from segstore._core import AppendLock, Directory
 from segstore.arguments import integer, path_text
 from segstore.errors import (
-    AlreadyExistsError,
     ClosedError,
     ForkedHandleError,
     IllegalArgumentError,
@@ -33,30 +32,27 @@ from segstore.log.surroundings import Surroundings
 from segstore.manager.current_logs import CurrentLogs
 from segstore.manager.logs_to_close import LogsToClose
 from segstore.manager.owned_log_directory import OwnedLogDirectory
-from segstore.manager.partition_directories import (
-    list_topic_partitions,
-    refuse_partition_directory,
-)
+from segstore.manager.partition_directories import refuse_partition_directory
+from segstore.manager.partition_listing import PartitionListing
 from segstore.manager.partition_records import (
     StickyPartitioner,
     arrow_batches,
     chunks_of_records,
     is_arrow_data,
     joined,
+    note_appended,
     split_batch,
     split_records,
 )
-from segstore.manager.topic_directories import (
-    create_partition_directory,
-    make_log_directory,
-    new_topic_id,
-)
+from segstore.manager.topic_directories import make_log_directory
+from segstore.manager.topic_registry import TopicRegistry
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from segstore.log.unified_log import UnifiedLog
+    from segstore.manager.partition_listing import Listed
     from segstore.types import LogAppendInfo
 
 MAX_PARTITIONS_OF_A_TOPIC: Final = 100_000
@@ -102,7 +98,7 @@ class LogManager:
         self._failures = LogDirFailureChannel()
         self._mutex = AppendLock()  # a handler that comes here in its midst is told
         self._process_id = _core.process_id()
-        self._partitioners: dict[str, StickyPartitioner] = {}
+        self._partitioners: dict[str, tuple[Listed, StickyPartitioner]] = {}
         self._owned: OwnedLogDirectory | None = None
         self._ending = Ending(lambda: self._logs.end_with_this_thread())  # noqa: PLW0108 - made below
         self._to_close: LogsToClose | None = None  # since `close` was called
@@ -111,6 +107,8 @@ class LogManager:
         if self._options.state_dir is not None:  # one that cannot be made leaves nothing behind
             make_log_directory(self._options.state_dir).close()
         self._directory = Directory(full_path) if read_only else make_log_directory(full_path)
+        self._listing = PartitionListing(self._directory)
+        self._registry: TopicRegistry | None = None
         try:
             refuse_partition_directory(self._directory)
             if not read_only:
@@ -120,6 +118,8 @@ class LogManager:
             self._release()
             raise
         self._logs = CurrentLogs(self._owned)
+        if self._owned is not None:
+            self._settle_topics(self._owned)
 
     @property
     def path(self) -> str:
@@ -145,18 +145,19 @@ class LogManager:
 
     def topics(self) -> dict[str, list[int]]:
         """Return the partitions of each topic that is here now, sorted; internal topics too."""
-        topics: dict[str, list[int]] = {}
-        for topic, partition in self.partitions():
-            topics.setdefault(topic, []).append(partition)
-        return topics
+        self._check_usable()
+        return {topic: [*numbers] for topic, numbers in self._listing.current().topics.items()}
 
     def partitions(self) -> list[TopicPartition]:
         """Return every partition that is here now, sorted; other directories are ignored."""
         self._check_usable()
-        return list_topic_partitions(self._directory)
+        return [*self._listing.current().partitions]
 
     def create_topic(self, name: str, partitions: int = 1) -> list[TopicPartition]:
-        """Make a new topic: directories with one topic id, an empty log in each, one by one.
+        """Make a new topic: directories with one topic id, an empty log in each; all or nothing.
+
+        What a call made that failed is removed before it raises; what a process made that was
+        killed, by the next open for writing. ``topics.json`` of the directory says how far it came.
 
         Raises
         ------
@@ -164,6 +165,8 @@ class LogManager:
             The topic is here already.
         InvalidTopicError
             *name* is no topic name [DUR-98].
+        CorruptCheckpointError, UnsupportedFormatError
+            ``topics.json`` is damaged, or of a later version: nothing was made.
         """
         self._check_writable()
         check_topic(name)
@@ -175,20 +178,31 @@ class LogManager:
                 expected=f"1 to {MAX_PARTITIONS_OF_A_TOPIC}",
             )
         with self._mutex:
-            existing = self.topics().get(name)
-            if existing is not None:
-                raise AlreadyExistsError(
-                    f"topic {name!r} exists, with {len(existing)} partitions",
-                    file=self.path,
-                    found=f"partitions {existing}",
-                )
-            topic_id = new_topic_id()
-            created = [TopicPartition(name, number) for number in range(partitions)]
-            for topic_partition in created:
+            self._check_usable()  # while we waited
+            if self._registry is not None:
                 with self._failures.guard(self.path):
-                    create_partition_directory(self._directory, topic_partition, topic_id)
-                self._find_or_open(topic_partition)
-        return created
+                    self._registry.create(name, partitions)
+        return [TopicPartition(name, number) for number in range(partitions)]
+
+    def _settle_topics(self, owned: OwnedLogDirectory) -> None:
+        """Finish or undo what was left of a topic's making."""
+        self._registry = TopicRegistry(
+            self._directory, owned.checkpoints, self._find_or_open, self._let_go_of
+        )
+        try:
+            with self._mutex, self._failures.guard(self.path):
+                self._registry.settle()
+        except BaseException:
+            self.close()
+            raise
+
+    def _let_go_of(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        for topic_partition in topic_partitions:
+            name = directory_name(topic_partition)
+            log = self._logs.find(name)
+            if log is not None:
+                log.close_quietly()
+                self._logs.forget(name)
 
     # ---- logs ------------------------------------------------------------------------------------
 
@@ -202,11 +216,22 @@ class LogManager:
         """
         self._check_usable()
         topic_partition = TopicPartition(topic, integer("partition", partition))
+        name = directory_name(topic_partition)
         with self._mutex:
-            return self._find_or_open(topic_partition)
+            self._check_usable()  # while we waited
+            log = self._logs.find(name)
+            if log is None:
+                if topic in self._listing.current().hidden:
+                    raise self._unknown(topic_partition, "a topic whose making is not finished")
+                log = self._find_or_open(topic_partition)
+            return log
+
+    def _unknown(self, topic_partition: TopicPartition, found: str) -> UnknownTopicOrPartitionError:
+        return UnknownTopicOrPartitionError(
+            f"no partition {topic_partition} here", file=self.path, found=found
+        )
 
     def _find_or_open(self, topic_partition: TopicPartition) -> UnifiedLog:
-        self._check_usable()  # while we waited
         name = directory_name(topic_partition)
         log = self._logs.find(name)
         if log is None:
@@ -217,14 +242,16 @@ class LogManager:
     def _open(self, topic_partition: TopicPartition) -> UnifiedLog:
         name = directory_name(topic_partition)
         if not self._directory.exists(name):
-            raise UnknownTopicOrPartitionError(
-                f"no partition {topic_partition} here", file=self.path, found="no such directory"
-            )
+            raise self._unknown(topic_partition, "no such directory")
         path = os.path.join(self.path, name)  # noqa: PTH118 - the directory's own spelling
         options = self._options
         if options.state_dir is not None:  # each partition has its own
             options = options._replace(state_dir=os.path.join(options.state_dir, name))  # noqa: PTH118
-        surroundings = Surroundings(failures=self._failures)
+        surroundings = Surroundings(
+            failures=self._failures,
+            checkpoints_above=None if self._owned is None else self._owned.checkpoints,
+            on_new_name=self._logs.note_rename,
+        )
         if self._owned is None:  # to be read only: nothing is to be ended
             return open_partition(path, options, surroundings)
         if self._failures.has_offline_log_dir(self.path):  # to be read, as those that are open
@@ -264,20 +291,28 @@ class LogManager:
         Raises
         ------
         RecordTypeError
-            Something is no record; of a list, nothing was appended then. Any other error of one
-            partition leaves what the partitions before it got.
+            Something is no record; of a list, nothing was appended then.
         UnknownTopicOrPartitionError
             No such topic or partition.
+        SegstoreError
+            Any other error of one partition. What others got before it stays there: ``appended`` of
+            the error has that, and a note of it says so. All logs that a list needs are opened
+            before the first record of it is appended.
         """
         self._check_writable()
         if partition is not None:
             return {partition: self.log(topic, partition).append(records)}
         partitioner = self._partitioner(topic)
         done: dict[int, LogAppendInfo] = {}
-        for by_partition in self._split(records, partitioner):
-            for number, part in by_partition.items():
-                info = self.log(topic, number).append(part)
-                done[number] = joined(done[number], info) if number in done else info
+        try:
+            for by_partition in self._split(records, partitioner):
+                logs = {number: self.log(topic, number) for number in by_partition}
+                for number, part in by_partition.items():
+                    info = logs[number].append(part)
+                    done[number] = joined(done[number], info) if number in done else info
+        except BaseException as error:
+            note_appended(error, topic, done)
+            raise
         return done
 
     def _split(self, records: Any, partitioner: StickyPartitioner) -> Iterator[dict[int, Any]]:
@@ -296,7 +331,12 @@ class LogManager:
 
     def _partitioner(self, topic: str) -> StickyPartitioner:
         with self._mutex:
-            numbers = self.topics().get(topic)
+            self._check_usable()  # while we waited
+            listed = self._listing.current()
+            known = self._partitioners.get(topic)
+            if known is not None and known[0] is listed:
+                return known[1]
+            numbers = listed.topics.get(topic)
             if numbers is None:
                 raise UnknownTopicOrPartitionError(
                     f"no topic {topic!r} here: create_topic makes it",
@@ -311,10 +351,10 @@ class LogManager:
                     found=str(numbers),
                     expected="partitions 0, 1, 2 … without a gap",
                 )
-            partitioner = self._partitioners.get(topic)
-            if partitioner is None or partitioner.partitions_count != len(numbers):
-                partitioner = self._partitioners[topic] = StickyPartitioner(len(numbers))
-            return partitioner
+            if known is None or known[1].partitions_count != len(numbers):
+                known = listed, StickyPartitioner(len(numbers))
+            self._partitioners[topic] = listed, known[1]
+            return known[1]
 
     # ---- close -----------------------------------------------------------------------------------
 
@@ -349,6 +389,11 @@ class LogManager:
             return
         if not to_close.close():
             return  # one still writes: the next close does the rest
+        if self._may_mark and self._owned is not None:
+            try:
+                self._owned.checkpoints.write()  # also of logs that closed well beside others
+            except Exception as error:  # noqa: BLE001 - raised when all is let go of
+                to_close.errors.append(error)
         may_mark, self._may_mark = self._may_mark, False  # once: the lock is there yet
         try:
             if may_mark and self._owned is not None and not to_close.errors:

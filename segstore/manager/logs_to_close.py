@@ -25,7 +25,7 @@ class LogsToClose:
     """
 
     def __init__(self, logs: Iterable[UnifiedLog]) -> None:
-        self._left = [*logs]
+        self._left = dict.fromkeys(logs)
         self.errors: list[Exception] = []
 
     def close(self) -> bool:
@@ -46,7 +46,7 @@ class LogsToClose:
                 else:
                     kept_from = kept_from or error
             if log.ending.is_over:
-                self._left.remove(log)
+                del self._left[log]
         if kept_from is not None:
             raise kept_from
         return not self._left

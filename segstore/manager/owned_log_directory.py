@@ -18,7 +18,8 @@ from segstore.log.directory.checkpoints import (
     format_offset_checkpoint,
 )
 from segstore.log.directory.clean_shutdown_file_handler import CleanShutdownFileHandler
-from segstore.manager.partition_directories import list_topic_partitions, was_closed_cleanly
+from segstore.log.directory.log_directory_checkpoints import OwnedCheckpoints
+from segstore.manager.partition_directories import list_partition_directories, was_closed_cleanly
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -39,6 +40,8 @@ class OwnedLogDirectory:
     ----------
     last_broker_epoch : int or None
         Of the clean stop before; None after any other, or unknown.
+    checkpoints : OwnedCheckpoints
+        Those of the directory, for all its logs.
 
     Raises
     ------
@@ -49,6 +52,7 @@ class OwnedLogDirectory:
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
         self._marker = CleanShutdownFileHandler(directory)
+        self.checkpoints = OwnedCheckpoints(directory)
         self._touched: set[TopicPartition] = set()
         try:
             self._lock = directory.lock(LOCK, exclusive=True)
@@ -63,7 +67,7 @@ class OwnedLogDirectory:
             # remembered: the logs are opened one by one, long after the marker is gone
             self._was_clean, self.last_broker_epoch = self._marker.exists, self._marker.read()
             self._marker.delete()
-            # each log merges its own line when it is closed; it does so where the files exist
+            # a log that is opened alone later merges its line where the files exist
             for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):
                 if not directory.exists(name):
                     content = format_offset_checkpoint({})
@@ -101,7 +105,7 @@ class OwnedLogDirectory:
         That is one that was never opened here, in a directory that was not clean, or one that could
         not be opened or closed.
         """
-        here = list_topic_partitions(self._directory)
+        here = list_partition_directories(self._directory)
         if not self._was_clean and not self._touched.issuperset(here):
             return
         if all(was_closed_cleanly(self._directory, key) for key in self._touched & {*here}):

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from contextlib import closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from segstore._core import Directory
-from segstore.errors import LogNotFoundError, NotALogError
+from segstore.errors import (
+    CorruptCheckpointError,
+    LimitExceededError,
+    LogNotFoundError,
+    NotALogError,
+    UnsupportedFormatError,
+)
 from segstore.log.directory.checkpoints import CLEAN_SHUTDOWN_MARKER
 from segstore.log.directory.partition_directory import (
     directory_name,
@@ -15,29 +22,65 @@ from segstore.log.directory.partition_directory import (
     parse_directory_name,
     segment_files,
 )
+from segstore.log.directory.topics_file import TOPICS_FILE, TopicState, read_topics
 
 if TYPE_CHECKING:
     from segstore.types import TopicPartition
 
 
+UNREADABLE_TOPICS: Final = (
+    CorruptCheckpointError,
+    UnsupportedFormatError,
+    NotALogError,
+    LimitExceededError,
+)
+"""What says of ``topics.json`` that it cannot be used; other errors are of the disk."""
+
+_log = logging.getLogger(__name__)
+
+
 def list_topic_partitions(directory: Directory) -> list[TopicPartition]:
-    """Return the partitions of a log directory, sorted.
+    """Return the partitions of a log directory, sorted, but for topics that are not finished.
+
+    A topic that is being made, or removed, by `LogManager` or Spark's sink is not there yet, or no
+    more. Where ``topics.json`` cannot be read, all directories count, with a warning.
+    """
+    hidden = unfinished_topics(directory)
+    found = list_partition_directories(directory)
+    return [one for one in found if one.topic not in hidden] if hidden else found
+
+
+def unfinished_topics(directory: Directory) -> set[str]:
+    """Return the topics that ``topics.json`` says are being made or removed."""
+    try:
+        topics = read_topics(directory)
+    except UNREADABLE_TOPICS as error:
+        path = f"{directory.path}/{TOPICS_FILE}"
+        _log.warning("%s cannot be read: %s", path, error.message)
+        return set()
+    return {name for name, entry in topics.items() if entry.state is not TopicState.LIVE}
+
+
+def list_partition_directories(directory: Directory) -> list[TopicPartition]:
+    """Return the partitions that have a directory, sorted.
 
     Directories that are being deleted, moved or that are stray (``-delete``, ``-future``,
     ``-stray``), files, and names that are no partition's are left out; so is what vanishes
     meanwhile.
     """
-    found = []
-    for name in directory.names():
-        if not is_partition_directory_name(name):
-            continue
-        try:
-            is_directory = directory.info(name).is_directory
-        except LogNotFoundError:
-            continue
-        if is_directory:
-            found.append(parse_directory_name(name))
-    return sorted(found)
+    names = directory.names(ordered=False)
+    found = (partition_of(directory, name) for name in names)
+    return sorted(one for one in found if one is not None)
+
+
+def partition_of(directory: Directory, name: str) -> TopicPartition | None:
+    """Return whose directory *name* is, None where it is no directory of a live partition."""
+    if not is_partition_directory_name(name):
+        return None
+    try:
+        return parse_directory_name(name) if directory.info(name).is_directory else None
+    except LogNotFoundError:
+        return None
 
 
 def holds_a_log(directory: Directory, topic_partition: TopicPartition) -> bool:

@@ -23,6 +23,9 @@ PAIR: Final = 2
 TUPLE_LENGTHS: Final = frozenset({PAIR, 3})
 """(key, value) and (timestamp, key, value)."""
 
+MOST_NUMBERS: Final = 20
+"""So many partitions a note names."""
+
 STICKY_BYTES: Final = 16384
 """Records without a key stay with one partition for so many bytes (the client's ``batch.size``)."""
 
@@ -288,4 +291,20 @@ def joined(first: LogAppendInfo, second: LogAppendInfo) -> LogAppendInfo:
         records_count=first.records_count + second.records_count,
         size_bytes=first.size_bytes + second.size_bytes,
         durable_offset=second.durable_offset,
+    )
+
+
+def note_appended(error: BaseException, topic: str, done: dict[int, LogAppendInfo]) -> None:
+    """Say in an error of an append which partitions have got records before it."""
+    if not done:
+        return
+    if isinstance(error, SegstoreError):
+        error.appended = done
+    numbers = sorted(done)
+    shown = ", ".join(map(str, numbers[:MOST_NUMBERS]))
+    rest = len(numbers) - MOST_NUMBERS
+    count = sum(info.records_count for info in done.values())
+    error.add_note(
+        f"{count} records of this append were appended to topic {topic!r} before the error, and"
+        f" stay there: in partitions {shown}{f' and {rest} more' if rest > 0 else ''}"
     )

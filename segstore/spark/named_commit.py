@@ -133,7 +133,7 @@ class NamedCommit:
         for parts in staged.partitions.values():
             check_parts(self._directory, parts)
         application_id, version = self._transaction.application_id, self._transaction.version
-        make_missing_topics(self._manager, self._directory, staged.missing)
+        make_missing_topics(self._manager, staged.missing)
         plans = {key: self._plan(key, parts) for key, parts in staged.partitions.items()}
         record = CommitRecord(application_id, version, COMMITTING, plans, staged.query_id)
         self._commit_log.write(record)

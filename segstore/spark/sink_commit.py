@@ -77,7 +77,7 @@ class SinkCommit:
         with self._open() as manager, closing(Directory(self._options.path)) as directory:
             if transaction is None:
                 check_staged_files(directory, staged)
-                make_missing_topics(manager, directory, staged.missing)
+                make_missing_topics(manager, staged.missing)
                 append_or_take_back(manager, directory, staged.partitions)
                 owners = self._owners
             else:

@@ -1,37 +1,24 @@
-"""The topics of a write: how many partitions they have, and making those that are missing.
-
-A new topic's partitions are made from the last to the first, each with an empty log. So a topic
-that has no log in partition 0 is one whose making was interrupted, and the next one finishes it.
-"""
+"""The topics of a write: how many partitions they have, and making those that are missing."""
 
 from __future__ import annotations
 
-from contextlib import closing
 from typing import TYPE_CHECKING
 
 from segstore._core import Directory
 from segstore.errors import IllegalStateError, LogNotFoundError
-from segstore.log.directory.partition_directory import check_topic, directory_name
-from segstore.log.directory.partition_metadata_file import PartitionMetadataFile
+from segstore.log.directory.partition_directory import check_topic
 from segstore.manager.partition_directories import (
-    holds_a_log,
     list_topic_partitions,
     refuse_partition_directory,
 )
-from segstore.manager.topic_directories import (
-    create_partition_directory,
-    make_log_directory,
-    new_topic_id,
-)
+from segstore.manager.topic_directories import make_log_directory
 from segstore.spark.conditions import (
     ConnectorOptionError,
     unknown_partition_error,
     unknown_topic_error,
 )
-from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
-    import uuid
     from collections.abc import Mapping
 
     from segstore.manager.log_manager import LogManager
@@ -112,7 +99,7 @@ class SinkTopics:
         check_topic(topic)
         here = self._here.get(topic, [])
         count = self._partitions_count
-        if count is not None and is_unfinished(made(self._directory, topic, here), count):
+        if not here and count is not None:
             self.missing[topic] = count
             return list(range(count))
         if not here:
@@ -146,21 +133,8 @@ class SinkTopics:
             raise unknown_partition_error(topic, partition, len(numbers), self._directory.path)
 
 
-def made(directory: Directory, topic: str, here: list[int]) -> list[int]:
-    """Return which of a topic's partitions, ascending, count as made: partition 0 with its log."""
-    has_all = here[:1] != [0] or holds_a_log(directory, TopicPartition(topic, 0))
-    return here if has_all else here[1:]
-
-
-def is_unfinished(here: list[int], count: int) -> bool:
-    """Whether partitions, ascending, are what an interrupted making of *count* leaves."""
-    return here == list(range(count - len(here), count)) and len(here) < count
-
-
-def make_missing_topics(
-    manager: LogManager, directory: Directory, missing: Mapping[str, int]
-) -> None:
-    """Make topics, or what an interruption left out of them, with an empty log in each partition.
+def make_missing_topics(manager: LogManager, missing: Mapping[str, int]) -> None:
+    """Make topics, each with an empty log in each partition, or not at all.
 
     Raises
     ------
@@ -168,32 +142,14 @@ def make_missing_topics(
         Somebody else made one meanwhile, with another number of partitions.
     """
     for topic, count in missing.items():
-        here = sorted(p for name, p in list_topic_partitions(directory) if name == topic)
-        if made(directory, topic, here) == list(range(count)):
-            continue  # by somebody else, meanwhile
-        if not is_unfinished(made(directory, topic, here), count):
+        here = manager.topics().get(topic)
+        if here is None:
+            manager.create_topic(topic, count)
+        elif here != list(range(count)):  # by somebody else, meanwhile
             raise IllegalStateError(
                 f"topic {topic!r} was made by somebody else, with {len(here)} partitions: keys "
                 f"were spread over {count}; write again",
-                file=directory.path,
+                file=manager.path,
                 found=f"partitions {here}",
                 expected=f"none, or 0 to {count - 1}",
             )
-        topic_id = _topic_id(directory, topic, here) or new_topic_id()
-        for number in reversed(range(count)):
-            if number not in here:
-                create_partition_directory(directory, TopicPartition(topic, number), topic_id)
-            log = manager.log(topic, number)
-            if log.topic_id is None:  # interrupted between the directory and its file
-                log.assign_topic_id(topic_id)
-
-
-def _topic_id(directory: Directory, topic: str, here: list[int]) -> uuid.UUID | None:
-    """Return the id that the first partitions were made with."""
-    for number in here:
-        path = f"{directory.path}/{directory_name(TopicPartition(topic, number))}"
-        with closing(Directory(path)) as of_partition:
-            topic_id = PartitionMetadataFile(of_partition).read()
-        if topic_id is not None:
-            return topic_id
-    return None

@@ -16,6 +16,7 @@ from segstore.log.directory.checksum_sidecar import ChecksumSidecar, sidecar_nam
 from segstore.log.log_salvage import salvage_and_open
 from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
+from segstore.manager.log_manager import LogManager
 from segstore.spark.commit_log import COMMITTING, CommitLog, CommitRecord
 from segstore.spark.sink_options import SinkOptions
 from segstore.spark.staged_file import StagedFile
@@ -24,6 +25,7 @@ from tests.crash.barrier_scene import LAZY, Scene, files_left, new_disk, open_lo
 from tests.crash.crash_check import Crash, check_crash
 from tests.crash.crash_script import PATH, ManualScheduler, make_log_directory, run_script
 from tests.crash.directory_kit import disk_with, name_of, records, recovery_point
+from tests.crash.failing_scenarios_of_managers import LOGS, living_on
 from tests.log_kit import at
 
 if TYPE_CHECKING:
@@ -273,6 +275,41 @@ def salvage() -> Scene:
     return Scene(disk, check)
 
 
+def made_topic() -> Scene:
+    """A topic is whole or not there, for readers and writers; when the call returned it is there.
+
+    Each write, sync and rename of the making is a crash point.
+    """
+    disk = new_disk()
+    with living_on(disk):
+        manager = LogManager(LOGS, durability="sync", segment_ms=None)
+        manager.create_topic("topic", 2)
+    made = disk.effects
+    abandon(manager)
+
+    def check(crash: Crash) -> None:
+        with living_on(crash.image(disk)):
+            for read_only in (True, False, True):
+                try:
+                    found = LogManager(LOGS, read_only=read_only, segment_ms=None)
+                except LogNotFoundError:
+                    assert read_only
+                    assert crash.effects < made
+                    continue
+                topics = found.topics()
+                abandon(found)
+                assert topics in ({}, {"topic": [0, 1]})
+                assert topics or crash.effects < made
+
+    return Scene(disk, check)
+
+
+def abandon(manager: LogManager) -> None:
+    for log in manager._logs.by_name.values():
+        log.close_quietly()
+    manager._release()
+
+
 # ---- Spark's sink --------------------------------------------------------------------------------
 
 
@@ -318,6 +355,8 @@ DIRECTORY_SCENES: dict[str, Callable[[], Scene]] = {
     "SHARED_CHECKPOINT_NAME": lines_of_other_logs,
     "NEW_NAME_CHECKPOINT_CONTENT": new_name,
     "NEW_NAME_CHECKPOINT_NAME": new_name,
+    "TOPICS_CONTENT": made_topic,
+    "TOPICS_NAME": made_topic,
     "PARTITION_METADATA_CONTENT": topic_id,
     "PARTITION_METADATA_NAME": topic_id,
     "RENAMED_DIRECTORY": new_name,

@@ -52,7 +52,7 @@ def living_on(disk: SimulatedDisk) -> Iterator[None]:
         return open_partition(path, options, there)
 
     with contextlib.ExitStack() as stack:
-        for module in (log_manager, partition_directories, topic_directories):
+        for module in (log_manager, partition_directories):
             there = partial(Directory, environment=disk)
             stack.enter_context(mock.patch.object(module, "Directory", there))
         for function in (make_directory, sync_names_above):

@@ -21,6 +21,7 @@ from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
 from segstore.manager import log_manager
+from segstore.manager.topic_registry import TopicRegistry
 
 ONE = [(None, b"v")]
 CALLS = ["sync_data", "sync_file", "sync_directory", "rename", "close", "unlink"]
@@ -163,7 +164,7 @@ def test_a_directory_that_failed_before_a_log_was_open(manager, monkeypatch):
     def create(*_):
         raise error
 
-    monkeypatch.setattr(log_manager, "create_partition_directory", create)
+    monkeypatch.setattr(TopicRegistry, "create", create)
     again = segstore.open_dir(manager, durability="none")
     with pytest.raises(FsyncFailedError):
         again.create_topic("other")

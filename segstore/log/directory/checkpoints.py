@@ -12,11 +12,13 @@ import base64
 import re
 import uuid
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore._core import FileBarrier, crc32c
 from segstore.config import MAX_INT, MAX_LONG
 from segstore.errors import CorruptCheckpointError, LimitExceededError
+from segstore.log.directory.parsed_file import read_parsed
 from segstore.types import EpochEntry, TopicPartition
 
 if TYPE_CHECKING:
@@ -165,6 +167,21 @@ def format_leader_epoch_checkpoint(entries: Iterable[EpochEntry]) -> bytes:
     return "".join(f"{line}\n" for line in ["0", str(len(lines)), *lines]).encode()
 
 
+def read_offset_checkpoint(directory: Directory, name: str) -> Mapping[TopicPartition, int] | None:
+    """Return the lines of checkpoint *name*, None where there is none; never change them.
+
+    A large one, of a log directory with many logs, is parsed again only after a change.
+
+    Raises
+    ------
+    CorruptCheckpointError
+        The file cannot be read as a checkpoint.
+    """
+    return read_parsed(
+        directory, name, partial(parse_offset_checkpoint, name=name), MAX_CHECKPOINT_BYTES
+    )
+
+
 def read_offset(directory: Directory, name: str, topic_partition: TopicPartition) -> int | None:
     """Return the offset that checkpoint *name* of *directory* has for a partition.
 
@@ -175,10 +192,20 @@ def read_offset(directory: Directory, name: str, topic_partition: TopicPartition
     CorruptCheckpointError
         The file cannot be read as a checkpoint, or the offset is negative.
     """
-    if not directory.exists(name):
-        return None
-    data = directory.read_file(name, MAX_CHECKPOINT_BYTES)
-    offset = parse_offset_checkpoint(data, name).get(topic_partition)
+    return checked_offset(read_offset_checkpoint(directory, name), name, topic_partition)
+
+
+def checked_offset(
+    offsets: Mapping[TopicPartition, int] | None, name: str, topic_partition: TopicPartition
+) -> int | None:
+    """Return the offset that the lines of checkpoint *name* have for a partition, None without one.
+
+    Raises
+    ------
+    CorruptCheckpointError
+        It is negative.
+    """
+    offset = None if offsets is None else offsets.get(topic_partition)
     if offset is not None and offset < 0:
         raise CorruptCheckpointError(
             f"has the offset {offset} for {topic_partition}",

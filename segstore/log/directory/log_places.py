@@ -9,7 +9,6 @@ written last.
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import Barrier, FileBarrier
@@ -35,7 +34,7 @@ from segstore.log.directory.checkpoints import (
 from segstore.log.directory.clean_shutdown_file_handler import CleanShutdownFileHandler
 from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
 from segstore.log.directory.found_state import FoundState
-from segstore.log.directory.merge_lock import merge_lock
+from segstore.log.directory.log_directory_checkpoints import LogDirectoryCheckpoints
 from segstore.log.directory.prepared_file import PreparedFile
 from segstore.log.directory.profile import Profile
 from segstore.log.directory.unknown_state import forget_state
@@ -46,8 +45,6 @@ if TYPE_CHECKING:
 
 _UNREADABLE: Final = (CorruptCheckpointError, NotALogError, LimitExceededError)
 """What may be said of a checkpoint; other errors are of the disk, and say nothing of it."""
-
-_log = logging.getLogger(__name__)
 
 
 class LogPlaces:
@@ -72,6 +69,8 @@ class LogPlaces:
         That of the handle.
     found : FoundState or None
         What `read` answers instead of what the files say.
+    above : LogDirectoryCheckpoints or None
+        Those of the log directory, where its owner has one object for all logs.
 
     Attributes
     ----------
@@ -90,12 +89,16 @@ class LogPlaces:
         profile: Profile = Profile.SAFE,
         home: Directory | None = None,
         found: FoundState | None = None,
+        above: LogDirectoryCheckpoints | None = None,
     ) -> None:
         self.directory = directory
         self._is_safe = profile is Profile.SAFE
         self._home = directory if self._is_safe else home
         self._found = found
         self.parent = parent
+        if above is None and parent is not None:
+            above = LogDirectoryCheckpoints(parent)
+        self._above = above
         self.topic_partition = topic_partition
         self.highest_log_start = 0
         self._parent_was_clean = parent_was_clean
@@ -105,10 +108,8 @@ class LogPlaces:
         if self._found is not None:
             return self._found
         warnings: list[str] = []
-        home = self._home
-        places = [place for place in (home, self.parent) if place is not None]
-        log_starts = [self._offset(p, LOG_START_OFFSET_CHECKPOINT, warnings) for p in places]
-        recovery_points = [self._offset(p, RECOVERY_POINT_CHECKPOINT, warnings) for p in places]
+        log_starts = self._in_both_places(LOG_START_OFFSET_CHECKPOINT, warnings)
+        recovery_points = self._in_both_places(RECOVERY_POINT_CHECKPOINT, warnings)
         if self._home is self.directory:
             self._read_other_name(log_starts, recovery_points, warnings)
         parent_is_clean = self._parent_was_clean or (
@@ -195,12 +196,27 @@ class LogPlaces:
             return None
         return CleanShutdownMarker.parse(data)
 
+    def _in_both_places(self, name: str, warnings: list[str]) -> list[int | None]:
+        """Return what checkpoints say: the own one, where it has a place, and the one above."""
+        offsets = [] if self._home is None else [self._offset(self._home, name, warnings)]
+        return offsets if self.parent is None else [*offsets, self._offset_above(name, warnings)]
+
     def _offset(self, directory: Directory, name: str, warnings: list[str]) -> int | None:
         try:
             return read_offset(directory, name, self.topic_partition)
         except _UNREADABLE as error:
-            _require_unreadable(directory, name, error)
-            warnings.append(f"{directory.path}/{name} cannot be read: {error.message}")
+            _tell_unreadable(directory, name, error, warnings)
+            return None
+
+    def _offset_above(self, name: str, warnings: list[str]) -> int | None:
+        """Return the log directory's: its file has all logs, and is not parsed for each of them."""
+        parent, above = self.parent, self._above
+        if parent is None or above is None:
+            return None
+        try:
+            return above.offset(name, self.topic_partition)
+        except _UNREADABLE as error:
+            _tell_unreadable(parent, name, error, warnings)
             return None
 
     def remove_clean_markers(self) -> None:
@@ -262,14 +278,13 @@ class LogPlaces:
 
     def _lower_log_start_above(self, home: Directory, offset: int) -> None:
         """Lower the checkpoint above to *offset*; until the own one follows the log start stays."""
-        name, parent = LOG_START_OFFSET_CHECKPOINT, self.parent
-        if parent is None or (self._offset(parent, name, []) or 0) <= offset:
+        name = LOG_START_OFFSET_CHECKPOINT
+        if (self._offset_above(name, []) or 0) <= offset:
             return
         known = self.read().log_start_offset
         if self._offset(home, name, []) != known:  # nobody else knows it after a crash [DUR-5]
             write_offset(home, name, self.topic_partition, known)
-        with merge_lock(parent):
-            self._merge(parent, name, offset)
+        self._lower_above(name, offset)
 
     def write_recovery_point(self, offset: int) -> None:
         """Bring the recovery point to stable storage in the partition's own checkpoint."""
@@ -298,10 +313,8 @@ class LogPlaces:
         self._lower_above(name, offset)
 
     def _lower_above(self, name: str, offset: int) -> None:
-        parent = self.parent
-        if parent is not None and (self._offset(parent, name, []) or 0) > offset:
-            with merge_lock(parent):
-                self._merge(parent, name, offset)
+        if self._above is not None and (self._offset_above(name, []) or 0) > offset:
+            self._above.lower(name, self.topic_partition, offset)
 
     def take_name(self, topic_partition: TopicPartition) -> None:
         """Go on under another name: its lines come beside the old ones, on stable storage [REN-1].
@@ -341,8 +354,8 @@ class LogPlaces:
             self.write_recovery_point(marker.log_end_offset)
         if log_start_offset > 0 or home.exists(LOG_START_OFFSET_CHECKPOINT):
             self.write_log_start(log_start_offset)
-        if self._is_safe:
-            self._merge_into_parent(log_start_offset, marker.log_end_offset)
+        if self._is_safe and self._above is not None:  # for a broker that comes later
+            self._above.note_close(self.topic_partition, log_start_offset, marker.log_end_offset)
         home.create_file(CLEAN_SHUTDOWN_MARKER, marker.format(), FileBarrier.CLEAN_MARKER)
 
     def _says_so(self, home: Directory, name: str, offset: int) -> bool:
@@ -356,33 +369,13 @@ class LogPlaces:
         except SegstoreError:  # what cannot be read is written over
             return False
 
-    def _merge_into_parent(self, log_start_offset: int, recovery_point: int) -> None:
-        """So that a broker which opens the directory later brings nothing deleted back."""
-        parent = self.parent
-        if parent is None:
-            return
-        has_recovery_points = parent.exists(RECOVERY_POINT_CHECKPOINT)
-        has_log_starts = parent.exists(LOG_START_OFFSET_CHECKPOINT)
-        if not has_recovery_points and not has_log_starts:
-            return
-        with merge_lock(parent):
-            if has_recovery_points:
-                self._merge(parent, RECOVERY_POINT_CHECKPOINT, recovery_point)
-            if has_log_starts:
-                self._merge(parent, LOG_START_OFFSET_CHECKPOINT, log_start_offset)
 
-    def _merge(self, parent: Directory, name: str, offset: int) -> None:
-        try:
-            data = parent.read_file(name, MAX_CHECKPOINT_BYTES)
-            offsets = parse_offset_checkpoint(data, name)
-        except CorruptCheckpointError as error:  # the others' lines are not ours to lose
-            _log.warning("%s/%s is left as it is: %s", parent.path, name, error.message)
-            return
-        if offsets.get(self.topic_partition, 0) != offset:
-            offsets[self.topic_partition] = offset
-            parent.write_file_atomically(
-                name, format_offset_checkpoint(offsets), FileBarrier.SHARED_CHECKPOINT
-            )
+def _tell_unreadable(
+    directory: Directory, name: str, error: SegstoreError, warnings: list[str]
+) -> None:
+    """Let a checkpoint that cannot be read count as missing, with a warning [DUR-21]."""
+    _require_unreadable(directory, name, error)
+    warnings.append(f"{directory.path}/{name} cannot be read: {error.message}")
 
 
 def _require_unreadable(directory: Directory, name: str, error: SegstoreError) -> None:

@@ -197,6 +197,11 @@ def open_parent_directory(
         return None
 
 
+def is_own_file(name: str) -> bool:
+    """Whether *name*, which is no segment's, is of a file that this library or a broker makes."""
+    return name in OWN_FILES or _IS_OURS.fullmatch(name) is not None
+
+
 def check_file_system(directory: _core.Directory, *, allowed: bool) -> None:
     """Refuse to write on a network file system unless that is *allowed* [DUR-72]."""
     if not allowed and directory.is_network_file_system():

@@ -299,7 +299,7 @@ class _OverlayDirectory:
     def info(self, name: str) -> _core.FileInfo:
         if name in self._written:
             return _core.FileInfo(
-                len(self._written[name]), 0, 0, is_directory=False, is_regular=True
+                len(self._written[name]), 0, 0, is_directory=False, is_regular=True, inode=0
             )
         return self._directory.info(self._real_names.get(name, name))
 

@@ -1,0 +1,251 @@
+"""A topic whose making failed was left half made, and could not be made again [DUR-11, DUR-121].
+
+Looked for besides: Spark's sink had a mechanism of its own, by the order of the partitions; a topic
+that was made again began at the log start of the deleted one; an append that failed at one
+partition did not say what the others had got.
+"""
+
+from __future__ import annotations
+
+import uuid
+
+import pytest
+
+import segstore
+from segstore._core import crc32c
+from segstore.errors import (
+    AlreadyExistsError,
+    CorruptCheckpointError,
+    DiskFullError,
+    ResourceError,
+    UnknownTopicOrPartitionError,
+    UnsupportedFormatError,
+)
+from segstore.log.directory.partition_metadata_file import format_partition_metadata
+from segstore.log.directory.topics_file import (
+    TopicEntry,
+    TopicState,
+    format_topics,
+    parse_topics,
+)
+from segstore.manager import log_manager
+from segstore.manager.partition_directories import partitions_with_logs
+from segstore.records.partitioner import partition_for_key
+
+TOPIC_ID = uuid.UUID(int=5)
+
+
+def fail_at(monkeypatch, count: int, error: BaseException) -> None:
+    """Let the open of the log number *count* fail."""
+    real, calls = log_manager.open_partition, []
+
+    def open_one(*arguments):
+        calls.append(arguments)
+        if len(calls) == count:
+            raise error
+        return real(*arguments)
+
+    monkeypatch.setattr(log_manager, "open_partition", open_one)
+
+
+@pytest.mark.parametrize(
+    "error", [ResourceError("no descriptors"), DiskFullError("full"), KeyboardInterrupt()]
+)
+def test_a_making_that_fails_leaves_nothing_and_can_be_repeated(tmp_path, monkeypatch, error):
+    """[DUR-30, DUR-31] The error comes out as it is."""
+    with segstore.open_dir(tmp_path / "logs") as manager:
+        fail_at(monkeypatch, 3, error)
+        with pytest.raises(type(error)) as caught:
+            manager.create_topic("big", 4)
+        assert caught.value is error
+        assert manager.topics() == {}
+        assert [path.name for path in (tmp_path / "logs").glob("big-*")] == []
+
+        assert len(manager.create_topic("big", 4)) == 4
+        assert manager.topics() == {"big": [0, 1, 2, 3]}
+    with segstore.open_dir(tmp_path / "logs") as manager:
+        assert manager.topics() == {"big": [0, 1, 2, 3]}
+
+
+def half_made(path, *, records: bool = False) -> None:
+    """What a process leaves that is killed behind the second of three logs."""
+    segstore.open_dir(path).close()
+    for number in range(2):
+        with segstore.open(path / f"big-{number}", topic_id=TOPIC_ID) as log:
+            if records:
+                log.append([(None, b"v")])
+        (path / f"big-{number}" / "partition.metadata").write_bytes(
+            format_partition_metadata(TOPIC_ID)
+        )
+    (path / "topics.json").write_bytes(
+        format_topics({"big": TopicEntry(TOPIC_ID, 3, TopicState.CREATING)})
+    )
+
+
+def test_a_topic_that_is_being_made_is_listed_nowhere(tmp_path):
+    """Readers, Spark and the command line, which list directories by themselves."""
+    half_made(tmp_path)
+
+    with segstore.open_dir(tmp_path, read_only=True) as manager:
+        assert manager.topics() == {}
+        with pytest.raises(UnknownTopicOrPartitionError, match="not finished"):
+            manager.log("big", 0)
+    assert partitions_with_logs(str(tmp_path)) == []
+    assert sorted(path.name for path in tmp_path.glob("big-*")) == ["big-0", "big-1"]
+
+
+def test_the_next_open_for_writing_removes_it(tmp_path):
+    half_made(tmp_path)
+
+    with segstore.open_dir(tmp_path) as manager:
+        assert manager.topics() == {}
+        assert [*tmp_path.glob("big-*")] == []
+        manager.create_topic("big", 2)
+    with segstore.open_dir(tmp_path, read_only=True) as manager:
+        assert manager.topics() == {"big": [0, 1]}
+
+
+def test_records_that_somebody_put_there_are_kept(tmp_path):
+    """[DUR-6] The topic is finished then: a partition opened alone took them meanwhile."""
+    half_made(tmp_path, records=True)
+
+    with segstore.open_dir(tmp_path) as manager:
+        assert manager.topics() == {"big": [0, 1, 2]}
+        assert [record.value for record in manager.log("big", 0).scan()] == [b"v"]
+        assert manager.log("big", 2).topic_id == TOPIC_ID
+
+
+def test_a_removal_that_was_begun_is_finished_and_touches_no_other_topic(tmp_path):
+    half_made(tmp_path, records=True)
+    with segstore.open(tmp_path / "big-2") as log:  # somebody else's, without the id
+        log.append([(None, b"other")])
+    (tmp_path / "topics.json").write_bytes(
+        format_topics({"big": TopicEntry(TOPIC_ID, 3, TopicState.DELETING)})
+    )
+
+    with segstore.open_dir(tmp_path) as manager:
+        assert manager.topics() == {"big": [2]}
+    assert parse_topics((tmp_path / "topics.json").read_bytes()) == {}
+
+
+def test_topics_of_others_need_no_file(tmp_path):
+    """Made before it, or by a broker; also partitions that are added as directories."""
+    segstore.open(tmp_path / "old-0").close()
+    with segstore.open_dir(tmp_path) as manager:
+        manager.create_topic("new", 1)
+        (tmp_path / "new-1").mkdir()
+        manager.append("old", [(b"k", b"v")])
+
+        assert manager.topics() == {"new": [0, 1], "old": [0]}
+        assert manager.log("new", 1).log_end_offset == 0
+        with pytest.raises(AlreadyExistsError, match="'old' exists, with 1 partitions"):
+            manager.create_topic("old")
+
+
+@pytest.mark.parametrize(
+    ("damage", "error"),
+    [
+        (lambda data: data[:-5], CorruptCheckpointError),
+        (lambda data: data.replace(b'"partitions":1', b'"partitions":2'), CorruptCheckpointError),
+        (lambda _: b"", CorruptCheckpointError),
+        (lambda _: format_topics({}).replace(b"0", b"1", 1), CorruptCheckpointError),
+    ],
+)
+def test_a_damaged_file_is_told_and_never_guessed(tmp_path, damage, error, caplog):
+    """[DUR-7, DUR-128] Appends and reads go on; a topic is made when the file was moved away."""
+    with segstore.open_dir(tmp_path) as manager:
+        manager.create_topic("t", 1)
+    (tmp_path / "topics.json").write_bytes(damage((tmp_path / "topics.json").read_bytes()))
+
+    with segstore.open_dir(tmp_path) as manager:
+        manager.append("t", [(b"k", b"v")])
+        assert "topics.json cannot be read" in caplog.text
+        with pytest.raises(error, match="move the file away"):
+            manager.create_topic("u")
+        (tmp_path / "topics.json").unlink()
+        manager.create_topic("u")
+        assert manager.topics() == {"t": [0], "u": [0]}
+
+
+def test_the_text_of_the_file():
+    """docs/formats.md; a later version is refused by its number, with a right checksum."""
+    text = format_topics({"a.b": TopicEntry(TOPIC_ID, 3, TopicState.LIVE)})
+
+    assert text == (
+        b'{"version":0,"topics":[\n'
+        b'{"name":"a.b","id":"AAAAAAAAAAAAAAAAAAAABQ","partitions":3,"state":"live"}\n'
+        b'],"crc32c":2927806347}\n'
+    )
+    assert parse_topics(text) == {"a.b": TopicEntry(TOPIC_ID, 3, TopicState.LIVE)}
+    later = text.partition(b"]")[0].replace(b"0", b"1", 1)
+    with pytest.raises(UnsupportedFormatError, match="later segstore"):
+        parse_topics(later + b'],"crc32c":%d}\n' % crc32c(later))
+
+
+def test_a_topic_made_again_does_not_begin_at_the_old_log_start(tmp_path):
+    """[DUR-120, DUR-121] The lines of the deleted topic are gone before its name is used again."""
+    with segstore.open_dir(tmp_path) as manager:
+        manager.create_topic("t")
+        manager.append("t", [(b"k", b"v")] * 5)
+        manager.log("t", 0).delete_records(3)
+    with segstore.open_dir(tmp_path) as manager:
+        manager.log("t", 0).delete()
+        manager.create_topic("t")
+
+        assert manager.log("t", 0).log_start_offset == 0
+        assert manager.log("t", 0).append([(b"k", b"v")]).base_offset == 0
+
+
+def test_an_append_that_fails_says_which_partitions_got_records(tmp_path, monkeypatch):
+    with segstore.open_dir(tmp_path) as manager:
+        manager.create_topic("t", 3)
+        broken = manager.log("t", (partition_for_key(b"k0", 3) + 1) % 3)  # not the first one
+        monkeypatch.setattr(type(broken), "append", _failing_for(broken, DiskFullError("full")))
+        with pytest.raises(DiskFullError) as caught:
+            manager.append("t", [(b"k%d" % n, b"v") for n in range(30)])
+        assert not broken.log_end_offset
+        got = {n: manager.log("t", n).log_end_offset for n in range(3)}
+
+    done = caught.value.appended
+    assert {n: info.records_count for n, info in done.items()} == {
+        n: c for n, c in got.items() if c
+    }
+    (note,) = caught.value.__notes__
+    assert note == (
+        f"{sum(got.values())} records of this append were appended to topic 't' before the error,"
+        f" and stay there: in partitions {', '.join(map(str, sorted(done)))}"
+    )
+
+
+def _failing_for(broken, error):
+    real = type(broken).append
+
+    def append(self, *arguments, **options):
+        if self is broken:
+            raise error
+        return real(self, *arguments, **options)
+
+    return append
+
+
+def test_all_logs_are_open_before_the_first_record_is_appended(tmp_path, monkeypatch):
+    """[DUR-31] So no partition has records of an append that had no descriptor for another."""
+    with segstore.open_dir(tmp_path) as manager:
+        manager.create_topic("t", 3)
+    with segstore.open_dir(tmp_path) as manager:
+        fail_at(monkeypatch, 3, ResourceError("no descriptors"))
+        with pytest.raises(ResourceError) as caught:
+            manager.append("t", [(b"k%d" % n, b"v") for n in range(30)])
+        assert caught.value.appended == {}
+        monkeypatch.undo()
+        assert [manager.log("t", n).log_end_offset for n in range(3)] == [0, 0, 0]
+
+
+def test_a_directory_that_is_not_ours_is_not_removed_with_a_making(tmp_path):
+    """A file of somebody else stays: the topic is finished around it."""
+    half_made(tmp_path)
+    (tmp_path / "big-1" / "notes.txt").write_text("mine")
+
+    with segstore.open_dir(tmp_path) as manager:
+        assert manager.topics() == {"big": [0, 1, 2]}
+    assert (tmp_path / "big-1" / "notes.txt").read_text() == "mine"
