@@ -9,12 +9,13 @@ from __future__ import annotations
 import copy
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar, cast
 
+from segstore._core import Directory
 from segstore.errors import LogNotFoundError, SegstoreError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segstore._core import Directory, Environment
+    from segstore._core import Environment
 
 SETTLED_NS: Final = 100_000_000
 """File systems give times in steps of up to 10 ms: two changes within one step have one time."""
@@ -61,7 +62,8 @@ def read_parsed(
     """
     try:
         info = directory.info(name)
-        if not MIN_KEPT_BYTES <= info.size <= MAX_KEPT_BYTES:
+        is_kept = MIN_KEPT_BYTES <= info.size <= MAX_KEPT_BYTES
+        if not is_kept or not isinstance(directory, Directory):  # a forecast's has other files
             return parse(directory.read_file(name, max_bytes))
         key = (directory.environment, directory.identity, name)
         signature = (info.inode, info.size, info.changed_ns)
