@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Self
 
-    from segstore.types import LogAppendInfo
-
 __all__ = [
     "AlreadyExistsError", "ArgumentTypeError", "CloseError", "ClosedError",
     "CodecError", "CodecMissingError", "CorruptCheckpointError", "CorruptIndexError",
@@ -57,7 +55,7 @@ class SegstoreError(Exception):
         Of an error of ``LogManager.append``: what partitions had got before it, and keep.
     """
 
-    appended: Mapping[int, LogAppendInfo] = MappingProxyType({})
+    appended: Mapping[int, Any] = MappingProxyType({})  # types stands above errors
 
     def __init__(  # noqa: PLR0913 - one keyword per thing that a user wants to read off an error
         self,

@@ -38,6 +38,12 @@ from segstore.log.directory.partition_directory import (
     parse_directory_name,
     parse_file_name,
 )
+from segstore.log.directory.topics_file import (
+    TopicEntry,
+    TopicState,
+    format_topics,
+    parse_topics,
+)
 from segstore.log.local.transaction_index import TransactionIndex, truncate_transaction_index
 from segstore.log.producers.producer_snapshot import (
     format_snapshot,
@@ -285,6 +291,37 @@ def test_hostile_checkpoints(data: bytes):
     ):
         _, error = outcome(lambda parse=parse: parse(data), CorruptCheckpointError)
         assert error is None or (error.file and len(str(error)) < MAX_MESSAGE)
+
+
+topic_files = st.dictionaries(
+    st.text("abc._-XYZ019", min_size=3, max_size=30),
+    st.builds(TopicEntry, st.uuids(), st.integers(1, 2**31 - 1), st.sampled_from([*TopicState])),
+    max_size=4,
+).map(format_topics)
+
+
+def with_right_checksum(data: bytes) -> bytes:
+    """So that a change gets past the checksum."""
+    text = data.rpartition(b'],"crc32c":')[0]
+    return text + b'],"crc32c":%d}\n' % crc32c(text)
+
+
+@given(topic_files)
+def test_topics_written_are_read(data: bytes):
+    assert format_topics(parse_topics(data)) == data
+
+
+@given(anything_like(topic_files) | changed(topic_files).map(with_right_checksum))
+def test_hostile_topics(data: bytes):
+    """[DUR-97, DUR-105] What is read is what would be written, or an error names the file."""
+    topics, error = outcome(
+        lambda: parse_topics(data), CorruptCheckpointError, UnsupportedFormatError
+    )
+    if error is None:
+        assert parse_topics(format_topics(topics)) == topics
+    else:
+        assert error.file
+        assert len(str(error)) < MAX_MESSAGE
 
 
 @given(clean_markers)
