@@ -20,6 +20,9 @@ from setuptools import Extension, setup
 from setuptools.command.build_ext import build_ext
 from setuptools.errors import PlatformError
 
+if sys.platform in {"win32", "cygwin", "darwin"}:
+    sys.exit("segstore runs on Linux only: use a Linux machine, a container, or WSL on Windows")
+
 CORE_FOLDERS = ("base", "io", "record", "index", "segment")  # csrc/fuzz: tests/c/Makefile
 CORE_FLAGS = ["-std=c11", "-O3", "-fvisibility=hidden"]
 CORE_WARNINGS = [

@@ -8,8 +8,13 @@ Everything is loaded when it is first asked for.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
+
+if sys.platform in {"win32", "cygwin", "darwin"}:
+    message = "segstore runs on Linux only: use a Linux machine, a container, or WSL on Windows"
+    raise ImportError(message)
 
 from segstore import errors
 from segstore.errors import *  # noqa: F403 - the names of errors.__all__
@@ -20,7 +25,11 @@ if TYPE_CHECKING:
     from segstore.log.file_records import FileRecords
     from segstore.log.loader.recovery_report import RecoveryReport
     from segstore.log.loader.salvage_report import LostRange, SalvageReport
+    from segstore.log.local.segment import Segment
+    from segstore.log.log_offsets import LogOffsetSnapshot
     from segstore.log.log_salvage import salvage
+    from segstore.log.log_scan import LogScan
+    from segstore.log.log_verifier import VerifyReport
     from segstore.log.open_log import open as open
     from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
     from segstore.log.producers.verification_state_entry import VerificationGuard
@@ -38,11 +47,14 @@ if TYPE_CHECKING:
     )
     from segstore.records.message_set_send import MessageSetSend, MultiMessageSetSend
     from segstore.records.partitioner import partition_for_key
+    from segstore.records.record_batch import RecordBatch
     from segstore.types import (
         AppendOrigin,
         Codec,
+        EpochEntry,
         FileTimestampAndOffset,
         Isolation,
+        LogAppendInfo,
         LogOffsetMetadata,
         SpecialTimestamp,
         TimestampType,
@@ -54,14 +66,18 @@ __version__ = "0.1.0"
 _HOMES = {
     "AppendOrigin": "segstore.types",
     "Codec": "segstore.types",
+    "EpochEntry": "segstore.types",
     "ErrorCode": "segstore.records.error_mapping",
     "FetchDataInfo": "segstore.records.fetch_data_info",
     "FileRecords": "segstore.log.file_records",
     "FileTimestampAndOffset": "segstore.types",
     "Isolation": "segstore.types",
+    "LogAppendInfo": "segstore.types",
     "LogConfig": "segstore.config",
     "LogManager": "segstore.manager.log_manager",
     "LogOffsetMetadata": "segstore.types",
+    "LogOffsetSnapshot": "segstore.log.log_offsets",
+    "LogScan": "segstore.log.log_scan",
     "LostRange": "segstore.log.loader.salvage_report",
     "MemoryRecords": "segstore.records.memory_records",
     "MessageSet": "segstore.records.message_set_receive",
@@ -72,14 +88,17 @@ _HOMES = {
     "MultiMessageSetSend": "segstore.records.message_set_send",
     "ProducerStateManagerConfig": "segstore.log.producers.producer_state_manager_config",
     "Record": "segstore._core",
-    "RemoteOffsetReader": "segstore.log.remote_tier",
+    "RecordBatch": "segstore.records.record_batch",
     "RecoveryReport": "segstore.log.loader.recovery_report",
+    "RemoteOffsetReader": "segstore.log.remote_tier",
     "SalvageReport": "segstore.log.loader.salvage_report",
+    "Segment": "segstore.log.local.segment",
     "SpecialTimestamp": "segstore.types",
     "TimestampType": "segstore.types",
     "TopicPartition": "segstore.types",
     "UnifiedLog": "segstore.log.unified_log",
     "VerificationGuard": "segstore.log.producers.verification_state_entry",
+    "VerifyReport": "segstore.log.log_verifier",
     "open": "segstore.log.open_log",
     "open_dir": "segstore.manager.log_manager",
     "partition_for_key": "segstore.records.partitioner",
@@ -89,14 +108,18 @@ _HOMES = {
 __all__ = [
     "AppendOrigin",
     "Codec",
+    "EpochEntry",
     "ErrorCode",
     "FetchDataInfo",
     "FileRecords",
     "FileTimestampAndOffset",
     "Isolation",
+    "LogAppendInfo",
     "LogConfig",
     "LogManager",
     "LogOffsetMetadata",
+    "LogOffsetSnapshot",
+    "LogScan",
     "LostRange",
     "MemoryRecords",
     "MessageSet",
@@ -107,14 +130,17 @@ __all__ = [
     "MultiMessageSetSend",
     "ProducerStateManagerConfig",
     "Record",
+    "RecordBatch",
     "RecoveryReport",
     "RemoteOffsetReader",
     "SalvageReport",
+    "Segment",
     "SpecialTimestamp",
     "TimestampType",
     "TopicPartition",
     "UnifiedLog",
     "VerificationGuard",
+    "VerifyReport",
     "open_dir",
     "partition_for_key",
     "salvage",
@@ -135,4 +161,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOMES})
+    return sorted([*__all__, "open"])

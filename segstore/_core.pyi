@@ -2,6 +2,7 @@
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from datetime import datetime
 from enum import IntEnum
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar, final
@@ -416,7 +417,7 @@ class Record:
         Text is refused: encode it.
     headers : sequence of (str, bytes-like or None)
         In their order; names may repeat.
-    timestamp : int or None
+    timestamp : int, datetime or None
         In ms since 1970; None = when it is appended.
     offset, timestamp_type, leader_epoch, topic, partition
         Of a record that was read; an append does not look at them.
@@ -428,7 +429,7 @@ class Record:
         key: bytes | None = None,
         value: bytes | None = None,
         headers: Sequence[tuple[str, bytes | None]] = (),
-        timestamp: int | None = None,
+        timestamp: int | datetime | None = None,
         offset: int = -1,
         timestamp_type: int = 0,
         leader_epoch: int = -1,
@@ -1349,7 +1350,7 @@ class ReadLane(Generic[_FetchT, _SliceT]):
     def learn_order(self, base_offset: int) -> None:
         """Take over that nothing is missing before the segment of *base_offset* [DUR-79]."""
     def find_offset_by_timestamp(
-        self, timestamp: int, log_start_offset: int, log_end: LogOffsetMetadata
+        self, timestamp: object, log_start_offset: int, log_end: LogOffsetMetadata
     ) -> FileTimestampAndOffset | None:
         """The first record at or behind both, of the first segment that reaches the timestamp."""
 

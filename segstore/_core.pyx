@@ -21,7 +21,7 @@ from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
 from cpython.memoryview cimport PyMemoryView_FromMemory, PyMemoryView_FromObject
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
-from cpython.tuple cimport PyTuple_Check, PyTuple_GET_ITEM, PyTuple_GET_SIZE
+from cpython.tuple cimport PyTuple_Check, PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport (
     INT8_MAX,
     INT8_MIN,
@@ -85,6 +85,13 @@ from typing import NamedTuple
 
 import numpy as np
 
+from segstore.arguments import (
+    check_row_type,
+    counted_rows,
+    counts_rows,
+    record_timestamp,
+    refuse_counted_rows,
+)
 from segstore.errors import (
     ArgumentTypeError,
     ClosedError,

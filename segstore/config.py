@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias, TypedDict
 
 from segstore.errors import ArgumentTypeError, IllegalArgumentError
 
@@ -55,6 +55,42 @@ _FLAGS: Final = (
     "remote_log_delete_on_disable",
 )
 _MAY_BE_NONE: Final = frozenset({"segment_ms", "retention_ms", "internal_segment_bytes"})
+
+
+CompressionType: TypeAlias = Literal["producer", "uncompressed", "gzip", "snappy", "lz4", "zstd"]
+
+
+class LogSettings(TypedDict, total=False):
+    """The fields of `LogConfig` as keywords of `open` and `open_dir`."""
+
+    segment_bytes: int
+    internal_segment_bytes: int | None
+    segment_ms: int | None
+    segment_jitter_ms: int
+    segment_index_bytes: int
+    index_interval_bytes: int
+    max_message_bytes: int
+    message_timestamp_type: Literal["CreateTime", "LogAppendTime"]
+    message_timestamp_before_max_ms: int
+    message_timestamp_after_max_ms: int
+    compression_type: CompressionType
+    compression_gzip_level: int
+    compression_lz4_level: int
+    compression_zstd_level: int
+    cleanup_policy: str
+    flush_messages: int
+    flush_ms: int
+    retention_ms: int | None
+    retention_bytes: int
+    file_delete_delay_ms: int
+    preallocate: bool
+    remote_storage_enable: bool
+    remote_log_copy_disable: bool
+    remote_log_delete_on_disable: bool
+    local_retention_ms: int
+    local_retention_bytes: int
+    max_decompressed_batch_bytes: int
+    max_record_bytes: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,14 +254,7 @@ class LogConfig:
         if not changes:
             return self
         known = {field.name for field in fields(self)}
-        unknown = sorted(set(changes) - known)
-        if unknown:
-            expected = ", ".join(meant for name in unknown for meant in _likeliest(name, known))
-            raise IllegalArgumentError(
-                f"no such setting: {', '.join(unknown)}",
-                found=", ".join(unknown),
-                expected=expected or ", ".join(sorted(known)),
-            )
+        refuse_unknown(changes, known)
         return replace(self, **changes)
 
     @classmethod
@@ -258,6 +287,19 @@ class LogConfig:
         return cls(**changes)
 
 
+def refuse_unknown(names: Iterable[str], known: Iterable[str]) -> None:
+    """Refuse those of *names* that are not *known*, and say which was meant."""
+    known = set(known)
+    unknown = sorted(set(names) - known)
+    if unknown:
+        expected = ", ".join(meant for name in unknown for meant in _likeliest(name, known))
+        raise IllegalArgumentError(
+            f"no such setting: {', '.join(unknown)}",
+            found=", ".join(unknown),
+            expected=expected or ", ".join(sorted(known)),
+        )
+
+
 def _likeliest(name: str, known: Iterable[str]) -> list[str]:
     """Return the setting that *name*, perhaps Kafka's spelling, is but for a letter; else others.
 
@@ -265,7 +307,7 @@ def _likeliest(name: str, known: Iterable[str]) -> list[str]:
     """
     names = {one.replace("_", ""): one for one in known}
     words = name.lower().replace(".", "_").replace("-", "_")
-    close = difflib.get_close_matches(words.replace("_", ""), names, n=1, cutoff=0.95)
+    close = difflib.get_close_matches(words.replace("_", ""), names, n=1, cutoff=0.85)
     if close:
         return [names[close[0]]]
     return sorted(one for one in known if one.split("_")[0] == words.split("_")[0])

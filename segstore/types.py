@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum
-from typing import NamedTuple
+from typing import Literal, NamedTuple, TypeAlias
 
 from segstore.errors import IllegalArgumentError
 
@@ -77,6 +77,11 @@ class Isolation(StrEnum):
     DURABLE = "durable"
     READ_UNCOMMITTED = "read_uncommitted"
     READ_COMMITTED = "read_committed"
+
+
+IsolationName: TypeAlias = Literal[
+    "log_end", "high_watermark", "durable", "read_uncommitted", "read_committed"
+]
 
 
 class SpecialTimestamp(IntEnum):

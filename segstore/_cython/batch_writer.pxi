@@ -19,6 +19,8 @@ cdef enum:
     SMALL_BATCH_BYTES = 16384
     FIRST_ROOM_BYTES = 65536
 
+cdef object ZERO = 0  # the only one: CPython keeps an object for each small int
+
 
 @cython.final
 cdef class EncodedBatches:
@@ -77,6 +79,7 @@ cdef class _BatchWriter:
     cdef int64_t default_timestamp
     cdef Py_ssize_t expected_count  # of records, where it is known
     cdef bint is_started
+    cdef object row_type  # of named tuples: one that was looked at
     cdef _BatchWriter next_free  # of a lane's writers
 
     def __cinit__(self, options, CodecTable codecs not None, int64_t default_timestamp, int64_t max_batch_bytes):
@@ -159,6 +162,8 @@ cdef class _BatchWriter:
             item = <object>borrowed_list_item(records, index)
             self.add_object(item, index)
             index += 1
+        if index > 1 and list_size(records) == index and begins_with_zero(<object>borrowed_list_item(records, 0)):
+            refuse_counted_rows(records)
         return self.close()
 
     cdef void forget(self) noexcept:
@@ -240,13 +245,16 @@ cdef class _BatchWriter:
         cdef sgs_bytes key, value
         cdef Py_ssize_t first, size
         if is_tuple(item):
+            if not PyTuple_CheckExact(item) and type(item) is not self.row_type:
+                check_row_type(type(item), index)
+                self.row_type = type(item)
             size = tuple_size(item)
             if size == 2:
                 first = 0
             elif size == 3:
                 first = 1
                 if borrowed_tuple_item(item, 0) != Py_None:
-                    timestamp = timestamp_of(<object>borrowed_tuple_item(item, 0), index)
+                    timestamp = timestamp_of(<object>borrowed_tuple_item(item, 0), timestamp, index)
             else:
                 raise not_a_record(item, index)
             key_object = borrowed_tuple_item(item, first)
@@ -349,13 +357,14 @@ cdef int get_buffer(object source, Py_buffer *view, sgs_bytes *out, Py_ssize_t i
     return 0
 
 
-cdef inline int64_t timestamp_of(object value, Py_ssize_t index) except? -2:
-    if type(value) is not int and not isinstance(value, int):
-        raise RecordTypeError(
-            f"record {index}: the timestamp is {type(value).__name__}",
-            found=type(value).__name__,
-            expected="milliseconds since 1970 as int, or None",
-        )
+cdef inline bint begins_with_zero(object row) noexcept:
+    """Whether the rows may be counted by their timestamps; for the price of a look at the first one."""
+    return is_tuple(row) and tuple_size(row) == 3 and borrowed_tuple_item(row, 0) == <PyObject *>ZERO
+
+
+cdef inline int64_t timestamp_of(object value, int64_t default_timestamp, Py_ssize_t index) except? -2:
+    if not PyLong_CheckExact(value):
+        value = record_timestamp(value, default_timestamp, f"record {index}: ")
     try:
         return value
     except OverflowError:

@@ -4,11 +4,16 @@ def encode_records(records, options, CodecTable codecs not None, int64_t default
     """Build batches from tuples and records in one pass."""
     cdef _BatchWriter writer = _BatchWriter(options, codecs, default_timestamp, max_batch_bytes)
     cdef Py_ssize_t index = 0
+    cdef bint are_counted = True  # by their timestamps, so far
     if type(records) is list:
         return writer.write(<list>records, default_timestamp)
     for item in records:
         writer.add_object(item, index)
+        if are_counted:
+            are_counted = counts_rows(item, index)
         index += 1
+    if are_counted and index > 1:
+        raise counted_rows(index)
     return writer.close()
 
 

@@ -151,7 +151,7 @@ cdef tuple checked_headers(object headers):
 cdef int64_t checked_integer(object value, str name, int64_t low, int64_t high) except? -2:
     """An int, or what stands for one exactly, from *low* to *high*."""
     cdef int64_t number
-    if not is_index(value):
+    if not is_index(value) or value is True or value is False:
         raise ArgumentTypeError(
             f"{name} must be an integer, not {type(value).__name__}",
             found=type(value).__name__,
@@ -167,6 +167,25 @@ cdef int64_t checked_integer(object value, str name, int64_t low, int64_t high) 
     raise IllegalArgumentError(
         f"{name} must be from {low} to {high}, not {found}", found=found, expected=f"{low} to {high}"
     )
+
+
+cdef enum:
+    SHOWN_SIZE = 64  # bytes of a value, or characters of a text, that a repr shows
+    SHOWN_HEADERS = 8
+
+
+cdef str shown(object part):
+    """Bytes, text or None as ``repr`` shows them; of a long one the beginning and the size."""
+    if part is None or len(part) <= SHOWN_SIZE:
+        return repr(part)
+    return f"{part[:SHOWN_SIZE // 2]!r}... ({len(part)} {'characters' if isinstance(part, str) else 'bytes'})"
+
+
+cdef str shown_headers(tuple headers):
+    cdef list pairs = [f"({shown(key)}, {shown(value)})" for key, value in headers[:SHOWN_HEADERS]]
+    if len(headers) > SHOWN_HEADERS:
+        return f"({', '.join(pairs)}, ... ({len(headers)} headers))"
+    return f"({pairs[0]},)" if len(headers) == 1 else f"({', '.join(pairs)})"
 
 
 @cython.final
@@ -199,12 +218,8 @@ cdef class Record:
         self.key = checked_bytes(key, "the key")
         self.decoded_headers = checked_headers(headers)
         if timestamp is not None:
-            if not is_index(timestamp):
-                raise RecordTypeError(
-                    f"the timestamp is {type(timestamp).__name__}",
-                    found=type(timestamp).__name__,
-                    expected="milliseconds since 1970 as int, or None",
-                )
+            timestamp = record_timestamp(timestamp, None)
+        if timestamp is not None:
             self.timestamp_ms = checked_integer(timestamp, "timestamp", INT64_MIN, INT64_MAX)
             self.has_timestamp = True
         if not isinstance(topic, str):
@@ -248,8 +263,9 @@ cdef class Record:
 
     def __repr__(self):
         return (
-            f"Record(offset={self.offset}, timestamp={self.timestamp}, key={self.key!r}, value={self.value!r}, "
-            f"headers={self.headers!r}, timestamp_type={self.timestamp_type}, leader_epoch={self.leader_epoch}, "
+            f"Record(offset={self.offset}, timestamp={self.timestamp}, key={shown(self.key)}, "
+            f"value={shown(self.value)}, headers={shown_headers(self.headers)}, "
+            f"timestamp_type={self.timestamp_type}, leader_epoch={self.leader_epoch}, "
             f"topic={self.topic!r}, partition={self.partition})"
         )
 

@@ -172,11 +172,13 @@ def parse_jsonl(line: bytes) -> Record:
         _check_fields(fields.keys())
         headers = [(str(name), _bytes(value)) for name, value in fields.get("headers") or ()]
         timestamp = fields.get("timestamp")
+        if timestamp is not None and type(timestamp) is not int:
+            raise TypeError(f"the timestamp is {json.dumps(timestamp)}")  # noqa: TRY301
         return Record(
             value=_bytes(fields.get("value")),
             key=_bytes(fields.get("key")),
             headers=headers,
-            timestamp=None if timestamp is None else int(timestamp),
+            timestamp=timestamp,
         )
     except IllegalArgumentError:
         raise

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from segstore._core import Record
     from segstore.cli.offset_range import OffsetRange
     from segstore.log.unified_log import UnifiedLog
+    from segstore.types import IsolationName
 
 OUTPUT_RECORDS = 1000
 
@@ -102,7 +103,11 @@ def hides_records(log: UnifiedLog, span: OffsetRange) -> bool:
 
 
 def records(
-    log: UnifiedLog, span: OffsetRange, *, check_crcs: bool, isolation: str = "read_uncommitted"
+    log: UnifiedLog,
+    span: OffsetRange,
+    *,
+    check_crcs: bool,
+    isolation: IsolationName = "read_uncommitted",
 ) -> Iterator[Record]:
     """Iterate over the records of *log* within *span*."""
     start, end = span.resolve(log)

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import TYPE_CHECKING
+
+from segstore.arguments import timestamp
+from segstore.errors import ArgumentTypeError
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -65,27 +69,42 @@ def add_offset_argument(parser: argparse.ArgumentParser) -> None:
         type=parse_offset,
         default=[],
         metavar="OFFSET",
-        help="beginning | end | N | -N from the end | s@MS from that time on | e@MS before it",
+        help="beginning | end | N | -N from the end | s@TIME from that time on | e@TIME before it; "
+        "TIME is milliseconds since 1970, or 2024-05-01T12:00:00Z",
     )
 
 
 def parse_offset(text: str) -> OffsetRange:
     """Read one ``-o``, for argparse."""
-    kind, at, timestamp = text.partition("@")
+    kind, at, time = text.partition("@")
     try:
         if at and kind == "s":
-            return OffsetRange(start_timestamp=int(timestamp))
+            return OffsetRange(start_timestamp=_time(time))
         if at and kind == "e":
-            return OffsetRange(end_timestamp=int(timestamp))
+            return OffsetRange(end_timestamp=_time(time))
         if text in {"beginning", "end"}:
             return OffsetRange(start=text)
         offset = int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(
-            f"{text!r} is none of beginning, end, N, -N, s@MS, e@MS"
+            f"{text!r} is none of beginning, end, N, -N, s@TIME, e@TIME"
         ) from None
     # "-0": nothing before the end
     return OffsetRange(start="end" if offset == 0 and text.startswith("-") else offset)
+
+
+def _time(text: str) -> int:
+    """Read milliseconds since 1970, or a time with its zone."""
+    try:
+        return int(text)
+    except ValueError:
+        time = datetime.fromisoformat(text)
+    try:
+        return timestamp("the time", time)
+    except ArgumentTypeError:
+        raise argparse.ArgumentTypeError(
+            f"the time {text!r} has no zone: put Z behind it for UTC, or an offset as +02:00"
+        ) from None
 
 
 def combined(ranges: Iterable[OffsetRange]) -> OffsetRange:

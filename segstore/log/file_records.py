@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segstore._core import SlicedRecords
-from segstore.arguments import natural
+from segstore.arguments import natural, refuse_pickle
 from segstore.errors import IllegalArgumentError
 from segstore.records.transferable_channel import TransferableRecords
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import NoReturn
 
     from segstore._core import Record
     from segstore.records.fetch_data_info import FetchDataInfo
@@ -135,6 +136,12 @@ class FileRecords(SlicedRecords, TransferableRecords):
     def __iter__(self) -> Iterator[Record]:
         """Yield the records as a `FetchDataInfo` does."""
         return iter(self.read())
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        refuse_pickle(
+            "a slice of a log",
+            "pass bytes(slice.read().records), or the path of the log and the offset",
+        )
 
     def __repr__(self) -> str:
         end = self.position + self.size_bytes

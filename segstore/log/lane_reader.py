@@ -13,6 +13,8 @@ from segstore.log.file_records import FileRecords
 from segstore.records.fetch_data_info import FetchDataInfo
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from segstore._core import CodecTable
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segments import Segments
@@ -68,7 +70,7 @@ class LaneReader:
         start, end = self._offsets.log_start_offset, local_log.log_end
         return lane.slice(self, offset, max_bytes, min_one_message, start, end, cuts_done)
 
-    def _find_offset_by_lane(self, timestamp: int) -> FileTimestampAndOffset | None:
+    def _find_offset_by_lane(self, timestamp: int | datetime) -> FileTimestampAndOffset | None:
         local_log = self._local_log
         segments = local_log.segments
         lane = segments.lane or self._new_read_lane(segments)

@@ -30,6 +30,8 @@ from segstore.records.record_builder import build_batches
 from segstore.types import CURRENT_MAGIC, AppendOrigin, LogAppendInfo
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from typing_extensions import Buffer
 
     from segstore._core import (
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from segstore.config import LogConfig
     from segstore.log.producers.producer_state_entry import BatchMetadata
     from segstore.records.memory_records import MemoryRecords
+    from segstore.records.record_builder import Records
 
 
 _CLIENT: Final = AppendOrigin.CLIENT
@@ -55,7 +58,7 @@ class LogAppender(LaneAppender):
     _builder_config: LogConfig
     _stamps_append_time: bool
 
-    def append(self, records: object, *, timestamp: int | None = None) -> LogAppendInfo:
+    def append(self, records: Records, *, timestamp: int | datetime | None = None) -> LogAppendInfo:
         """Append records and return when they are as safe as `durability` says.
 
         Parameters
@@ -63,8 +66,9 @@ class LogAppender(LaneAppender):
         records : iterable, Record or Arrow data
             ``(key, value)`` or ``(timestamp, key, value)`` tuples of bytes or None, `Record`
             objects, or anything with ``__arrow_c_stream__`` (key, value, timestamp, headers).
-        timestamp : int or None
-            In ms, for records without one; None = now.
+            A timestamp is one as below; the index of a DataFrame is none and is refused.
+        timestamp : int, datetime or None
+            In ms, or with a time zone, for records without one; None = now.
 
         Returns
         -------
@@ -93,9 +97,7 @@ class LogAppender(LaneAppender):
             return done
         self._require_writable()
         now_ms = self._now_ms()
-        default_timestamp = (
-            now_ms if timestamp is None else arguments.integer("timestamp", timestamp)
-        )
+        default_timestamp = now_ms if timestamp is None else arguments.default_timestamp(timestamp)
         if done is not None:
             batches = done
         elif type(records) is list:

@@ -21,7 +21,7 @@ from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, file_nam
 from segstore.log.directory.profile import Profile
 from segstore.log.lane_reader import LaneReader
 from segstore.log.local.local_log import out_of_range
-from segstore.log.log_scan import LogScan, check_range
+from segstore.log.log_scan import LogScan, check_range, timestamp_bounds
 from segstore.log.remote_tier import only_in_remote_storage
 from segstore.log.visible_range import VisibleRange
 from segstore.records.fetch_data_info import FetchDataInfo
@@ -29,6 +29,7 @@ from segstore.types import Isolation, LogOffsetMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import datetime
 
     from segstore._core import AbortedTransactions, AppendLock, ArrowStream, Record
     from segstore.config import LogConfig
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from segstore.log.local.segment import Segment
     from segstore.log.log_follower import LogFollower
     from segstore.log.remote_tier import RemoteTier
+    from segstore.types import IsolationName
 
 _LOG_END: Final = Isolation.LOG_END
 
@@ -136,7 +138,7 @@ class LogReader(LaneReader):
                 )
             raise out_of_range(offset, start, end, self._local_log.directory)
 
-    def _visible(self, isolation: Isolation | str) -> VisibleRange:
+    def _visible(self, isolation: Isolation | IsolationName) -> VisibleRange:
         """Return where the data ends that *isolation* shows, and what it leaves out."""
         wanted, local_log = isolation_of(isolation), self._local_log
         cuts_done, end = local_log.cuts.done, local_log.log_end
@@ -198,7 +200,7 @@ class LogReader(LaneReader):
         self,
         offset: int,
         max_bytes: int | None = None,
-        isolation: Isolation | str = Isolation.LOG_END,
+        isolation: Isolation | IsolationName = Isolation.LOG_END,
         *,
         min_one_message: bool = True,
     ) -> FetchDataInfo | LogScan:
@@ -244,7 +246,7 @@ class LogReader(LaneReader):
         self,
         offset: int,
         max_bytes: int,
-        isolation: Isolation | str,
+        isolation: Isolation | IsolationName,
         min_one_message: bool,  # noqa: FBT001 - as the caller gave it
     ) -> FetchDataInfo:
         self._require_open()
@@ -299,9 +301,9 @@ class LogReader(LaneReader):
         end_offset: int | None = None,
         *,
         columns: Sequence[str] | None = None,
-        start_timestamp: int | None = None,
-        end_timestamp: int | None = None,
-        isolation: Isolation | str = Isolation.LOG_END,
+        start_timestamp: int | datetime | None = None,
+        end_timestamp: int | datetime | None = None,
+        isolation: Isolation | IsolationName = Isolation.LOG_END,
         check_crcs: bool = True,
     ) -> LogScan:
         """Return a range of the log, to be read lazily.
@@ -314,8 +316,8 @@ class LogReader(LaneReader):
         columns : sequence of str or None
             For Arrow: key, value, topic, partition, offset, timestamp, timestampType, headers,
             leaderEpoch; by default all but the last.
-        start_timestamp, end_timestamp : int or None
-            In ms: records with ``start <= timestamp < end``.
+        start_timestamp, end_timestamp : int, datetime or None
+            In ms, or with a time zone: records with ``start <= timestamp < end``.
         isolation : Isolation or str
             Where visible data ends; ``read_committed`` leaves out aborted transactions.
         check_crcs : bool
@@ -336,7 +338,7 @@ class LogReader(LaneReader):
         start = first if start_offset is None else integer("start_offset", start_offset)
         self._require_in_range(start, first)
         check_range(start_offset, end_offset, "offset")
-        check_range(start_timestamp, end_timestamp, "timestamp")
+        low, high = timestamp_bounds(start_timestamp, end_timestamp)
         end = visible.bound.message_offset
         is_cut_off = end_offset is None or end_offset > end
         scan = LogScan(
@@ -350,14 +352,16 @@ class LogReader(LaneReader):
             damage=visible.damage if is_cut_off else None,
             cuts_done=cuts_done,
             columns=columns,
-            start_timestamp=start_timestamp,
-            end_timestamp=end_timestamp,
+            start_timestamp=low,
+            end_timestamp=high,
             check_crcs=check_crcs,
         )
         self._require_in_range(start, self._first_offset_here)  # what it has taken may begin later
         return scan
 
-    def select(self, *columns: str, isolation: Isolation | str = Isolation.LOG_END) -> LogScan:
+    def select(
+        self, *columns: str, isolation: Isolation | IsolationName = Isolation.LOG_END
+    ) -> LogScan:
         """Return the whole log with these columns, for Arrow consumers."""
         return self.scan(columns=columns, isolation=isolation)
 
@@ -367,7 +371,7 @@ class LogReader(LaneReader):
         end_offset: int | None = None,
         columns: Sequence[str] | None = None,
         *,
-        isolation: Isolation | str = Isolation.LOG_END,
+        isolation: Isolation | IsolationName = Isolation.LOG_END,
     ) -> Any:
         """Return a ``pyarrow.Table`` of a range; needs pyarrow. Parameters as in `scan`."""
         scan = self.scan(start_offset, end_offset, columns=columns, isolation=isolation)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from segstore._core import ArrowStream, ColumnDecoder, decode_tuples, iterate_records
-from segstore.arguments import integer, names, positive
+from segstore.arguments import integer, names, positive, refuse_pickle, timestamp
 from segstore.config import MAX_LONG, MIN_LONG
 from segstore.errors import IllegalArgumentError, SegstoreError
 from segstore.log.byte_cuts import cut_offsets
@@ -23,6 +23,8 @@ from segstore.records.record_batch import RecordBatch
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from datetime import datetime
+    from typing import Literal, NoReturn
 
     from segstore._core import (
         AbortedTransactions,
@@ -227,7 +229,7 @@ class LogScan:
         rows: int = MAX_BATCH_ROWS,
         max_bytes: int = MAX_BATCH_BYTES,
         *,
-        timestamp_unit: str = "ms",
+        timestamp_unit: Literal["ms", "us"] = "ms",
     ) -> Iterator[ArrowBatch]:
         """Yield Arrow batches of *rows* rows or *max_bytes* bytes, or a little more.
 
@@ -315,8 +317,25 @@ class LogScan:
             aborted=self._aborted,
         )
 
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        refuse_pickle(
+            f"a scan of {self._topic_partition}",
+            "pass the path of the log and the offsets, and scan it there; to_arrow() and tuples() "
+            "give rows that can be passed",
+        )
+
     def __repr__(self) -> str:
         return f"LogScan({self._topic_partition}, offsets {self.start_offset} to {self.end_offset})"
+
+
+def timestamp_bounds(
+    start: int | datetime | None, end: int | datetime | None
+) -> tuple[int | None, int | None]:
+    """Return both bounds in ms; a reversed range is refused."""
+    low = None if start is None else timestamp("start_timestamp", start)
+    high = None if end is None else timestamp("end_timestamp", end)
+    check_range(low, high, "timestamp")
+    return low, high
 
 
 def check_range(start: int | None, end: int | None, what: str) -> None:

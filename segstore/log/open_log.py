@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from segstore.errors import IllegalArgumentError
 from segstore.log.directory.profile import Profile
@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     import os
     import uuid
     from collections.abc import Callable
+    from typing import Literal, Unpack
 
-    from segstore.config import LogConfig
+    from segstore.config import LogConfig, LogSettings
     from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
     from segstore.log.remote_tier import RemoteOffsetReader
     from segstore.log.unified_log import UnifiedLog
@@ -28,7 +29,7 @@ def open(  # noqa: PLR0913 - the front door
     path: str | os.PathLike[str],
     *,
     durability: str = "sync",
-    recovery: str = "safe",
+    recovery: Literal["safe", "kafka", "salvage"] = "safe",
     read_only: bool = False,
     config: LogConfig | None = None,
     progress: Callable[[str, int, int], None] | None = None,
@@ -40,7 +41,7 @@ def open(  # noqa: PLR0913 - the front door
     remote_offset_reader: RemoteOffsetReader | None = None,
     checksum_sidecar: bool = False,
     target: str | os.PathLike[str] | None = None,
-    **settings: Any,
+    **settings: Unpack[LogSettings],
 ) -> UnifiedLog:
     """Open the log of one partition, and make it when it is not there.
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Unpack
 
 from segstore.arguments import callback, flag, instance, path_text
-from segstore.config import LogConfig
+from segstore.config import LogConfig, LogSettings, refuse_unknown
 from segstore.errors import IllegalArgumentError
 from segstore.log.directory.durability import Durability
 from segstore.log.directory.partition_metadata_file import check_topic_id
@@ -39,6 +39,25 @@ class OpenOptions(NamedTuple):
     checksum_sidecar: bool = False
 
 
+class OpenKeywords(LogSettings, total=False):
+    """The keywords of `open_dir`: those of `open` that are not for one log alone."""
+
+    durability: str
+    recovery: Literal["safe", "kafka"]
+    config: LogConfig | None
+    progress: Callable[[str, int, int], None] | None
+    allow_network_fs: bool
+    replicated: bool | None
+    state_dir: str | os.PathLike[str] | None
+    topic_id: uuid.UUID | None
+    producer_config: ProducerStateManagerConfig | None
+    remote_offset_reader: RemoteOffsetReader | None
+    checksum_sidecar: bool
+
+
+_KNOWN: Final = frozenset({*OpenKeywords.__annotations__, "read_only", "target"})
+
+
 def open_options(  # noqa: PLR0913 - those of `open`
     *,
     durability: str = "sync",
@@ -53,9 +72,10 @@ def open_options(  # noqa: PLR0913 - those of `open`
     producer_config: ProducerStateManagerConfig | None = None,
     remote_offset_reader: RemoteOffsetReader | None = None,
     checksum_sidecar: bool = False,
-    **settings: Any,
+    **settings: Unpack[LogSettings],
 ) -> OpenOptions:
     """Check the arguments of `open`; for one log or for many."""
+    refuse_unknown(settings, _KNOWN)
     if config is not None:
         instance("config", config, LogConfig, "a LogConfig (single settings are keywords)")
     flag("read_only", read_only)

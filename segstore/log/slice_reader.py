@@ -19,7 +19,7 @@ from segstore.types import Isolation
 
 if TYPE_CHECKING:
     from segstore._core import AbortedTransactions, SegmentSlice
-    from segstore.types import LogOffsetMetadata
+    from segstore.types import IsolationName, LogOffsetMetadata
 
 _LOG_END: Final = Isolation.LOG_END
 
@@ -31,7 +31,7 @@ class SliceReader(TimestampReader):
         self,
         offset: int,
         max_bytes: int,
-        isolation: Isolation | str = Isolation.LOG_END,
+        isolation: Isolation | IsolationName = Isolation.LOG_END,
         *,
         min_one_message: bool = True,
         check_crcs: bool = False,
@@ -70,7 +70,7 @@ class SliceReader(TimestampReader):
         self,
         offset: int,
         max_bytes: int,
-        isolation: Isolation | str,
+        isolation: Isolation | IsolationName,
         min_one_message: bool,  # noqa: FBT001 - as the caller gave it
         check_crcs: bool,  # noqa: FBT001
     ) -> FileRecords:
@@ -153,7 +153,7 @@ class SliceReader(TimestampReader):
         *,
         max_chunk_bytes: int = MAX_CHUNK_BYTES,
         max_buffer_bytes: int = FETCH_MAX_BYTES,
-        isolation: Isolation | str = Isolation.LOG_END,
+        isolation: Isolation | IsolationName = Isolation.LOG_END,
     ) -> MessageSetReader:
         """Return what reads this log by offset and max chunk, as Kafka's design pages say.
 

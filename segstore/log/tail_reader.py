@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from segstore._core import Record
+    from segstore.types import IsolationName
 
 
 class TailReader(LogReader):
@@ -28,7 +29,7 @@ class TailReader(LogReader):
         *,
         timeout: float | None = None,
         poll_interval: float = 0.05,
-        isolation: Isolation | str = Isolation.LOG_END,
+        isolation: Isolation | IsolationName = Isolation.LOG_END,
     ) -> Iterator[Record]:
         """Yield records from *offset* on and wait for more; also while another process writes.
 

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING
 
 import segstore._core as _core
-from segstore.arguments import flag, integer
+from segstore.arguments import flag, integer, refuse_pickle
 from segstore.errors import DiskFullError, FsyncFailedError, IllegalStateError
 from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
 from segstore.log.directory.copied_log import place_of
@@ -30,7 +30,7 @@ from segstore.log.log_offsets import LogOffsets
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Self
+    from typing import NoReturn, Self
 
     from segstore._core import CodecTable, Directory, SegmentContext
     from segstore.log.directory.holdings import Holdings
@@ -372,6 +372,12 @@ class UnifiedLog(LogChecksums):
                 f"the log {self.path} was dropped without close(): the next open will recover it"
             )
             warn(message, ResourceWarning, source=self)
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        refuse_pickle(
+            f"the log {self.topic_partition}",
+            "pass its path, and open it there: segstore.open(path, read_only=True)",
+        )
 
     def __repr__(self) -> str:
         if self._is_closed:

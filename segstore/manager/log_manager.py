@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 import segstore._core as _core
 from segstore._core import AppendLock, Directory
-from segstore.arguments import integer, path_text
+from segstore.arguments import integer, path_text, refuse_pickle
 from segstore.errors import (
     ClosedError,
     ForkedHandleError,
@@ -27,7 +27,7 @@ from segstore.log.directory.partition_directory import check_topic, directory_na
 from segstore.log.directory.partition_lock import hint_at_read_only
 from segstore.log.ending import Ending, told_once
 from segstore.log.log_opener import open_partition
-from segstore.log.open_options import open_options
+from segstore.log.open_options import OpenKeywords, open_options
 from segstore.log.surroundings import Surroundings
 from segstore.manager.current_logs import CurrentLogs
 from segstore.manager.logs_to_close import LogsToClose
@@ -50,16 +50,18 @@ from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from typing import NoReturn, Unpack
 
     from segstore.log.unified_log import UnifiedLog
     from segstore.manager.partition_listing import Listed
+    from segstore.records.record_builder import Records
     from segstore.types import LogAppendInfo
 
 MAX_PARTITIONS_OF_A_TOPIC: Final = 100_000
 
 
 def open_dir(
-    path: str | os.PathLike[str], *, read_only: bool = False, **settings: Any
+    path: str | os.PathLike[str], *, read_only: bool = False, **settings: Unpack[OpenKeywords]
 ) -> LogManager:
     """Open a log directory: the one that holds ``<topic>-<partition>`` directories.
 
@@ -91,7 +93,11 @@ class LogManager:
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], *, read_only: bool = False, **settings: Any
+        self,
+        path: str | os.PathLike[str],
+        *,
+        read_only: bool = False,
+        **settings: Unpack[OpenKeywords],
     ) -> None:
         self._read_only = read_only
         self._options = open_options(read_only=read_only, **settings)
@@ -269,7 +275,7 @@ class LogManager:
     # ---- append ----------------------------------------------------------------------------------
 
     def append(
-        self, topic: str, records: Any, *, partition: int | None = None
+        self, topic: str, records: Records, *, partition: int | None = None
     ) -> dict[int, LogAppendInfo]:
         """Append *records*, each to the partition of its key, as Kafka's clients choose it.
 
@@ -355,6 +361,12 @@ class LogManager:
                 known = listed, StickyPartitioner(len(numbers))
             self._partitioners[topic] = listed, known[1]
             return known[1]
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        refuse_pickle(
+            f"the log directory {self.path}",
+            "pass its path, and open it there: segstore.open_dir(path, read_only=True)",
+        )
 
     # ---- close -----------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from segstore._core import ArrowStream, Record, check_column_names, partitions_for_keys
+from segstore.arguments import check_row_type, record_timestamp, refuse_counted_rows
 from segstore.errors import IllegalArgumentError, RecordTypeError, SegstoreError
 from segstore.records.columns import RECORD_COLUMNS, columns_to_append
 from segstore.records.partitioner import partition_for_key
@@ -116,18 +117,22 @@ def split_records(
             number = partition_for_key(key, partitioner.partitions_count)
             part = known[key] = by_partition.setdefault(number, [])
         part.append(record)
+    if isinstance(records, list):
+        refuse_counted_rows(records)
     return by_partition
 
 
 def _key_and_value(record: object, index: int) -> tuple[bytes | None, bytes | None]:
-    if type(record) is tuple and len(record) in TUPLE_LENGTHS:
+    if isinstance(record, tuple) and len(record) in TUPLE_LENGTHS:
+        if type(record) is not tuple:
+            check_row_type(type(record), index)
         key, value = record[-2], record[-1]
         if type(key) is not bytes:
             key = _as_bytes(key, "key", index)
         if type(value) is not bytes:
             value = _as_bytes(value, "value", index)
-        if len(record) > PAIR and not isinstance(record[0], int | None):
-            raise _wrong_part(record[0], "timestamp", index, "milliseconds as an int, or None")
+        if len(record) > PAIR and record[0] is not None and type(record[0]) is not int:
+            record_timestamp(record[0], None, f"record {index}: ")
         return key, value
     if isinstance(record, Record):
         return record.key, record.value

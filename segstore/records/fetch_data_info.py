@@ -11,6 +11,7 @@ from segstore._core import (
     iterate_records,
     scan_batches,
 )
+from segstore.arguments import refuse_pickle
 from segstore.config import MAX_LONG
 from segstore.errors import SegstoreError
 from segstore.records.columns import (
@@ -27,6 +28,7 @@ from segstore.records.transferable_channel import TransferableRecords
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
+    from typing import NoReturn
 
     from typing_extensions import Buffer
 
@@ -201,6 +203,12 @@ class FetchDataInfo(FetchedRecords, TransferableRecords):
 
     def _columns_to_append(self) -> ArrowStream:
         return self._stream(RECORD_COLUMNS)
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        refuse_pickle(
+            "a fetch",
+            "pass bytes(fetch.records), and read them as segstore.MemoryRecords",
+        )
 
     def __repr__(self) -> str:
         return f"FetchDataInfo(offset={self.start_offset}, size_bytes={self.size_bytes})"

@@ -12,7 +12,7 @@ from segstore._core import (
     scan_batches,
     wall_clock_ms,
 )
-from segstore.arguments import flag, integer_within
+from segstore.arguments import flag, integer_within, record_timestamp
 from segstore.config import MAX_INT, MAX_LONG, MAX_SHORT
 from segstore.errors import ArgumentTypeError, IllegalArgumentError, RecordTypeError
 from segstore.records.compression import codec_table
@@ -22,6 +22,7 @@ from segstore.types import Codec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+    from datetime import datetime
     from typing import Self
 
     from typing_extensions import Buffer
@@ -145,7 +146,7 @@ class MemoryRecords(TransferableRecords):
         *,
         commit: bool,
         coordinator_epoch: int = 0,
-        timestamp: int | None = None,
+        timestamp: int | datetime | None = None,
         base_offset: int = 0,
         partition_leader_epoch: int = 0,
     ) -> Self:
@@ -155,8 +156,8 @@ class MemoryRecords(TransferableRecords):
         ----------
         commit : bool
             False: the transaction is aborted.
-        timestamp : int or None
-            In ms; None = now.
+        timestamp : int, datetime or None
+            In ms, or with a time zone; None = now.
 
         Source: Kafka ``MemoryRecords.withEndTransactionMarker``, ``EndTransactionMarker``.
         """
@@ -164,7 +165,7 @@ class MemoryRecords(TransferableRecords):
             integer_within("base_offset", base_offset, 0, MAX_LONG),
             wall_clock_ms()
             if timestamp is None
-            else integer_within("timestamp", timestamp, 0, MAX_LONG),
+            else integer_within("timestamp", record_timestamp(timestamp, None), 0, MAX_LONG),
             integer_within("partition_leader_epoch", partition_leader_epoch, -1, MAX_INT),
             integer_within("producer_id", producer_id, 0, MAX_LONG),
             integer_within("producer_epoch", producer_epoch, 0, MAX_SHORT),

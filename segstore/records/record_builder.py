@@ -12,8 +12,26 @@ from segstore.types import NO_PARTITION_LEADER_EPOCH, Codec
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from datetime import datetime
+    from typing import Protocol, SupportsIndex, TypeAlias
+
+    from typing_extensions import Buffer
 
     from segstore.config import LogConfig
+
+    class HasArrowStream(Protocol):
+        """A table, or a stream of one."""
+
+        def __arrow_c_stream__(self, requested_schema: object | None = None) -> object: ...
+
+    class HasArrowArray(Protocol):
+        """A record batch."""
+
+        def __arrow_c_array__(self, requested_schema: object | None = None) -> object: ...
+
+    Pair: TypeAlias = tuple[Buffer | None, Buffer | None]
+    Triple: TypeAlias = tuple[SupportsIndex | datetime | None, Buffer | None, Buffer | None]
+    Records: TypeAlias = Iterable[Pair | Triple | Record] | Record | HasArrowStream | HasArrowArray
 
 __all__ = ["build_batches"]
 
