@@ -85,13 +85,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from segstore.arguments import (
-    check_row_type,
-    counted_rows,
-    counts_rows,
-    record_timestamp,
-    refuse_counted_rows,
-)
 from segstore.errors import (
     ArgumentTypeError,
     ClosedError,
@@ -107,6 +100,13 @@ from segstore.errors import (
     RecordTooLargeError,
     RecordTypeError,
     SegstoreError,
+)
+from segstore.record_rows import (
+    check_row_type,
+    counted_rows,
+    counts_rows,
+    record_timestamp,
+    refuse_counted_rows,
 )
 from segstore.status_errors import STATUS_ERRORS
 from segstore.types import (

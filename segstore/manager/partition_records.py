@@ -6,8 +6,8 @@ from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from segstore._core import ArrowStream, Record, check_column_names, partitions_for_keys
-from segstore.arguments import check_row_type, record_timestamp, refuse_counted_rows
 from segstore.errors import IllegalArgumentError, RecordTypeError, SegstoreError
+from segstore.record_rows import check_row_type, record_timestamp, refuse_counted_rows
 from segstore.records.columns import RECORD_COLUMNS, columns_to_append
 from segstore.records.partitioner import partition_for_key
 from segstore.types import LogAppendInfo

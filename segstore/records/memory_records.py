@@ -12,9 +12,10 @@ from segstore._core import (
     scan_batches,
     wall_clock_ms,
 )
-from segstore.arguments import flag, integer_within, record_timestamp
+from segstore.arguments import flag, integer_within
 from segstore.config import MAX_INT, MAX_LONG, MAX_SHORT
 from segstore.errors import ArgumentTypeError, IllegalArgumentError, RecordTypeError
+from segstore.record_rows import record_timestamp
 from segstore.records.compression import codec_table
 from segstore.records.record_batch import RecordBatch
 from segstore.records.transferable_channel import TransferableRecords
