@@ -100,7 +100,7 @@ size_t segment_kit_batch(uint8_t *out, size_t room, int64_t base_offset, int32_t
                                                                 room - SGS_BATCH_HEADER_BYTES, records, value_size);
     const sgs_batch_header header = {
         .base_offset = base_offset,
-        .last_offset = base_offset + records - 1,
+        .last_offset = base_offset + (records - 1),
         .base_timestamp = timestamp,
         .max_timestamp = timestamp < 0 ? -1 : timestamp + records - 1,
         .producer_id = SGS_NO_PRODUCER_ID,
