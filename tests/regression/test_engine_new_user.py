@@ -5,6 +5,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import shutil
+import struct
 import uuid
 
 import pytest
@@ -20,7 +21,7 @@ from segstore.errors import (
     LogLockedError,
     LogTruncatedError,
 )
-from tests.log_kit import offsets
+from tests.log_kit import batch, offsets
 
 ONE = [(None, b"x")]
 
@@ -196,9 +197,10 @@ def test_a_scan_beside_a_truncation_of_another_handle(tmp_path):
 
 def test_the_last_offset_of_all_is_refused(tmp_path):
     """The log end behind it is no offset: it was an OverflowError, and the log could not go on."""
-    records = MemoryRecords.with_records(
-        [(None, b"f"), (None, b"g")], base_offset=2**63 - 2, partition_leader_epoch=0
-    )
+    data = bytearray(batch([(1, None, b"f"), (1, None, b"g")]))
+    struct.pack_into(">q", data, 0, 2**63 - 2)  # no builder makes such a batch
+    struct.pack_into(">i", data, 12, 0)
+    records = MemoryRecords(bytes(data))
     for profile in ("safe", "kafka"):
         with segstore.open(tmp_path / f"{profile}-0", recovery=profile) as log:
             with pytest.raises(InvalidOffsetError, match="no offset is left"):

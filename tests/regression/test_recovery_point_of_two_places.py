@@ -12,7 +12,7 @@ import pytest
 
 import segstore
 from segstore.log.directory.checkpoints import RECOVERY_POINT_CHECKPOINT
-from segstore.log.directory.log_places import LogPlaces
+from segstore.log.directory.log_directory_checkpoints import LogDirectoryCheckpoints
 from segstore.log.local.local_log import LocalLog
 
 
@@ -99,7 +99,7 @@ def test_a_line_that_is_low_enough_is_left(path, monkeypatch):
     with segstore.open(path) as log:
         log.append([(None, b"x")] * 5)
         log.append([(None, b"x")] * 5)
-        monkeypatch.setattr(LogPlaces, "_merge", lambda *what: merged.append(what))
+        monkeypatch.setattr(LogDirectoryCheckpoints, "lower", lambda *what: merged.append(what))
         log.truncate_to(65)
         assert merged == []
         monkeypatch.undo()
