@@ -4,10 +4,15 @@
 #include <inttypes.h>
 #include <string.h>
 #include <threads.h>
+#include <time.h>
 
 enum {
     FIRST_STEP_BYTES = 4096, /* a step is as long as the file already is, between these two [DUR-25] */
     LAST_STEP_BYTES = 65536,
+    FIRST_MEMORY_BYTES = 512, /* in memory it doubles: most indexes of an idle partition stay this small */
+    WRITE_STEP_BYTES = 512,   /* docs/decisions/index-mode.md */
+    SPARE_MEMORY_BYTES = 4096,
+    LOOK_AGAIN_NS = 50000,
     /* A look-up takes microseconds, and each attempt gives the processor away; but on a machine with more to do than it has
      * processors one may be off its own for a tenth of a second, and a segment without its indexes costs more than that. */
     ALONE_ATTEMPTS = 1000000,
@@ -15,6 +20,73 @@ enum {
 };
 
 static uint32_t smaller(uint32_t one, uint32_t other) { return one < other ? one : other; }
+
+/* The one who waits sleeps: the other one writes to a file. */
+static void take_file(sgs_abstract_index *index)
+{
+    const struct timespec moment = { .tv_nsec = LOOK_AGAIN_NS };
+    while (index->file.heap && atomic_flag_test_and_set_explicit(&index->file_turn, memory_order_acquire))
+        (void)thrd_sleep(&moment, NULL);
+}
+
+static void leave_file(sgs_abstract_index *index)
+{
+    if (index->file.heap)
+        atomic_flag_clear_explicit(&index->file_turn, memory_order_release);
+}
+
+/* A look-up that begins from here on meets the new block: it is counted before it asks for the address. */
+static void release_old_memory(sgs_abstract_index *index, const sgs_env *env)
+{
+    if (atomic_load_explicit(&index->readers, memory_order_seq_cst) == 0)
+        sgs_mapped_file_release_old(&index->file, env);
+}
+
+static sgs_status set_memory(sgs_abstract_index *index, const sgs_env *env, const char *name, uint32_t size,
+                             sgs_error *err)
+{
+    SGS_TRY(sgs_mapped_file_set_memory(&index->file, env, name, size, err));
+    release_old_memory(index, env);
+    return SGS_OK;
+}
+
+/* Every entry, and nothing else where the index grows in steps: Kafka's full size stays until it is trimmed. */
+static sgs_status write_all(sgs_abstract_index *index, const sgs_env *env, const char *name, sgs_error *err)
+{
+    if (!index->file.heap || !index->file.writable)
+        return SGS_OK;
+    (void)sgs_abstract_index_enter(index); /* the block stays */
+    take_file(index);
+    const uint32_t used = smaller(sgs_abstract_index_entries(index) * index->entry_size, index->file.length);
+    const sgs_status status = sgs_mapped_file_write(&index->file, env, name, used, index->grow_in_steps, err);
+    leave_file(index);
+    sgs_abstract_index_leave(index);
+    return status;
+}
+
+void sgs_abstract_index_settle_file(sgs_abstract_index *index, const sgs_env *env, const char *name)
+{
+    sgs_error ignored;
+    if (write_all(index, env, name, &ignored) != SGS_OK)
+        index->is_stale = true;
+}
+
+sgs_status sgs_abstract_index_write_piece(sgs_abstract_index *index, const sgs_env *env, const char *name,
+                                          sgs_error *err)
+{
+    if (!index->file.heap)
+        return SGS_OK;
+    const uint32_t used = sgs_abstract_index_entries(index) * index->entry_size;
+    /* The first entry goes at once: its block is asked for while there is room, and not from what a close needs. */
+    const uint32_t written = index->file.written_length;
+    if (used < written + (written == 0 ? index->entry_size : WRITE_STEP_BYTES) ||
+        atomic_flag_test_and_set_explicit(&index->file_turn, memory_order_acquire))
+        return SGS_OK; /* a flush is writing: the next entry comes with another piece */
+    const sgs_status status = sgs_mapped_file_write(&index->file, env, name, used, false, err);
+    leave_file(index);
+    index->is_stale = index->is_stale || status != SGS_OK;
+    return status == SGS_INTERNAL ? status : SGS_OK;
+}
 
 /* Wait until no look-up is inside; those that begin meanwhile see no entry. */
 static bool left_alone(sgs_abstract_index *index)
@@ -54,11 +126,14 @@ static sgs_status set_length(sgs_abstract_index *index, const sgs_env *env, cons
     const uint32_t entries = sgs_abstract_index_entries(index);
     const bool cuts = length / index->entry_size < index->seen_entries;
     const bool moves = length > index->file.reserved_length;
-    if ((cuts || moves) && !left_alone(index)) {
+    /* in memory nothing is taken from under a look-up */
+    if (!index->file.heap && (cuts || moves) && !left_alone(index)) {
         sgs_fail(err, SGS_RESOURCE, "look-ups do not leave the index");
         return sgs_fail_in_file(err, name);
     }
+    take_file(index);
     const sgs_status status = sgs_mapped_file_resize(&index->file, env, name, length, err);
+    leave_file(index);
     note_readable_entries(index);
     atomic_store_explicit(&index->entries, entries, memory_order_seq_cst);
     note_change(index);
@@ -118,6 +193,8 @@ static sgs_status load_file(sgs_abstract_index *index, const sgs_env *env, const
         if (entries < whole && index->file.writable) {
             status = sgs_mapped_file_resize(&index->file, env, name, entries * index->entry_size, err);
             index->max_entries = entries;
+            if (status == SGS_OK && index->file.heap) /* of a preallocated file */
+                status = set_memory(index, env, name, index->file.length, err);
         }
     }
     index->seen_entries = index->next_slot = entries;
@@ -219,7 +296,12 @@ sgs_status sgs_abstract_index_trim(sgs_abstract_index *index, const sgs_env *env
             return status;
     }
     index->max_entries = entries;
-    return SGS_OK;
+    if (!index->file.heap)
+        return SGS_OK;
+    sgs_error ignored; /* more memory than is needed does no harm */
+    if (entries >= index->seen_entries && sgs_mapped_file_memory(&index->file) >= used + SPARE_MEMORY_BYTES)
+        (void)set_memory(index, env, name, used, &ignored);
+    return write_all(index, env, name, err);
 }
 
 sgs_status sgs_abstract_index_flush(sgs_abstract_index *index, const sgs_env *env, const char *name, sgs_error *err)
@@ -228,7 +310,10 @@ sgs_status sgs_abstract_index_flush(sgs_abstract_index *index, const sgs_env *en
         return SGS_OK;
     const uint32_t used = sgs_abstract_index_entries(index) * index->entry_size;
     const uint32_t there = smaller(used, index->file.length); /* less after [IDX-9] */
-    const sgs_status status = sgs_mapped_file_flush(&index->file, env, name, there, SGS_BARRIER(INDEXES), err);
+    sgs_status status = write_all(index, env, name, err);
+    if (status == SGS_OK) /* in memory everything is written */
+        status =
+            sgs_mapped_file_flush(&index->file, env, name, index->file.heap ? 0 : there, SGS_BARRIER(INDEXES), err);
     if (status != SGS_OK)
         note_change(index);
     return status;
@@ -267,19 +352,45 @@ static sgs_status give_blocks(sgs_abstract_index *index, const sgs_env *env, con
     return SGS_OK;
 }
 
+/* Memory for the next entry of an index that is long enough. */
+static sgs_status give_memory(sgs_abstract_index *index, const sgs_env *env, const char *name, uint32_t needed,
+                              sgs_error *err)
+{
+    const uint32_t memory = sgs_mapped_file_memory(&index->file);
+    if (memory >= needed)
+        return SGS_OK;
+    const uint32_t twice = memory < FIRST_MEMORY_BYTES ? FIRST_MEMORY_BYTES : 2 * memory;
+    const uint32_t size = smaller(twice, index->file.length);
+    return set_memory(index, env, name, size > needed ? size : needed, err);
+}
+
+static uint32_t next_step(const sgs_abstract_index *index, uint32_t length)
+{
+    if (index->file.heap)
+        return length < FIRST_MEMORY_BYTES ? FIRST_MEMORY_BYTES : length;
+    return length < FIRST_STEP_BYTES ? FIRST_STEP_BYTES : smaller(length, LAST_STEP_BYTES);
+}
+
 static sgs_status grow_by_step(sgs_abstract_index *index, const sgs_env *env, const char *name, sgs_error *err)
 {
     const uint32_t length = index->file.length;
     const uint32_t used = index->next_slot * index->entry_size;
     if (length - used >= index->entry_size)
-        return give_blocks(index, env, name, used + index->entry_size, err);
-    const uint32_t step = length < FIRST_STEP_BYTES ? FIRST_STEP_BYTES : smaller(length, LAST_STEP_BYTES);
+        return index->file.heap ? give_memory(index, env, name, used + index->entry_size, err)
+                                : give_blocks(index, env, name, used + index->entry_size, err);
+    const uint32_t step = next_step(index, length);
     const uint32_t most = smaller(length + step, index->max_entries * index->entry_size);
     const uint32_t target = most - most % index->entry_size;
     if (target < used + index->entry_size)
         return sgs_fail(err, SGS_DISK_FULL, "the index is as long as it may be");
-    return target <= index->file.reserved_length ? sgs_mapped_file_grow(&index->file, env, name, target, err)
-                                                 : set_length(index, env, name, target, err); /* raised since */
+    if (target > index->file.reserved_length && !index->file.heap)
+        return set_length(index, env, name, target, err); /* raised since */
+    if (target > index->file.reserved_length)
+        index->file.reserved_length = target;
+    SGS_TRY(sgs_mapped_file_grow(&index->file, env, name, target, err));
+    if (index->file.heap)
+        release_old_memory(index, env);
+    return SGS_OK;
 }
 
 sgs_status sgs_abstract_index_make_room(sgs_abstract_index *index, const sgs_env *env, const char *name, sgs_error *err)
@@ -309,6 +420,13 @@ void sgs_abstract_index_keep(sgs_abstract_index *index, uint32_t entries)
     SGS_EXPECT(entries <= before);
     index->next_slot = entries;
     atomic_store_explicit(&index->entries, entries, memory_order_seq_cst);
+    if (index->file.heap) {
+        take_file(index);
+        sgs_mapped_file_forget_written(&index->file, entries * index->entry_size);
+        leave_file(index);
+        note_change(index);
+        return;
+    }
     if (!index->grow_in_steps || !index->file.writable)
         return;
     for (uint32_t slot = entries; slot < before; ++slot)

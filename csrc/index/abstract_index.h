@@ -13,6 +13,10 @@
  * is only read; a writable one is trusted when its last key is above its first, since recovery has rebuilt whatever an
  * unclean stop left behind [DUR-52]. And a search that meets keys out of order says SGS_CORRUPT_INDEX [DUR-53].
  *
+ * IN MEMORY (heap) entries reach the file in pieces of WRITE_STEP_BYTES, and all of them with a trim, a flush or a close. What
+ * is written earlier is for other processes that look beside us: after a crash recovery rebuilds what no flush has covered
+ * [DUR-52]. A write that fails makes the index stale, as a step that fails does [DUR-25].
+ *
  * THREADS  one appender under the partition lock; look-ups may run beside it. They are counted (`readers`): a cut below
  * entries that a look-up may still believe in, and a move of the mapping, wait until it has left [IDX-17]. Bytes of entries
  * are read and written with relaxed atomic accesses, so a look-up that races a truncation sees an old or a new number. */
@@ -44,9 +48,10 @@ typedef struct sgs_abstract_index {
     uint32_t unsure_length; /* of a file kept at its full size as it was found: there may be holes below [DUR-25] ... */
     uint32_t backed_length; /* ... but not below here, where blocks were asked for */
     uint8_t entry_size;     /* 8 or 12 */
+    atomic_flag file_turn;  /* in heap mode: who writes the file, or takes entries away that are in it */
     bool is_open, grow_in_steps;
     atomic_bool needs_flush; /* something may not be on the disk: all of it at first, for all that the index knows */
-    bool is_stale;           /* a grow failed: entries are missing, rewrite or remove at roll or close [DUR-25] */
+    bool is_stale;           /* a grow or a write failed: rewrite or remove at roll or close [DUR-25] */
 } sgs_abstract_index;
 
 /* the first and the second field of an entry; offsets are absolute */
@@ -66,7 +71,7 @@ sgs_status sgs_abstract_index_open(sgs_abstract_index *index, const sgs_env *env
  *  @return SGS_OK; SGS_ILLEGAL_ARGUMENT; SGS_CLOSED; SGS_RESOURCE when look-ups do not leave the range that would go */
 sgs_status sgs_abstract_index_resize(sgs_abstract_index *index, const sgs_env *env, const char *name, uint32_t size,
                                      bool *changed, sgs_error *err);
-/** [IDX-10] nothing on a closed or read-only index */
+/** [IDX-10] nothing on a closed or read-only index. In memory: every entry is in the file then. */
 sgs_status sgs_abstract_index_trim(sgs_abstract_index *index, const sgs_env *env, const char *name, sgs_error *err);
 /** [IDX-13 of 4.4.0] nothing on a closed, missing or read-only index, nor on one that has not changed since the last */
 sgs_status sgs_abstract_index_flush(sgs_abstract_index *index, const sgs_env *env, const char *name, sgs_error *err);
@@ -85,6 +90,12 @@ sgs_status sgs_abstract_index_reset(sgs_abstract_index *index, const sgs_env *en
 /** Keep the first `entries`. Kafka leaves the bytes of the others [OFX-5]; with grow_in_steps they become zero, so that
  *  they are padding, not stale entries, to whoever opens the file after a crash [DUR-80]. */
 void sgs_abstract_index_keep(sgs_abstract_index *index, uint32_t entries);
+/** In memory: end the file behind the last entry, so that no other process meets what was cut off. A failure makes the index
+ *  stale. */
+void sgs_abstract_index_settle_file(sgs_abstract_index *index, const sgs_env *env, const char *name);
+/** In memory: write the last entries when there are enough of them. @return SGS_OK, or SGS_INTERNAL [DUR-44] */
+sgs_status sgs_abstract_index_write_piece(sgs_abstract_index *index, const sgs_env *env, const char *name,
+                                          sgs_error *err);
 /** Publish one more entry, whose bytes have been stored in `next_slot`.
  *  @return false when it is not the last one then, after a resize that failed [OFX-4] */
 bool sgs_abstract_index_publish(sgs_abstract_index *index);
@@ -168,6 +179,7 @@ static inline void sgs_abstract_index_store(sgs_abstract_index *index, uint32_t 
 {
     uint8_t *entry = index->file.data + (size_t)slot * index->entry_size;
     SGS_EXPECT(((size_t)slot + 1) * index->entry_size <= index->file.length);
+    SGS_EXPECT(!index->file.heap || ((size_t)slot + 1) * index->entry_size <= sgs_mapped_file_memory(&index->file));
     if (index->entry_size == SGS_INT32_KEY_ENTRY_BYTES) {
         sgs_index_store_word(entry, (uint32_t)(int32_t)key);
         sgs_index_store_word(entry + 4, (uint32_t)value);

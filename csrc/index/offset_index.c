@@ -106,7 +106,7 @@ sgs_status sgs_offset_index_append(sgs_offset_index *index, const sgs_env *env, 
         sgs_abstract_index_store(&index->base, index->base.next_slot, relative_offset, position);
         index->last_offset = offset;
         if (sgs_abstract_index_publish(&index->base))
-            return SGS_OK;
+            return sgs_abstract_index_write_piece(&index->base, env, name, err);
         sgs_fail(err, SGS_ILLEGAL_STATE, "%" PRIu32 " entries, but %" PRIu32 " lie before the next one", entries + 1,
                  index->base.next_slot);
     }

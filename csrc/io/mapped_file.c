@@ -2,7 +2,15 @@
 #include "io/mapped_file.h"
 
 #include <inttypes.h>
+#include <stddef.h>
 #include <string.h>
+
+/* Memory of a file in heap mode. Readers may be inside older blocks, whose bytes were copied from. */
+typedef struct heap_block {
+    struct heap_block *older;
+    size_t size;
+    uint8_t bytes[];
+} heap_block;
 
 static sgs_status fail_in(sgs_error *err, const char *name, sgs_status status, const char *sentence)
 {
@@ -29,33 +37,76 @@ static sgs_status checked_size(const sgs_mapped_file *file, const sgs_env *env, 
     return SGS_OK;
 }
 
-/* [DUR-27] A file that became shorter since its size was asked for is simply shorter. */
-static sgs_status read_into_heap(sgs_mapped_file *file, const sgs_env *env, const char *name, sgs_error *err)
+/* ---- memory ---- */
+
+static heap_block *block_of(const sgs_mapped_file *file)
 {
-    size_t got;
-    const sgs_status status = env->read_at(env, file->fd, name, file->data, file->length, 0, &got, err);
-    if (status == SGS_OK)
-        file->length = (uint32_t)got;
-    return status;
+    uint8_t *const data = ((sgs_mapped_file *)(uintptr_t)file)->data;
+    return data == NULL || !file->heap ? NULL : (heap_block *)(void *)(data - offsetof(heap_block, bytes));
 }
 
-/* Address space or memory for `size` bytes in place of what there is; heap contents move along. */
+static void release_blocks(const sgs_env *env, heap_block *block)
+{
+    while (block != NULL) {
+        heap_block *const older = block->older;
+        env->release(env, block);
+        block = older;
+    }
+}
+
+uint32_t sgs_mapped_file_memory(const sgs_mapped_file *file)
+{
+    const heap_block *const block = block_of(file);
+    return block == NULL ? 0 : (uint32_t)block->size;
+}
+
+sgs_status sgs_mapped_file_set_memory(sgs_mapped_file *file, const sgs_env *env, const char *name, uint32_t length,
+                                      sgs_error *err)
+{
+    heap_block *const old = block_of(file);
+    heap_block *const block = env->allocate(env, sizeof *block + length);
+    if (block == NULL) {
+        (void)sgs_fail(err, SGS_RESOURCE, "no memory for %" PRIu32 " bytes", length);
+        return sgs_fail_in_file(err, name);
+    }
+    *block = (heap_block){ .older = old, .size = length };
+    const size_t kept = old == NULL ? 0 : old->size < length ? old->size : length;
+    if (kept > 0)
+        memcpy(block->bytes, old->bytes, kept);
+    memset(block->bytes + kept, 0, length - kept);
+    file->data = block->bytes;
+    return SGS_OK;
+}
+
+void sgs_mapped_file_release_old(sgs_mapped_file *file, const sgs_env *env)
+{
+    heap_block *const block = block_of(file);
+    if (block == NULL)
+        return;
+    release_blocks(env, block->older);
+    block->older = NULL;
+}
+
+/* [DUR-27] A file that became shorter since its size was asked for is simply shorter. */
+static sgs_status read_into_memory(sgs_mapped_file *file, const sgs_env *env, const char *name, sgs_error *err)
+{
+    size_t got;
+    SGS_TRY(sgs_mapped_file_set_memory(file, env, name, file->length, err));
+    SGS_TRY(env->read_at(env, file->fd, name, file->data, file->length, 0, &got, err));
+    file->length = (uint32_t)got;
+    file->written_length = (uint32_t)got;
+    return SGS_OK;
+}
+
+/* ---- mapping ---- */
+
+/* Address space for `size` bytes in place of what there is. */
 static sgs_status reserve(sgs_mapped_file *file, const sgs_env *env, const char *name, uint32_t size, sgs_error *err)
 {
     void *address;
-    if (file->heap) {
-        address = env->reallocate(env, file->data, size);
-        if (address == NULL) {
-            (void)sgs_fail(err, SGS_RESOURCE, "no memory for %" PRIu32 " bytes", size);
-            return sgs_fail_in_file(err, name);
-        }
-    } else {
-        const sgs_status status = env->map(env, file->fd, name, size, file->writable, &address, err);
-        if (status != SGS_OK)
-            return status;
-        if (file->data != NULL)
-            env->unmap(env, file->data, file->reserved_length);
-    }
+    SGS_TRY(env->map(env, file->fd, name, size, file->writable, &address, err));
+    if (file->data != NULL)
+        env->unmap(env, file->data, file->reserved_length);
     file->data = address;
     file->reserved_length = size;
     return SGS_OK;
@@ -64,11 +115,13 @@ static sgs_status reserve(sgs_mapped_file *file, const sgs_env *env, const char 
 static void release(sgs_mapped_file *file, const sgs_env *env)
 {
     if (file->data != NULL && file->heap)
-        env->release(env, file->data);
+        release_blocks(env, block_of(file));
     else if (file->data != NULL)
         env->unmap(env, file->data, file->reserved_length);
     *file = (sgs_mapped_file){ .fd = -1, .heap = file->heap };
 }
+
+/* ---- both ---- */
 
 sgs_status sgs_mapped_file_open(sgs_mapped_file *file, const sgs_env *env, int fd, const char *name, uint32_t max_size,
                                 bool writable, bool heap, sgs_error *err)
@@ -78,26 +131,25 @@ sgs_status sgs_mapped_file_open(sgs_mapped_file *file, const sgs_env *env, int f
     sgs_status status = checked_size(file, env, name, max_size, &length, err);
     file->length = length;
     const uint32_t reserved = writable && max_size > length ? max_size : length;
-    if (status == SGS_OK && reserved > 0)
+    if (status == SGS_OK && heap && length > 0)
+        status = read_into_memory(file, env, name, err);
+    else if (status == SGS_OK && !heap && reserved > 0)
         status = reserve(file, env, name, reserved, err);
-    if (status == SGS_OK && heap && file->length > 0)
-        status = read_into_heap(file, env, name, err);
     if (status != SGS_OK)
         release(file, env);
+    else
+        file->reserved_length = reserved;
     return status;
 }
 
-/* Within the reserved range: more bytes, all zero. */
+/* More bytes, all zero. */
 static sgs_status extend(sgs_mapped_file *file, const sgs_env *env, const char *name, uint32_t length, sgs_error *err)
 {
     SGS_ASSERT(length > file->length && length <= file->reserved_length, err);
-    if (file->heap) {
-        memset(file->data + file->length, 0, length - file->length);
-    } else {
-        const sgs_status status = env->allocate_space(env, file->fd, name, length, err);
-        if (status != SGS_OK)
-            return status;
-    }
+    SGS_TRY(env->allocate_space(env, file->fd, name, length, err));
+    const uint32_t memory = file->heap ? sgs_mapped_file_memory(file) : 0;
+    if (memory > file->length)
+        memset(file->data + file->length, 0, memory - file->length);
     file->length = length;
     return SGS_OK;
 }
@@ -121,7 +173,11 @@ sgs_status sgs_mapped_file_grow(sgs_mapped_file *file, const sgs_env *env, const
         return SGS_OK;
     if (length > file->reserved_length)
         return fail_in(err, name, SGS_ILLEGAL_ARGUMENT, "the mapped file cannot grow beyond its reserved range");
-    return extend(file, env, name, length, err);
+    if (!file->heap)
+        return extend(file, env, name, length, err);
+    SGS_TRY(sgs_mapped_file_set_memory(file, env, name, length, err));
+    file->length = length;
+    return SGS_OK;
 }
 
 sgs_status sgs_mapped_file_resize(sgs_mapped_file *file, const sgs_env *env, const char *name, uint32_t length,
@@ -133,28 +189,50 @@ sgs_status sgs_mapped_file_resize(sgs_mapped_file *file, const sgs_env *env, con
     if (length > INT32_MAX)
         return fail_in(err, name, SGS_ILLEGAL_ARGUMENT, "a mapped file has at most 2147483647 bytes");
     if (length > file->length) {
-        if (length > file->reserved_length)
+        if (length > file->reserved_length && file->heap)
+            file->reserved_length = length;
+        else if (length > file->reserved_length)
             status = reserve(file, env, name, length, err);
         return status == SGS_OK ? extend(file, env, name, length, err) : status;
     }
     if (length == file->length)
         return SGS_OK;
     sgs_file_info info = { .size = file->length };
-    if (file->heap) /* the file may be shorter than the memory: it follows at flush and close */
+    if (file->heap) /* the file may be shorter than the memory */
         status = env->file_info(env, file->fd, name, &info, err);
     if (status == SGS_OK && info.size > length)
         status = env->truncate(env, file->fd, name, length, err);
-    if (status == SGS_OK)
-        file->length = length;
-    return status;
+    if (status != SGS_OK)
+        return status;
+    file->length = length;
+    sgs_mapped_file_forget_written(file, length);
+    return SGS_OK;
 }
 
-static sgs_status write_back(const sgs_mapped_file *file, const sgs_env *env, const char *name, uint32_t size,
-                             sgs_error *err)
+void sgs_mapped_file_forget_written(sgs_mapped_file *file, uint32_t length)
 {
-    const sgs_slice bytes = { file->data, size };
+    if (file->written_length > length)
+        file->written_length = length;
+}
+
+sgs_status sgs_mapped_file_write(sgs_mapped_file *file, const sgs_env *env, const char *name, uint32_t used,
+                                 bool exactly, sgs_error *err)
+{
+    sgs_file_info info = { .size = 0 };
     int64_t written;
-    return size > 0 ? env->write_at(env, file->fd, name, &bytes, 1, 0, &written, err) : SGS_OK;
+    SGS_ASSERT(used <= sgs_mapped_file_memory(file), err);
+    if (used == file->written_length && !exactly)
+        return SGS_OK;
+    SGS_TRY(env->file_info(env, file->fd, name, &info, err));
+    if (info.size < file->written_length) /* another process has cut the file */
+        file->written_length = (uint32_t)info.size;
+    const uint32_t from = file->written_length;
+    if (used > from) {
+        const sgs_slice bytes = { file->data + from, used - from };
+        SGS_TRY(env->write_at(env, file->fd, name, &bytes, 1, from, &written, err));
+        file->written_length = used;
+    }
+    return exactly && info.size > used ? env->truncate(env, file->fd, name, used, err) : SGS_OK;
 }
 
 sgs_status sgs_mapped_file_flush(sgs_mapped_file *file, const sgs_env *env, const char *name, uint32_t used,
@@ -168,7 +246,7 @@ sgs_status sgs_mapped_file_flush(sgs_mapped_file *file, const sgs_env *env, cons
         return fail_in(err, name, SGS_ILLEGAL_ARGUMENT, "a flush beyond the end of the mapped file");
     sgs_status status = SGS_OK;
     if (file->heap)
-        status = write_back(file, env, name, used, err);
+        status = sgs_mapped_file_write(file, env, name, used, false, err);
     else if (used > 0)
         status = env->sync_mapping(env, file->data, used, name, err);
     return status == SGS_OK ? env->sync_file(env, file->fd, name, barrier, err) : status;
@@ -178,10 +256,7 @@ sgs_status sgs_mapped_file_close(sgs_mapped_file *file, const sgs_env *env, cons
 {
     if (file->fd < 0)
         return SGS_OK;
-    sgs_error later;
     const int fd = file->fd;
-    const sgs_status written = file->heap && file->writable ? write_back(file, env, name, file->length, err) : SGS_OK;
     release(file, env);
-    const sgs_status closed = env->close(env, fd, name, written == SGS_OK ? err : &later);
-    return written != SGS_OK ? written : closed;
+    return env->close(env, fd, name, err);
 }

@@ -23,14 +23,16 @@ static sgs_status cut_log(sgs_log_segment *segment, int32_t position, sgs_error 
     return sgs_segment_sync_cut(segment, fd, name, SGS_BARRIER(TRUNCATION_CUT), err);
 }
 
-/* A file with one slot of zeros would be an entry to who reads beside us: (0, base offset) is one, and (0, 0) [DUR-80]. */
-static void hide_emptied_slot(const sgs_log_segment *segment, sgs_segment_file kind, sgs_abstract_index *index)
+/* A file with one slot of zeros would be an entry to another process that reads beside us: (0, base offset) is one, and (0, 0)
+ * [DUR-80]. In memory what was cut off is in the file still. */
+static void hide_cut_entries(const sgs_log_segment *segment, sgs_segment_file kind, sgs_abstract_index *index)
 {
     char name[SGS_SEGMENT_NAME_BYTES];
     sgs_error ignored; /* a look-up beside us may keep the file's length; then only verify speaks of it */
+    sgs_segment_name(segment, kind, name);
+    sgs_abstract_index_settle_file(index, segment->context->env, name);
     if (sgs_abstract_index_entries(index) != 0 || index->file.length != index->entry_size)
         return;
-    sgs_segment_name(segment, kind, name);
     (void)sgs_abstract_index_trim(index, segment->context->env, name, &ignored);
 }
 
@@ -43,8 +45,8 @@ static sgs_status truncate_indexes(sgs_log_segment *segment, int64_t offset, sgs
     if (status == SGS_OK)
         status = sgs_time_index_truncate_to(&segment->time_index, offset, err);
     if (status == SGS_OK && !segment->context->kafka_profile) {
-        hide_emptied_slot(segment, SGS_FILE_INDEX, &segment->offset_index.base);
-        hide_emptied_slot(segment, SGS_FILE_TIMEINDEX, &segment->time_index.base);
+        hide_cut_entries(segment, SGS_FILE_INDEX, &segment->offset_index.base);
+        hide_cut_entries(segment, SGS_FILE_TIMEINDEX, &segment->time_index.base);
     }
     return status == SGS_OK ? sgs_log_segment_prepare_for_appends(segment, err) : status;
 }

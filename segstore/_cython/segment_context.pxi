@@ -43,6 +43,11 @@ cdef class SegmentContext:
         return self.context.kafka_profile
 
     @property
+    def heap_indexes(self):
+        """Whether indexes are in memory, and written to their files [DUR-25]."""
+        return self.context.heap_indexes
+
+    @property
     def most_index_bytes(self):
         """A larger file is no index [DUR-97, DUR-102]."""
         return max(self.context.max_index_bytes, SGS_INDEX_LIMIT_BYTES)

@@ -81,7 +81,12 @@ def open_partition(
         topic_id = None if is_kafka else _topic_id(directory, options, report)
         codecs = _codecs_for(options)
         context = segment_context(
-            directory, codecs, config, options.profile, writable=not read_only
+            directory,
+            codecs,
+            config,
+            options.profile,
+            writable=not read_only,
+            heap_indexes=_has_heap_indexes(directory, options, report),
         )
         places = LogPlaces(
             directory,
@@ -174,6 +179,21 @@ def _one_object(home: _core.Directory, directory: _core.Directory) -> _core.Dire
         return home
     home.close()
     return directory
+
+
+def _has_heap_indexes(
+    directory: _core.Directory, options: OpenOptions, report: RecoveryReport
+) -> bool:
+    """Return whether indexes are in memory: on a network file system whatever was asked for."""
+    if options.read_only or options.index_mode == "heap":
+        return True
+    if not directory.is_network_file_system():
+        return False
+    report.warnings.append(
+        f"{directory.path} is on a network file system: index_mode='mmap' is not used there, the"
+        " indexes are in memory"
+    )
+    return True
 
 
 def _topic_id(

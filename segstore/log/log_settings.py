@@ -98,7 +98,12 @@ class LogSettings(LogRemoval):
         codec = codec_of(config)
         self.config = config
         context = segment_context(
-            self._directory, self._codecs, config, self.profile, writable=True
+            self._directory,
+            self._codecs,
+            config,
+            self.profile,
+            writable=True,
+            heap_indexes=self._local_log.has_heap_indexes,
         )
         self._local_log.use_config(config, context)
         self._batch_bytes = _uncompressed_batch_bytes(config, codec)

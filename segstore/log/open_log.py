@@ -40,6 +40,7 @@ def open(  # noqa: PLR0913 - the front door
     producer_config: ProducerStateManagerConfig | None = None,
     remote_offset_reader: RemoteOffsetReader | None = None,
     checksum_sidecar: bool = False,
+    index_mode: str = "heap",
     target: str | os.PathLike[str] | None = None,
     **settings: Unpack[LogSettings],
 ) -> UnifiedLog:
@@ -87,6 +88,11 @@ def open(  # noqa: PLR0913 - the front door
         Write the checksums of all bytes of a ``.log`` beside it, behind its roll, in a file that
         `scrub` and `verify` compare: also what no batch's checksum covers, the leader epoch above
         all [DUR-60]. Files that are there are kept true without it too.
+    index_mode : str
+        ``heap`` (the default): a writer's indexes are in memory and are written to their files.
+        ``mmap``: they are shared mappings of these files, which saves memory where an old segment
+        is seldom asked; but another process that cuts an index file ends this process by SIGBUS. On
+        a network file system it is ``heap`` in any case. A reader's indexes are in memory [DUR-25].
     target : path or None
         With ``recovery="salvage"``: where the new log is made; there must be nothing.
     **settings
@@ -132,6 +138,7 @@ def open(  # noqa: PLR0913 - the front door
         producer_config=producer_config,
         remote_offset_reader=remote_offset_reader,
         checksum_sidecar=checksum_sidecar,
+        index_mode=index_mode,
         **settings,
     )
     if target is not None:

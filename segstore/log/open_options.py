@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _DEFAULTS: Final = LogConfig()
+INDEX_MODES: Final = ("heap", "mmap")
 
 
 class OpenOptions(NamedTuple):
@@ -37,6 +38,7 @@ class OpenOptions(NamedTuple):
     producer_config: ProducerStateManagerConfig | None = None
     remote_offset_reader: RemoteOffsetReader | None = None
     checksum_sidecar: bool = False
+    index_mode: Literal["heap", "mmap"] = "heap"
 
 
 class OpenKeywords(LogSettings, total=False):
@@ -53,6 +55,7 @@ class OpenKeywords(LogSettings, total=False):
     producer_config: ProducerStateManagerConfig | None
     remote_offset_reader: RemoteOffsetReader | None
     checksum_sidecar: bool
+    index_mode: Literal["heap", "mmap"]
 
 
 _KNOWN: Final = frozenset({*OpenKeywords.__annotations__, "read_only", "target"})
@@ -72,6 +75,7 @@ def open_options(  # noqa: PLR0913 - those of `open`
     producer_config: ProducerStateManagerConfig | None = None,
     remote_offset_reader: RemoteOffsetReader | None = None,
     checksum_sidecar: bool = False,
+    index_mode: Literal["heap", "mmap"] = "heap",
     **settings: Unpack[LogSettings],
 ) -> OpenOptions:
     """Check the arguments of `open`; for one log or for many."""
@@ -105,6 +109,12 @@ def open_options(  # noqa: PLR0913 - those of `open`
             found=f"read_only={read_only}, recovery={recovery!r}",
             expected="read_only=False, recovery='safe'",
         )
+    if index_mode not in INDEX_MODES:
+        raise IllegalArgumentError(
+            f"index_mode must be 'heap' or 'mmap', not {index_mode!r}",
+            found=repr(index_mode),
+            expected="'heap' or 'mmap'",
+        )
     config = (config or _DEFAULTS).with_changes(**settings)
     if remote_offset_reader is not None:
         _check_remote_storage(remote_offset_reader, config, read_only=read_only)
@@ -121,6 +131,7 @@ def open_options(  # noqa: PLR0913 - those of `open`
         producer_config=producer_config,
         remote_offset_reader=remote_offset_reader,
         checksum_sidecar=checksum_sidecar,
+        index_mode=index_mode,
     )
 
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
 
 APPEND: Final = ("append", 2)
 PREALLOCATED: Final = LAZY._replace(preallocate=True)
-SMALL_INDEXES: Final = Settings("none", segment_bytes=100_000, interval_bytes=1)
+# Entries that are in the file at once, so that they can be ahead of the records.
+SMALL_INDEXES: Final = Settings("none", segment_bytes=100_000, interval_bytes=1, index_mode="mmap")
 THREE_SYNCED: Final = (APPEND, "roll", "background", APPEND, "roll", "background", ("append", 3))
 THREE_SEGMENTS: Final = (APPEND, "roll", APPEND, "roll", APPEND)
 

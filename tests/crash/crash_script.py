@@ -70,6 +70,7 @@ class Settings(NamedTuple):
     in_log_directory: bool = False
     """Whether the directory above is one of a broker, with checkpoints of its own [DUR-65]."""
     checksum_sidecar: bool = False
+    index_mode: str = "heap"
 
     def open(
         self,
@@ -87,6 +88,7 @@ class Settings(NamedTuple):
             preallocate=self.preallocate,
             segment_ms=None,
             checksum_sidecar=self.checksum_sidecar,
+            index_mode=self.index_mode,
             read_only=read_only,
         )
         return open_partition(

@@ -111,6 +111,11 @@ class LogTail:
     def _draw_max_segment_ms(self) -> int:
         return self.config.roll_ms - roll_jitter_ms(self.config)
 
+    @property
+    def has_heap_indexes(self) -> bool:
+        """Whether the indexes of new segments are in memory [DUR-25]."""
+        return self._context.heap_indexes
+
     def use_config(self, config: LogConfig, context: SegmentContext) -> None:
         """Go by other settings from the next decision on; segments keep their own [UNI-7]."""
         self.config = config
