@@ -112,6 +112,11 @@ static inline sgs_status fuzz_truncate(const sgs_env *env, int fd, const char *n
     return SGS_OK;
 }
 
+static inline sgs_status fuzz_allocate_space(const sgs_env *env, int fd, const char *name, int64_t size, sgs_error *err)
+{
+    return size > fuzz_file_of(env)->size ? fuzz_truncate(env, fd, name, size, err) : SGS_OK;
+}
+
 static inline sgs_status fuzz_sync(const sgs_env *env, int fd, const char *name, sgs_barrier barrier, sgs_error *err)
 {
     (void)barrier;
@@ -132,6 +137,7 @@ static inline void fuzz_file_init(fuzz_file *file, const fuzz_input *input)
     file->env.read_at = fuzz_read_at;
     file->env.write_at = fuzz_write_at;
     file->env.truncate = fuzz_truncate;
+    file->env.allocate_space = fuzz_allocate_space;
     file->env.sync_data = fuzz_sync;
     file->env.sync_file = fuzz_sync;
     file->size = (int64_t)(input->size < FUZZ_FILE_ROOM / 2 ? input->size : FUZZ_FILE_ROOM / 2);
