@@ -311,7 +311,7 @@ sgs_status sgs_abstract_index_flush(sgs_abstract_index *index, const sgs_env *en
     const uint32_t used = sgs_abstract_index_entries(index) * index->entry_size;
     const uint32_t there = smaller(used, index->file.length); /* less after [IDX-9] */
     sgs_status status = write_all(index, env, name, err);
-    if (status == SGS_OK) /* in memory everything is written */
+    if (status == SGS_OK) /* in memory everything is written: from here on the block may be given back */
         status =
             sgs_mapped_file_flush(&index->file, env, name, index->file.heap ? 0 : there, SGS_BARRIER(INDEXES), err);
     if (status != SGS_OK)

@@ -245,7 +245,7 @@ sgs_status sgs_mapped_file_flush(sgs_mapped_file *file, const sgs_env *env, cons
     if (used > file->length)
         return fail_in(err, name, SGS_ILLEGAL_ARGUMENT, "a flush beyond the end of the mapped file");
     sgs_status status = SGS_OK;
-    if (file->heap)
+    if (file->heap && used > 0)
         status = sgs_mapped_file_write(file, env, name, used, false, err);
     else if (used > 0)
         status = env->sync_mapping(env, file->data, used, name, err);
