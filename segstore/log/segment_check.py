@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from segstore._core import LogSegment, SegmentContext
 from segstore.errors import ClosedError, SegstoreError
 from segstore.log.directory.partition_directory import INDEX_ENTRY_BYTES, file_name
 from segstore.log.directory.ways_out import missing_records
@@ -171,11 +172,26 @@ def _check_written_order(
         )
 
 
+def _entries_on_disk(
+    directory: Directory, segment: Segment
+) -> tuple[Sequence[OffsetPosition], Sequence[TimestampOffset]]:
+    """Read both indexes from their files: those of *segment* may have been in memory for long.
+
+    Of an active segment the last entries may be in memory only [DUR-25].
+    """
+    context = SegmentContext(directory, codec_table(), writable=False, heap_indexes=True)
+    on_disk = LogSegment(context, segment.base_offset, suffix=segment.suffix)
+    try:
+        return on_disk.offset_index_entries(), on_disk.time_index_entries()
+    finally:
+        on_disk.close_quietly()
+
+
 def _check_indexes(
     directory: Directory, segment: Segment, headers: BatchHeaders, check: SegmentCheck
 ) -> None:
     """Look at the entries of what was read; others are of batches that came since."""
-    offset_entries, time_entries = segment.offset_index_entries(), segment.time_index_entries()
+    offset_entries, time_entries = _entries_on_disk(directory, segment)
     # asked for behind them: who adds an entry has written its batch
     if directory.info(f"{segment.name}{segment.suffix}").size > check.valid_bytes:
         next_offset = check.next_offset
@@ -222,8 +238,9 @@ def check_padding(directory: Directory, segment: Segment, check: SegmentCheck) -
 
     Source: [DUR-80].
     """
-    offset_bytes = len(segment.offset_index_entries()) * INDEX_ENTRY_BYTES["index"]
-    time_bytes = len(segment.time_index_entries()) * INDEX_ENTRY_BYTES["timeindex"]
+    offset_entries, time_entries = _entries_on_disk(directory, segment)
+    offset_bytes = len(offset_entries) * INDEX_ENTRY_BYTES["index"]
+    time_bytes = len(time_entries) * INDEX_ENTRY_BYTES["timeindex"]
     for kind, start in (("index", offset_bytes), ("timeindex", time_bytes)):
         name = file_name(segment.base_offset, kind)
         position = start
