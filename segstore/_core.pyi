@@ -1140,6 +1140,17 @@ class LogSegment:
         table: bool = True,
         max_batches: int = 4294967295,
     ) -> tuple[BatchHeaders, ScanResult]: ...
+    def scan_transactions(
+        self,
+        *,
+        start_position: int = 0,
+        end_position: int = -1,
+        expected_offset: int = 0,
+        data_from: int = 0,
+        max_batches: int = 4294967295,
+    ) -> tuple[BatchHeaders, bytes, ScanResult]:
+        """Rows of markers and transactional data; a byte each: 0 ABORT, 1 COMMIT, 255 data."""
+
     def recover(
         self,
         *,

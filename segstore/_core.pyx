@@ -72,6 +72,7 @@ from segstore._cython.record_section cimport *
 from segstore._cython.segment_listing cimport *
 from segstore._cython.status cimport *
 from segstore._cython.time_index cimport *
+from segstore._cython.transaction_scan cimport *
 from segstore._cython.utf8_java cimport *
 from segstore._cython.validation cimport *
 from segstore._cython.varint cimport *

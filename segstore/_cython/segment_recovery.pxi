@@ -59,6 +59,33 @@ cdef class _SegmentRecovery(_SegmentAnswers):
             sgs_batch_table_deinit(&rows)
         return headers, scan_result_of(&result, self.context.directory.path)
 
+    def scan_transactions(self, *, int64_t start_position=0, int64_t end_position=-1, int64_t expected_offset=0,
+                          int64_t data_from=0, uint32_t max_batches=0xFFFFFFFF):
+        """The rows of markers and of transactional data, and what the markers end [TXX-1, DUR-7]."""
+        cdef sgs_scan_options options
+        cdef sgs_transaction_rows rows
+        cdef sgs_scan_result result
+        cdef sgs_error err
+        cdef sgs_status status
+        self.start_options(&options, True, False, False, expected_offset, INT64_MAX, -1)
+        options.max_batches = max_batches
+        sgs_transaction_rows_init(&rows, memory)
+        try:
+            self.enter()
+            try:
+                with nogil:
+                    status = sgs_log_segment_scan_transactions(
+                        self.segment, &options, start_position, end_position, data_from, &rows, &result, &err
+                    )
+                self.check(status, &err)
+            finally:
+                self.leave()
+            headers = array_of_rows(sgs_batch_table_rows(&rows.table), sgs_batch_table_count(&rows.table))
+            ends = bytes(rows.ends.data[:rows.ends.size]) if rows.ends.size > 0 else b""
+        finally:
+            sgs_transaction_rows_deinit(&rows)
+        return headers, ends, scan_result_of(&result, self.context.directory.path)
+
     def drop_cache(self):
         """Ask the system to forget what it has read of the .log: the next scan reads the disk [DUR-60]."""
         cdef sgs_error err

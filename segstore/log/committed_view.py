@@ -1,7 +1,9 @@
 """What a reader of committed data sees: the last stable offset, and the transactions left out.
 
-Computed when it is asked for: at first from ``.txnindex`` files, the newest producer snapshot that
-is known to be on disk, and the batches behind it; later from the batches that came since.
+Computed when it is asked for: at first from the newest producer snapshot that is known to be on
+disk and the batches behind it; later from the batches that came since. Which transactions were
+aborted below that snapshot is found in the batches of the range that is read (`BatchTransactions`);
+no ``.txnindex`` is read.
 
 Source: [TXX-*, LSO-*, LOC-10, PSM-*]; Kafka ``ProducerStateManager``, ``TransactionIndex``.
 """
@@ -14,12 +16,10 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from segstore._core import AbortedTransactions
 from segstore.errors import (
-    CorruptIndexError,
     CorruptLogError,
     LimitExceededError,
     LogNotFoundError,
     SegstoreError,
-    UnsupportedFormatError,
 )
 from segstore.log.directory.partition_directory import file_name
 from segstore.log.local.transaction_walk import TransactionWalk, Walked
@@ -66,14 +66,30 @@ class CommittedView:
         As it was then.
     walked : Walked
         The transactions.
+    known_from : int
+        Of those that ended below it nothing is known here.
     """
 
-    __slots__ = ("_table", "bound", "last_stable_offset", "log_start_offset", "moment", "walked")
+    __slots__ = (
+        "_table",
+        "bound",
+        "known_from",
+        "last_stable_offset",
+        "log_start_offset",
+        "moment",
+        "walked",
+    )
 
     def __init__(
-        self, moment: LogMoment, log_start_offset: int, walked: Walked, bound: LogOffsetMetadata
+        self,
+        moment: LogMoment,
+        log_start_offset: int,
+        walked: Walked,
+        bound: LogOffsetMetadata,
+        known_from: int,
     ) -> None:
         self.moment = moment
+        self.known_from = known_from
         self.log_start_offset = log_start_offset
         self.walked = walked
         self.bound = bound
@@ -109,7 +125,7 @@ def current_view(  # noqa: PLR0913 - the log, and what is known of it
     Parameters
     ----------
     durable_offset : callable
-        Snapshots above it may be newer than the transaction index they belong to.
+        Snapshots above it may be of batches that a crash takes away.
     has_other_writer : bool
         Another process may have cut the log: `LocalLog` does not tell then.
     """
@@ -120,8 +136,12 @@ def current_view(  # noqa: PLR0913 - the log, and what is known of it
         try:
             known = None if last is None else _what_holds(last, moment, check=has_other_writer)
             is_known = known is not None
+            known_from = 0 if last is None else last.known_from
             if known is None:
-                known = _beginning(local_log, moment, log_start_offset, durable_offset())
+                known = _beginning(local_log, moment, durable_offset())
+                known_from = known.next_offset
+                if known_from == moment.segments.first_segment.base_offset:
+                    known_from = 0  # there is nothing before
             walk = TransactionWalk(local_log, codecs, moment.segments, moment.end, known)
             walked = walk.walk()
             place = last.bound if last is not None and is_known else moment.end
@@ -134,7 +154,7 @@ def current_view(  # noqa: PLR0913 - the log, and what is known of it
         # While files were read by name, segments may have gone with theirs.
         now = LogMoment.of(local_log)
         if now.cuts == moment.cuts and (is_known or now.segments is moment.segments):
-            return CommittedView(moment, log_start_offset, walked, bound)
+            return CommittedView(moment, log_start_offset, walked, bound, known_from)
 
 
 def _bound(
@@ -196,10 +216,8 @@ def _endings_are_there(walked: Walked, segments: Segments) -> bool:
     return True
 
 
-def _beginning(
-    local_log: LocalLog, moment: LogMoment, log_start_offset: int, durable_offset: int
-) -> Walked:
-    """Return what the newest snapshot and the transaction indexes before it tell, or nothing."""
+def _beginning(local_log: LocalLog, moment: LogMoment, durable_offset: int) -> Walked:
+    """Return what the newest snapshot tells, or nothing."""
     segments, directory = moment.segments, local_log.directory
     first_offset = segments.first_segment.base_offset
     nothing = Walked(first_offset, first_offset, 0, {}, ())
@@ -209,13 +227,6 @@ def _beginning(
     if segment is None:
         return nothing
     try:
-        aborted = {
-            (one.last_offset, one.producer_id): one.first_offset
-            for one in local_log.collect_aborted_transactions(
-                log_start_offset, first_offset, offset
-            )
-            if one.last_offset < offset
-        }
         end = moment.end
         if (offset, segment.base_offset) == end[:2]:
             position = end.relative_position_in_segment  # what lies there is no batch yet
@@ -224,13 +235,9 @@ def _beginning(
             position = segment.size_bytes if place is None else place.position
             if segment.base_offset == end.segment_base_offset:
                 position = min(position, end.relative_position_in_segment)
-    except (CorruptIndexError, UnsupportedFormatError, CorruptLogError):
-        return nothing  # an index is damaged, or the log is: a walk finds where
-    names = set(directory.names())
-    if any(one.name not in names for one in segments.values(first_offset, offset)):
-        return nothing  # another process deletes them, and their indexes: nothing was read there
-    known = tuple((producer, first, end) for (end, producer), first in sorted(aborted.items()))
-    return Walked(offset, segment.base_offset, position, under_way, known)
+    except CorruptLogError:
+        return nothing  # the log is damaged: a walk finds where
+    return Walked(offset, segment.base_offset, position, under_way, ())
 
 
 def _newest_snapshot(directory: Directory, low: int, high: int) -> tuple[int, dict[int, int]]:

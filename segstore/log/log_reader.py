@@ -5,25 +5,28 @@ Source: [RD-*].
 
 from __future__ import annotations
 
+from contextlib import suppress
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
-from segstore._core import process_id
+from segstore._core import AbortedTransactions, process_id
 from segstore.arguments import flag, integer, isolation_of, natural
 from segstore.errors import (
     ClosedError,
     CorruptIndexError,
     ForkedHandleError,
     SegstoreError,
-    UnsupportedFormatError,
 )
-from segstore.log.committed_view import current_view
+from segstore.log.committed_view import LogMoment, current_view
 from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, file_name
 from segstore.log.directory.profile import Profile
 from segstore.log.lane_reader import LaneReader
+from segstore.log.local.batch_transactions import BatchTransactions
 from segstore.log.local.local_log import out_of_range
+from segstore.log.local.transaction_index_judge import problem_of_index
 from segstore.log.log_scan import LogScan, check_range, timestamp_bounds
 from segstore.log.remote_tier import only_in_remote_storage
-from segstore.log.visible_range import VisibleRange
+from segstore.log.visible_range import NOTHING_ABORTED, VisibleRange
 from segstore.records.fetch_data_info import FetchDataInfo
 from segstore.types import Isolation, LogOffsetMetadata
 
@@ -31,10 +34,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from datetime import datetime
 
-    from segstore._core import AbortedTransactions, AppendLock, ArrowStream, Record
+    from segstore._core import AppendLock, ArrowStream, Record
     from segstore.config import LogConfig
     from segstore.log.committed_view import CommittedView
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
+    from segstore.log.local.batch_transactions import TransactionEnds
     from segstore.log.local.segment import Segment
     from segstore.log.log_follower import LogFollower
     from segstore.log.remote_tier import RemoteTier
@@ -138,8 +142,21 @@ class LogReader(LaneReader):
                 )
             raise out_of_range(offset, start, end, self._local_log.directory)
 
-    def _visible(self, isolation: Isolation | IsolationName) -> VisibleRange:
-        """Return where the data ends that *isolation* shows, and what it leaves out."""
+    def _visible(
+        self,
+        isolation: Isolation | IsolationName,
+        offset: int | None = None,
+        size_bytes: int | None = None,
+        end_offset: int | None = None,
+    ) -> VisibleRange:
+        """Return where the data ends that *isolation* shows, and what it leaves out.
+
+        Parameters
+        ----------
+        offset, size_bytes, end_offset : int or None
+            What is read: from there on, so many bytes, or up to an offset, or all; by default
+            nothing.
+        """
         wanted, local_log = isolation_of(isolation), self._local_log
         cuts_done, end = local_log.cuts.done, local_log.log_end
         try:
@@ -147,7 +164,7 @@ class LogReader(LaneReader):
                 case Isolation.DURABLE:
                     return VisibleRange(self._durable)
                 case Isolation.READ_COMMITTED:
-                    return self._committed_range()
+                    return self._committed_range(offset, size_bytes, end_offset)
                 case Isolation.HIGH_WATERMARK | Isolation.READ_UNCOMMITTED:
                     return VisibleRange(self._high_watermark())
                 case _:
@@ -163,25 +180,70 @@ class LogReader(LaneReader):
                 metadata = self._offsets.fetch_high_watermark_metadata()
         return metadata
 
-    def _committed_range(self) -> VisibleRange:
+    def _committed_range(
+        self, offset: int | None, size_bytes: int | None, end_offset: int | None
+    ) -> VisibleRange:
         if not self._offsets.replicated:  # what the files say, and no more than that
             view = self._committed_view()
-            return VisibleRange(view.bound, view.aborted_from, view.damage)
+            visible = VisibleRange(view.bound, view.aborted_from, view.damage)
+            if offset is None or not self.log_start_offset <= offset < view.known_from:
+                return visible
+            return self._told_by_batches(visible, view.moment, offset, size_bytes, end_offset)
         bound = self._offsets.last_stable_offset_metadata
         is_known = not self._offsets.high_watermark_metadata.message_offset_only
         if not is_known or bound.message_offset_only:
             with self._append_lock:
                 bound = self._offsets.fetch_last_stable_offset_metadata()
-        return VisibleRange(bound, self._aborted_between)
+        if self.profile is Profile.KAFKA:
+            return VisibleRange(bound, self._local_log.aborted_between)
+        visible = VisibleRange(bound, lambda *_: NOTHING_ABORTED)
+        if offset is None or not self.log_start_offset <= offset < bound.message_offset:
+            return visible
+        moment = LogMoment.of(self._local_log)
+        return self._told_by_batches(visible, moment, offset, size_bytes, end_offset)
 
-    def _aborted_between(self, offset: int, upper_bound_offset: int) -> AbortedTransactions:
-        """Return what the indexes tell, or the batches where an index is damaged [DUR-8]."""
-        try:
-            return self._local_log.aborted_between(offset, upper_bound_offset)
-        except (CorruptIndexError, UnsupportedFormatError):
-            if self.profile is Profile.KAFKA:
-                raise
-            return self._committed_view().aborted_from(offset, upper_bound_offset)
+    def _told_by_batches(
+        self,
+        visible: VisibleRange,
+        moment: LogMoment,
+        offset: int,
+        size_bytes: int | None,
+        end_offset: int | None,
+    ) -> VisibleRange:
+        """Return what is seen of the range; damage that hides markers makes it end [DUR-7]."""
+        local_log, upper_bound_offset = self._local_log, visible.bound.message_offset
+        if size_bytes is not None:
+            place = local_log.offset_metadata(offset)
+            upper = local_log.upper_bound_of_fetch(place, size_bytes)
+            upper_bound_offset = min(max(upper, offset + 1), upper_bound_offset)
+        elif end_offset is not None:
+            upper_bound_offset = min(end_offset, upper_bound_offset)
+        batches = self._batch_transactions
+        found = batches.between(moment.segments, moment.end, offset, upper_bound_offset)
+        table = AbortedTransactions(found.transactions)
+        if found.bound is not None and found.bound.message_offset < visible.bound.message_offset:
+            return VisibleRange(found.bound, lambda *_: table, found.damage)
+        return visible._replace(aborted_from=lambda *_: table)
+
+    @cached_property
+    def _batch_transactions(self) -> BatchTransactions:
+        batches = BatchTransactions(self._local_log)
+        if not self.read_only:
+            batches.judge = self._judge_transaction_index
+        return batches
+
+    def _judge_transaction_index(self, segment: Segment, ends: TransactionEnds) -> None:
+        """Let the next open make an index anew that the markers contradict: brokers read it."""
+        notes, base_offset = self._local_log.transaction_index_notes, segment.base_offset
+        if notes is None or base_offset < self.log_start_offset:
+            return  # of what lies below the log start an index need not say anything
+        problem = problem_of_index(self._local_log.directory, base_offset, ends.aborts)
+        if problem is not None:
+            notes.condemn(base_offset, problem)
+            return
+        log_end_offset = self._local_log.log_end.message_offset
+        with suppress(CorruptIndexError):  # it is another one than was written, and that is noted
+            notes.check(base_offset, self._local_log.segments, log_end_offset, self._codecs)
 
     def _committed_view(self) -> CommittedView:
         view = self._committed = current_view(
@@ -255,10 +317,10 @@ class LogReader(LaneReader):
         local_log = self._local_log
         cuts_done = local_log.cuts.done
         self._check_log_start_offset(offset)
-        visible = self._visible(isolation)
+        max_length = min(max_bytes, 2**31 - 1)
+        visible = self._visible(isolation, offset, max_length)
         self._require_in_range(offset, self._first_offset_here)
         bound = visible.bound
-        max_length = min(max_bytes, 2**31 - 1)
         try:
             metadata, fetched = local_log.fetch(
                 offset, max_length, bound, min_one_message=min_one_message
@@ -333,11 +395,13 @@ class LogReader(LaneReader):
         self._require_open()
         flag("check_crcs", check_crcs)
         cuts_done = self._local_log.cuts.done
-        visible = self._visible(isolation)
         first = self._first_offset_here
         start = first if start_offset is None else integer("start_offset", start_offset)
         self._require_in_range(start, first)
         check_range(start_offset, end_offset, "offset")
+        visible = self._visible(isolation, start, None, end_offset)
+        if start_offset is None:
+            start = max(start, self._first_offset_here)  # what was deleted meanwhile
         low, high = timestamp_bounds(start_timestamp, end_timestamp)
         end = visible.bound.message_offset
         is_cut_off = end_offset is None or end_offset > end

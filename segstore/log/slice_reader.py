@@ -81,7 +81,7 @@ class SliceReader(TimestampReader):
         local_log = self._local_log
         cuts_done = local_log.cuts.done
         self._check_log_start_offset(offset)
-        visible = self._visible(isolation)
+        visible = self._visible(isolation, offset, min(max_bytes, MAX_INT))
         self._require_in_range(offset, self._first_offset_here)
         bound = visible.bound
         try:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from segstore.log.local.transaction_walk import Damage
     from segstore.types import LogOffsetMetadata
 
-_NOTHING_ABORTED = AbortedTransactions(())
+NOTHING_ABORTED = AbortedTransactions(())
 
 
 class VisibleRange(NamedTuple):
@@ -61,6 +61,6 @@ class VisibleRange(NamedTuple):
         if self.aborted_from is None:
             return None, 0
         if size_bytes is None:
-            return (None if offset < self.bound.message_offset else _NOTHING_ABORTED), 0
+            return (None if offset < self.bound.message_offset else NOTHING_ABORTED), 0
         upper_bound_offset = local_log.upper_bound_of_fetch(metadata, size_bytes)
         return self.aborted_from(offset, upper_bound_offset), upper_bound_offset

@@ -10,7 +10,7 @@ import pytest
 
 import segstore
 from segstore._core import DataFile, Directory, crc32c
-from segstore.errors import CorruptLogError, OffsetOutOfRangeError
+from segstore.errors import CorruptLogError, LogNotFoundError, OffsetOutOfRangeError
 from segstore.log.local import transaction_index
 from segstore.log.local.segment import Segment
 from segstore.log.local.transaction_index import AbortedTransaction, TransactionIndex
@@ -141,30 +141,30 @@ def test_a_view_is_computed_once_for_each_state_of_the_log(path: Path, monkeypat
         assert log.last_stable_offset == 9
 
 
-def test_a_transaction_index_that_goes_while_it_is_looked_for(path: Path, monkeypatch):
-    """[DUR-19] Retention beside a reader of committed data: LogNotFoundError."""
+def test_a_segment_that_goes_while_its_transactions_are_looked_for(path: Path, monkeypatch):
+    """[DUR-19, DUR-78] Retention beside a reader of committed data: LogNotFoundError."""
     header = struct.pack(">i", 0)
     snapshot = struct.pack(">hI", 1, crc32c(header)) + header
-    entries = TransactionIndex._entries
+    scan_transactions = Segment.scan_transactions
     is_deleted = False
     with segstore.open(path, file_delete_delay_ms=0) as log:
         log.flush()
         (path / f"{8:020}.snapshot").write_bytes(snapshot)
-        for base, entry in ((0, (12, 0, 0, 1)), (5, (11, 5, 7, 8))):
-            name = path / f"{base:020}.txnindex"
-            name.write_bytes(AbortedTransaction(*entry).format())
 
-        def beside_a_deletion(self):
+        def beside_a_deletion(self, **how):
             nonlocal is_deleted
             if not is_deleted:
                 is_deleted = True
                 log.delete_records(5)
-                while (path / f"{0:020}.txnindex").exists():
+                while segment_file(path, 0).exists():
                     time.sleep(0.01)
-            return entries(self)
+                raise LogNotFoundError("gone")
+            return scan_transactions(self, **how)
 
-        monkeypatch.setattr(TransactionIndex, "_entries", beside_a_deletion)
+        monkeypatch.setattr(Segment, "scan_transactions", beside_a_deletion)
         assert log.last_stable_offset == 9
+        with pytest.raises(OffsetOutOfRangeError):
+            log.scan(0, isolation="read_committed")
         assert is_deleted
         assert [row[0] for row in log.scan(isolation="read_committed").tuples()] == [8]
         assert len(log.segments()) == 1

@@ -36,7 +36,7 @@ from segstore.log.loader.overflow_split import split_overflowed_segment
 from segstore.log.loader.swap_files import SwapFiles, file_names
 from segstore.log.local.segment import Segment, open_named_segment
 from segstore.log.local.segments import Segments
-from segstore.log.local.transaction_index import TransactionIndex
+from segstore.log.local.transaction_index import LOADED_VERSIONS, TransactionIndex
 from segstore.log.producers.producer_state_rebuild import rebuild_producer_state
 from segstore.types import CURRENT_MAGIC, LogOffsetMetadata
 
@@ -226,7 +226,7 @@ class KafkaLogLoader:
                 if not has_time_index:
                     self._directory.make_file(file_name(base_offset, "timeindex"))
                 try:
-                    self._transaction_index(segment).sanity_check()
+                    self._transaction_index(segment).sanity_check(LOADED_VERSIONS)
                 except CorruptIndexError as error:
                     _log.warning("%s: the segment is recovered", error)
                     self._recover_segment(segment)

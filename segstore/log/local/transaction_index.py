@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from segstore._core import Directory
 
 VERSION: Final = 0
+READ_VERSIONS: Final = range(1)
+LOADED_VERSIONS: Final = range(-(2**15), 2**8)
+"""Kafka 4.3.1 looks at the first byte alone, and refuses it above 0 [TXX-3, T-25]."""
 
 _ENTRY: Final = struct.Struct(">hqqqq")
 TRANSACTION_INDEX_ENTRY_BYTES: Final = _ENTRY.size
@@ -269,8 +272,13 @@ class TransactionIndex:
         """Whether there is no whole entry [TXX-7]."""
         return next(self._entries(), None) is None
 
-    def sanity_check(self) -> None:
+    def sanity_check(self, versions: range = READ_VERSIONS) -> None:
         """Check what can be checked without the log.
+
+        Parameters
+        ----------
+        versions : range
+            Those that an entry may have.
 
         Raises
         ------
@@ -279,11 +287,11 @@ class TransactionIndex:
         UnsupportedFormatError
             An entry has another version.
         """
-        for _ in self._checked_entries():
+        for _ in self._checked_entries(versions):
             pass
 
-    def _checked_entries(self) -> Iterator[AbortedTransaction]:
-        for number, entry in enumerate(self._entries()):
+    def _checked_entries(self, versions: range = READ_VERSIONS) -> Iterator[AbortedTransaction]:
+        for number, entry in enumerate(self._entries(versions)):
             if entry.last_offset < self._base_offset:
                 raise CorruptIndexError(
                     f"a last offset of {entry.last_offset} in a segment from {self._base_offset}",
@@ -294,7 +302,7 @@ class TransactionIndex:
                 )
             yield entry
 
-    def _entries(self) -> Iterator[AbortedTransaction]:
+    def _entries(self, versions: range = READ_VERSIONS) -> Iterator[AbortedTransaction]:
         """Yield whole entries; part of one at the end is not seen [TXX-3]."""
         start, is_end = 0, not self._is_open
         while not is_end:
@@ -302,7 +310,7 @@ class TransactionIndex:
             is_end = len(data) < _PIECE_BYTES
             for position in range(0, len(data) - _ENTRY.size + 1, _ENTRY.size):
                 version, *fields = _ENTRY.unpack_from(data, position)
-                if version != VERSION:
+                if version not in versions:
                     raise UnsupportedFormatError(
                         f"an aborted transaction of version {version}",
                         file=self.path,

@@ -119,6 +119,13 @@ class TransactionIndexNotes:
             expected="those that were written, by their checksum or by the batches",
         )
 
+    def condemn(self, base_offset: int, problem: str) -> None:
+        """The batches contradict the index of a sealed segment: the next open makes it anew."""
+        if base_offset not in self._damaged:
+            self._right.discard(base_offset)
+            self._damaged[base_offset] = problem
+            self._changes += 1
+
     def _compare(
         self, base_offset: int, name: str, segments: Segments, end: int, codecs: CodecTable
     ) -> None:

@@ -1,0 +1,303 @@
+"""Which transactions were aborted, as the batches say: their headers, and the markers' one record.
+
+A transactional record is aborted when the next marker of its producer is an ABORT. So a reader
+needs the batches from its first offset on, up to where the transactions of its range have ended. It
+needs no transaction index, and nothing that lies before. Each segment is gone through once.
+
+Source: [TXX-1, TXX-4, LOC-9, LOC-10, DUR-7, DUR-8].
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from segstore.errors import CorruptLogError, LogNotFoundError
+from segstore.log.local.local_log import out_of_range
+from segstore.log.local.segment import WINDOW_BATCHES
+from segstore.log.local.transaction_walk import Damage
+from segstore.types import LogOffsetMetadata
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self
+
+    from segstore._core import BatchHeaders
+    from segstore.log.local.local_log import LocalLog
+    from segstore.log.local.segment import Segment
+    from segstore.log.local.segments import Segments
+
+_ABORT, _COMMIT = 0, 1
+_NONE = -1
+
+
+class Abort(NamedTuple):
+    """An ABORT marker, and what it ends."""
+
+    producer_id: int
+    first_offset: int | None
+    """Of the first batch of the transaction that was met; None without one: then it hides nothing,
+    or what it hides lies before the place where the walk began."""
+    marker: int
+    previous_marker: int
+    """Where the producer ended a transaction before; -1 where none was met."""
+    last_stable_offset: int
+    """Behind the marker: where the earliest other open transaction began, else the marker's end."""
+
+
+class TransactionEnds:
+    """The transactions of the batches of one segment that were gone through.
+
+    Attributes
+    ----------
+    next_offset, position : int
+        How far that is.
+    open : dict of int to int
+        Where the open transactions began, by producer id, the earliest first.
+    first_ends : dict of int to tuple
+        The first marker of each producer, by his id, and whether it is an ABORT: it also ends what
+        he had begun before.
+    last_ends : dict of int to int
+        The last marker of each producer, by his id.
+    aborts : tuple of Abort
+        All ABORT markers, ascending.
+    damage : Damage or None
+        Why it goes no further.
+    """
+
+    __slots__ = (
+        "aborts",
+        "damage",
+        "first_ends",
+        "last_ends",
+        "next_offset",
+        "open",
+        "position",
+    )
+
+    def __init__(self, next_offset: int, position: int = 0) -> None:
+        self.next_offset = next_offset
+        self.position = position
+        self.open: dict[int, int] = {}
+        self.first_ends: dict[int, tuple[int, bool]] = {}
+        self.aborts: tuple[Abort, ...] = ()
+        self.damage: Damage | None = None
+        self.last_ends: dict[int, int] = {}
+
+    def copy(self) -> Self:
+        """Return one that goes on by itself."""
+        new = type(self)(self.next_offset, self.position)
+        new.open, new.first_ends = self.open.copy(), self.first_ends.copy()
+        new.aborts, new.last_ends = self.aborts, self.last_ends.copy()
+        return new
+
+    def go_through(self, segment: Segment, end_position: int) -> None:
+        """Take in the batches of *segment* up to a byte."""
+        stop, aborts = "limit", list(self.aborts)
+        while stop == "limit":
+            headers, ends, result = segment.scan_transactions(
+                start_position=self.position,
+                end_position=end_position,
+                expected_offset=max(segment.base_offset, self.next_offset),
+                max_batches=WINDOW_BATCHES,
+            )
+            self._take(headers, ends, aborts)
+            self.position, self.next_offset = result.valid_bytes, result.next_offset
+            stop = result.stop
+        self.aborts = tuple(aborts)
+        if self.position < end_position:
+            why = f"bytes {self.position} to {end_position} are no batches"
+            if result.why is not None:
+                why = result.why.message
+            self.damage = Damage(self.next_offset, segment.path, self.position, why)
+
+    def _take(self, headers: BatchHeaders, ends: bytes, aborts: list[Abort]) -> None:
+        rows = zip(
+            ends, headers["producer_id"].tolist(), headers["base_offset"].tolist(), strict=True
+        )
+        is_open, last_ends = self.open, self.last_ends
+        for end, producer_id, offset in rows:
+            if end > _COMMIT:
+                is_open.setdefault(producer_id, offset)
+                continue
+            first_offset = is_open.pop(producer_id, None)
+            previous = last_ends.get(producer_id, _NONE)
+            if previous == _NONE:
+                self.first_ends[producer_id] = offset, end == _ABORT
+            last_ends[producer_id] = offset
+            if end == _ABORT:
+                stable = next(iter(is_open.values()), offset + 1)
+                aborts.append(Abort(producer_id, first_offset, offset, previous, stable))
+
+
+class FoundAborted(NamedTuple):
+    """The aborted transactions of a range."""
+
+    transactions: list[tuple[int, int, int]]
+    """Producer id, first offset and marker; the first offset may lie below the true one's batch."""
+    bound: LogOffsetMetadata | None = None
+    """Where the range ends for a reader, when *damage* hides how its transactions end."""
+    damage: Damage | None = None
+
+
+class BatchTransactions:
+    """What is known of the segments of one log; any number of threads may ask.
+
+    Parameters
+    ----------
+    local_log : LocalLog
+        The log.
+
+    Attributes
+    ----------
+    judge : callable or None
+        Told of each segment that was gone through to its end for the first time.
+    """
+
+    def __init__(self, local_log: LocalLog) -> None:
+        self._local_log = local_log
+        self._known: dict[int, tuple[Segment, TransactionEnds]] = {}
+        self._cuts = (0, 0)
+        self.judge: Callable[[Segment, TransactionEnds], None] | None = None
+
+    def between(
+        self, segments: Segments, end: LogOffsetMetadata, offset: int, upper_bound_offset: int
+    ) -> FoundAborted:
+        """Return what a reader of the offsets ``[offset, upper_bound_offset)`` leaves out.
+
+        Parameters
+        ----------
+        segments, end : Segments, LogOffsetMetadata
+            The log at one moment; a batch behind the end may be known all the same.
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            A segment of the range was deleted meanwhile.
+        """
+        first = segments.floor_segment(offset) or segments.first_segment
+        still_open: dict[int, int] = {}
+        found: list[tuple[int, int, int]] = []
+        before: tuple[Segment, TransactionEnds] | None = None
+        for segment in segments.values(first.base_offset, end.segment_base_offset + 1):
+            if before is not None:
+                damage = self._gap_between(*before, segment)
+                if damage is not None:
+                    return self._end_at(before[0], before[1].position, damage, still_open, found)
+                if segment.base_offset >= upper_bound_offset and not any(
+                    begin < upper_bound_offset for begin in still_open.values()
+                ):
+                    break
+            try:
+                ends = self._ends_of(segment, end)
+                if ends.damage is not None and ends.next_offset <= offset and segment is first:
+                    ends = self._ends_from(segment, end, offset)
+            except LogNotFoundError:
+                self._check_is_there(segment, offset)
+                raise
+            _go_on(still_open, ends, offset, found)
+            if ends.damage is not None:
+                if all(begin >= upper_bound_offset for begin in still_open.values()) and (
+                    ends.next_offset >= upper_bound_offset
+                ):
+                    break
+                return self._end_at(segment, ends.position, ends.damage, still_open, found)
+            before = segment, ends
+        return FoundAborted(found)
+
+    def _gap_between(
+        self, before: Segment, ends: TransactionEnds, segment: Segment
+    ) -> Damage | None:
+        if ends.next_offset >= segment.base_offset:
+            return None
+        try:
+            self._local_log.check_no_gap(before, segment)
+        except CorruptLogError as error:
+            return Damage(ends.next_offset, before.path, ends.position, error.message)
+        return None
+
+    def _end_at(
+        self,
+        segment: Segment,
+        position: int,
+        damage: Damage,
+        still_open: dict[int, int],
+        found: list[tuple[int, int, int]],
+    ) -> FoundAborted:
+        known_below = min([damage.offset, *still_open.values()])
+        if known_below == damage.offset:
+            bound = LogOffsetMetadata(known_below, segment.base_offset, position)
+        else:
+            bound = self._local_log.offset_metadata(known_below)
+            bound = bound._replace(message_offset=known_below)
+        return FoundAborted(found, bound, damage)
+
+    def _check_is_there(self, segment: Segment, offset: int) -> None:
+        """Raise OffsetOutOfRangeError when *segment* was deleted while it was asked."""
+        now = self._local_log.segments
+        if now.get(segment.base_offset) is not segment:
+            first, end = now.first_segment.base_offset, self._local_log.log_end.message_offset
+            raise out_of_range(offset, first, end, self._local_log.directory)
+
+    # ---- segments --------------------------------------------------------------------------------
+
+    def _ends_of(self, segment: Segment, end: LogOffsetMetadata) -> TransactionEnds:
+        """Return what is known of *segment*, up to the end of the log at least."""
+        cuts = self._cuts_now()
+        if cuts != self._cuts:
+            self._known, self._cuts = {}, cuts
+        known = self._known
+        there, ends = known.get(segment.base_offset, (None, None))
+        target = _end_position(segment, end)
+        if there is segment and ends is not None:
+            if ends.position >= target or ends.damage is not None:
+                return ends
+            ends = ends.copy()
+        else:
+            ends = TransactionEnds(segment.base_offset)
+        ends.go_through(segment, target)
+        segments = self._local_log.segments
+        if self._cuts_now() == cuts and segments.get(segment.base_offset) is segment:
+            known[segment.base_offset] = segment, ends
+            if len(known) > 2 * len(segments):
+                self._known = {base: one for base, one in known.items() if base in segments}
+            is_sealed = segment.base_offset < segments.active_segment.base_offset
+            if self.judge is not None and is_sealed and ends.damage is None:
+                self.judge(segment, ends)
+        return ends
+
+    def _cuts_now(self) -> tuple[int, int]:
+        """Truncations that began, and that came to their end."""
+        return self._local_log.generation, self._local_log.cuts.done
+
+    def _ends_from(self, segment: Segment, end: LogOffsetMetadata, offset: int) -> TransactionEnds:
+        """Return what is known from the batch of *offset* on, behind damage in its segment."""
+        place = segment.translate_offset(offset)
+        if place is None:
+            return TransactionEnds(offset, _end_position(segment, end))
+        ends = TransactionEnds(place.base_offset, place.position)
+        ends.go_through(segment, _end_position(segment, end))
+        return ends
+
+
+def _end_position(segment: Segment, end: LogOffsetMetadata) -> int:
+    is_last = segment.base_offset == end.segment_base_offset
+    return end.relative_position_in_segment if is_last else segment.size_bytes
+
+
+def _go_on(
+    still_open: dict[int, int],
+    ends: TransactionEnds,
+    offset: int,
+    found: list[tuple[int, int, int]],
+) -> None:
+    """Let the transactions of a segment follow those that were open before it."""
+    begins = {}
+    if still_open:
+        for producer_id in [one for one in still_open if one in ends.first_ends]:
+            begins[ends.first_ends[producer_id][0]] = still_open.pop(producer_id)
+    for producer_id, first_offset, marker, *_ in ends.aborts:
+        begin = begins.get(marker, first_offset)
+        if begin is not None and marker >= offset:
+            found.append((producer_id, begin, marker))
+    for producer_id, first_offset in ends.open.items():
+        still_open.setdefault(producer_id, first_offset)
