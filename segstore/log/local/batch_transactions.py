@@ -9,6 +9,7 @@ Source: [TXX-1, TXX-4, LOC-9, LOC-10, DUR-7, DUR-8].
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from typing import TYPE_CHECKING, NamedTuple
 
 from segstore.errors import CorruptLogError, LogNotFoundError
@@ -133,7 +134,7 @@ class FoundAborted(NamedTuple):
     """The aborted transactions of a range."""
 
     transactions: list[tuple[int, int, int]]
-    """Producer id, first offset and marker; the first offset may lie below the true one's batch."""
+    """Producer id, first offset and marker; nothing before the segment of the range is told."""
     bound: LogOffsetMetadata | None = None
     """Where the range ends for a reader, when *damage* hides how its transactions end."""
     damage: Damage | None = None
@@ -194,7 +195,7 @@ class BatchTransactions:
             except LogNotFoundError:
                 self._check_is_there(segment, offset)
                 raise
-            _go_on(still_open, ends, offset, found)
+            _go_on(still_open, ends, offset, upper_bound_offset, found)
             if ends.damage is not None:
                 if all(begin >= upper_bound_offset for begin in still_open.values()) and (
                     ends.next_offset >= upper_bound_offset
@@ -288,16 +289,29 @@ def _go_on(
     still_open: dict[int, int],
     ends: TransactionEnds,
     offset: int,
+    upper_bound_offset: int,
     found: list[tuple[int, int, int]],
 ) -> None:
     """Let the transactions of a segment follow those that were open before it."""
-    begins = {}
+    spanning = set()
     if still_open:
         for producer_id in [one for one in still_open if one in ends.first_ends]:
-            begins[ends.first_ends[producer_id][0]] = still_open.pop(producer_id)
-    for producer_id, first_offset, marker, *_ in ends.aborts:
-        begin = begins.get(marker, first_offset)
-        if begin is not None and marker >= offset:
-            found.append((producer_id, begin, marker))
+            begin = still_open.pop(producer_id)
+            marker, is_abort = ends.first_ends[producer_id]
+            if is_abort and marker >= offset and begin < upper_bound_offset:
+                found.append((producer_id, begin, marker))
+                spanning.add(marker)
+    aborts = ends.aborts
+    for number in range(bisect_left(aborts, offset, key=_marker_of), len(aborts)):
+        abort = aborts[number]
+        begins = abort.first_offset
+        if begins is not None and begins < upper_bound_offset and abort.marker not in spanning:
+            found.append((abort.producer_id, begins, abort.marker))
+        if abort.last_stable_offset >= upper_bound_offset:
+            break  # those behind it begin at the upper bound or above it [TXX-4]
     for producer_id, first_offset in ends.open.items():
         still_open.setdefault(producer_id, first_offset)
+
+
+def _marker_of(abort: Abort) -> int:
+    return abort.marker
