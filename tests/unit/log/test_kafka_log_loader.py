@@ -89,7 +89,7 @@ def test_a_damaged_transaction_index_is_made_anew(folder, monkeypatch):
     fill(folder)
     (folder.parent / CLEAN_SHUTDOWN_MARKER).touch()
 
-    def refuse(index):
+    def refuse(index, _versions):
         raise CorruptIndexError("below the base offset", file=index.path)
 
     monkeypatch.setattr(TransactionIndex, "sanity_check", refuse)
