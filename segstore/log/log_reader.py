@@ -218,11 +218,18 @@ class LogReader(LaneReader):
             upper_bound_offset = min(max(upper, offset + 1), upper_bound_offset)
         elif end_offset is not None:
             upper_bound_offset = min(end_offset, upper_bound_offset)
+
+        def aborted(first_offset: int, end: int) -> AbortedTransactions:
+            found = self._batch_transactions.between(moment.segments, moment.end, first_offset, end)
+            return AbortedTransactions(found.transactions)
+
         batches = self._batch_transactions
         found = batches.between(moment.segments, moment.end, offset, upper_bound_offset)
-        table = AbortedTransactions(found.transactions)
         if found.bound is not None and found.bound.message_offset < visible.bound.message_offset:
-            return VisibleRange(found.bound, lambda *_: table, found.damage)
+            visible = VisibleRange(found.bound, damage=found.damage)
+        if size_bytes is not None:  # the fetch tells where its bytes end, and so its list [LOC-9]
+            return visible._replace(aborted_from=aborted)
+        table = AbortedTransactions(found.transactions)
         return visible._replace(aborted_from=lambda *_: table)
 
     @cached_property
