@@ -40,7 +40,7 @@ def open(  # noqa: PLR0913 - the front door
     producer_config: ProducerStateManagerConfig | None = None,
     remote_offset_reader: RemoteOffsetReader | None = None,
     checksum_sidecar: bool = False,
-    index_mode: str = "heap",
+    index_mode: Literal["heap", "mmap"] = "heap",
     target: str | os.PathLike[str] | None = None,
     **settings: Unpack[LogSettings],
 ) -> UnifiedLog:
