@@ -102,7 +102,8 @@ def no_time(name: str, value: object, error: type[SegstoreError]) -> SegstoreErr
     kind = type(value).__name__
     verb = "must be" if error is ArgumentTypeError else f"is {kind}, not"
     end = f", not {kind}" if error is ArgumentTypeError else ""
-    return error(f"{name} {verb} {_TIMESTAMP}{end}", found=kind, expected=_TIMESTAMP)
+    found = repr(value)[:80] if error is ArgumentTypeError else kind  # no contents of records
+    return error(f"{name} {verb} {_TIMESTAMP}{end}", found=found, expected=_TIMESTAMP)
 
 
 def _no_time_zone(name: str, value: datetime, error: type[SegstoreError]) -> SegstoreError:

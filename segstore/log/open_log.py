@@ -40,7 +40,7 @@ def open(  # noqa: PLR0913 - the front door
     producer_config: ProducerStateManagerConfig | None = None,
     remote_offset_reader: RemoteOffsetReader | None = None,
     checksum_sidecar: bool = False,
-    index_mode: Literal["heap", "mmap"] = "heap",
+    index_mode: Literal["heap", "mmap"] | None = None,
     target: str | os.PathLike[str] | None = None,
     **settings: Unpack[LogSettings],
 ) -> UnifiedLog:
@@ -88,11 +88,12 @@ def open(  # noqa: PLR0913 - the front door
         Write the checksums of all bytes of a ``.log`` beside it, behind its roll, in a file that
         `scrub` and `verify` compare: also what no batch's checksum covers, the leader epoch above
         all [DUR-60]. Files that are there are kept true without it too.
-    index_mode : str
+    index_mode : str or None
         ``heap`` (the default): a writer's indexes are in memory and are written to their files.
-        ``mmap``: they are shared mappings of these files, which saves memory where an old segment
-        is seldom asked; but another process that cuts an index file ends this process by SIGBUS. On
-        a network file system it is ``heap`` in any case. A reader's indexes are in memory [DUR-25].
+        ``mmap`` (the default of ``recovery="kafka"``): they are shared mappings of these files, as
+        a broker's, which saves memory where an old segment is seldom asked; but another process
+        that cuts an index file ends this process by SIGBUS. On a network file system it is ``heap``
+        in any case. A reader's indexes are in memory [DUR-25].
     target : path or None
         With ``recovery="salvage"``: where the new log is made; there must be nothing.
     **settings

@@ -55,7 +55,7 @@ class OpenKeywords(LogSettings, total=False):
     producer_config: ProducerStateManagerConfig | None
     remote_offset_reader: RemoteOffsetReader | None
     checksum_sidecar: bool
-    index_mode: Literal["heap", "mmap"]
+    index_mode: Literal["heap", "mmap"] | None
 
 
 _KNOWN: Final = frozenset({*OpenKeywords.__annotations__, "read_only", "target"})
@@ -75,7 +75,7 @@ def open_options(  # noqa: PLR0913 - those of `open`
     producer_config: ProducerStateManagerConfig | None = None,
     remote_offset_reader: RemoteOffsetReader | None = None,
     checksum_sidecar: bool = False,
-    index_mode: Literal["heap", "mmap"] = "heap",
+    index_mode: Literal["heap", "mmap"] | None = None,
     **settings: Unpack[LogSettings],
 ) -> OpenOptions:
     """Check the arguments of `open`; for one log or for many."""
@@ -109,12 +109,6 @@ def open_options(  # noqa: PLR0913 - those of `open`
             found=f"read_only={read_only}, recovery={recovery!r}",
             expected="read_only=False, recovery='safe'",
         )
-    if index_mode not in INDEX_MODES:
-        raise IllegalArgumentError(
-            f"index_mode must be 'heap' or 'mmap', not {index_mode!r}",
-            found=repr(index_mode),
-            expected="'heap' or 'mmap'",
-        )
     config = (config or _DEFAULTS).with_changes(**settings)
     if remote_offset_reader is not None:
         _check_remote_storage(remote_offset_reader, config, read_only=read_only)
@@ -131,7 +125,7 @@ def open_options(  # noqa: PLR0913 - those of `open`
         producer_config=producer_config,
         remote_offset_reader=remote_offset_reader,
         checksum_sidecar=checksum_sidecar,
-        index_mode=index_mode,
+        index_mode=_index_mode(index_mode, profile),
     )
 
 
@@ -147,6 +141,19 @@ def _check_remote_storage(
             expected="read_only=False",
         )
     config.check_local_retention()
+
+
+def _index_mode(asked: Literal["heap", "mmap"] | None, profile: Profile) -> Literal["heap", "mmap"]:
+    """Return what was asked for; else Kafka's way in its profile, whose bytes are a broker's."""
+    if asked is None:
+        return "mmap" if profile is Profile.KAFKA else "heap"
+    if asked not in INDEX_MODES:
+        raise IllegalArgumentError(
+            f"index_mode must be 'heap' or 'mmap', not {asked!r}",
+            found=repr(asked),
+            expected="'heap' or 'mmap'",
+        )
+    return asked
 
 
 def _profile(recovery: str) -> Profile:

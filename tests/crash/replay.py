@@ -38,7 +38,7 @@ def parse_settings(text: str) -> Settings:
         name, _, value = word.partition("=")
         if name not in Settings._fields:
             raise argparse.ArgumentTypeError(f"{word!r} is no setting")
-        if name == "durability":
+        if name in {"durability", "index_mode"}:
             values[name] = value
         else:
             values[name] = value == "True" if value in {"True", "False"} else int(value)

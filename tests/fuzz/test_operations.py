@@ -55,6 +55,7 @@ log_settings = st.builds(
     interval_bytes=st.sampled_from((1, 150, 400)),
     preallocate=st.booleans(),
     in_log_directory=st.booleans(),
+    index_mode=st.sampled_from(("heap", "mmap")),
 )
 
 

@@ -55,7 +55,7 @@ def profile(request):
 def test_the_writer_goes_on(tmp_path, profile, kind, harm):
     """Appends, look-ups and a truncation behind it; then a close, and an open that reads all."""
     path = tmp_path / "topic-0"
-    with segstore.open(path, durability="none", recovery=profile) as log:
+    with segstore.open(path, durability="none", recovery=profile, index_mode="heap") as log:
         fill(log, 0, 200)
         harm(path / f"{FIRST}.{kind}")
         check(log, 200)
@@ -114,10 +114,12 @@ def test_another_process_reads_beside_the_writer(tmp_path):
         assert found.stdout.strip() == str(list(asked))
 
 
-def test_kafkas_profile_keeps_kafkas_sizes(tmp_path):
+@pytest.mark.parametrize("mode", ["heap", None])
+def test_kafkas_profile_keeps_kafkas_sizes(tmp_path, mode):
     """[IDX-2, DUR-62] preallocated while it is active, trimmed by the close."""
     path = tmp_path / "topic-0"
-    with segstore.open(path, durability="none", recovery="kafka", segment_index_bytes=4096) as log:
+    settings = {"recovery": "kafka", "index_mode": mode, "segment_index_bytes": 4096}
+    with segstore.open(path, durability="none", **settings) as log:
         fill(log, 0, 20)
         sizes = [(path / f"{FIRST}.{kind}").stat().st_size for kind in KINDS]
         assert sizes == [4096, 4092]

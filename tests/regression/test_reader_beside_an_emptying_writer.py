@@ -7,8 +7,10 @@ and was told the same of a writer that was held up for longer.
 
 from __future__ import annotations
 
+import threading
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,6 +19,9 @@ from segstore.errors import NotALogError, ResourceError
 from segstore.log.directory.checkpoints import BEGINS_ANEW_MARK
 from segstore.log.loader.leftovers import Leftovers
 from tests.log_kit import note_being_emptied
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 STATE = ".segstore"
 
@@ -30,10 +35,20 @@ def segment(new_log) -> Path:
     return Path(log.path, f"{0:020d}.log")
 
 
+def sleep_with(monkeypatch: pytest.MonkeyPatch, pause: Callable[[float], None]) -> None:
+    """Call *pause* where this thread sleeps; threads that other tests left go on to sleep."""
+    here, sleep = threading.get_ident(), time.sleep
+
+    def choose(seconds: float) -> None:
+        (pause if threading.get_ident() == here else sleep)(seconds)
+
+    monkeypatch.setattr(time, "sleep", choose)
+
+
 @pytest.fixture
 def pauses(monkeypatch) -> list[float]:
     made: list[float] = []
-    monkeypatch.setattr(time, "sleep", made.append)
+    sleep_with(monkeypatch, made.append)
     return made
 
 
@@ -47,7 +62,7 @@ def test_a_reader_waits_for_the_new_segment(monkeypatch, segment):
             away.rename(segment)
 
     segment.rename(away)
-    monkeypatch.setattr(time, "sleep", sleep)
+    sleep_with(monkeypatch, sleep)
     with segstore.open(segment.parent, read_only=True) as log:
         assert log.log_end_offset == 5
         assert log.report.damage is None
@@ -103,7 +118,7 @@ def test_it_waits_for_a_writer_that_is_held_up(monkeypatch, segment, emptied, se
         if sum(waited) > seconds and emptied.exists():
             emptied.rename(segment)
 
-    monkeypatch.setattr(time, "sleep", sleep)
+    sleep_with(monkeypatch, sleep)
     with segstore.open(segment.parent, read_only=True) as log:
         assert log.log_end_offset == 5
     assert max(waited) <= 0.01
@@ -127,7 +142,7 @@ def test_a_writer_that_dies_meanwhile(monkeypatch, writer, segment, emptied):
         if len(waited) == 100:
             writer.close_quietly()
 
-    monkeypatch.setattr(time, "sleep", sleep)
+    sleep_with(monkeypatch, sleep)
     with pytest.raises(NotALogError):
         segstore.open(emptied.parent, read_only=True)
     assert len(waited) == 100
@@ -148,7 +163,7 @@ def test_the_new_segment_comes_before_the_note_goes(monkeypatch, segment):
     note_being_emptied(segment.parent)
     away = segment.with_suffix(".away")
     segment.rename(away)
-    monkeypatch.setattr(time, "sleep", lambda _: None)
+    sleep_with(monkeypatch, lambda _: None)
     asked = Leftovers.segments_for_reading
     looks = []
 

@@ -99,8 +99,9 @@ def test_info_tells_size_kind_and_time(directory, tmp_path):
     (tmp_path / "d").mkdir()
     (tmp_path / "link").symlink_to("f")
 
-    changed_ns = (tmp_path / "f").stat().st_ctime_ns
-    assert directory.info("f") == (5, 1_600_000_000_123, changed_ns, False, True)
+    status = (tmp_path / "f").stat()
+    expected = (5, 1_600_000_000_123, status.st_ctime_ns, False, True, status.st_ino)
+    assert directory.info("f") == expected
     assert directory.info("d").is_directory
     assert not directory.info("link").is_regular  # links are not followed [DUR-99]
     assert directory.exists("f")

@@ -84,6 +84,7 @@ class LogScript:
             config=LogConfig.from_properties(self.properties),
             replicated=True,
             topic_id=self.topic_id,
+            index_mode="mmap" if self.profile is Profile.KAFKA else "heap",
         )
         found = FoundState(
             arguments["log_start_offset"],
