@@ -67,11 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
 def _recover(path: str, progress: Progress, *, as_json: bool, with_sidecars: bool) -> int:
     """Open for writing, close, check everything: what is still wrong cannot be repaired."""
     import segstore
-    from segstore.cli.partition_check import (
-        INDEX_FILES,
-        TRANSACTION_INDEX_FILES,
-        check_partition,
-    )
+    from segstore.cli.partition_check import INDEX_FILES, check_partition
     from segstore.log.loader.open_forecast import forecast_open
 
     if not is_partition(path):
@@ -81,6 +77,7 @@ def _recover(path: str, progress: Progress, *, as_json: bool, with_sidecars: boo
     try:
         with segstore.open(path, progress=progress) as log:
             report = log.report
+            report.rebuilt += log.rebuild_transaction_indexes()
             sidecars = log.write_checksum_sidecars(progress) if with_sidecars else None
     except CorruptLogError as error:  # the partitions beside it are recovered all the same
         if as_json:
@@ -90,7 +87,6 @@ def _recover(path: str, progress: Progress, *, as_json: bool, with_sidecars: boo
         return 1
     left = check_partition(path, progress).findings
     damaged = [finding.file for finding in left if finding.file.endswith(INDEX_FILES)]
-    damaged += [finding.file for finding in left if finding.file.endswith(TRANSACTION_INDEX_FILES)]
     if damaged:
         _build_anew(path, damaged)
         report.rebuilt += damaged
@@ -137,8 +133,6 @@ def _build_anew(path: str, names: list[str]) -> None:
     """Build damaged index files anew that an open does not look into: a missing one it does."""
     import segstore
     import segstore._core as _core
-    from segstore.cli.partition_check import TRANSACTION_INDEX_FILES
-    from segstore.log.directory.log_state_file import note_damaged_transaction_index
     from segstore.log.directory.partition_lock import PartitionLock
     from segstore.log.directory.partition_path import absolute_path, open_parent_directory
 
@@ -149,10 +143,7 @@ def _build_anew(path: str, names: list[str]) -> None:
         lock = PartitionLock.acquire(directory, parent)
         try:
             for name in names:
-                if name.endswith(TRANSACTION_INDEX_FILES):
-                    note_damaged_transaction_index(directory, int(name[:20]))
-                else:
-                    directory.unlink(name, missing_ok=True)
+                directory.unlink(name, missing_ok=True)
             directory.sync(_core.Barrier.LEFTOVERS_GONE)
         finally:
             lock.release()

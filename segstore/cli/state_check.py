@@ -26,7 +26,7 @@ from segstore.log.directory.partition_directory import (
 )
 from segstore.log.directory.ways_out import missing_records
 from segstore.log.loader.begins_anew_mark import BeginsAnewMark
-from segstore.log.transaction_index_verifier import find_damaged_transaction_indexes_of
+from segstore.log.transaction_index_verifier import wrong_transaction_indexes_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -41,7 +41,12 @@ LEFT_TO_A_BROKER = (
     "and opens leave it as it is"
 )
 RECOVER_REBUILDS = (
-    "`segstore recover` on the directory builds it anew; the next open does once it was read"
+    "`segstore recover` on the directory builds it anew; so does a writer that has read committed "
+    "data there, when it is closed"
+)
+HIDDEN_BY_DAMAGE = (
+    "salvage the log: damaged or missing batches hide how transactions end, and so what the index "
+    "should hold"
 )
 
 
@@ -225,12 +230,16 @@ def _check_epochs(epochs: list[EpochEntry], findings: list[Finding]) -> None:
 
 
 def _check_transactions(directory: Directory, bases: Iterable[int], check: PartitionCheck) -> None:
-    """Compare the transaction indexes with all batches, and with what was noted of them [DUR-7]."""
+    """Compare the transaction indexes with all batches [DUR-7]."""
+    unknown: set[int] = set()
+    damaged: dict[int, str] = {}
     try:
-        damaged = find_damaged_transaction_indexes_of(directory.path)
+        for wrong in wrong_transaction_indexes_of(directory.path):
+            damaged[wrong.base_offset] = wrong.problem
+            if wrong.content is None:
+                unknown.add(wrong.base_offset)
     except SegstoreError as error:
         check.notes.append(f"the transaction indexes were not compared with the log: {error}")
-        damaged = {}
     for base in bases:
         name = file_name(base, "txnindex")
         size = directory.info(name).size if directory.exists(name) else 0
@@ -238,14 +247,19 @@ def _check_transactions(directory: Directory, bases: Iterable[int], check: Parti
             damaged[base] = f"{size} bytes are no multiple of {TRANSACTION_ENTRY.size}"
     for base, problem in sorted(damaged.items()):
         is_repaired = check.forecast.replaces_transaction_index(base)
+        is_known = is_repaired or base not in unknown
         check.findings.append(
             Finding(
                 file=file_name(base, "txnindex"),
                 what=problem,
                 meaning="the list of aborted transactions of this segment is damaged: reads of "
                 "committed data ask the batches instead",
-                advice=OPEN_REBUILDS if is_repaired else RECOVER_REBUILDS,
-                repaired=check.forecast.error is None,
+                advice=OPEN_REBUILDS
+                if is_repaired
+                else RECOVER_REBUILDS
+                if is_known
+                else HIDDEN_BY_DAMAGE,
+                repaired=check.forecast.error is None and is_known,
             )
         )
 

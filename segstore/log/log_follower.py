@@ -23,7 +23,6 @@ from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, list_bes
 from segstore.log.directory.partition_lock import removed_while_open
 from segstore.log.directory.partition_metadata_file import check_same_topic
 from segstore.log.local.cuts import SOMEWHERE
-from segstore.log.local.followed_transaction_indexes import FollowedTransactionIndexNotes
 from segstore.log.local.seen_end import Fate, SeenEnd
 from segstore.log.local.segment import Segment
 from segstore.log.local.segments import Segments
@@ -270,9 +269,6 @@ class LogFollower:
         local_log.seen_end = self._seen_end = seen_end
         if is_cut:
             local_log.cuts.finish()
-        notes = local_log.transaction_index_notes
-        if isinstance(notes, FollowedTransactionIndexNotes):
-            notes.look_again(is_cut=is_cut)
         recovery_point = found.recovery_point
         self.recovery_point = min(
             end.message_offset, self.recovery_point if recovery_point is None else recovery_point

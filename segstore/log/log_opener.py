@@ -28,7 +28,6 @@ from segstore.log.directory.partition_path import (
 from segstore.log.directory.profile import Profile
 from segstore.log.loader.kafka_log_loader import KafkaLogLoader
 from segstore.log.loader.log_loader import LogLoader
-from segstore.log.loader.lost_transaction_indexes import remake_transaction_indexes
 from segstore.log.loader.producer_recovery import recover_producers
 from segstore.log.loader.read_only_loader import ReadOnlyLoader
 from segstore.log.loader.recovery_report import RecoveryReport
@@ -130,7 +129,6 @@ def open_partition(
             ).load()
             producers = recover_producers(loaded, new_producers, codecs, directory, report)
             loaded = loaded._replace(producer_state=producers)
-            loaded = remake_transaction_indexes(loaded, new_producers, codecs, directory, report)
             if loaded.begins_anew_mark is not None:  # behind it no other step needs what it says
                 loaded.begins_anew_mark.remove()
             if loaded.moves_recovery_point:

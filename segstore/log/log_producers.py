@@ -10,8 +10,14 @@ import logging
 from typing import TYPE_CHECKING
 
 from segstore.arguments import flag, integer, natural
-from segstore.errors import DiskFullError, FsyncFailedError, ResourceError
+from segstore.errors import DiskFullError, FsyncFailedError, ResourceError, SegstoreError
 from segstore.log.directory.profile import Profile
+from segstore.log.local.transaction_index_check import (
+    check_indexes,
+    contradicts_an_index,
+    write_index,
+    wrong_indexes,
+)
 from segstore.log.log_truncator import LogTruncator
 from segstore.log.producers import active_producers, transaction_verification
 
@@ -118,10 +124,65 @@ class LogProducers(LogTruncator):
 
         Of the segments from that of *start_offset* on: one that ended before *start_offset* in the
         same segment is among them, as in Kafka. Who reads them compares offsets.
+
+        Raises
+        ------
+        CorruptIndexError
+            The index of one of these segments is not what the batches say. Kafka's profile believes
+            it.
         """
         self._require_open()
-        return self._local_log.collect_aborted_transactions(
-            self.log_start_offset,
-            integer("start_offset", start_offset),
-            integer("upper_bound_offset", upper_bound_offset),
+        start_offset = integer("start_offset", start_offset)
+        upper_bound_offset = integer("upper_bound_offset", upper_bound_offset)
+        local_log = self._local_log
+        if self.profile is Profile.SAFE:
+            check_indexes(self._batch_transactions, local_log, start_offset, self.log_start_offset)
+        return local_log.collect_aborted_transactions(
+            self.log_start_offset, start_offset, upper_bound_offset
         )
+
+    def rebuild_transaction_indexes(self) -> list[str]:
+        """Make the transaction indexes anew that the batches contradict; returns their names.
+
+        All batch headers are looked at, and appends wait meanwhile. Readers here do not ask these
+        files; a broker that opens the directory later believes them. One stays as it is where
+        damaged or missing batches hide what it should hold: `verify` names it.
+
+        Source: [DUR-8, DUR-52].
+        """
+        self._require_writable()
+        with self._append_lock:
+            self._require_writable()
+            self._begin_change()
+            return self._rebuild_wrong_indexes()
+
+    def _rebuild_wrong_indexes(self) -> list[str]:
+        """As `rebuild_transaction_indexes`; nothing is appended."""
+        wrong = wrong_indexes(self._local_log, self.log_start_offset, may_grow=False)
+        with self._flusher.poisoned_by(FsyncFailedError):
+            return [
+                write_index(self._directory, one.base_offset, one.content)
+                for one in wrong
+                if one.content is not None
+            ]
+
+    def _rebuild_indexes_at_last(self) -> None:
+        """Before the end, make wrong transaction indexes anew for the broker that may follow.
+
+        That one is wrong shows where the batches of its segment were gone through, for a reader of
+        committed data. No failure but that of a sync keeps a log from being closed [DUR-22].
+        """
+        try:
+            if not contradicts_an_index(
+                self._batch_transactions, self._directory, self.log_start_offset
+            ):
+                return
+            with self._append_lock:
+                names = self._rebuild_wrong_indexes()
+        except FsyncFailedError:
+            raise
+        except SegstoreError as error:
+            _log.warning("%s: a wrong transaction index was not made anew: %s", self.path, error)
+        else:
+            if names:
+                _log.warning("%s: made anew from the batches: %s", self.path, ", ".join(names))

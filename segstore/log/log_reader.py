@@ -5,7 +5,6 @@ Source: [RD-*].
 
 from __future__ import annotations
 
-from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 
@@ -13,7 +12,6 @@ from segstore._core import AbortedTransactions, process_id
 from segstore.arguments import flag, integer, isolation_of, natural
 from segstore.errors import (
     ClosedError,
-    CorruptIndexError,
     ForkedHandleError,
     SegstoreError,
 )
@@ -23,7 +21,6 @@ from segstore.log.directory.profile import Profile
 from segstore.log.lane_reader import LaneReader
 from segstore.log.local.batch_transactions import BatchTransactions
 from segstore.log.local.local_log import out_of_range
-from segstore.log.local.transaction_index_judge import problem_of_index
 from segstore.log.log_scan import LogScan, check_range, timestamp_bounds
 from segstore.log.remote_tier import only_in_remote_storage
 from segstore.log.visible_range import NOTHING_ABORTED, VisibleRange
@@ -38,7 +35,6 @@ if TYPE_CHECKING:
     from segstore.config import LogConfig
     from segstore.log.committed_view import CommittedView
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
-    from segstore.log.local.batch_transactions import TransactionEnds
     from segstore.log.local.segment import Segment
     from segstore.log.log_follower import LogFollower
     from segstore.log.remote_tier import RemoteTier
@@ -234,23 +230,7 @@ class LogReader(LaneReader):
 
     @cached_property
     def _batch_transactions(self) -> BatchTransactions:
-        batches = BatchTransactions(self._local_log)
-        if not self.read_only:
-            batches.judge = self._judge_transaction_index
-        return batches
-
-    def _judge_transaction_index(self, segment: Segment, ends: TransactionEnds) -> None:
-        """Let the next open make an index anew that the markers contradict: brokers read it."""
-        notes, base_offset = self._local_log.transaction_index_notes, segment.base_offset
-        if notes is None or base_offset < self.log_start_offset:
-            return  # of what lies below the log start an index need not say anything
-        problem = problem_of_index(self._local_log.directory, base_offset, ends.aborts)
-        if problem is not None:
-            notes.condemn(base_offset, problem)
-            return
-        log_end_offset = self._local_log.log_end.message_offset
-        with suppress(CorruptIndexError):  # it is another one than was written, and that is noted
-            notes.check(base_offset, self._local_log.segments, log_end_offset, self._codecs)
+        return BatchTransactions(self._local_log)
 
     def _committed_view(self) -> CommittedView:
         view = self._committed = current_view(

@@ -17,8 +17,8 @@ from segstore.errors import ClosedError, SegstoreError
 from segstore.log.checksum_sidecar_check import check_sidecar
 from segstore.log.directory.partition_directory import file_name
 from segstore.log.loader.quarantined_file import quarantined_files
+from segstore.log.local.transaction_index_check import wrong_indexes
 from segstore.log.segment_check import SegmentCheck, check_padding, check_segment, scan_all
-from segstore.log.transaction_index_verifier import find_damaged_transaction_indexes
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
@@ -219,13 +219,16 @@ def verify_log(  # noqa: PLR0913 - which segments of which log, and how
         report.segments.append(check)
         if progress is not None:
             progress("verify", report.size_bytes, total)
+    wrong = {
+        one.base_offset: one.problem
+        for one in wrong_indexes(local_log, log_start_offset, may_grow=True)
+    }
+    for check in report.segments:
+        if check.base_offset in wrong:
+            name = file_name(check.base_offset, "txnindex")
+            check.problems.append(f"{name}: {wrong[check.base_offset]}")
     if local_log.is_followed and report.problems:  # a log that its writer cut is not damaged
         local_log.check_not_torn(cuts_done, local_log.log_end.message_offset)
-    damaged = find_damaged_transaction_indexes(local_log, codec_table(), log_start_offset)
-    for check in report.segments:
-        if check.base_offset in damaged:
-            name = file_name(check.base_offset, "txnindex")
-            check.problems.append(f"{name}: {damaged[check.base_offset]}")
     if opened is not None:
         _take_over(opened, report, local_log, log_start_offset)
     directory = local_log.directory

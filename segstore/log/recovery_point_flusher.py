@@ -60,8 +60,6 @@ class RecoveryPointFlusher(SidecarFlusher):
     def write_recovery_point(self, *, is_locked: bool = False) -> None:
         """Write a durable offset [DUR-21]; with *is_locked* the caller holds the append lock."""
         offset = self.durable.message_offset
-        lock = None if is_locked else self._append_lock
-        self._local_log.note_transaction_indexes(lock, active_too=False)
         with contextlib.nullcontext() if is_locked else self._append_lock:
             names_version = self._local_log.names_version
         # a segment that begins there, and is empty yet, may be all that says where the log ends

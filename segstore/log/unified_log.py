@@ -107,7 +107,6 @@ class UnifiedLog(LogChecksums):
             self._background,
             codecs,
         )
-        self._local_log.transaction_index_notes = loaded.transaction_index_notes
         self._local_log.may_have_gaps = loaded.may_have_gaps or self.profile is Profile.KAFKA
         self._local_log.first_missing_offset = loaded.first_missing_offset
         self._local_log.checksum_sidecars = self._sidecars(loaded, options)
@@ -164,7 +163,7 @@ class UnifiedLog(LogChecksums):
 
     def _let_handlers_know(self, loaded: LoadedLog) -> None:
         """Let a signal's handler that changes the log while a file is written be told before it."""
-        files = loaded.state_file, loaded.transaction_index_notes, self._local_log.checksum_sidecars
+        files = loaded.state_file, self._local_log.checksum_sidecars
         for one in files:
             if one is not None:
                 self._append_lock.comes_before(one.lock)
@@ -315,10 +314,11 @@ class UnifiedLog(LogChecksums):
         data_end = active.read_next_offset()[0] if is_safe else self.log_end_offset
         size = active.size_bytes
         sizes = local_log.segments.size_in_bytes
+        if is_safe:
+            self._rebuild_indexes_at_last()
         local_log.close(unlink=is_safe)
         if is_safe:
             self._epochs.flush()
-        local_log.note_transaction_indexes(self._append_lock, active_too=True)
         marker = CleanShutdownMarker(
             data_end,
             active.base_offset,
@@ -327,7 +327,6 @@ class UnifiedLog(LogChecksums):
             len(local_log.segments),
             sizes,
             self.log_start_offset,
-            local_log.active_transaction_index,
             *place_of(local_log.directory, active.base_offset),
         )
         self._flusher.end()  # no flush that came just before writes a recovery point beside this

@@ -5,7 +5,7 @@ They are read by those who read them locally, from a folder of their own.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import Directory
@@ -131,7 +131,7 @@ def read_facts(
     first = next(iter(segments))
     return RemoteFacts(
         found,
-        None if state is None else replace(state, transaction_indexes={}),
+        state,
         recovery_point,
         marker if is_as_marked else None,
         is_plain=is_tied and not _lacks_begin(found, state, epochs, first),

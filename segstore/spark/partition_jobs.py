@@ -37,6 +37,7 @@ def recover_partition(path: str) -> dict[str, Any]:
     """Open for writing, which repairs what a crash left, and close cleanly."""
     with open_log(path) as log:
         report = log.report
+        report.rebuilt += log.rebuild_transaction_indexes()
     changed = report.truncated_bytes > 0 or bool(report.set_aside or report.maybe_missing)
     return {"ok": not changed, **report.to_dict()}
 

@@ -128,9 +128,13 @@ def files_left(disk: SimulatedDisk, endings: tuple[str, ...]) -> int:
 
 
 def work_of_open(disk: SimulatedDisk, settings: Settings) -> int:
-    """Count what an open reads, makes anew and removes, and what it warns of."""
+    """Count what an open reads, makes anew and removes, and what it warns of.
+
+    And the transaction indexes that are to be made anew behind it.
+    """
     with closing(settings.open(disk)) as log:
         report = log.report
+        report.rebuilt += log.rebuild_transaction_indexes()
         work = report.scanned_bytes + report.truncated_bytes + (not report.clean)
         return work + len(report.rebuilt) + len(report.removed) + len(report.warnings)
 

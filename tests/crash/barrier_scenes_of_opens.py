@@ -207,13 +207,15 @@ def deleted_segments() -> Scene:
 
 
 def lost_transaction_index() -> Scene:
-    """That of a sealed segment was lost: it is made anew from the records [DUR-52]."""
+    """That of a sealed segment was lost: it is made anew from the batches [DUR-52]."""
     kinds = (("transactional", 1), ("abort", 1), "roll", "background", ("append", 2), "flush")
     disk = run_script(operations(*kinds), LAZY).disk
     directory = Directory(PATH, disk)
     directory.unlink(name_of(0, "txnindex"))
     directory.sync(Barrier.LEFTOVERS_GONE)
-    LAZY.open(disk).close_quietly()
+    log = LAZY.open(disk)
+    assert log.rebuild_transaction_indexes() == [name_of(0, "txnindex")]
+    log.close_quietly()
     return Scene(disk, lambda crash: work_of_open(crash.image(disk), LAZY))
 
 

@@ -19,7 +19,7 @@ from segstore.log.directory.checkpoints import LOG_STATE
 from segstore.log.directory.partition_path import open_parent_directory, open_partition_directory
 from segstore.log.loader import open_forecast
 from segstore.log.loader.open_forecast import forecast_open
-from segstore.log.transaction_index_verifier import find_damaged_transaction_indexes_of
+from segstore.log.transaction_index_verifier import wrong_transaction_indexes_of
 from segstore.manager import partition_directories
 from segstore.manager.partition_directories import partitions_with_logs
 from tests.crash.barrier_scene import open_log
@@ -101,8 +101,7 @@ def forecast(disk: SimulatedDisk) -> object:
     if made.error is not None:
         return Refusal(str(made.error), errno_behind(made.error))
     report = {**made.report.to_dict(), "seconds": 0}
-    lost = made.lost_transaction_indexes
-    return report, made.cuts, made.reindexed, made.recovered, lost, made.split
+    return report, made.cuts, made.reindexed, made.recovered, made.split
 
 
 FORETOLD: Final[Mapping[str, Callable[[], SimulatedDisk]]] = {
@@ -123,9 +122,9 @@ def foretell(make: Callable[[], SimulatedDisk]) -> Trial:
 # ---- other questions -----------------------------------------------------------------------------
 
 
-def damaged_transaction_indexes(disk: SimulatedDisk) -> object:
+def wrong_transaction_indexes(disk: SimulatedDisk) -> object:
     with given(disk, transaction_index_verifier):
-        return find_damaged_transaction_indexes_of(PATH)
+        return wrong_transaction_indexes_of(PATH)
 
 
 def with_a_lost_entry() -> SimulatedDisk:
@@ -181,10 +180,10 @@ def is_refusal(answer: object) -> bool:
 PATH_SCENARIOS: dict[str, Callable[[], Trial]] = {
     **{f"forecast of {name}": functools.partial(foretell, make) for name, make in FORETOLD.items()},
     "transaction indexes that are right": lambda: asking_of_path(
-        closed(*TRANSACTIONS), damaged_transaction_indexes
+        closed(*TRANSACTIONS), wrong_transaction_indexes
     ),
     "transaction indexes with a lost entry": lambda: asking_of_path(
-        with_a_lost_entry(), damaged_transaction_indexes
+        with_a_lost_entry(), wrong_transaction_indexes
     ),
     "partitions that hold a log": lambda: asking_of_path(of_three_partitions(), partitions),
     "read what is not there": lambda: asking_of_path(

@@ -15,7 +15,6 @@ from segstore import Isolation, SpecialTimestamp
 from segstore._core import Directory, RecordsBuilder, SegmentContext
 from segstore.errors import LogNotFoundError, LogReadOnlyError, SegstoreError
 from segstore.log.directory.checkpoints import LOCK, PARTITION_METADATA
-from segstore.log.directory.log_state_file import note_damaged_transaction_index
 from segstore.log.salvage.lost_records import lost_records
 from segstore.records.compression import codec_table
 from tests.crash.crash_script import PATH, START_MS
@@ -154,21 +153,35 @@ def finding_lost_records() -> Trial:
 # ---- changes -------------------------------------------------------------------------------------
 
 
-def noting_a_damaged_transaction_index() -> Trial:
+def rebuild_transaction_indexes(log: UnifiedLog) -> None:
+    """On demand."""
+    log.rebuild_transaction_indexes()
+
+
+def close_behind_a_reader(log: UnifiedLog) -> None:
+    """Behind the reader that has found it."""
+    list(log.scan(isolation="read_committed"))
+    log.close()
+
+
+def making_a_lost_transaction_index_anew(by: Callable[[UnifiedLog], None]) -> Trial:
+    """It is lost or whole, and no record is touched [DUR-8, DUR-52]."""
     image = quiet("transactions").crash_image(fate="lost")
     states = states_of(expecting(image, SETTINGS))
-
-    def run() -> None:
-        with closing(Directory(PATH, image)) as directory:
-            note_damaged_transaction_index(directory, 0)
+    directory, name = Directory(PATH, image), name_of(0, "txnindex")
+    whole = directory.read_file(name)
+    directory.unlink(name)
+    log = SETTINGS.open(image)
 
     def check(error: SegstoreError | None) -> str:
-        with closing(SETTINGS.open(image.crash_image(fate="killed"))) as log:
-            assert error is not None or name_of(0, "txnindex") in log.report.rebuilt
+        log.close_quietly()
+        is_there = directory.exists(name)
+        assert error is not None or is_there or by is close_behind_a_reader
+        assert not is_there or directory.read_file(name) == whole
         check_left(image, SETTINGS, lambda _: states, lambda _: states)
         return CLOSED
 
-    return Trial(image, run, check)
+    return Trial(image, lambda: by(log), check)
 
 
 def writing_without_a_lock() -> Trial:
@@ -271,7 +284,12 @@ RARE_TURN_SCENARIOS: dict[str, Callable[[], Trial]] = {
     "salvage a topic id": lambda: salvaging(
         {**DAMAGED, PARTITION_METADATA: TOPIC_ID}, [0, 1, 2, 5]
     ),
-    "note a damaged transaction index": noting_a_damaged_transaction_index,
+    "make a transaction index anew": lambda: making_a_lost_transaction_index_anew(
+        rebuild_transaction_indexes
+    ),
+    "make a transaction index anew at a close": lambda: making_a_lost_transaction_index_anew(
+        close_behind_a_reader
+    ),
     "write without a lock": writing_without_a_lock,
     "delete records on a full disk": deleting_on_a_full_disk,
     "truncate a log that may have gaps": cut_one_by_one,

@@ -1,7 +1,6 @@
-"""The first aborted transaction behind a clean stop: what was noted of its index is not true now.
+"""The first aborted transaction behind a clean stop: its entry follows those that are there.
 
-The note is in the clean marker, which is gone before the first change: nothing has to be written,
-or synced, between the open and the marker of the abort.
+Nothing has to be written, or synced, between the open and the marker of the abort.
 """
 
 from __future__ import annotations
@@ -14,8 +13,6 @@ import pytest
 
 from segstore._core import Directory, encode_end_transaction_marker
 from segstore.errors import DiskFullError
-from segstore.log.directory.checkpoints import LogState
-from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
 from tests.crash.crash_check import Crash, check_crash
 from tests.crash.crash_model import Operation
 from tests.crash.crash_script import PATH, Settings, run_script
@@ -24,7 +21,6 @@ from tests.crash.test_crash_scripts import ALPHABET, PRELUDE, crashes_behind
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segstore._core import SimulatedDisk
     from tests.crash.crash_script import Run
 
 ABORT = Operation("abort", 2)
@@ -56,23 +52,12 @@ def test_every_two_operations_with_an_abort(
 
 
 def test_stops_and_aborts_in_turn(few_or_many: Callable[[int, int], int]):
-    """[DUR-8, DUR-24] What the first stop has noted is not what the second one has."""
+    """[DUR-8, DUR-24] What the first stop has left is not what the second one leaves."""
     script = [*STOPPED, ABORT, Operation("close"), Operation("transactional", 1)]
     script += [Operation("abort", 1), Operation("roll"), Operation("background"), *STOPPED]
     for settings in SETTINGS:
         run = run_script(script, settings, prelude=PRELUDE)
         check_from_the_stop_on(run, few_or_many(1, 4))
-
-
-def notes_in(disk: SimulatedDisk) -> tuple[set[int], CleanShutdownMarker | None]:
-    """Which segments have a note in ``.segstore``, and the clean marker."""
-    directory = Directory(PATH, disk)
-    state = LogState.read(directory)
-    assert state is not None
-    marker = None
-    if directory.exists(".kafka_cleanshutdown"):
-        marker = CleanShutdownMarker.parse(directory.read_file(".kafka_cleanshutdown"))
-    return set(state.transaction_indexes), marker
 
 
 def test_nothing_is_synced_under_the_append_lock():
@@ -86,28 +71,6 @@ def test_nothing_is_synced_under_the_append_lock():
     ]
     assert "write_at" in calls
     assert not [call for call in calls if call.startswith("sync") or call == "rename"]
-
-
-def test_where_the_notes_are():
-    """[DUR-8, DUR-24] Of sealed segments in one file, of the active one in the other."""
-    run = run_script(STOPPED, LARGE)
-    image = Crash(run.disk.effects, "kept").image(run.disk)
-    assert notes_in(image) == (set(), None)  # it is open
-    with closing(LARGE.open(image)) as log:
-        log.roll()
-    noted, marker = notes_in(image)
-    assert noted == {0}
-    assert marker is not None
-    assert marker.transaction_index is None  # of the new one
-    with closing(LARGE.open(image)) as log:
-        assert log.report.clean
-        log.truncate_to(3)
-        assert notes_in(image) == (set(), None)
-    noted, marker = notes_in(image)
-    assert noted == set()
-    assert marker is not None
-    assert marker.transaction_index is not None
-    assert marker.transaction_index.size_bytes == 34
 
 
 def test_a_marker_that_finds_no_room_leaves_no_trace():

@@ -264,11 +264,6 @@ clean_markers = st.builds(
     st.none() | offsets,
     st.none() | offsets,
     st.none() | offsets,
-    st.none()
-    | st.builds(checkpoints.TransactionIndexNote, offsets, st.none() | st.integers(0, 2**32 - 1)),
-)
-notes = st.builds(
-    checkpoints.TransactionIndexNote, st.just(-1) | offsets, st.none() | st.integers(0, 2**32 - 1)
 )
 log_states = st.builds(
     checkpoints.LogState,
@@ -276,7 +271,6 @@ log_states = st.builds(
     offsets,
     st.none() | epochs,
     st.just(()),
-    st.dictionaries(offsets, notes, max_size=3),
     offsets,
 )
 

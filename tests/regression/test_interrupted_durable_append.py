@@ -122,7 +122,6 @@ def test_a_handler_that_uses_the_log_in_its_own_round_is_told(memory_path, monke
 LOCKS = {
     "recovery point": lambda log: log._flusher._checkpoint_lock,
     "state": lambda log: log._state_file.lock,
-    "transaction indexes": lambda log: log._local_log.transaction_index_notes.lock,
     "checksum sidecar": lambda log: log._local_log.checksum_sidecars.lock,
     "producer snapshot": lambda log: log._producers.sync_lock,
 }

@@ -2,22 +2,27 @@
 
 Below the newest producer snapshot readers of committed data believed the ``.txnindex`` files as
 they were: a missing one had no entries, a short one fewer, and any bit could be another one. After
-a clean stop nobody looked; after an unclean one nobody looked below the recovery point.
+a clean stop nobody looked; after an unclean one nobody looked below the recovery point. Later the
+sizes and checksums of the files were noted in ``.segstore`` and in the clean marker; now the
+batches are compared, and nothing is noted. Looked for besides: the index of the active segment, a
+handle that is killed, notes that older versions left, segments that were cut and written anew.
 """
 
 from __future__ import annotations
 
+import json
 import shutil
 import struct
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
 
 import segstore
 from segstore import cli
+from segstore._core import crc32c
 from segstore.cli.partition_check import check_partition
-from segstore.log.directory.checkpoints import DAMAGED_TRANSACTION_INDEX, LogState
+from segstore.log.directory.checkpoints import LogState
+from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
 from tests.conformance.transactions_kit import ABORT, COMMIT, Producer, write
 
 if TYPE_CHECKING:
@@ -128,6 +133,8 @@ CONTENTS = {
     "order": swap_entries,
 }
 DAMAGE = SIZES | CONTENTS
+HARMLESS = {"last stable offset"}
+"""A lower one makes a broker look at more entries, and at none less: it is left as it is."""
 
 
 def test_what_is_committed_in_a_whole_log(partition: Path):
@@ -143,7 +150,7 @@ def test_what_is_committed_in_a_whole_log(partition: Path):
 def test_a_damaged_index_is_not_believed(
     partition: Path, damage: str, number: int, stop: str, *, replicated: bool
 ):
-    """[DUR-7, DUR-8, DUR-52] It is made anew at this open, or at the next after its first use."""
+    """[DUR-7, DUR-8, DUR-52] The first use finds it, and the close behind it makes it anew."""
     whole = {index.name: index.read_bytes() for index in indexes(partition)}
     index = indexes(partition)[number]
     DAMAGE[damage](index)
@@ -154,18 +161,20 @@ def test_a_damaged_index_is_not_believed(
         assert committed(log) == fetched(log) == COMMITTED
     with segstore.open(partition, **SETTINGS, replicated=replicated) as log:
         assert log.report.clean == (stop == "clean")
-        assert (index.name in log.report.rebuilt) == (damage in SIZES)
         if replicated:
             log.update_high_watermark(log.log_end_offset)
         assert committed(log) == fetched(log) == COMMITTED
-    with segstore.open(partition, **SETTINGS) as log:
-        assert (index.name in log.report.rebuilt) == (damage in CONTENTS)
-    assert {index.name: index.read_bytes() for index in indexes(partition)} == whole
+        log.append([(None, b"not read by anybody")])
+        told = log.verify().problems
+        assert [index.name in problem for problem in told] == [True] * (damage not in HARMLESS)
+    if damage not in HARMLESS:
+        assert {index.name: index.read_bytes() for index in indexes(partition)} == whole
     with segstore.open(partition, **SETTINGS) as log:
         assert log.report.rebuilt == []
+        assert log.verify().ok
 
 
-@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("damage", sorted(set(DAMAGE) - HARMLESS))
 def test_damage_is_named_and_repaired(
     partition: Path, damage: str, capsys: pytest.CaptureFixture[str]
 ):
@@ -187,45 +196,11 @@ def test_damage_is_named_and_repaired(
     assert cli.main(["verify", str(partition)]) == 0
 
 
-def forget_checksums(partition: Path, *, sizes_too: bool = False) -> None:
-    """As if a broker had written the indexes: nobody knows what was in them."""
-    state = LogState.parse((partition / ".segstore").read_bytes())
-    assert state is not None
-    notes = {} if sizes_too else state.transaction_indexes
-    noted = {base: note._replace(crc=None) for base, note in notes.items()}
-    (partition / ".segstore").write_bytes(replace(state, transaction_indexes=noted).format())
+def test_an_index_of_a_handle_that_is_killed(tmp_path: Path):
+    """[DUR-8, DUR-29] It is synced before the recovery point passes it: a loss comes from outside.
 
-
-NOT_SEEN = {"last stable offset", "version"}
-"""No marker tells the one, and the other keeps Kafka from reading at all."""
-
-
-@pytest.mark.parametrize("sizes_too", [False, True])
-@pytest.mark.parametrize("damage", sorted(set(CONTENTS) - NOT_SEEN))
-def test_entries_that_nobody_noted_are_compared_with_their_markers(
-    partition: Path, damage: str, *, sizes_too: bool
-):
-    """[DUR-7, DUR-53, TXX-1] At the first use; one that is right is noted from then on."""
-    whole = {index.name: index.read_bytes() for index in indexes(partition)}
-    index = indexes(partition)[0]
-    CONTENTS[damage](index)
-    forget_checksums(partition, sizes_too=sizes_too)
-
-    with segstore.open(partition, read_only=True) as log:
-        assert committed(log) == fetched(log) == COMMITTED
-    with segstore.open(partition, **SETTINGS) as log:
-        assert committed(log) == COMMITTED
-    with segstore.open(partition, **SETTINGS) as log:
-        assert log.report.rebuilt == [index.name]
-        assert committed(log) == COMMITTED
-    assert {index.name: index.read_bytes() for index in indexes(partition)} == whole
-    state = LogState.parse((partition / ".segstore").read_bytes())
-    assert state is not None
-    assert all(note.crc is not None for note in state.transaction_indexes.values())
-
-
-def test_the_notes_are_written_behind_a_roll(tmp_path: Path):
-    """[DUR-8, DUR-29] Before the recovery point passes the segment: else a crash forgets them."""
+    The open believes the names that it finds; who reads is told by the batches all the same.
+    """
     path = tmp_path / "orders-0"
     log = segstore.open(path, **SETTINGS)
     aborting = Producer(log, 1)
@@ -236,30 +211,90 @@ def test_the_notes_are_written_behind_a_roll(tmp_path: Path):
     log._background.wait_until_idle()
     assert log.recovery_point == 2
     log.close_quietly()
-    lose(path / f"{0:020d}.txnindex")
+    (index,) = indexes(path)
+    whole = index.read_bytes()
+    lose(index)
 
-    with segstore.open(path, **SETTINGS) as log:
-        assert log.report.rebuilt[-1] == f"{0:020d}.txnindex"
+    for is_closed in (False, True):
+        log = segstore.open(path, **SETTINGS)
         assert committed(log) == [2]
+        assert not index.exists()
+        log.close() if is_closed else log.close_quietly()
+    assert index.read_bytes() == whole
 
 
-def test_a_truncated_index_is_noted_as_it_is(partition: Path):
-    """[TRU-1, DUR-16] And one whose last entry went is noted no longer."""
+def test_a_truncated_index_is_right(partition: Path):
+    """[TRU-1, DUR-16] Also one whose last entry went."""
     with segstore.open(partition, **SETTINGS) as log:
         log.truncate_to(15)
         assert committed(log) == [3, 5]  # the outer one is open again
     with segstore.open(partition, **SETTINGS) as log:
-        assert (log.report.rebuilt, committed(log)) == ([], [3, 5])
+        assert (log.verify().problems, committed(log)) == ([], [3, 5])
         log.truncate_to(9)
+        assert log.verify().ok
+        assert log.rebuild_transaction_indexes() == []
+
+
+@pytest.mark.parametrize("damage", [lose, CONTENTS["producer"]], ids=["lost", "changed"])
+def test_an_index_is_made_anew_on_demand(partition: Path, damage: Callable[[Path], None]):
+    """[DUR-8, DUR-52] Of sealed segments and of the active one, which goes on being written."""
     with segstore.open(partition, **SETTINGS) as log:
-        assert log.report.rebuilt == []
-    state = LogState.parse((partition / ".segstore").read_bytes())
-    assert state is not None
-    assert set(state.transaction_indexes) == {0}
+        last = Producer(log, 21)
+        last.write()
+        last.end(ABORT)
+        whole = {index.name: index.read_bytes() for index in indexes(partition)}
+        assert len(whole) == 3
+        for index in indexes(partition):
+            damage(index)
+        assert log.rebuild_transaction_indexes() == sorted(whole)
+        assert {index.name: index.read_bytes() for index in indexes(partition)} == whole
+        assert log.rebuild_transaction_indexes() == []
+        last.write()
+        last.end(ABORT)
+        assert log.verify().ok
+        assert len(log.collect_aborted_transactions(0, log.log_end_offset)) == 6
 
 
-def test_an_index_is_lost_with_the_batches_that_would_tell(partition: Path):
-    """[DUR-51] The log is opened as it would be with its index; committed data ends there."""
+@pytest.mark.parametrize("damage", sorted(set(DAMAGE) - HARMLESS))
+def test_the_list_of_a_fetch_is_no_damaged_one(partition: Path, damage: str):
+    """[DUR-7, LOC-10] Who asks for the entries of the files is told that they are wrong."""
+    DAMAGE[damage](indexes(partition)[0])
+
+    for options in ({"read_only": True}, SETTINGS):
+        with segstore.open(partition, **options) as log:
+            with pytest.raises((segstore.CorruptIndexError, segstore.UnsupportedFormatError)):
+                log.collect_aborted_transactions(0, log.log_end_offset)
+            assert len(log.collect_aborted_transactions(8, log.log_end_offset)) == 2
+
+
+def test_what_older_versions_noted_is_read_and_not_asked(partition: Path):
+    """[DUR-64] In ``.segstore`` and in the clean marker; one of them is untrue here."""
+    state = partition / ".segstore"
+    known = LogState.parse(state.read_bytes())
+    text = state.read_bytes().rpartition(b"crc ")[0]
+    text += b"transaction_index 0 34\ntransaction_index 8 68 7\ntransaction_index 16 -1\n"
+    state.write_bytes(text + b"crc %d\n" % crc32c(text))
+    marker = partition / MARKER
+    fields = json.loads(marker.read_bytes())
+    del fields["crc"]
+    fields["transactionIndex"] = [102, 7]
+    crc = crc32c(json.dumps(fields).encode())
+    marker.write_bytes(json.dumps({**fields, "crc": crc}).encode())
+    assert CleanShutdownMarker.parse(marker.read_bytes()) is not None
+
+    assert known is not None
+    assert LogState.parse(state.read_bytes()) == known
+    with segstore.open(partition, read_only=True) as log:
+        assert (log.verify().problems, committed(log)) == ([], COMMITTED)
+    with segstore.open(partition, **SETTINGS) as log:
+        assert log.report.clean
+        assert (log.report.rebuilt, committed(log)) == ([], COMMITTED)
+
+
+def test_an_index_is_lost_with_the_batches_that_would_tell(
+    partition: Path, capsys: pytest.CaptureFixture[str]
+):
+    """[DUR-51, DUR-58] Committed data ends there; the index stays lost, and that is said."""
     index = indexes(partition)[0]
     index.unlink()
     with (partition / f"{0:020d}.log").open("r+b") as file:
@@ -267,12 +302,12 @@ def test_an_index_is_lost_with_the_batches_that_would_tell(partition: Path):
         file.write(b"\xff")
 
     with segstore.open(partition, **SETTINGS) as log:
-        assert any(index.name in warning for warning in log.report.warnings)
         with pytest.raises(segstore.CorruptLogError):
             committed(log)
-    state = LogState.parse((partition / ".segstore").read_bytes())
-    assert state is not None
-    assert state.transaction_indexes[0] == DAMAGED_TRANSACTION_INDEX
+        assert log.rebuild_transaction_indexes() == []
+    assert not index.exists()
+    assert cli.main(["recover", "-q", str(partition)]) == 1
+    assert f"{0:020d}.log" in capsys.readouterr().out
 
 
 def test_kafkas_profile_believes_what_is_there(partition: Path):
@@ -286,7 +321,7 @@ def test_kafkas_profile_believes_what_is_there(partition: Path):
 
 
 def test_an_index_of_a_log_directory(tmp_path: Path):
-    """[DUR-8, DUR-65] The mark of the log directory leaves the notes of its partitions true."""
+    """[DUR-8, DUR-65] Its partitions have no clean markers of their own."""
     with segstore.open_dir(tmp_path, **SETTINGS) as manager:
         manager.create_topic("a")
         log = manager.log("a", 0)
@@ -300,11 +335,11 @@ def test_an_index_of_a_log_directory(tmp_path: Path):
     with segstore.open_dir(tmp_path, **SETTINGS) as manager:
         log = manager.log("a", 0)
         assert log.report.clean
-        assert log.report.rebuilt == [f"{0:020d}.txnindex"]
         assert committed(log) == [2]
+    assert len(indexes(tmp_path / "a-0")[0].read_bytes()) == ENTRY.size
 
 
-def test_a_segment_that_begins_where_one_was_cut_has_no_note(partition: Path):
+def test_a_segment_that_begins_where_one_was_cut_has_its_own_index(partition: Path):
     """[DUR-16] The old one had aborted transactions, the new one has none."""
     with segstore.open(partition, **SETTINGS) as log:
         log.truncate_to(8)
@@ -318,4 +353,5 @@ def test_a_segment_that_begins_where_one_was_cut_has_no_note(partition: Path):
         log.close_quietly()
 
     with segstore.open(partition, **SETTINGS) as log:
-        assert not [name for name in log.report.rebuilt if name.endswith(".txnindex")]
+        assert log.verify().ok
+        assert log.rebuild_transaction_indexes() == []

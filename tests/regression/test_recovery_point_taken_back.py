@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import segstore
+from segstore.log.flusher import Flusher
 
 
 def recovery_point(log: segstore.UnifiedLog) -> int:
@@ -18,16 +19,16 @@ def test_the_recovery_point_on_disk_only_rises_between_truncations(tmp_path, mon
         log.append([(None, b"a")])
         log.roll()
         log.append([(None, b"b")])
-        flusher, local_log = log._flusher, log._local_log
-        note = local_log.note_transaction_indexes
+        flusher = log._flusher
+        sync_names = Flusher.sync_names
 
-        def note_beside_another(*arguments, **how):
+        def sync_beside_another(self, version):
             monkeypatch.undo()
             log.append([(None, b"c")])
             flusher.write_recovery_point()
-            note(*arguments, **how)
+            sync_names(self, version)
 
-        monkeypatch.setattr(local_log, "note_transaction_indexes", note_beside_another)
+        monkeypatch.setattr(Flusher, "sync_names", sync_beside_another)
         flusher.write_recovery_point()
         assert (recovery_point(log), log.durable_offset) == (3, 3)
         log.truncate_to(1)

@@ -10,6 +10,7 @@ import pytest
 
 import segstore
 from segstore.log.directory.partition_directory import file_name
+from segstore.log.local.transaction_index import AbortedTransaction
 from tests.conformance.transactions_kit import ABORT, COMMIT, Producer, write
 from tests.unit.log.damaged_logs import batches_of, flip_bit
 
@@ -141,6 +142,34 @@ def test_without_an_index_the_report_says_that_nobody_knows(write_log, tmp_path,
     assert "producer 5" in warning
     assert "from offset 0 on" in warning
     assert "the marker at offset 4" in warning
+
+
+@pytest.mark.parametrize("damage", ["another log's", "torn", "out of order"])
+def test_an_index_that_lacks_a_marker_that_is_left_tells_nothing(write_log, tmp_path, damage):
+    """[DUR-7, TXX-1] What it says of other markers may be lost too."""
+
+    def act(log):
+        producer = Producer(log, 5)
+        write(log)  # 0
+        for kind in (ABORT, COMMIT, ABORT):  # 1 and 2, 3 and 4, 5 and 6
+            producer.write(1)
+            producer.end(kind)
+
+    path, shown = write_log(act)
+    assert shown == [0, 3]
+    lose(path, 2)
+    index = path / file_name(0, "txnindex")
+    data = index.read_bytes()
+    first, last = data[:34], data[34:]
+    other = AbortedTransaction(9, 3, 3, 4).format()
+    index.write_bytes(
+        {"another log's": other, "torn": last[:9], "out of order": last + first}[damage]
+    )
+
+    report = segstore.salvage(path, tmp_path / "b-0")
+
+    assert committed(tmp_path / "b-0") == [0, 1, 3]
+    assert any("the marker at offset 4" in warning for warning in report.warnings)
 
 
 def test_a_lost_commit_before_an_abort(write_log, tmp_path):

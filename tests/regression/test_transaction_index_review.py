@@ -1,31 +1,32 @@
-"""Notes of transaction indexes that hung the first change, got lost, or kept a log from opening.
+"""Transaction indexes that hung the first change, or kept a log from opening or from closing.
 
 The first change of a log behind an unclean stop writes the recovery point under the append lock,
-and waited for that lock when a reader had used an index that nobody had noted. A full disk at the
-wrong moment was enough for notes that were never written. And an index that was lost and could not
-be made anew, for want of space or for a marker that no reader understands, stopped the open.
+and waited for that lock when a reader had used a damaged index. And an index that was lost and
+could not be made anew, for want of space or for a marker that no reader understands, stopped the
+open. Now it is made anew by the close: that goes on without, unless a sync fails.
 """
 
 from __future__ import annotations
 
-import errno
 import struct
 import subprocess
 import sys
-import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 import segstore
-from segstore._core import Directory, crc32c
-from segstore.errors import CorruptLogError, DiskFullError
-from segstore.log.directory.checkpoints import DAMAGED_TRANSACTION_INDEX, LogState
-from segstore.log.directory.log_state_file import LogStateFile
+from segstore._core import crc32c
+from segstore.errors import (
+    CorruptLogError,
+    DiskFullError,
+    FsyncFailedError,
+    ResourceError,
+    SegstoreError,
+    WriteError,
+)
+from segstore.log import log_producers
 from tests.conformance.transactions_kit import ABORT, Producer, write
-from tests.crash.crash_check import Crash
-from tests.crash.crash_model import Operation
-from tests.crash.crash_script import PATH, Settings, run_script
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -67,9 +68,9 @@ log.close()
 
 
 @pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("index_is", ["damaged", "unnoted"])
+@pytest.mark.parametrize("index_is", ["damaged", "of an unknown log"])
 def test_the_first_change_waits_for_nobody(tmp_path: Path, index_is: str, change: str):
-    """[DUR-8, DUR-36] What a reader found out is noted by who holds the append lock."""
+    """[DUR-8, DUR-36] What a reader found out keeps nobody waiting."""
     path = tmp_path / "orders-0"
     log = segstore.open(path, **SETTINGS)
     abort_one(log)
@@ -91,68 +92,62 @@ def test_the_first_change_waits_for_nobody(tmp_path: Path, index_is: str, change
     ended = subprocess.run(command, timeout=30, capture_output=True, text=True, check=False)
     assert (ended.stdout, ended.returncode) == ("changed\n", 0), ended.stderr
     with segstore.open(path, **SETTINGS) as log:
-        assert (INDEX in log.report.rebuilt) == (index_is == "damaged")
         assert committed(log)[:6] == [3, 4, 5, 6, 7, 8]
     assert index.read_bytes() == whole
-
-
-# ---- notes and a full disk -----------------------------------------------------------------------
-
-
-def test_notes_that_found_no_room_are_written_later(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
-    """[DUR-8, DUR-31] They were taken for written: a lost index had no aborted transactions."""
-    real, failures = LogStateFile._write, []
-
-    def write_state(self: LogStateFile, state: LogState) -> None:
-        if state.transaction_indexes and not failures:
-            failures.append(state)
-            raise DiskFullError("no space left")
-        real(self, state)
-
-    monkeypatch.setattr(LogStateFile, "_write", write_state)
-    path = tmp_path / "orders-0"
-    with segstore.open(path, **SETTINGS) as log:
-        abort_one(log)
-        log.roll()
-        write(log, 2)
-        log._background.wait_until_idle()
-        assert len(failures) == 1
-    state = LogState.parse((path / ".segstore").read_bytes())
-    assert state is not None
-    assert set(state.transaction_indexes) == {0}
-    (path / INDEX).unlink()
-    with segstore.open(path, **SETTINGS) as log:
-        assert INDEX in log.report.rebuilt
-        assert committed(log) == [3, 4]
 
 
 # ---- an index that cannot be made anew -----------------------------------------------------------
 
 
-def test_a_lost_index_and_a_full_disk():
-    """[DUR-7, DUR-31, DUR-52] The log opens as it would with its index; the batches are asked."""
-    settings = Settings("none", segment_bytes=100_000)
-    script = [Operation("transactional", 1), Operation("abort", 1), Operation("roll")]
-    script += [Operation("append", 2), Operation("close")]
-    written = run_script(script, settings).disk
-    disk = Crash(written.effects, "kept").image(written)
-    directory = Directory(PATH, disk)
-    (index,) = [name for name in directory.names() if name.endswith(".txnindex")]
-    directory.unlink(index)
+@pytest.mark.parametrize("error", [DiskFullError, ResourceError, WriteError])
+def test_a_lost_index_and_a_full_disk(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    error: type[SegstoreError],
+):
+    """[DUR-7, DUR-22, DUR-31] The log is closed cleanly; the next that reads there tries again."""
+    path = tmp_path / "orders-0"
+    with segstore.open(path, **SETTINGS) as log:
+        abort_one(log)
+        log.roll()
+        write(log, 2)
+    index = path / INDEX
+    whole = index.read_bytes()
+    index.unlink()
 
-    disk.fail("write_at", 1, errno.ENOSPC, for_ever=True)
-    log = settings.open(disk)
-    assert any(index in warning for warning in log.report.warnings)
-    there = committed(log)
-    log.close_quietly()
-    disk.fail("write_at", 0, 0)  # there is room again
-    log = settings.open(disk)
-    assert index in directory.names()
-    assert committed(log) == there
-    assert there
-    log.close()
+    def refuse(*_arguments: object) -> None:
+        raise error("no space left")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(log_producers, "write_index", refuse)
+        with segstore.open(path, **SETTINGS) as log:
+            assert committed(log) == [3, 4]
+    assert "no space left" in caplog.text
+    assert not index.exists()
+    with segstore.open(path, **SETTINGS) as log:
+        assert log.report.clean
+        assert committed(log) == [3, 4]
+    assert index.read_bytes() == whole
+
+
+def test_a_sync_of_a_new_index_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """[DUR-35] It ends the log, as any other: there is no clean marker then."""
+    path = tmp_path / "orders-0"
+    with segstore.open(path, **SETTINGS) as log:
+        abort_one(log)
+        log.roll()
+    (path / INDEX).unlink()
+
+    def fail(*_arguments: object) -> None:
+        raise FsyncFailedError("cannot sync")
+
+    monkeypatch.setattr(log_producers, "write_index", fail)
+    log = segstore.open(path, **SETTINGS)
+    assert committed(log) == []
+    with pytest.raises(FsyncFailedError):
+        log.close()
+    assert not (path / ".kafka_cleanshutdown").exists()
 
 
 def test_a_lost_index_and_a_marker_that_nobody_can_read(tmp_path: Path):
@@ -167,13 +162,11 @@ def test_a_lost_index_and_a_marker_that_nobody_can_read(tmp_path: Path):
     (path / INDEX).unlink()
 
     with segstore.open(path, **SETTINGS) as log:
-        assert any(INDEX in warning for warning in log.report.warnings)
         with pytest.raises(CorruptLogError):
             committed(log)
+        assert log.rebuild_transaction_indexes() == []
         write(log)
-    state = LogState.parse((path / ".segstore").read_bytes())
-    assert state is not None
-    assert state.transaction_indexes[0] == DAMAGED_TRANSACTION_INDEX
+    assert not (path / INDEX).exists()
     with segstore.open(path, **SETTINGS) as log:
         assert log.log_end_offset == 9
 
@@ -191,39 +184,3 @@ def spoil_last_marker(file: Path) -> None:
     data[start + 66 : start + 68] = b"\xff\xff"
     struct.pack_into(">I", data, start + 17, crc32c(bytes(data[start + 21 : end])))
     file.write_bytes(data)
-
-
-# ---- a save that runs while a change begins ------------------------------------------------------
-
-
-def test_a_save_that_runs_puts_no_stale_note_back(tmp_path: Path, monkeypatch):
-    """[DUR-8, DUR-71] the change waits: its decision and what the save writes are one order."""
-    log = segstore.open(tmp_path / "topic-0", **SETTINGS)
-    abort_one(log)
-    monkeypatch.setattr(log._background, "submit", lambda *_: None)
-    log.roll()
-    log.append([(None, b"v")])
-    has_copied, may_write = threading.Event(), threading.Event()
-    real = LogStateFile.change
-
-    def change(state_file, **changes):
-        if 0 in changes.get("transaction_indexes", ()):
-            has_copied.set()
-            assert may_write.wait(20)
-        real(state_file, **changes)
-
-    monkeypatch.setattr(LogStateFile, "change", change)
-    saving = threading.Thread(
-        target=lambda: log._local_log.note_transaction_indexes(log._append_lock, active_too=False)
-    )
-    saving.start()
-    assert has_copied.wait(20)
-    cutting = threading.Thread(target=lambda: log.truncate_to(2))
-    cutting.start()
-    cutting.join(0.3)
-    may_write.set()
-    for thread in (saving, cutting):
-        thread.join()
-    assert log.log_end_offset == 2
-    assert 0 not in log._state_file.state.transaction_indexes
-    log.close()

@@ -11,9 +11,9 @@ from __future__ import annotations
 import base64
 import re
 import uuid
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 from segstore._core import FileBarrier, crc32c
 from segstore.config import MAX_INT, MAX_LONG
@@ -276,25 +276,11 @@ def read_topic_id(directory: Directory) -> uuid.UUID | None:
 # ---- .segstore: what recovery may count on [DUR-64] ----------------------------------------------
 
 
-class TransactionIndexNote(NamedTuple):
-    """What the transaction index of a segment was like when it was right [DUR-8, DUR-52].
-
-    Its loss, or a changed bit, would make aborted records count as committed, and shows in no other
-    file.
-    """
-
-    size_bytes: int
-    """-1: it is damaged, and to be made anew."""
-    crc: int | None = None
-    """CRC-32C of its bytes; None when nobody has compared them with the log yet."""
-
-
 _LOG_STATE_WORDS: Final = {
     *("version", "contiguous_from", "epochs_ordered_from", "latest_epoch", "epoch_before"),
-    *("transaction_index", "local_log_start_offset", "being_emptied"),
+    *("local_log_start_offset", "being_emptied"),
+    "transaction_index",  # what earlier versions noted of such files: they are asked no more
 }
-
-DAMAGED_TRANSACTION_INDEX: Final = TransactionIndexNote(-1)
 
 
 def _may_be_left(
@@ -327,11 +313,6 @@ class LogState:
     epochs_ordered_from: int
     latest_epoch: EpochEntry | None
     epochs_before: tuple[EpochEntry | None, ...] = ()
-    transaction_indexes: Mapping[int, TransactionIndexNote] = field(default_factory=dict)
-    """By the base offset of the segment: of sealed ones; of the active one the clean marker knows.
-
-    That of a damaged index is here whichever it is.
-    """
     local_log_start_offset: int = 0
     """What lies below it went while remote storage has it: its segments may be there in part."""
     is_being_emptied: bool = False
@@ -374,11 +355,6 @@ class LogState:
             "epoch_before" if entry is None else f"epoch_before {entry.epoch} {entry.start_offset}"
             for entry in self.epochs_before
         ]
-        lines += [
-            f"transaction_index {base_offset} {note.size_bytes}"
-            + ("" if note.crc is None else f" {note.crc}")
-            for base_offset, note in sorted(self.transaction_indexes.items())
-        ]
         if self.local_log_start_offset:
             lines.append(f"local_log_start_offset {self.local_log_start_offset}")
         if self.is_being_emptied:
@@ -407,15 +383,11 @@ class LogState:
         if not data.endswith(b"\n") or (found and crc != b"%d\n" % crc32c(text)):
             return None
         words: dict[str, list[int]] = {}
-        transaction_indexes: dict[int, TransactionIndexNote] = {}
         for line in (text or data).decode("ascii", errors="replace").splitlines():
             key, *numbers = line.split(" ")
             if key not in _LOG_STATE_WORDS or not all(map(_INTEGER.fullmatch, numbers)):
                 return None
             words[key] = [int(number) for number in numbers]
-            if key == "transaction_index" and len(numbers) in {2, 3}:
-                base_offset, *note = words[key]
-                transaction_indexes[base_offset] = TransactionIndexNote(*note)
         latest = words.get("latest_epoch")
         try:
             if words["version"] != [0]:
@@ -433,7 +405,6 @@ class LogState:
             epochs_ordered_from,
             latest_epoch,
             epochs_before,
-            transaction_indexes,
             local_log_start_offset,
             "being_emptied" in words,
         )

@@ -8,7 +8,6 @@ from typing import Any, Final
 
 from segstore._core import crc32c
 from segstore.config import MAX_LONG
-from segstore.log.directory.checkpoints import TransactionIndexNote
 from segstore.types import EpochEntry
 
 _LATER: Final = (
@@ -29,10 +28,9 @@ class CleanShutdownMarker:
     the active segment, or in the leader epoch, which a broker raises before it writes. A segment
     that was lost, or that a broker compacted, shows in the number and the size of all of them.
     ``log_start_offset`` lies above the log end when a truncation cut into the batch that it is in.
-    ``transaction_index`` is that of the active segment: with the marker it goes before the first
-    change, and nothing has to be written before entries are added. ``directory_inode`` is another
-    one where the log was copied, ``active_changed_ns``, the last change of the active ``.log``,
-    where the copy got the inode of what it replaces: nothing of a copy need be on the disk.
+    ``directory_inode`` is another one where the log was copied, ``active_changed_ns``, the last
+    change of the active ``.log``, where the copy got the inode of what it replaces: nothing of a
+    copy need be on the disk.
     """
 
     log_end_offset: int
@@ -42,7 +40,6 @@ class CleanShutdownMarker:
     segments: int | None = None
     size_bytes: int | None = None
     log_start_offset: int | None = None
-    transaction_index: TransactionIndexNote | None = None
     directory_inode: int | None = None
     active_changed_ns: int | None = None
     has_crc: bool = True
@@ -72,7 +69,6 @@ class CleanShutdownMarker:
             "segments": self.segments,
             "sizeInBytes": self.size_bytes,
             "logStartOffset": self.log_start_offset,
-            "transactionIndex": self.transaction_index,
             "directoryInode": self.directory_inode,
             "activeChangedNs": self.active_changed_ns,
         }
@@ -82,8 +78,9 @@ class CleanShutdownMarker:
     def parse(cls, data: bytes) -> CleanShutdownMarker | None:
         """Read a marker, None when *data* is not one (then the stop does not count as clean).
 
-        One without a CRC, as older versions wrote it, confirms a log start and tells none: a
-        flipped bit there would take records away.
+        One of older versions also says what the transaction index of the active segment was like:
+        that is not asked. One without a CRC, as still older ones wrote it, confirms a log start and
+        tells none: a flipped bit there would take records away.
         """
         try:
             fields: Any = json.loads(data)
@@ -95,7 +92,6 @@ class CleanShutdownMarker:
                 None if number is None else _whole_number(number)
                 for number in map(fields.get, _LATER)
             )
-            index = fields.get("transactionIndex")
             return cls(
                 _whole_number(fields["logEndOffset"]),
                 _whole_number(fields["activeBaseOffset"]),
@@ -106,7 +102,6 @@ class CleanShutdownMarker:
                 segments,
                 size_bytes,
                 log_start_offset,
-                None if index is None else _index_note(*index),
                 inode,
                 changed_ns,
                 has_crc=crc is not None,
@@ -117,12 +112,6 @@ class CleanShutdownMarker:
 
 def _crc_of(fields: dict[str, Any]) -> int:
     return crc32c(json.dumps(fields).encode())
-
-
-def _index_note(size_bytes: object, crc: object) -> TransactionIndexNote:
-    return TransactionIndexNote(
-        _whole_number(size_bytes), None if crc is None else _whole_number(crc)
-    )
 
 
 def _whole_number(value: object) -> int:

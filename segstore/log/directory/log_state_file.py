@@ -10,13 +10,10 @@ from typing import TYPE_CHECKING, Any
 
 from segstore._core import AppendLock, FileBarrier
 from segstore.errors import DiskFullError
-from segstore.log.directory.checkpoints import DAMAGED_TRANSACTION_INDEX, LOG_STATE, LogState
+from segstore.log.directory.checkpoints import LOG_STATE, LogState
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from segstore._core import Directory
-    from segstore.log.directory.checkpoints import TransactionIndexNote
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.types import EpochEntry
 
@@ -88,10 +85,7 @@ class LogStateFile:
 
 
 def state_after_open(
-    known: LogState | None,
-    log_end_offset: int,
-    epochs: LeaderEpochFileCache,
-    transaction_indexes: Mapping[int, TransactionIndexNote],
+    known: LogState | None, log_end_offset: int, epochs: LeaderEpochFileCache
 ) -> LogState:
     """Return what may be counted on from here: what is *known*, or what is written from now on."""
     written, latest = epochs.written_entry, epochs.latest_entry
@@ -103,18 +97,8 @@ def state_after_open(
         log_end_offset if ordered_from is None else min(log_end_offset, ordered_from),
         latest,
         () if written == latest else (written,),
-        transaction_indexes,
         0 if known is None else min(log_end_offset, known.local_log_start_offset),
     )
-
-
-def note_damaged_transaction_index(directory: Directory, base_offset: int) -> None:
-    """Let the next open make the transaction index of a segment anew, of a log that is closed."""
-    state = LogState.read(directory)
-    if state is not None:
-        noted = {**state.transaction_indexes, base_offset: DAMAGED_TRANSACTION_INDEX}
-        data = replace(state, transaction_indexes=noted).format()
-        directory.write_file_atomically(LOG_STATE, data, FileBarrier.LOG_STATE)
 
 
 def let_have_gaps_below(directory: Directory, offset: int) -> None:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
     import uuid
     from array import array
-    from collections.abc import Mapping
 
-    from segstore.log.directory.checkpoints import TransactionIndexNote
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.directory.log_state_file import LogStateFile
     from segstore.log.loader.begins_anew_mark import BeginsAnewMark
     from segstore.log.local.segment import Segment
     from segstore.log.local.segments import Segments
-    from segstore.log.local.transaction_index_notes import TransactionIndexNotes
     from segstore.log.producers.producer_state_manager import ProducerStateManager
     from segstore.log.producers.snapshot_file import SnapshotFile
     from segstore.types import LogOffsetMetadata
@@ -51,12 +47,6 @@ class LoadedLog(NamedTuple):
     """It is written down when everything below it is in order, transaction indexes too [DUR-56]."""
     snapshot_offsets: array[int] | None = None
     """Of the producer snapshots, when they were listed and nothing can have changed since."""
-    transaction_indexes: Mapping[int, TransactionIndexNote] = MappingProxyType({})
-    """What is known of them, by the base offset of the segment."""
-    transaction_index_notes: TransactionIndexNotes | None = None
-    """The same, to be asked; None in Kafka's profile."""
-    lost_transaction_indexes: tuple[int, ...] = ()
-    """Base offsets of segments whose transaction index is to be made anew [DUR-52]."""
     keeps_remote_part: bool = False
     """Records are in remote storage alone, though the log is not opened as a tiered one."""
     checksum_sidecars: frozenset[int] = frozenset()

@@ -11,7 +11,7 @@ from segstore._core import open_segments
 from segstore.errors import CorruptLogError, CorruptRecordError
 from segstore.log.directory.checkpoints import LogState
 from segstore.log.directory.log_state_file import LogStateFile, state_after_open
-from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, file_name
+from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX
 from segstore.log.directory.ways_out import begins_anew_warning
 from segstore.log.loader.deleted_records import DeletedSegments, count_deleted
 from segstore.log.loader.epoch_changes import fits, note_epochs
@@ -30,14 +30,12 @@ from segstore.log.loader.log_recovery import LogRecovery
 from segstore.log.loader.lost_epochs import believed_state, note_maybe_missing
 from segstore.log.loader.lost_indexes import LostIndexes
 from segstore.log.loader.lost_log_files import require_no_synced_records
-from segstore.log.loader.lost_transaction_indexes import find_transaction_indexes
 from segstore.log.loader.marked_point import settled_recovery_point
 from segstore.log.loader.overflow_split import OverflowedSegmentError, split_overflowed_segment
 from segstore.log.loader.quarantine import Quarantine
 from segstore.log.loader.recovered_tail import after_failed_sync
 from segstore.log.local.segment import Segment
 from segstore.log.local.segments import Segments, floor_index
-from segstore.log.local.transaction_index_notes import noted_transaction_indexes, sealed_notes
 from segstore.log.producers.snapshot_file import SNAPSHOT_FILE_SUFFIX
 from segstore.log.producers.snapshot_files import remove_snapshots_at
 from segstore.types import LogOffsetMetadata
@@ -92,7 +90,6 @@ class LogLoader:
         self._progress = progress
         self._remote_log_enabled = remote_log_enabled
         self._remote_part_is_told = remote_log_enabled or gives_up_remote_part
-        self._is_split = False
         self._recovered: list[int] = []
         self._with_producers: list[int] = []
         self._is_rewritten = True
@@ -141,20 +138,7 @@ class LogLoader:
         active.prepare_for_appends()
         epochs.truncate_from_start(found.log_start_offset)  # may move an entry to the log end
         epochs.truncate_from_end(log_end_offset)
-        transactions = find_transaction_indexes(
-            self._directory,
-            listing,
-            segments,
-            noted_transaction_indexes(
-                None if self._is_split else known, found.own_marker if is_as_marked else None
-            ),
-            frozenset(self._recovered),
-        )
-        self._report.rebuilt += [file_name(base, "txnindex") for base in transactions.lost]
-        state = state_after_open(
-            known, log_end_offset, epochs, sealed_notes(transactions.noted, active.base_offset)
-        )
-        state_file = LogStateFile(self._directory, state)
+        state_file = LogStateFile(self._directory, state_after_open(known, log_end_offset, epochs))
         epochs.flush()
         epochs.before_write = state_file.announce_epoch
         old_points = {log_end_offset, None if self._report.created else -1}
@@ -174,8 +158,6 @@ class LogLoader:
             recovered=self._recovered_of(segments),
             keeps_remote_part=kept is not None,
             checksum_sidecars=frozenset(self._sidecars.base_offsets),
-            transaction_indexes=transactions.noted,
-            lost_transaction_indexes=transactions.lost,
             with_producers=frozenset(self._with_producers),
             begins_anew_mark=self._deleted.mark if self._deleted.mark.stands else None,
             moves_recovery_point=self._is_rewritten and found.recovery_point not in old_points,
@@ -335,7 +317,6 @@ class LogLoader:
 
     def _split(self, overflowed: Segment, segments: list[Segment]) -> None:
         """Put several segments in the place of one whose offsets do not fit it [LDR-30, DUR-20]."""
-        self._is_split = True
         self._sidecars.remove_from(overflowed.base_offset)
         split = split_overflowed_segment(
             overflowed, Segments(segments), self._directory, self._context

@@ -53,8 +53,6 @@ class OpenForecast:
         Base offsets of the segments whose index files would be built anew.
     recovered : frozenset of int
         Base offsets of those that would be read whole, and their transactions with them.
-    lost_transaction_indexes : frozenset of int
-        Of those whose transaction index shows by its name or size that it is not what was written.
     split : int or None
         Base offset of a segment that would be split; what comes behind that is not foretold.
     """
@@ -64,12 +62,11 @@ class OpenForecast:
     cuts: dict[int, int] = field(default_factory=dict)
     reindexed: frozenset[int] = frozenset()
     recovered: frozenset[int] = frozenset()
-    lost_transaction_indexes: frozenset[int] = frozenset()
     split: int | None = None
 
     def replaces_transaction_index(self, base_offset: int) -> bool:
         """Whether that of a segment is made anew from the batches [DUR-52]."""
-        return base_offset in self.recovered or base_offset in self.lost_transaction_indexes
+        return base_offset in self.recovered
 
     def replaces_snapshot(self, offset: int, offsets: Collection[int]) -> bool:
         """Whether the snapshot of *offset*, which cannot be read, is deleted [PSM-56, PSM-60].
@@ -120,7 +117,6 @@ def forecast_open(
     segments: list[_ForecastSegment] = []
     error: SegstoreError | None = None
     recovered: frozenset[int] = frozenset()
-    lost: frozenset[int] = frozenset()
     split: int | None = None
     try:
         parent = open_parent_directory(full_path)
@@ -129,7 +125,7 @@ def forecast_open(
         loader = _ForecastLoader(overlay, places, context, report, progress)
         segments = loader.opened
         loaded = loader.load()
-        recovered, lost = loaded.recovered, frozenset(loaded.lost_transaction_indexes)
+        recovered = loaded.recovered
     except _SplitNeededError as needed:
         split = needed.base_offset
     except SegstoreError as raised:
@@ -149,7 +145,6 @@ def forecast_open(
         cuts=cuts,
         reindexed=reindexed,
         recovered=recovered,
-        lost_transaction_indexes=lost,
         split=split,
     )
 

@@ -39,7 +39,6 @@ from segstore.log.loader.log_loader import LogLoader
 from segstore.log.loader.lost_epochs import believed_state, note_maybe_missing
 from segstore.log.loader.marked_point import with_marked_point
 from segstore.log.local.batch_search import is_followed_by_batch
-from segstore.log.local.followed_transaction_indexes import FollowedTransactionIndexNotes
 from segstore.log.local.segments import Segments, floor_index
 from segstore.types import LogOffsetMetadata
 
@@ -173,9 +172,6 @@ class ReadOnlyLoader(LogLoader):
             None,
             may_have_gaps=may_have_gaps or leftovers.swapped_end > 0,
             first_missing_offset=first_missing,
-            transaction_index_notes=FollowedTransactionIndexNotes(
-                self._places, state, found.own_marker if is_as_marked else None
-            ),
         )
 
     def _list_segments(self, leftovers: Leftovers) -> list[Segment]:

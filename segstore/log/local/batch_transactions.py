@@ -26,7 +26,7 @@ from segstore.log.local.transaction_walk import Damage
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Iterator
     from typing import Self
 
     from segstore._core import BatchHeaders
@@ -53,12 +53,12 @@ class Abort(NamedTuple):
 
 
 class TransactionEnds:
-    """The transactions of the batches of one segment that were gone through.
+    """The transactions of the batches that were gone through, of one segment or several in order.
 
     Attributes
     ----------
     next_offset, position : int
-        How far that is.
+        How far that is; the position is in the last segment.
     open : dict of int to int
         Where the open transactions began, by producer id, the earliest first.
     first_ends : dict of int to tuple
@@ -67,7 +67,7 @@ class TransactionEnds:
     last_ends : dict of int to int
         The last marker of each producer, by his id.
     aborts : tuple of Abort
-        All ABORT markers, ascending.
+        All ABORT markers of the last segment, ascending.
     damage : Damage or None
         Why it goes no further.
     begun_before : dict of int to int or None
@@ -102,14 +102,26 @@ class TransactionEnds:
         new.aborts, new.last_ends = self.aborts, self.last_ends.copy()
         return new
 
-    def go_through(self, segment: Segment, end_position: int) -> None:
-        """Take in the batches of *segment* up to a byte."""
+    def begin_segment(self, segment: Segment) -> None:
+        """Go on at the beginning of *segment*; what is open stays so."""
+        self.position, self.aborts = 0, ()
+        self.next_offset = max(self.next_offset, segment.base_offset)
+
+    def go_through(self, segment: Segment, end_position: int, data_from: int = 0) -> None:
+        """Take in the batches of *segment* up to a byte.
+
+        Parameters
+        ----------
+        data_from : int
+            Records below are no part of any transaction; markers there count.
+        """
         stop, aborts = "limit", list(self.aborts)
         while stop == "limit":
             headers, ends, result = segment.scan_transactions(
                 start_position=self.position,
                 end_position=end_position,
                 expected_offset=max(segment.base_offset, self.next_offset),
+                data_from=data_from,
                 max_batches=WINDOW_BATCHES,
             )
             self._take(headers, ends, aborts)
@@ -158,18 +170,12 @@ class BatchTransactions:
     ----------
     local_log : LocalLog
         The log.
-
-    Attributes
-    ----------
-    judge : callable or None
-        Told of each segment that was gone through to its end for the first time.
     """
 
     def __init__(self, local_log: LocalLog) -> None:
         self._local_log = local_log
         self._known: dict[int, tuple[Segment, TransactionEnds]] = {}
         self._cuts = (0, 0)
-        self.judge: Callable[[Segment, TransactionEnds], None] | None = None
 
     def between(
         self, segments: Segments, end: LogOffsetMetadata, offset: int, upper_bound_offset: int
@@ -200,7 +206,7 @@ class BatchTransactions:
                 ):
                     break
             try:
-                ends = self._ends_of(segment, end)
+                ends = self.ends_of(segment, end)
                 if ends.damage is not None and ends.next_offset <= offset and segment is first:
                     ends = self._ends_from(segment, end, offset)
             except LogNotFoundError:
@@ -270,14 +276,14 @@ class BatchTransactions:
 
     # ---- segments --------------------------------------------------------------------------------
 
-    def _ends_of(self, segment: Segment, end: LogOffsetMetadata) -> TransactionEnds:
+    def ends_of(self, segment: Segment, end: LogOffsetMetadata) -> TransactionEnds:
         """Return what is known of *segment*, up to the end of the log at least."""
         cuts = self._cuts_now()
         if cuts != self._cuts:
             self._known, self._cuts = {}, cuts
         known = self._known
         there, ends = known.get(segment.base_offset, (None, None))
-        target = _end_position(segment, end)
+        target = end_position_in(segment, end)
         if there is segment and ends is not None:
             if ends.position >= target or ends.damage is not None:
                 return ends
@@ -290,10 +296,15 @@ class BatchTransactions:
             known[segment.base_offset] = segment, ends
             if len(known) > 2 * len(segments):
                 self._known = {base: one for base, one in known.items() if base in segments}
-            is_sealed = segment.base_offset < segments.active_segment.base_offset
-            if self.judge is not None and is_sealed and ends.damage is None:
-                self.judge(segment, ends)
         return ends
+
+    def of_segments(self) -> list[tuple[Segment, TransactionEnds]]:
+        """Return the segments that were gone through from their beginning, and their ends."""
+        if self._cuts_now() != self._cuts:
+            return []
+        segments = self._local_log.segments
+        known = list(self._known.values())
+        return [(one, ends) for one, ends in known if segments.get(one.base_offset) is one]
 
     def _cuts_now(self) -> tuple[int, int]:
         """Truncations that began, and that came to their end."""
@@ -303,13 +314,57 @@ class BatchTransactions:
         """Return what is known from the batch of *offset* on, behind damage in its segment."""
         place = segment.translate_offset(offset)
         if place is None:
-            return TransactionEnds(offset, _end_position(segment, end))
+            return TransactionEnds(offset, end_position_in(segment, end))
         ends = TransactionEnds(place.base_offset, place.position)
-        ends.go_through(segment, _end_position(segment, end))
+        ends.go_through(segment, end_position_in(segment, end))
         return ends
 
 
-def _end_position(segment: Segment, end: LogOffsetMetadata) -> int:
+def aborts_by_segment(
+    local_log: LocalLog, log_start_offset: int, end: LogOffsetMetadata
+) -> Iterator[tuple[Segment, bool, TransactionEnds]]:
+    """Go through all batches up to *end*, and yield each segment with the aborts in it.
+
+    The walk begins anew behind damage and behind a gap.
+
+    Yields
+    ------
+    segment, is_known, ends
+        Whether it is known which transactions were open before the segment: nothing before it is
+        damaged or missing.
+    """
+    segments = local_log.segments
+    is_known = True
+    ends = TransactionEnds(segments.first_segment.base_offset)
+    before: Segment | None = None
+    for segment in segments.values(ends.next_offset, end.segment_base_offset + 1):
+        if ends.damage is not None or (
+            before is not None and not _goes_on(local_log, before, ends, segment)
+        ):
+            is_known = False
+            ends = TransactionEnds(segment.base_offset)
+        ends.begin_segment(segment)
+        try:
+            ends.go_through(segment, end_position_in(segment, end), log_start_offset)
+        except LogNotFoundError:
+            if local_log.segments.get(segment.base_offset) is segment and not local_log.is_followed:
+                raise
+            continue  # deleted meanwhile
+        yield segment, is_known, ends
+        before = segment
+
+
+def _goes_on(local_log: LocalLog, before: Segment, ends: TransactionEnds, segment: Segment) -> bool:
+    if ends.next_offset < segment.base_offset:
+        try:
+            local_log.check_no_gap(before, segment)
+        except (CorruptLogError, LogNotFoundError):
+            return False
+    return True
+
+
+def end_position_in(segment: Segment, end: LogOffsetMetadata) -> int:
+    """Return the byte of *segment* up to which it is part of a log that ends there."""
     is_last = segment.base_offset == end.segment_base_offset
     return end.relative_position_in_segment if is_last else segment.size_bytes
 

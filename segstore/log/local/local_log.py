@@ -197,7 +197,6 @@ class LocalLog(SegmentOrder):
         max_segment_ms = self._draw_max_segment_ms()
         log_end = LogOffsetMetadata(offset, last.base_offset, position)
         first_cut = offset if cut is None else min(offset, cut.base_offset)
-        self._begin_index_change(last.base_offset)
         self.note_cut(LogOffsetMetadata(first_cut, last.base_offset, position))
         self._is_cutting = True
         self._active = last
@@ -210,9 +209,6 @@ class LocalLog(SegmentOrder):
         last.truncate_to(offset)
         self._is_cutting = False
         self.cuts.finish()
-        if self.transaction_index_notes is not None:
-            self.transaction_index_notes.forget_above(last.base_offset)
-            self.transaction_index_notes.save_if_there_is_room(self.segments)
         truncate_transaction_index(self.directory, last.base_offset, offset)
         self._transaction_index = None
         return removed
@@ -229,9 +225,6 @@ class LocalLog(SegmentOrder):
             self.directory.sync(Barrier.EMPTYING_HIGHER)
         self._take_out([first])
         self.directory.sync(Barrier.EMPTYING_FIRST)
-        if self.transaction_index_notes is not None:
-            self.transaction_index_notes.forget_above(-1)
-            self.transaction_index_notes.save_if_there_is_room(self.segments)
         created = self._create_segment(offset)
         self.directory.sync(Barrier.EMPTYING_CREATED)
         self._publish(self.segments.without(removed).with_segment(created), created, offset)

@@ -5,18 +5,15 @@ Source: Kafka ``LocalLog.collectAbortedTransactions``, ``LogSegment.updateTxnInd
 
 from __future__ import annotations
 
-from contextlib import nullcontext, suppress
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from segstore._core import AbortedTransactions
-from segstore.config import MAX_LONG
 from segstore.errors import LogNotFoundError, SegstoreError
 from segstore.log.local.log_tail import LogTail
 from segstore.log.local.transaction_index import AbortedTransaction, TransactionIndex
 
 if TYPE_CHECKING:
-    from segstore._core import AppendLock
-    from segstore.log.directory.checkpoints import TransactionIndexNote
     from segstore.types import LogOffsetMetadata
 
 
@@ -28,22 +25,20 @@ class LocalTransactions(LogTail):
     ) -> list[AbortedTransaction]:
         """Return the aborted transactions in ``[log_start_offset, upper_bound_offset)`` [LOC-10].
 
-        Those that the transaction indexes know, from the segment of *base_offset* on; an index that
-        is missing, and was not there, is empty.
+        Those that the transaction indexes know, from the segment of *base_offset* on; one that is
+        missing is empty.
 
         Raises
         ------
         CorruptIndexError, UnsupportedFormatError
-            An index is damaged or was lost; in Kafka's profile an entry below its segment alone.
+            An entry lies below its segment, or has another version.
         """
-        segments, log_end, notes = self.segments, self.log_end, self.transaction_index_notes
+        segments = self.segments
         first = segments.floor_segment(base_offset)
         if first is None:
             return []
         aborted: list[AbortedTransaction] = []
         for segment in (first, *segments.higher_segments(first.base_offset)):
-            if notes is not None:
-                notes.check(segment.base_offset, segments, log_end.message_offset, self._codecs)
             index = TransactionIndex(self.directory, segment.base_offset)
             try:
                 found = index.collect_aborted_transactions(
@@ -62,23 +57,20 @@ class LocalTransactions(LogTail):
         Kafka lets the line fail, behind the marker. Of several markers in one append, as a follower
         may get them, room is found for the first line; readers would see more of them.
         """
-        if self.transaction_index_notes is None:
+        if self._context.kafka_profile:
             return
-        base_offset = self._active.base_offset
-        self._begin_index_change(base_offset)
         self.names_version += 1
-        self._index_of(base_offset).reserve()
+        self._index_of(self._active.base_offset).reserve()
 
     def forget_aborted(self) -> None:
         """Undo `prepare_aborted`: there is no marker. No reader sees what cannot be undone."""
-        if self.transaction_index_notes is not None:
+        if not self._context.kafka_profile:
             with suppress(SegstoreError):
                 self._index_of(self._active.base_offset).give_back()
 
     def append_aborted(self, aborted: AbortedTransaction) -> None:
         """Add a line to the transaction index of the active segment [SEG-12]."""
         base_offset = self._active.base_offset
-        self._begin_index_change(base_offset)
         self.names_version += 1
         self._index_of(base_offset).append(aborted)
         unsynced = self.unsynced_transaction_indexes
@@ -90,52 +82,14 @@ class LocalTransactions(LogTail):
             index = self._transaction_index = TransactionIndex(self.directory, base_offset)
         return index
 
-    def _begin_index_change(self, base_offset: int) -> None:
-        notes, end = self.transaction_index_notes, self.log_end.message_offset
-        if notes is not None:
-            notes.begin_change(base_offset, self.segments, end, self._codecs)
-
     def begin_truncation(self, offset: int | None) -> None:
         """Write what is to be written before `LocalLog.truncate_to`; None: before a full one.
 
         A full disk refuses it here, and nothing has changed [DUR-30].
         """
         last = None if offset is None else self.segments.floor_segment(offset)
-        if last is not None:
-            self._begin_index_change(last.base_offset)
-        base_offset = -1 if last is None else last.base_offset
-        if self.transaction_index_notes is not None:
-            self.transaction_index_notes.begin_truncation(base_offset, self.segments)
         if self.checksum_sidecars is not None:
-            self.checksum_sidecars.forget_from(base_offset)
-
-    def note_transaction_indexes(self, append_lock: AppendLock | None, *, active_too: bool) -> None:
-        """Write down what the indexes of sealed segments are like; they are durable [DUR-8].
-
-        Before the recovery point passes them: the next open does not read what lies below it.
-
-        Parameters
-        ----------
-        append_lock : AppendLock or None
-            None for a caller who holds it.
-        active_too : bool
-            Look at that of the active segment too, for `active_transaction_index`: nothing is
-            appended any more.
-        """
-        notes = self.transaction_index_notes
-        if notes is None:
-            return
-        limit = MAX_LONG if active_too else self.segments.active_segment.base_offset
-        if notes.are_unnoted_below(limit):
-            with append_lock or nullcontext():
-                notes.note_below(limit)
-            notes.save(self.segments)
-
-    @property
-    def active_transaction_index(self) -> TransactionIndexNote | None:
-        """What the index of the active segment is like, for the mark of a clean stop [DUR-24]."""
-        notes = self.transaction_index_notes
-        return None if notes is None else notes.note_of(self.segments.active_segment.base_offset)
+            self.checksum_sidecars.forget_from(-1 if last is None else last.base_offset)
 
     def sync_transaction_index(self, base_offset: int) -> None:
         """Bring what `append_aborted` wrote to stable storage, with the segment's records."""

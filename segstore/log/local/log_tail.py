@@ -50,7 +50,6 @@ if TYPE_CHECKING:
     from segstore.log.local.checksum_sidecars import ChecksumSidecars
     from segstore.log.local.segments import Segments
     from segstore.log.local.transaction_index import TransactionIndex
-    from segstore.log.local.transaction_index_notes import TransactionIndexNotes
 
 _log = logging.getLogger(__name__)
 
@@ -66,8 +65,6 @@ class LogTail:
         The next offset, and the segment and byte where it will be; published after the bytes.
     names_version : int
         Raised whenever a file was created or renamed.
-    transaction_index_notes : TransactionIndexNotes or None
-        Tells whether a transaction index can be believed; None = it is, as in Kafka.
     checksum_sidecars : ChecksumSidecars or None
         None for a reader, and in Kafka's profile.
     """
@@ -99,7 +96,6 @@ class LogTail:
         self._deletions = count()
         self._awaiting_deletion: dict[int, Callable[[], object]] = {}
         self._transaction_index: TransactionIndex | None = None
-        self.transaction_index_notes: TransactionIndexNotes | None = None
         self.unsynced_transaction_indexes: dict[int, int] = {}
         self.checksum_sidecars: ChecksumSidecars | None = None
         self._active = segments.active_segment

@@ -1,178 +1,228 @@
-"""The entries of a transaction index against the batches that they name [TXX-1, DUR-7, DUR-53].
+"""Transaction indexes against the ABORT markers of the batches, and made anew from them [DUR-8].
 
-Without a checksum an entry can still be compared: its last offset is that of an ABORT marker of its
-producer, what begins at its first offset is a transactional batch of the same one, and none of his
-transactions ends between the two. That entries are missing does not show.
+Readers of the safe profile do not ask these files. A broker does: it shows aborted records as
+committed where an entry is missing, and hides committed ones where one is too many.
+
+Source: [TXX-1, DUR-7, DUR-52].
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
-from typing import TYPE_CHECKING, Final, NoReturn
+import time
+from typing import TYPE_CHECKING, Final, NamedTuple
 
-from segstore._core import iterate_raw_records, scan_batches
+from segstore._core import FileBarrier
 from segstore.errors import (
     CorruptIndexError,
-    CorruptLogError,
-    CorruptRecordError,
-    InvalidRecordError,
+    LogNotFoundError,
+    UnsupportedFormatError,
 )
-from segstore.records.control_record import ControlRecordType, parse_control_key
-from segstore.types import CONTROL_FLAG, TRANSACTIONAL_FLAG
+from segstore.log.directory.partition_directory import file_name
+from segstore.log.local.batch_transactions import (
+    TransactionEnds,
+    aborts_by_segment,
+    end_position_in,
+)
+from segstore.log.local.transaction_index import (
+    TRANSACTION_INDEX_ENTRY_BYTES,
+    AbortedTransaction,
+    TransactionIndex,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping
+    from collections.abc import Iterable
 
-    import numpy as np
+    from segstore._core import Directory
+    from segstore.log.local.batch_transactions import Abort, BatchTransactions
+    from segstore.log.local.local_log import LocalLog
 
-    from segstore._core import CodecTable, FetchedBytes
-    from segstore.log.local.segment import Segment
-    from segstore.log.local.segments import Segments
-    from segstore.log.local.transaction_index import AbortedTransaction
-
-_ABORT, _COMMIT = ControlRecordType.ABORT, ControlRecordType.COMMIT
-_MARKER_FLAGS: Final = TRANSACTIONAL_FLAG | CONTROL_FLAG
+_LOOKS_BESIDE_A_WRITER: Final = 3
+"""It writes a marker, and then its entry."""
+_PAUSE_SECONDS: Final = 0.01
 
 
-def check_entries(
-    entries: Iterable[AbortedTransaction],
-    base_offset: int,
-    segments: Segments,
-    log_end_offset: int,
-    codecs: CodecTable,
+class WrongIndex(NamedTuple):
+    """A transaction index that the batches contradict."""
+
+    base_offset: int
+    problem: str
+    content: bytes | None
+    """What it should hold; None where damage of the log hides that."""
+
+
+def wrong_indexes(
+    local_log: LocalLog, log_start_offset: int, *, may_grow: bool
+) -> list[WrongIndex]:
+    """Compare every transaction index of a log with all of its batches; writes nothing.
+
+    Of what lies below the log start an index need not say anything.
+
+    Parameters
+    ----------
+    may_grow : bool
+        The index of the active segment may be written meanwhile.
+    """
+    end = local_log.log_end
+    wrong = []
+    for segment, is_known, ends in aborts_by_segment(local_log, log_start_offset, end):
+        is_last = segment.base_offset == end.segment_base_offset
+        is_partly_seen = ends.damage is not None or (may_grow and is_last)
+        problem = problem_of_index(
+            local_log.directory,
+            segment.base_offset,
+            ends.aborts,
+            seen_below=ends.next_offset if is_partly_seen else None,
+        )
+        if problem is not None and local_log.segments.get(segment.base_offset) is segment:
+            content = None
+            if is_known and ends.damage is None:
+                content = _content_of(ends.aborts)
+            wrong.append(WrongIndex(segment.base_offset, problem, content))
+    return wrong
+
+
+def contradicts_an_index(
+    batches: BatchTransactions, directory: Directory, log_start_offset: int
+) -> bool:
+    """Whether the batches that were gone through contradict the index of their segment."""
+    for segment, ends in batches.of_segments():
+        is_whole = ends.damage is None and ends.position >= segment.size_bytes
+        seen_below = None if is_whole else ends.next_offset
+        base_offset = segment.base_offset
+        if base_offset >= log_start_offset and (  # below it an index need not say anything
+            problem_of_index(directory, base_offset, ends.aborts, seen_below=seen_below)
+        ):
+            return True
+    return False
+
+
+def check_indexes(
+    batches: BatchTransactions,
+    local_log: LocalLog,
+    offset: int,
+    log_start_offset: int,
 ) -> None:
-    """Compare the entries of the segment at *base_offset* with the log.
+    """Compare the indexes from the segment of *offset* on with the batches.
 
     Raises
     ------
     CorruptIndexError
-        One of them is not what the batches say.
+        One of them is not what they say.
     """
-    segment = segments.get(base_offset)
-    if segment is None:
+    end, segments = local_log.log_end, local_log.segments
+    first = segments.floor_segment(offset)
+    if first is None:
         return
-    following = segments.higher_segment(base_offset)
-    end = log_end_offset if following is None else following.base_offset
-    previous = base_offset - 1
-    checked: dict[int, tuple[int, AbortedTransaction]] = {}
-    for number, entry in enumerate(entries):
-        problem = _problem_of_offsets(entry, previous, end)
-        if problem is None:
-            problem = _problem_of_marker(entry, segment, codecs)
-        if problem is None:
-            problem = _problem_of_beginning(entry, segments)
+    for segment in segments.values(first.base_offset, end.segment_base_offset + 1):
+        base_offset = segment.base_offset
+        try:
+            if base_offset >= log_start_offset:
+                ends = batches.ends_of(segment, end)
+            else:
+                ends = TransactionEnds(base_offset)
+                ends.go_through(segment, end_position_in(segment, end), log_start_offset)
+        except LogNotFoundError:
+            continue  # deleted meanwhile
+        is_whole = ends.damage is None and base_offset != end.segment_base_offset
+        problem = None
+        for look in range(_LOOKS_BESIDE_A_WRITER if local_log.is_followed else 1):
+            if look:
+                time.sleep(_PAUSE_SECONDS)
+            problem = problem_of_index(
+                local_log.directory,
+                base_offset,
+                ends.aborts,
+                seen_below=None if is_whole else ends.next_offset,
+            )
+            if problem is None:
+                break
         if problem is not None:
-            _refuse(number, problem)
-        previous = entry.last_offset
-        checked[previous] = number, entry
-    if checked:
-        _check_beginnings(checked, segments, codecs)
+            raise CorruptIndexError(
+                f"the list of aborted transactions cannot be believed: it {problem}",
+                file=TransactionIndex(local_log.directory, base_offset).path,
+                found="other entries",
+                expected="those that the batches tell",
+            )
 
 
-def _refuse(number: int, problem: str) -> NoReturn:
-    raise CorruptIndexError(
-        f"entry {number} {problem}", found=f"entry {number}", expected="what the batches say"
-    )
+def problem_of_index(
+    directory: Directory,
+    base_offset: int,
+    aborts: Iterable[Abort],
+    *,
+    seen_below: int | None = None,
+) -> str | None:
+    """Return in what way the index of a segment is not what its batches say; None where it is.
 
-
-def _problem_of_offsets(entry: AbortedTransaction, previous: int, end: int) -> str | None:
-    if not previous < entry.last_offset < end:
-        return f"ends at offset {entry.last_offset}, not between {previous} and {end}"
-    if not 0 <= entry.first_offset <= entry.last_offset:
-        return f"begins at offset {entry.first_offset} and ends at {entry.last_offset}"
-    if not 0 <= entry.last_stable_offset <= entry.last_offset + 1:
-        return f"has the last stable offset {entry.last_stable_offset}, behind its marker"
+    Parameters
+    ----------
+    aborts : iterable of Abort
+        Those of the segment. Of one whose producer ended none before, the beginning is not checked:
+        it may lie before what was gone through.
+    seen_below : int or None
+        The batches were gone through up to that offset: entries from there on are not looked at,
+        nor part of one at the end.
+    """
+    index = TransactionIndex(directory, base_offset)
+    left = {abort.marker: abort for abort in aborts}
+    previous = base_offset - 1
+    try:
+        for number, entry in enumerate(index):
+            if seen_below is not None and entry.last_offset >= seen_below:
+                break
+            problem = _problem_of_entry(entry, previous, left.pop(entry.last_offset, None))
+            if problem is not None:
+                return f"entry {number} {problem}"
+            previous = entry.last_offset
+        size = directory.info(index.name).size if directory.exists(index.name) else 0
+    except UnsupportedFormatError as error:
+        return error.message
+    except LogNotFoundError:
+        size = 0  # deleted meanwhile
+    for abort in left.values():
+        if abort.first_offset is not None:
+            return (
+                f"does not have the transaction of producer {abort.producer_id} from offset"
+                f" {abort.first_offset} on, which was aborted at {abort.marker}"
+            )
+    if size % TRANSACTION_INDEX_ENTRY_BYTES and seen_below is None:
+        return f"{size} bytes are no multiple of {TRANSACTION_INDEX_ENTRY_BYTES}"
     return None
 
 
-def _problem_of_marker(
-    entry: AbortedTransaction, segment: Segment, codecs: CodecTable
-) -> str | None:
-    found = _batch_at(segment, entry.last_offset)
-    if found is None:
-        return f"names a marker at offset {entry.last_offset}, where no batch can be read"
-    row, batch = found
-    is_marker = int(row["attributes"]) & _MARKER_FLAGS == _MARKER_FLAGS
-    if (
-        is_marker
-        and int(row["producer_id"]) == entry.producer_id
-        and int(row["base_offset"]) <= entry.last_offset
-        and all(kind is _ABORT for kind in _kinds_of(batch, codecs))
-    ):
-        return None
-    return f"names offset {entry.last_offset}, where producer {entry.producer_id} aborted nothing"
+def _problem_of_entry(entry: AbortedTransaction, previous: int, abort: Abort | None) -> str | None:
+    if entry.last_offset <= previous:
+        return f"ends at offset {entry.last_offset}, not behind {previous}"
+    if abort is None or abort.producer_id != entry.producer_id:
+        return (
+            f"names offset {entry.last_offset}, where producer {entry.producer_id} aborted nothing"
+        )
+    first = abort.marker if abort.first_offset is None else abort.first_offset
+    if not abort.previous_marker < entry.first_offset <= first:  # compaction may leave a lower one
+        return (
+            f"begins at offset {entry.first_offset}, and the transaction that was aborted at"
+            f" {abort.marker} at {first}"
+        )
+    if not 0 <= entry.last_stable_offset <= abort.last_stable_offset:
+        return (
+            f"has the last stable offset {entry.last_stable_offset}, and {abort.last_stable_offset}"
+            " is the most that it can be"
+        )
+    return None
 
 
-def _problem_of_beginning(entry: AbortedTransaction, segments: Segments) -> str | None:
-    segment = segments.floor_segment(entry.first_offset)
-    found = None if segment is None else _batch_at(segment, entry.first_offset)
-    if found is None or int(found[0]["base_offset"]) > entry.first_offset:
-        return None  # deleted or compacted
-    row, _ = found
-    is_data = int(row["attributes"]) & _MARKER_FLAGS == TRANSACTIONAL_FLAG
-    if is_data and int(row["producer_id"]) == entry.producer_id:
-        return None
-    return f"names offset {entry.first_offset}, where producer {entry.producer_id} began nothing"
+def _content_of(aborts: Iterable[Abort]) -> bytes:
+    return b"".join(
+        AbortedTransaction(
+            abort.producer_id, abort.first_offset, abort.marker, abort.last_stable_offset
+        ).format()
+        for abort in aborts
+        if abort.first_offset is not None
+    )
 
 
-def _check_beginnings(
-    entries: Mapping[int, tuple[int, AbortedTransaction]], segments: Segments, codecs: CodecTable
-) -> None:
-    """Refuse an entry that begins before the end of an earlier transaction of its producer.
-
-    Records that he has committed would be hidden. A beginning that was deleted can be compared with
-    nothing else. The headers from the lowest beginning on are looked at once.
-    """
-    wanted = {entry.producer_id for _, entry in entries.values()}
-    begin = min(entry.first_offset for _, entry in entries.values())
-    ended: dict[int, int] = {}  # the last marker by producer id
-    for segment, row in _markers_of(wanted, begin, max(entries), segments):
-        producer_id, offset = int(row["producer_id"]), int(row["base_offset"])
-        number, entry = entries.get(int(row["last_offset"]), (0, None))
-        if entry is not None and ended.get(producer_id, -1) >= entry.first_offset:
-            _refuse(
-                number,
-                f"begins at offset {entry.first_offset}, and producer {producer_id} ended a"
-                f" transaction at {ended[producer_id]}, before its marker",
-            )
-        found = _batch_at(segment, offset)
-        if found is not None and not {_ABORT, _COMMIT}.isdisjoint(_kinds_of(found[1], codecs)):
-            ended[producer_id] = offset
-
-
-def _markers_of(
-    producer_ids: Collection[int], begin: int, last_offset: int, segments: Segments
-) -> Iterator[tuple[Segment, np.void]]:
-    """Yield headers of control batches; what lies behind damage in a segment is not looked at."""
-    for segment in segments.values(begin, last_offset + 1):
-        with suppress(CorruptRecordError, CorruptLogError):
-            place = segment.translate_offset(max(begin, segment.base_offset))
-            if place is None:
-                continue
-            for headers, _ in segment.scan_windows(start_position=place.position, check_crc=False):
-                is_marker = (headers["attributes"] & _MARKER_FLAGS == _MARKER_FLAGS) & (
-                    headers["magic"] > 1
-                )
-                for row in headers[is_marker & (headers["base_offset"] <= last_offset)]:
-                    if int(row["producer_id"]) in producer_ids:
-                        yield segment, row
-
-
-def _kinds_of(batch: FetchedBytes, codecs: CodecTable) -> list[ControlRecordType]:
-    """Return what its records end a transaction with; compaction may leave none."""
-    try:
-        return [parse_control_key(one.key).type for one in iterate_raw_records(batch, codecs)]
-    except (CorruptRecordError, InvalidRecordError):
-        return [ControlRecordType.UNKNOWN]
-
-
-def _batch_at(segment: Segment, offset: int) -> tuple[np.void, FetchedBytes] | None:
-    """Return header and bytes of the first batch that reaches *offset*; None without a good one."""
-    try:
-        batch = segment.read(offset, 1, segment.size_bytes, min_one_message=True)
-        if batch is None:
-            return None
-        headers, _ = scan_batches(batch, check_crc=True)
-    except (CorruptRecordError, CorruptLogError):
-        return None
-    return (headers[0], batch) if len(headers) else None
+def write_index(directory: Directory, base_offset: int, content: bytes) -> str:
+    """Put an index in the place of a wrong one, durably; returns its name."""
+    name = file_name(base_offset, "txnindex")
+    directory.write_file_atomically(name, content, FileBarrier.REBUILT_TRANSACTION_INDEX)
+    return name

@@ -102,12 +102,6 @@ class TransactionWalk:
         The log, as it was at one moment.
     known : Walked
         Where to begin. Its segment is one of *segments*.
-
-    Attributes
-    ----------
-    first_markers : dict of int to int
-        Where each producer ended a transaction first, by his id: only in front of it one may have
-        begun before the walk did.
     """
 
     def __init__(
@@ -130,7 +124,6 @@ class TransactionWalk:
         self._aborted: list[tuple[int, int, int]] = []
         self._endings = known.endings
         self._damage: Damage | None = None
-        self.first_markers: dict[int, int] = {}
 
     def walk(self) -> Walked:
         """Return what is known at the end, or at the first damage."""
@@ -268,7 +261,6 @@ class TransactionWalk:
     def _end_transaction(self, producer_id: int, offset: int, kind: ControlRecordType) -> None:
         if kind not in {ControlRecordType.ABORT, ControlRecordType.COMMIT}:
             return
-        self.first_markers.setdefault(producer_id, offset)
         first_offset = self._under_way.pop(producer_id, None)
         if kind is ControlRecordType.ABORT and first_offset is not None:
             self._aborted.append((producer_id, first_offset, offset))

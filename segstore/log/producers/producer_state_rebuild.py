@@ -9,16 +9,13 @@ Source: [PSM-70..PSM-74, SEG-42].
 from __future__ import annotations
 
 import logging
-from bisect import bisect_right
 from typing import TYPE_CHECKING
 
-from segstore._core import FileBarrier, iterate_raw_records
+from segstore._core import iterate_raw_records
 from segstore.errors import DiskFullError, ResourceError
-from segstore.log.directory.partition_directory import file_name
 from segstore.log.local.transaction_index import TransactionIndex
 from segstore.log.producers.producer_batch import producer_batches
 from segstore.log.producers.producer_updates import ProducerUpdates
-from segstore.log.producers.snapshot_file import SNAPSHOT_FILE_SUFFIX
 from segstore.types import AppendOrigin
 
 if TYPE_CHECKING:
@@ -132,49 +129,6 @@ def rebuild_transaction_indexes(  # noqa: PLR0913 - what is read, and which part
             recover_producer_state(state, segment, headers, codecs, index.append)
         index.flush()
     _take_snapshot(state)
-
-
-def rebuild_transaction_index(  # noqa: PLR0913 - what is read, and which part of it
-    state: ProducerStateManager,
-    segments: Segments,
-    segment: Segment,
-    codecs: CodecTable,
-    directory: Directory,
-    *,
-    log_start_offset: int,
-    now_ms: int,
-) -> None:
-    """Make the transaction index of one segment anew, durably; nothing else is changed [DUR-52].
-
-    Parameters
-    ----------
-    state : ProducerStateManager
-        A new one, which is of no use afterwards.
-    segment : Segment
-        One of *segments*.
-
-    Raises
-    ------
-    CorruptRecordError
-        A batch that would have to be read is damaged.
-    """
-    base_offset = segment.base_offset
-    known = directory.segment_listing().base_offsets(SNAPSHOT_FILE_SUFFIX)
-    known = known[bisect_right(known, log_start_offset) : bisect_right(known, base_offset)]
-    state.remove_stray_snapshots(known, known)  # it knows no others, and none of them is a stray
-    state.truncate_and_reload(log_start_offset, base_offset, now_ms)
-    for earlier in segments.values(min(state.map_end_offset, base_offset), base_offset):
-        start = max(earlier.base_offset, state.map_end_offset)
-        _load_producers(state, earlier, codecs, start, None)
-    aborted: list[AbortedTransaction] = []
-    for headers, result in segment.scan_windows():
-        recover_producer_state(state, segment, headers, codecs, aborted.append)
-        if result.why is not None:
-            raise result.why.locate(segment.path)
-    content = b"".join(transaction.format() for transaction in aborted)
-    directory.write_file_atomically(
-        file_name(base_offset, "txnindex"), content, FileBarrier.REBUILT_TRANSACTION_INDEX
-    )
 
 
 def recover_producer_state(

@@ -2,7 +2,8 @@
 
 An ABORT marker that is not in the log any more makes what was aborted look committed as soon as its
 producer ends another transaction. The source's index may still name it [TXX-2]: then the marker is
-made anew, where it was. Where no index tells, nobody knows, and the report says so.
+made anew, where it was. An index is believed that has an entry for each ABORT marker that is left.
+Where no index tells, nobody knows, and the report says so.
 
 Source: [DUR-7, DUR-62].
 """
@@ -14,18 +15,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.errors import SegstoreError
 from segstore.log.directory.partition_directory import file_name
+from segstore.log.local.batch_transactions import TransactionEnds
 from segstore.log.local.segment import Segment
-from segstore.log.local.transaction_index import TransactionIndex
-from segstore.log.local.transaction_index_notes import differs, look_at
+from segstore.log.local.transaction_index import TRANSACTION_INDEX_ENTRY_BYTES, TransactionIndex
 from segstore.types import CONTROL_FLAG, CURRENT_MAGIC, TRANSACTIONAL_FLAG
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     import numpy as np
 
     from segstore._core import Directory, SegmentContext
-    from segstore.log.directory.checkpoints import TransactionIndexNote
     from segstore.log.loader.salvage_report import LostRange
     from segstore.log.local.transaction_index import AbortedTransaction
 
@@ -41,38 +41,22 @@ class LostMarkers:
         Of the damaged log.
     base_offsets : sequence of int
         Of its segments, ascending.
-    noted : mapping of int to TransactionIndexNote
-        What is known of their indexes, by base offset.
-    are_all_noted : bool
-        A segment without an index, and without a note of one, never had one.
     """
 
-    def __init__(
-        self,
-        directory: Directory,
-        base_offsets: Sequence[int],
-        noted: Mapping[int, TransactionIndexNote],
-        *,
-        are_all_noted: bool,
-    ) -> None:
+    def __init__(self, directory: Directory, base_offsets: Sequence[int]) -> None:
         self._directory = directory
         self._bases = base_offsets
-        self._noted = noted
-        self._are_all_noted = are_all_noted
         self._telling = {base for base in base_offsets if self._can_tell(base)}
         self._entries = self._all_entries()
         self._next = next(self._entries, None)
 
     def _can_tell(self, base: int) -> bool:
-        """Whether the index of a segment is as it was written, as far as anybody knows."""
-        index, note = TransactionIndex(self._directory, base), self._noted.get(base)
+        """Whether the index of a segment may be as it was written: one without entries may not."""
+        index = TransactionIndex(self._directory, base)
         try:
-            found = look_at(self._directory, index.name)
-            if note is not None and differs(note, found) is not None:
-                return False
-            if found is None or found.size_bytes == 0:
-                return note is not None or self._are_all_noted
-            return _ascend(index, base, self._end_of(base))
+            size = self._directory.info(index.name).size
+            is_whole = size > 0 and size % TRANSACTION_INDEX_ENTRY_BYTES == 0
+            return is_whole and _ascend(index, base, self._end_of(base))
         except SegstoreError:
             return False
 
@@ -85,16 +69,6 @@ class LostMarkers:
             if base in self._telling:
                 yield from TransactionIndex(self._directory, base)
 
-    @property
-    def end_offset(self) -> int:
-        """Behind the last marker that an index names; 0 without one whose checksum is noted."""
-        base = self._bases[-1] if self._bases else -1
-        if base not in self._telling or base not in self._noted:
-            return 0
-        return max(
-            (one.last_offset + 1 for one in TransactionIndex(self._directory, base)), default=0
-        )
-
     def between(self, first_offset: int, next_offset: int) -> Iterator[AbortedTransaction]:
         """Yield the transactions whose ABORT was in that range; ranges are asked for ascending."""
         while self._next is not None and self._next.last_offset < next_offset:
@@ -105,15 +79,31 @@ class LostMarkers:
     def doubt(self, aborted: AbortedTransaction) -> None:
         """Take note that nothing is left of what an index names: no checksum covers its entries.
 
-        All of the transaction may be lost. Without a note of the index it may be another one's.
+        All of the transaction may be lost, or it may be another one's.
         """
-        base = self._bases[bisect_right(self._bases, aborted.last_offset) - 1]
-        if base not in self._noted:
-            self._telling.discard(base)
+        self._telling.discard(self._base_of(aborted.last_offset))
+
+    def compare(self, context: SegmentContext, base_offsets: Iterable[int]) -> None:
+        """Believe no index that lacks an ABORT marker of the new log, which is written."""
+        named = {one.last_offset for one in self._all_entries()}
+        ends = TransactionEnds(0)
+        for base in base_offsets:
+            segment = Segment(context, base)
+            try:
+                ends.begin_segment(segment)
+                ends.go_through(segment, segment.size_bytes)
+            finally:
+                segment.close_quietly()
+            for abort in ends.aborts:
+                if abort.first_offset is not None and abort.marker not in named:
+                    self._telling.discard(self._base_of(abort.marker))
+
+    def _base_of(self, offset: int) -> int:
+        return self._bases[bisect_right(self._bases, offset) - 1] if self._bases else -1
 
     def name_of(self, offset: int) -> str:
         """Return the name of the index that a marker at *offset* belongs to."""
-        return file_name(self._bases[bisect_right(self._bases, offset) - 1], "txnindex")
+        return file_name(self._base_of(offset), "txnindex")
 
     def tell(self, first_offset: int, next_offset: int) -> bool:
         """Whether all that was aborted in that range is known."""
@@ -203,6 +193,8 @@ def doubted_ends(
     )
     if not ranges:
         return []
+    base_offsets = list(base_offsets)
+    markers.compare(context, base_offsets)
     doubts = list(_doubts(context, base_offsets, ranges, markers))
     begins = markers.begins_of({doubt.marker for doubt in doubts})
     left = [

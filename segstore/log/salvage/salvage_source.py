@@ -28,7 +28,6 @@ from segstore.log.loader.recovery_report import RecoveryReport
 from segstore.log.loader.salvage_report import LostRange
 from segstore.log.local.batch_search import BatchSearch
 from segstore.log.local.segment import Segment
-from segstore.log.local.transaction_index_notes import noted_transaction_indexes
 from segstore.log.salvage.batch_chain import choose_batches
 from segstore.log.salvage.lost_markers import LostMarkers
 from segstore.log.salvage.written_epochs import WrittenEpochs
@@ -40,7 +39,6 @@ if TYPE_CHECKING:
     import numpy as np
 
     from segstore._core import Environment, SegmentContext
-    from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
     from segstore.log.directory.found_state import FoundState
     from segstore.log.directory.partition_directory import SegmentFile
     from segstore.log.loader.salvage_report import SalvageReport
@@ -121,8 +119,7 @@ class SalvageSource:
                 self.known_end = max(self.known_end, found.own_marker.log_end_offset)
             if found.recovery_point is not None and found.recovery_point < _far(self):
                 self.known_end = max(self.known_end, found.recovery_point)
-            self.lost_markers = self._lost_markers(found.own_marker)
-            self.known_end = max(self.known_end, self.lost_markers.end_offset)
+            self.lost_markers = self._lost_markers()
         except BaseException:
             self.directory.close()
             raise
@@ -218,13 +215,11 @@ class SalvageSource:
                     latest = max(latest, int(headers["partition_leader_epoch"].max(initial=-1)))
         return latest
 
-    def _lost_markers(self, marker: CleanShutdownMarker | None) -> LostMarkers:
+    def _lost_markers(self) -> LostMarkers:
         bases = [file.offset for file in self.files if not file.suffix]
         return LostMarkers(
             self.directory,
             bases if len(bases) == len(self.files) else [],  # a compaction has moved them
-            noted_transaction_indexes(self.state, marker),
-            are_all_noted=self.state is not None and marker is not None,
         )
 
     def _open_segments(self, context: SegmentContext) -> list[tuple[int, Segment]]:

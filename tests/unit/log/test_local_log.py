@@ -192,7 +192,6 @@ def test_aborted_transactions_of_all_segments(table_t8):
     )
     for base_offset, entry in zip((0, 2, 4), (first, second, third), strict=True):
         TransactionIndex(table_t8.directory, base_offset).append(entry)
-    table_t8.transaction_index_notes = None  # there are no such markers
     collect = table_t8.collect_aborted_transactions
 
     assert collect(0, 0, 100) == [first, second, third]

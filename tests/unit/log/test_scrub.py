@@ -49,7 +49,7 @@ def test_the_cache_is_dropped_before_anything_is_read(log, monkeypatch):
     calls = []
     sealed = log.segments()[:-1]
     kind = type(sealed[0])
-    drop, scan = kind.drop_cache, kind.scan
+    drop, scan, scan_transactions = kind.drop_cache, kind.scan, kind.scan_transactions
 
     def dropped(segment):
         calls.append(("drop", segment.base_offset))
@@ -59,12 +59,17 @@ def test_the_cache_is_dropped_before_anything_is_read(log, monkeypatch):
         calls.append(("scan", segment.base_offset))
         return scan(segment, **how)
 
+    def scanned_again(segment, **how):
+        calls.append(("transactions", segment.base_offset))
+        return scan_transactions(segment, **how)
+
+    monkeypatch.setattr(kind, "scan_transactions", scanned_again, raising=False)
     monkeypatch.setattr(kind, "drop_cache", dropped, raising=False)
     monkeypatch.setattr(kind, "scan", scanned, raising=False)
     log.scrub()
     expected = [(what, s.base_offset) for s in sealed for what in ("drop", "scan")]
     assert calls[: len(expected)] == expected
-    assert {what for what, _ in calls[len(expected) :]} == {"scan"}  # of transactions, by headers
+    assert {what for what, _ in calls[len(expected) :]} == {"transactions"}  # by headers
 
 
 @pytest.mark.parametrize("where", ["batch", "index", "timeindex"])
