@@ -69,6 +69,17 @@ def check_indexes(  # noqa: PLR0913 - all that the verdict depends on
                 )
             )
             continue
+        size = directory.info(name).size
+        if size > MAX_INDEX_BYTES:
+            findings.append(
+                Finding(
+                    file=name,
+                    what=f"{size} bytes are more than the {MAX_INDEX_BYTES} of the largest index",
+                    meaning=SLOWER,
+                    advice=REBUILD,
+                )
+            )
+            continue
         data = directory.read_file(name, MAX_INDEX_BYTES)
         entries = np.frombuffer(data, layout, len(data) // layout.itemsize)
         used = _used(entries)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from segstore.cli.finding import OPEN_REBUILDS, Finding, PartitionCheck
-from segstore.errors import CorruptCheckpointError
+from segstore.errors import CorruptCheckpointError, LimitExceededError
 from segstore.log.directory.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
     LOG_START_OFFSET_CHECKPOINT,
@@ -58,11 +58,11 @@ def read_log_start(
     """
     name = LOG_START_OFFSET_CHECKPOINT
     told: dict[str, int] = {}
-    unreadable: dict[str, CorruptCheckpointError] = {}
+    unreadable: dict[str, CorruptCheckpointError | LimitExceededError] = {}
     for place, file in ((directory, name), (parent, _ABOVE)):
         try:
             start = read_offset(place, name, topic_partition)
-        except CorruptCheckpointError as error:
+        except (CorruptCheckpointError, LimitExceededError) as error:
             unreadable[file] = error
         else:
             if start is not None:

@@ -16,6 +16,7 @@ from segstore.cli.log_start_check import check_log_start, read_log_start
 from segstore.errors import (
     CorruptCheckpointError,
     CorruptSnapshotError,
+    LimitExceededError,
     SegstoreError,
 )
 from segstore.log.directory import checkpoints
@@ -122,7 +123,7 @@ class _Reading:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, error: object, traceback: object) -> bool:
-        if not isinstance(error, CorruptCheckpointError):
+        if not isinstance(error, (CorruptCheckpointError, LimitExceededError)):
             return False
         is_rebuilt = self._name != checkpoints.PARTITION_METADATA
         self._findings.append(
@@ -153,9 +154,7 @@ def _read_recovery_point(
 
 def _read_log_state(directory: Directory, state: PartitionState) -> None:
     """What recovery may count on holds only while no broker wrote here in between [DUR-64]."""
-    if not directory.exists(checkpoints.LOG_STATE):
-        return
-    log_state = checkpoints.LogState.parse(directory.read_file(checkpoints.LOG_STATE))
+    log_state = checkpoints.LogState.read(directory)
     latest = state.epochs[-1] if state.epochs else None
     if log_state is not None and log_state.fits(latest):
         state.log_state = log_state
@@ -184,9 +183,8 @@ def check_state_files(
     snapshots = [file.offset for file in files if file.kind == "snapshot"]
     for file in files:
         if file.kind == "snapshot":
-            data = directory.read_file(file.name, MAX_SNAPSHOT_BYTES)
             is_repaired = forecast.replaces_snapshot(file.offset, snapshots)
-            _check_snapshot(file.name, data, findings, is_repaired=is_repaired)
+            _check_snapshot(directory, file.name, findings, is_repaired=is_repaired)
     there = sorted({file.offset for file in files if file.kind == "txnindex"})
     _check_transactions(directory, there, check)
 
@@ -264,10 +262,12 @@ def _check_transactions(directory: Directory, bases: Iterable[int], check: Parti
         )
 
 
-def _check_snapshot(name: str, data: bytes, findings: list[Finding], *, is_repaired: bool) -> None:
+def _check_snapshot(
+    directory: Directory, name: str, findings: list[Finding], *, is_repaired: bool
+) -> None:
     try:
-        producer_lines(data)
-    except CorruptSnapshotError as error:
+        producer_lines(directory.read_file(name, MAX_SNAPSHOT_BYTES))
+    except (CorruptSnapshotError, LimitExceededError) as error:
         findings.append(
             Finding(
                 file=name,

@@ -5,7 +5,8 @@ else of the kind was looked for: each file of a partition directory but the ``.l
 were closed cleanly and in killed ones, opened for reading and for writing. The clean marker,
 ``.segstore`` and ``partition.metadata`` stopped each open too; the indexes of sealed segments
 stopped the truncation, the append and the roll behind them. Snapshots, checkpoints and checksum
-files were right.
+files were right. `verify` and `inspect` ended with an error at an index above 2^31 - 1 bytes, and
+at a snapshot, a checkpoint or a ``.segstore`` above 64 MiB; and so did the check behind `recover`.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ from pathlib import Path
 import pytest
 
 import segstore
+from segstore import cli
+from segstore.cli.partition_check import check_partition
 from segstore.types import SpecialTimestamp
 from tests.log_kit import TIME
 
@@ -24,6 +27,7 @@ RECORDS = 20
 TOPIC_ID = uuid.UUID(int=7)
 TOO_LARGE = 3 << 30  # sparse: above 2^31 - 1, the most bytes of a mapping
 ABOVE_THE_INDEX_LIMIT = 70 << 20  # above 64 MiB, which an index that is read has at most [DUR-102]
+CLEAN_MARKER = ".kafka_cleanshutdown"
 SEALED, ACTIVE = "0" * 20, f"{18:020}"
 
 
@@ -109,3 +113,23 @@ def test_a_truncation_into_a_segment_with_such_an_index(stopped, kind):
         assert len(log.segments()) > 1
     with segstore.open(stopped) as log:
         assert records(log) == list(range(12))
+
+
+def test_what_the_command_line_says_of_each(stopped, capsys):
+    """[DUR-8, DUR-53, DUR-65] a finding that names it, no error; what is left behind is right."""
+    segstore.open(stopped).close()  # what a killed log lacks
+    log_start = stopped / "log-start-offset-checkpoint"
+    log_start.write_bytes(b"0\n0\n")
+    for name in derived_files(stopped):
+        if not (stopped / name).exists():
+            continue  # recover has removed the checksums of what is not as it was
+        os.truncate(stopped / name, TOO_LARGE)
+        found = check_partition(str(stopped)).findings
+        told = [finding.file for finding in found]
+        assert told == [name] * (name != CLEAN_MARKER), name  # an open reads more then
+        assert cli.main(["inspect", str(stopped)]) == 0, name
+        if found and not found[0].repaired:
+            (stopped / name).unlink()  # as the advice is
+        assert cli.main(["recover", str(stopped)]) == 0, name
+        assert check_partition(str(stopped)).findings == [], name
+    assert "LimitExceededError" not in capsys.readouterr().err
