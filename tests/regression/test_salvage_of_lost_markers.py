@@ -172,6 +172,28 @@ def test_an_index_that_lacks_a_marker_that_is_left_tells_nothing(write_log, tmp_
     assert any("the marker at offset 4" in warning for warning in report.warnings)
 
 
+def test_an_entry_that_goes_across_a_marker_that_is_left_makes_none(write_log, tmp_path):
+    """[DUR-7, TXX-1] One changed bit moves it to a COMMIT that is lost: what it ended was none."""
+
+    def act(log):
+        producer = Producer(log, 5)
+        for kind in (ABORT, COMMIT, COMMIT):  # 0 and 1, 2 and 3, 4 and 5
+            producer.write(1)
+            producer.end(kind)
+
+    path, shown = write_log(act)
+    assert shown == [2, 4]
+    lose(path, 3)
+    (path / file_name(0, "txnindex")).write_bytes(AbortedTransaction(5, 0, 3, 4).format())
+
+    report = segstore.salvage(path, tmp_path / "b-0")
+
+    assert committed(tmp_path / "b-0") == [2, 4]
+    (warning,) = report.warnings
+    assert "from offset 2 on" in warning
+    assert "the marker at offset 5" in warning
+
+
 def test_a_lost_commit_before_an_abort(write_log, tmp_path):
     """[DUR-7] The index says where the aborted transaction began: not where the first one did."""
 

@@ -152,6 +152,8 @@ def unfinished_batch(
 ) -> np.void | None:
     """Return the header of the last batch that *aborted* has left in a log; None without one.
 
+    None also where a marker is left between: what ended there is another transaction.
+
     Parameters
     ----------
     context, base_offsets : SegmentContext, iterable of int
@@ -166,9 +168,11 @@ def unfinished_batch(
                 & (rows["last_offset"] >= aborted.first_offset)
                 & (rows["base_offset"] < aborted.last_offset)
             ]
+            if (mine["attributes"] & CONTROL_FLAG).any():
+                return None
             if len(mine):
                 last = mine[-1]
-    return None if last is None or last["attributes"] & CONTROL_FLAG else last
+    return last
 
 
 def doubted_ends(
