@@ -1,19 +1,24 @@
 """A reader beside a writer called sound transaction indexes damaged.
 
 It compared entries behind its own end with batches that it had not seen, remembered what it had
-found for ever, and believed what had been noted of an index before its open.
+found for ever, and believed what had been noted of an index before its open. And who looked when a
+marker was there, and its entry not yet, missed the entry: verify, also that of the writer itself.
 """
 
 from __future__ import annotations
 
 import threading
 from contextlib import nullcontext, suppress
+from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
 
 import segstore
 from segstore import AppendOrigin, MemoryRecords
+from segstore.cli.partition_check import check_partition
+from segstore.log.local import transaction_index_check
+from segstore.log.local.local_log import LocalLog
 from tests.conformance.transactions_kit import ABORT, Producer, write
 
 if TYPE_CHECKING:
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from segstore import UnifiedLog
+    from segstore.log.local.transaction_index import AbortedTransaction
 
 SETTINGS = {"segment_ms": None, "durability": "none"}
 INDEX = f"{0:020d}.txnindex"
@@ -179,6 +185,46 @@ def test_aborts_behind_a_clean_stop(
         reader.close()
     with segstore.open(partition, **SETTINGS) as log:
         assert log.verify().ok
+
+
+@pytest.mark.parametrize("who", ["writer", "reader", "command line"])
+def test_a_look_between_a_marker_and_its_entry(
+    partition: Path, writer: UnifiedLog, monkeypatch: pytest.MonkeyPatch, who: str
+):
+    """[DUR-7, DUR-71] Readers see the marker first; the index is no damaged one then."""
+    looked, may_look_again, told = threading.Event(), threading.Event(), []
+    reader = segstore.open(partition, read_only=True)
+
+    def look() -> None:
+        if who == "command line":
+            told.append([one.what for one in check_partition(str(partition)).findings])
+        else:
+            one = writer if who == "writer" else reader
+            with suppress(segstore.LogTruncatedError):
+                one.refresh()
+            told.append(one.verify().problems)
+            one.collect_aborted_transactions(0, one.log_end_offset)
+
+    def wait(_seconds: float) -> None:
+        looked.set()
+        assert may_look_again.wait(20)
+
+    real = LocalLog.append_aborted
+
+    def append_aborted(self: LocalLog, aborted: AbortedTransaction) -> None:
+        looking.start()
+        assert looked.wait(20)
+        real(self, aborted)
+        may_look_again.set()
+
+    looking = threading.Thread(target=look)
+    with monkeypatch.context() as patched:
+        patched.setattr(transaction_index_check, "time", SimpleNamespace(sleep=wait))
+        patched.setattr(LocalLog, "append_aborted", append_aborted)
+        abort(writer, 2)
+        looking.join()
+    assert told == [[]]
+    reader.close()
 
 
 def test_a_lost_index_of_the_active_segment_shows_behind_a_clean_stop(partition: Path):

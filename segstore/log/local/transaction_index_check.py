@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from segstore.log.local.batch_transactions import Abort, BatchTransactions
     from segstore.log.local.local_log import LocalLog
 
-_LOOKS_BESIDE_A_WRITER: Final = 3
-"""It writes a marker, and then its entry."""
+_LOOKS_BESIDE_A_WRITER: Final = 2
+"""More than one: it writes a marker, and then its entry."""
 _PAUSE_SECONDS: Final = 0.01
 
 
@@ -66,12 +66,13 @@ def wrong_indexes(
     wrong = []
     for segment, is_known, ends in aborts_by_segment(local_log, log_start_offset, end):
         is_last = segment.base_offset == end.segment_base_offset
-        is_partly_seen = ends.damage is not None or (may_grow and is_last)
-        problem = problem_of_index(
+        is_growing = may_grow and is_last
+        problem = _problem_beside_a_writer(
             local_log.directory,
             segment.base_offset,
             ends.aborts,
-            seen_below=ends.next_offset if is_partly_seen else None,
+            seen_below=ends.next_offset if is_growing or ends.damage is not None else None,
+            is_written=is_growing,
         )
         if problem is not None and local_log.segments.get(segment.base_offset) is segment:
             content = None
@@ -123,19 +124,14 @@ def check_indexes(
                 ends.go_through(segment, end_position_in(segment, end), log_start_offset)
         except LogNotFoundError:
             continue  # deleted meanwhile
-        is_whole = ends.damage is None and base_offset != end.segment_base_offset
-        problem = None
-        for look in range(_LOOKS_BESIDE_A_WRITER if local_log.is_followed else 1):
-            if look:
-                time.sleep(_PAUSE_SECONDS)
-            problem = problem_of_index(
-                local_log.directory,
-                base_offset,
-                ends.aborts,
-                seen_below=None if is_whole else ends.next_offset,
-            )
-            if problem is None:
-                break
+        is_growing = base_offset == end.segment_base_offset
+        problem = _problem_beside_a_writer(
+            local_log.directory,
+            base_offset,
+            ends.aborts,
+            seen_below=ends.next_offset if is_growing or ends.damage is not None else None,
+            is_written=is_growing,
+        )
         if problem is not None:
             raise CorruptIndexError(
                 f"the list of aborted transactions cannot be believed: it {problem}",
@@ -143,6 +139,24 @@ def check_indexes(
                 found="other entries",
                 expected="those that the batches tell",
             )
+
+
+def _problem_beside_a_writer(
+    directory: Directory,
+    base_offset: int,
+    aborts: Iterable[Abort],
+    *,
+    seen_below: int | None,
+    is_written: bool,
+) -> str | None:
+    """As `problem_of_index`; of an index that is written now it looks again for the last entry."""
+    problem = problem_of_index(directory, base_offset, aborts, seen_below=seen_below)
+    for _ in range(_LOOKS_BESIDE_A_WRITER if is_written else 0):
+        if problem is None:
+            break
+        time.sleep(_PAUSE_SECONDS)
+        problem = problem_of_index(directory, base_offset, aborts, seen_below=seen_below)
+    return problem
 
 
 def problem_of_index(
