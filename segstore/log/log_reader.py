@@ -20,6 +20,7 @@ from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, file_nam
 from segstore.log.directory.profile import Profile
 from segstore.log.lane_reader import LaneReader
 from segstore.log.local.batch_transactions import BatchTransactions
+from segstore.log.local.list_of_aborted import list_of_aborted
 from segstore.log.local.local_log import out_of_range
 from segstore.log.log_scan import LogScan, check_range, timestamp_bounds
 from segstore.log.remote_tier import only_in_remote_storage
@@ -217,7 +218,7 @@ class LogReader(LaneReader):
 
         def aborted(first_offset: int, end: int) -> AbortedTransactions:
             found = self._batch_transactions.between(moment.segments, moment.end, first_offset, end)
-            return AbortedTransactions(found.transactions)
+            return AbortedTransactions(list_of_aborted(local_log, found, first_offset, end))
 
         batches = self._batch_transactions
         found = batches.between(moment.segments, moment.end, offset, upper_bound_offset)

@@ -10,18 +10,14 @@ Source: [TXX-1, TXX-4, LOC-9, LOC-10, DUR-7, DUR-8].
 from __future__ import annotations
 
 from bisect import bisect_left
-from contextlib import suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 from segstore.errors import (
-    CorruptIndexError,
     CorruptLogError,
     LogNotFoundError,
-    UnsupportedFormatError,
 )
 from segstore.log.local.local_log import out_of_range
 from segstore.log.local.segment import WINDOW_BATCHES
-from segstore.log.local.transaction_index import TransactionIndex
 from segstore.log.local.transaction_walk import Damage
 from segstore.types import LogOffsetMetadata
 
@@ -70,13 +66,10 @@ class TransactionEnds:
         All ABORT markers of the last segment, ascending.
     damage : Damage or None
         Why it goes no further.
-    begun_before : dict of int to int or None
-        Where transactions began in segments before, by producer id; None: not looked up yet.
     """
 
     __slots__ = (
         "aborts",
-        "begun_before",
         "damage",
         "first_ends",
         "last_ends",
@@ -92,7 +85,6 @@ class TransactionEnds:
         self.first_ends: dict[int, tuple[int, bool]] = {}
         self.aborts: tuple[Abort, ...] = ()
         self.damage: Damage | None = None
-        self.begun_before: dict[int, int] | None = None
         self.last_ends: dict[int, int] = {}
 
     def copy(self) -> Self:
@@ -158,6 +150,8 @@ class FoundAborted(NamedTuple):
 
     transactions: list[tuple[int, int, int]]
     """Producer id, first offset and marker."""
+    walked: list[TransactionEnds]
+    """Of the segments that were gone through, in order."""
     bound: LogOffsetMetadata | None = None
     """Where the range ends for a reader, when *damage* hides how its transactions end."""
     damage: Damage | None = None
@@ -194,7 +188,7 @@ class BatchTransactions:
         """
         first = segments.floor_segment(offset) or segments.first_segment
         still_open: dict[int, int] = {}
-        found: list[tuple[int, int, int]] = []
+        found = FoundAborted([], [])
         before: tuple[Segment, TransactionEnds] | None = None
         for segment in segments.values(first.base_offset, end.segment_base_offset + 1):
             if before is not None:
@@ -212,9 +206,8 @@ class BatchTransactions:
             except LogNotFoundError:
                 self._check_is_there(segment, offset)
                 raise
-            if segment is first:
-                still_open.update(self._begun_before(segment, ends))
-            _go_on(still_open, ends, offset, upper_bound_offset, found)
+            found.walked.append(ends)
+            _go_on(still_open, ends, offset, upper_bound_offset, found.transactions)
             if ends.damage is not None:
                 if all(begin >= upper_bound_offset for begin in still_open.values()) and (
                     ends.next_offset >= upper_bound_offset
@@ -222,7 +215,7 @@ class BatchTransactions:
                     break
                 return self._end_at(segment, ends.position, ends.damage, still_open, found)
             before = segment, ends
-        return FoundAborted(found)
+        return found
 
     def _gap_between(
         self, before: Segment, ends: TransactionEnds, segment: Segment
@@ -241,7 +234,7 @@ class BatchTransactions:
         position: int,
         damage: Damage,
         still_open: dict[int, int],
-        found: list[tuple[int, int, int]],
+        found: FoundAborted,
     ) -> FoundAborted:
         known_below = min([damage.offset, *still_open.values()])
         if known_below == damage.offset:
@@ -249,23 +242,7 @@ class BatchTransactions:
         else:
             bound = self._local_log.offset_metadata(known_below)
             bound = bound._replace(message_offset=known_below)
-        return FoundAborted(found, bound, damage)
-
-    def _begun_before(self, segment: Segment, ends: TransactionEnds) -> dict[int, int]:
-        """Return where transactions began before *segment* that an ABORT in it ends [LOC-9].
-
-        That is what a broker says to its consumers. The index tells it; what is left out of this
-        segment does not depend on it, and so a wrong entry neither shows nor hides a record.
-        """
-        if ends.begun_before is None:
-            begins = {}
-            with suppress(CorruptIndexError, UnsupportedFormatError, LogNotFoundError):
-                for one in TransactionIndex(self._local_log.directory, segment.base_offset):
-                    is_of_marker = ends.first_ends.get(one.producer_id) == (one.last_offset, True)
-                    if is_of_marker and 0 <= one.first_offset < segment.base_offset:
-                        begins[one.producer_id] = one.first_offset
-            ends.begun_before = begins
-        return ends.begun_before
+        return found._replace(bound=bound, damage=damage)
 
     def _check_is_there(self, segment: Segment, offset: int) -> None:
         """Raise OffsetOutOfRangeError when *segment* was deleted while it was asked."""
