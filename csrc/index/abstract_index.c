@@ -21,6 +21,18 @@ enum {
 
 static uint32_t smaller(uint32_t one, uint32_t other) { return one < other ? one : other; }
 
+/* What holds whenever its one writer is between two steps; a resize may break it for Kafka [IDX-9]. */
+static void expect_invariant(const sgs_abstract_index *index)
+{
+    SGS_EXPECT(!index->grow_in_steps || index->next_slot == sgs_abstract_index_entries(index));
+    SGS_EXPECT(sgs_abstract_index_entries(index) <= index->seen_entries);
+    SGS_EXPECT(index->next_slot * index->entry_size <= index->file.length);
+    SGS_EXPECT(index->file.length <= index->file.reserved_length);
+    SGS_EXPECT(index->backed_length <= index->unsure_length);
+    SGS_EXPECT(!index->file.writable ||
+               index->file.written_length <= sgs_abstract_index_entries(index) * index->entry_size);
+}
+
 /* The one who waits sleeps: the other one writes to a file. */
 static void take_file(sgs_abstract_index *index)
 {
@@ -31,6 +43,7 @@ static void take_file(sgs_abstract_index *index)
 
 static void leave_file(sgs_abstract_index *index)
 {
+    SGS_EXPECT(!index->file.heap || sgs_is_held(&index->file_turn));
     if (index->file.heap)
         atomic_flag_clear_explicit(&index->file_turn, memory_order_release);
 }
@@ -79,6 +92,7 @@ sgs_status sgs_abstract_index_write_piece(sgs_abstract_index *index, const sgs_e
     const uint32_t used = sgs_abstract_index_entries(index) * index->entry_size;
     /* The first entry goes at once: its block is asked for while there is room, and not from what a close needs. */
     const uint32_t written = index->file.written_length;
+    SGS_EXPECT(written <= used); /* what was cut off, or never was an entry, is written again */
     if (used < written + (written == 0 ? index->entry_size : WRITE_STEP_BYTES) ||
         atomic_flag_test_and_set_explicit(&index->file_turn, memory_order_acquire))
         return SGS_OK; /* a flush is writing: the next entry comes with another piece */
@@ -126,6 +140,8 @@ static sgs_status set_length(sgs_abstract_index *index, const sgs_env *env, cons
     const uint32_t entries = sgs_abstract_index_entries(index);
     const bool cuts = length / index->entry_size < index->seen_entries;
     const bool moves = length > index->file.reserved_length;
+    SGS_EXPECT(index->file.writable && length % index->entry_size == 0);
+    SGS_EXPECT(!index->grow_in_steps || length / index->entry_size >= entries);
     /* in memory nothing is taken from under a look-up */
     if (!index->file.heap && (cuts || moves) && !left_alone(index)) {
         sgs_fail(err, SGS_RESOURCE, "look-ups do not leave the index");
@@ -134,6 +150,7 @@ static sgs_status set_length(sgs_abstract_index *index, const sgs_env *env, cons
     take_file(index);
     const sgs_status status = sgs_mapped_file_resize(&index->file, env, name, length, err);
     leave_file(index);
+    SGS_EXPECT(status != SGS_OK || index->file.length == length);
     note_readable_entries(index);
     atomic_store_explicit(&index->entries, entries, memory_order_seq_cst);
     note_change(index);
@@ -146,6 +163,7 @@ static uint32_t increasing_prefix(const sgs_abstract_index *index, uint32_t whol
 {
     if (whole == 0)
         return 0;
+    SGS_EXPECT((uint64_t)whole * index->entry_size <= index->file.length);
     const int64_t first = sgs_abstract_index_field(index, 0, SGS_INDEX_KEY);
     if (index->file.writable && sgs_abstract_index_field(index, whole - 1, SGS_INDEX_KEY) > first)
         return whole;
@@ -197,6 +215,8 @@ static sgs_status load_file(sgs_abstract_index *index, const sgs_env *env, const
                 status = set_memory(index, env, name, index->file.length, err);
         }
     }
+    if (index->file.writable) /* a torn entry behind the others: what takes its place is written as a whole */
+        sgs_mapped_file_forget_written(&index->file, entries * index->entry_size);
     index->seen_entries = index->next_slot = entries;
     note_readable_entries(index);
     atomic_store_explicit(&index->entries, entries, memory_order_release);
@@ -214,6 +234,7 @@ sgs_status sgs_abstract_index_open(sgs_abstract_index *index, const sgs_env *env
         .grow_in_steps = options->grow_in_steps,
         .needs_flush = true,
     };
+    SGS_EXPECT(entry_size == SGS_INT32_KEY_ENTRY_BYTES || entry_size == MOST_ENTRY_BYTES);
     const uint32_t max_size = options->max_size_bytes - options->max_size_bytes % entry_size;
 
     int fd;
@@ -243,6 +264,7 @@ sgs_status sgs_abstract_index_open(sgs_abstract_index *index, const sgs_env *env
         (void)sgs_mapped_file_close(&index->file, env, name, &ignored);
         return status;
     }
+    expect_invariant(index);
     index->is_open = true;
     return SGS_OK;
 }
@@ -280,6 +302,8 @@ sgs_status sgs_abstract_index_resize(sgs_abstract_index *index, const sgs_env *e
                  rounded);
         return sgs_fail_in_file(err, name);
     }
+    SGS_EXPECT(!index->grow_in_steps || rounded >= used);
+    expect_invariant(index);
     *changed = true;
     return SGS_OK;
 }
@@ -295,6 +319,7 @@ sgs_status sgs_abstract_index_trim(sgs_abstract_index *index, const sgs_env *env
         if (status != SGS_OK)
             return status;
     }
+    SGS_EXPECT(index->file.length == used);
     index->max_entries = entries;
     if (!index->file.heap)
         return SGS_OK;
@@ -326,6 +351,7 @@ sgs_status sgs_abstract_index_close(sgs_abstract_index *index, const sgs_env *en
     const sgs_status trimmed = sgs_abstract_index_trim(index, env, name, err);
     sgs_error later;
     const sgs_status closed = sgs_mapped_file_close(&index->file, env, name, trimmed == SGS_OK ? err : &later);
+    SGS_EXPECT(index->file.fd < 0 && !index->file.writable); /* also when the close has failed */
     index->is_open = false;
     return trimmed != SGS_OK ? trimmed : closed;
 }
@@ -343,10 +369,12 @@ void sgs_abstract_index_close_handler(sgs_abstract_index *index, const sgs_env *
 static sgs_status give_blocks(sgs_abstract_index *index, const sgs_env *env, const char *name, uint32_t needed,
                               sgs_error *err)
 {
+    SGS_EXPECT(!index->file.heap);
     const uint32_t unsure = smaller(index->unsure_length, index->file.length);
     if (index->backed_length >= smaller(needed, unsure))
         return SGS_OK;
     const uint32_t target = smaller(needed + LAST_STEP_BYTES, unsure);
+    SGS_EXPECT(target > index->backed_length);
     SGS_TRY(env->allocate_space(env, index->file.fd, name, target, err));
     index->backed_length = target;
     return SGS_OK;
@@ -357,6 +385,7 @@ static sgs_status give_memory(sgs_abstract_index *index, const sgs_env *env, con
                               sgs_error *err)
 {
     const uint32_t memory = sgs_mapped_file_memory(&index->file);
+    SGS_EXPECT(index->file.heap && needed <= index->file.length);
     if (memory >= needed)
         return SGS_OK;
     const uint32_t twice = memory < FIRST_MEMORY_BYTES ? FIRST_MEMORY_BYTES : 2 * memory;
@@ -375,6 +404,7 @@ static sgs_status grow_by_step(sgs_abstract_index *index, const sgs_env *env, co
 {
     const uint32_t length = index->file.length;
     const uint32_t used = index->next_slot * index->entry_size;
+    SGS_EXPECT(used <= length); /* what is left is no negative number */
     if (length - used >= index->entry_size)
         return index->file.heap ? give_memory(index, env, name, used + index->entry_size, err)
                                 : give_blocks(index, env, name, used + index->entry_size, err);
@@ -387,6 +417,7 @@ static sgs_status grow_by_step(sgs_abstract_index *index, const sgs_env *env, co
         return set_length(index, env, name, target, err); /* raised since */
     if (target > index->file.reserved_length)
         index->file.reserved_length = target;
+    SGS_EXPECT(target > length);
     SGS_TRY(sgs_mapped_file_grow(&index->file, env, name, target, err));
     if (index->file.heap)
         release_old_memory(index, env);
@@ -396,6 +427,7 @@ static sgs_status grow_by_step(sgs_abstract_index *index, const sgs_env *env, co
 sgs_status sgs_abstract_index_make_room(sgs_abstract_index *index, const sgs_env *env, const char *name, sgs_error *err)
 {
     const sgs_status status = grow_by_step(index, env, name, err);
+    SGS_EXPECT(status != SGS_OK || (index->next_slot + 1) * index->entry_size <= index->file.length);
     index->is_stale = index->is_stale || status != SGS_OK;
     if (status == SGS_OK || status == SGS_INTERNAL)
         return status;
@@ -418,6 +450,7 @@ void sgs_abstract_index_keep(sgs_abstract_index *index, uint32_t entries)
 {
     const uint32_t before = sgs_abstract_index_entries(index);
     SGS_EXPECT(entries <= before);
+    SGS_EXPECT(before <= index->seen_entries);
     index->next_slot = entries;
     atomic_store_explicit(&index->entries, entries, memory_order_seq_cst);
     if (index->file.heap) {
@@ -429,6 +462,7 @@ void sgs_abstract_index_keep(sgs_abstract_index *index, uint32_t entries)
     }
     if (!index->grow_in_steps || !index->file.writable)
         return;
+    SGS_EXPECT(before * index->entry_size <= index->file.length);
     for (uint32_t slot = entries; slot < before; ++slot)
         sgs_abstract_index_store(index, slot, 0, 0);
     note_change(index);
@@ -441,6 +475,7 @@ bool sgs_abstract_index_publish(sgs_abstract_index *index)
     if (entries > index->seen_entries)
         index->seen_entries = entries;
     atomic_store_explicit(&index->entries, entries, memory_order_seq_cst);
+    expect_invariant(index);
     note_change(index);
     return index->next_slot == entries;
 }

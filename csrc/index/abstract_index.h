@@ -19,7 +19,8 @@
  *
  * THREADS  one appender under the partition lock; look-ups may run beside it. They are counted (`readers`): a cut below
  * entries that a look-up may still believe in, and a move of the mapping, wait until it has left [IDX-17]. Bytes of entries
- * are read and written with relaxed atomic accesses, so a look-up that races a truncation sees an old or a new number. */
+ * are read and written with relaxed atomic accesses, so a look-up that races a truncation sees an old or a new number. It
+ * compares what it has found with what it looks for: an append may have taken the slot meanwhile. */
 #ifndef SGS_INDEX_ABSTRACT_INDEX_H
 #define SGS_INDEX_ABSTRACT_INDEX_H
 
@@ -135,6 +136,8 @@ enum { SGS_INT32_KEY_ENTRY_BYTES = 8 }; /* key int32, value int32; the other kin
 
 static inline const uint8_t *sgs_abstract_index_entry(const sgs_abstract_index *index, uint32_t slot)
 {
+    SGS_EXPECT(index->file.heap || ((size_t)slot + 1) * index->entry_size <= index->file.length);
+    SGS_EXPECT(!index->file.heap || ((size_t)slot + 1) * index->entry_size <= sgs_mapped_file_memory(&index->file));
     return index->file.data + (size_t)slot * index->entry_size;
 }
 
@@ -180,6 +183,8 @@ static inline void sgs_abstract_index_store(sgs_abstract_index *index, uint32_t 
     uint8_t *entry = index->file.data + (size_t)slot * index->entry_size;
     SGS_EXPECT(((size_t)slot + 1) * index->entry_size <= index->file.length);
     SGS_EXPECT(!index->file.heap || ((size_t)slot + 1) * index->entry_size <= sgs_mapped_file_memory(&index->file));
+    SGS_EXPECT(index->file.writable);
+    SGS_EXPECT(index->entry_size != SGS_INT32_KEY_ENTRY_BYTES || (key >= 0 && key <= INT32_MAX));
     if (index->entry_size == SGS_INT32_KEY_ENTRY_BYTES) {
         sgs_index_store_word(entry, (uint32_t)(int32_t)key);
         sgs_index_store_word(entry + 4, (uint32_t)value);

@@ -25,7 +25,8 @@ uint32_t sgs_abstract_index_enter(const sgs_abstract_index *index)
 
 void sgs_abstract_index_leave(const sgs_abstract_index *index)
 {
-    atomic_fetch_sub_explicit(readers_of(index), 1, memory_order_release);
+    const uint32_t inside = atomic_fetch_sub_explicit(readers_of(index), 1, memory_order_release);
+    SGS_EXPECT(inside > 0);
 }
 
 sgs_status sgs_abstract_index_fail_cut_off(const sgs_abstract_index *index, uint32_t slot, sgs_error *err)
@@ -42,14 +43,17 @@ static bool bisect(const sgs_abstract_index *index, uint32_t lo, uint32_t hi, in
     int64_t below = INT64_MIN; /* the greatest field met so far that is below the target, and the least above */
     int64_t above = INT64_MAX;
     bool ordered = true;
+    SGS_EXPECT(lo <= hi);
     *exact = false;
     while (lo < hi) {
         const uint32_t middle = lo + (hi - lo + 1) / 2;
+        SGS_EXPECT(middle > lo && middle <= hi); /* both ends come closer */
         if (!sgs_abstract_index_is_readable(index, middle)) {
             lo = middle;
             break;
         }
         const int64_t found = sgs_abstract_index_field(index, middle, field);
+        SGS_EXPECT(!ordered || below < above);
         if (found > target) {
             ordered = ordered && (found < above || above == INT64_MAX);
             above = found;
@@ -71,6 +75,7 @@ static bool bisect(const sgs_abstract_index *index, uint32_t lo, uint32_t hi, in
 sgs_status sgs_abstract_index_search(const sgs_abstract_index *index, uint32_t entries, int64_t target,
                                      sgs_index_field field, sgs_search_mode mode, int64_t *slot, sgs_error *err)
 {
+    SGS_EXPECT(atomic_load_explicit(readers_of(index), memory_order_relaxed) > 0); /* the caller is inside */
     if (entries == 0) {
         *slot = SGS_INDEX_NO_SLOT;
         return SGS_OK;
@@ -104,6 +109,7 @@ sgs_status sgs_abstract_index_search(const sgs_abstract_index *index, uint32_t e
         }
         found += 1;
     }
+    SGS_EXPECT(found < entries);
     if (!sgs_abstract_index_is_readable(index, found))
         return sgs_abstract_index_fail_cut_off(index, found, err);
     *slot = found;

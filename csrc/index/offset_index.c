@@ -67,19 +67,23 @@ sgs_status sgs_offset_index_lookup(const sgs_offset_index *index, int64_t target
 sgs_status sgs_offset_index_lookup_between(const sgs_offset_index *index, int64_t target, sgs_offset_position *floor,
                                            sgs_offset_position *above, sgs_error *err)
 {
-    sgs_offset_position found = { .offset = index->base.base_offset, .position = 0 };
-    sgs_offset_position behind = found;
+    const sgs_offset_position none = { .offset = index->base.base_offset, .position = 0 };
+    sgs_offset_position found, behind = none;
     int64_t slot;
     const uint32_t entries = sgs_abstract_index_enter(&index->base);
-    sgs_status status =
-        sgs_abstract_index_search(&index->base, entries, target, SGS_INDEX_KEY, SGS_LARGEST_LOWER_BOUND, &slot, err);
-    if (status == SGS_OK && slot >= 0) {
-        found = entry_at(index, (uint32_t)slot);
+    sgs_status status;
+    do {
+        status = sgs_abstract_index_search(&index->base, entries, target, SGS_INDEX_KEY, SGS_LARGEST_LOWER_BOUND, &slot,
+                                           err);
+        found = status == SGS_OK && slot >= 0 ? entry_at(index, (uint32_t)slot) : none;
+        /* above: after a cut another entry was put into the slot */
+    } while (status == SGS_OK && slot >= 0 && found.offset > target);
+    if (status == SGS_OK && slot >= 0)
         status = check_entry(index, slot, found, err);
-    }
     if (status == SGS_OK)
         behind = entry_above(index, slot + 1, entries, found);
     sgs_abstract_index_leave(&index->base);
+    SGS_EXPECT(status != SGS_OK || behind.position == -1 || behind.position > found.position);
     if (status == SGS_OK) {
         *floor = found;
         *above = behind;
@@ -104,6 +108,8 @@ sgs_status sgs_offset_index_append(sgs_offset_index *index, const sgs_env *env, 
                  offset, index->base.base_offset);
     else if (sgs_abstract_index_make_room(&index->base, env, name, err) == SGS_OK) {
         sgs_abstract_index_store(&index->base, index->base.next_slot, relative_offset, position);
+        SGS_EXPECT(entry_at(index, index->base.next_slot).offset == offset);
+        SGS_EXPECT(entry_at(index, index->base.next_slot).position == position);
         index->last_offset = offset;
         if (sgs_abstract_index_publish(&index->base))
             return sgs_abstract_index_write_piece(&index->base, env, name, err);
@@ -123,11 +129,13 @@ sgs_status sgs_offset_index_truncate_to(sgs_offset_index *index, int64_t offset,
     if (status == SGS_OK && slot >= 0)
         kept = entry_at(index, (uint32_t)slot).offset == offset ? (uint32_t)slot : (uint32_t)slot + 1;
     sgs_abstract_index_leave(&index->base);
+    SGS_EXPECT(kept <= entries);
     if (status != SGS_OK && !index->base.grow_in_steps)
         return status;
     /* out of order: everything goes, since an entry too few only makes a scan longer */
     sgs_abstract_index_keep(&index->base, kept);
     sgs_offset_index_refresh(index);
+    SGS_EXPECT(kept == 0 || !index->base.grow_in_steps || index->last_offset < offset);
     return SGS_OK;
 }
 

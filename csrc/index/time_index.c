@@ -58,13 +58,17 @@ static sgs_status check_next(const sgs_time_index *index, uint32_t slot, sgs_tim
 sgs_status sgs_time_index_lookup(const sgs_time_index *index, int64_t timestamp, sgs_timestamp_offset *out,
                                  sgs_error *err)
 {
-    sgs_timestamp_offset found = no_entry(index);
+    sgs_timestamp_offset found;
     int64_t slot;
     const uint32_t entries = sgs_abstract_index_enter(&index->base);
-    sgs_status status =
-        sgs_abstract_index_search(&index->base, entries, timestamp, SGS_INDEX_KEY, SGS_LARGEST_LOWER_BOUND, &slot, err);
+    sgs_status status;
+    do {
+        status = sgs_abstract_index_search(&index->base, entries, timestamp, SGS_INDEX_KEY, SGS_LARGEST_LOWER_BOUND,
+                                           &slot, err);
+        found = status == SGS_OK && slot >= 0 ? entry_at(index, (uint32_t)slot) : no_entry(index);
+        /* above: after a cut another entry was put into the slot */
+    } while (status == SGS_OK && slot >= 0 && found.timestamp > timestamp);
     if (status == SGS_OK && slot >= 0) {
-        found = entry_at(index, (uint32_t)slot);
         if (index->base.grow_in_steps && found.offset < index->base.base_offset) /* no checksum: an impossible entry is
                                                                                   * all that shows [DUR-53] */
             status = sgs_fail_at(err, SGS_CORRUPT_INDEX, slot * SGS_TIME_INDEX_ENTRY_BYTES,
@@ -105,6 +109,8 @@ sgs_status sgs_time_index_maybe_append(sgs_time_index *index, const sgs_env *env
         sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "the time index has no slot left (%" PRIu32 " entries)", entries);
     else if (sgs_abstract_index_make_room(&index->base, env, name, err) == SGS_OK) {
         sgs_abstract_index_store(&index->base, index->base.next_slot, timestamp, relative_offset);
+        SGS_EXPECT(entry_at(index, index->base.next_slot).timestamp == timestamp);
+        SGS_EXPECT(entry_at(index, index->base.next_slot).offset == offset);
         index->last_entry = (sgs_timestamp_offset){ .timestamp = timestamp, .offset = offset };
         if (sgs_abstract_index_publish(&index->base))
             return sgs_abstract_index_write_piece(&index->base, env, name, err);
@@ -124,10 +130,12 @@ sgs_status sgs_time_index_truncate_to(sgs_time_index *index, int64_t offset, sgs
     if (status == SGS_OK && slot >= 0)
         kept = entry_at(index, (uint32_t)slot).offset == offset ? (uint32_t)slot : (uint32_t)slot + 1;
     sgs_abstract_index_leave(&index->base);
+    SGS_EXPECT(kept <= entries);
     if (status != SGS_OK) /* a search by value is not checked for order: something was cut off */
         return status;
     sgs_abstract_index_keep(&index->base, kept);
     sgs_time_index_refresh(index);
+    SGS_EXPECT(kept == 0 || !index->base.grow_in_steps || index->last_entry.offset <= offset);
     return SGS_OK;
 }
 

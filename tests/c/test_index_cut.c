@@ -6,6 +6,7 @@
 #include <stdatomic.h>
 #include <threads.h>
 
+#include "index/time_index.h"
 #include "index_kit.h"
 
 static const sgs_index_options IN_STEPS = { .max_size_bytes = 10485760, .writable = true, .grow_in_steps = true };
@@ -189,6 +190,71 @@ TEST(look_ups_survive_truncation_and_trimming)
     pthread_join(reader, NULL);
     EXPECT_EQ_I64(self.wrong, 0);
     close_fixture(&f);
+}
+
+/* ---- entries that come in the place of others ---- */
+
+static const char TIMES[] = "00000000000000000000.timeindex";
+
+typedef struct replacement {
+    fixture f;
+    sgs_time_index times;
+    atomic_bool stop;
+    atomic_int lookups;
+    int too_high;
+} replacement;
+
+static void *look_up_what_is_replaced(void *argument)
+{
+    replacement *self = argument;
+    sgs_error err;
+    for (int64_t i = 0; !atomic_load(&self->stop); ++i) {
+        sgs_offset_position position;
+        sgs_timestamp_offset time;
+        const int64_t target = i * 7919 % 1000;
+        if (sgs_offset_index_lookup(&self->f.index, target, &position, &err) == SGS_OK)
+            self->too_high += position.offset > target;
+        if (sgs_time_index_lookup(&self->times, target, &time, &err) == SGS_OK)
+            self->too_high += time.timestamp > target;
+        atomic_fetch_add(&self->lookups, 1);
+    }
+    return NULL;
+}
+
+/* [IDX-18, DUR-53] Between a search and the look at what it has found, a truncation and an append may put a greater entry into the
+ * slot. Whoever went on from there would miss every batch between his target and that entry. Of this kind was looked for:
+ * look-ups of both indexes, in both modes; the entry above a floor, which is compared; an upper bound, which is advice. */
+TEST(an_entry_that_took_the_place_of_another_is_no_answer)
+{
+    enum { ROUNDS = 3000, ENTRIES = 200 };
+    for (int heap = 0; heap < 2; ++heap) {
+        sgs_index_options options = IN_STEPS;
+        options.heap = heap != 0;
+        replacement self = { .too_high = 0 };
+        pthread_t reader;
+        open_fixture(&self.f, options);
+        const sgs_env *env = &self.f.memory.env;
+        REQUIRE_OK(sgs_time_index_open(&self.times, env, self.f.directory.fd, TIMES, 0, &options, &self.f.err),
+                   &self.f.err);
+        REQUIRE_EQ_I64(pthread_create(&reader, NULL, look_up_what_is_replaced, &self), 0);
+        while (atomic_load(&self.lookups) == 0)
+            thrd_yield();
+        for (int round = 0; round < ROUNDS; ++round) {
+            const int64_t step = round % 2 == 0 ? 3 : 5;
+            for (int64_t i = 1; i <= ENTRIES; ++i) {
+                EXPECT_OK(append(&self.f, i * step), &self.f.err);
+                EXPECT_OK(sgs_time_index_maybe_append(&self.times, env, TIMES, i * step, i, false, &self.f.err),
+                          &self.f.err);
+            }
+            EXPECT_OK(sgs_offset_index_truncate_to(&self.f.index, 0, &self.f.err), &self.f.err);
+            EXPECT_OK(sgs_time_index_truncate_to(&self.times, 0, &self.f.err), &self.f.err);
+        }
+        atomic_store(&self.stop, true);
+        pthread_join(reader, NULL);
+        EXPECT_EQ_I64(self.too_high, 0);
+        sgs_abstract_index_close_handler(&self.times.base, env, TIMES);
+        close_fixture(&self.f);
+    }
 }
 
 TEST_MAIN()

@@ -25,6 +25,30 @@ TEST(heap_entries_reach_the_file_at_flush_and_at_close)
     close_fixture(&f);
 }
 
+/* [DUR-25] A file that ends in a part of an entry: the bytes of that part are written again with the entry that takes their
+ * place. Of this kind was looked for: the mapped mode (the mapping has what is stored), a cut (it forgets what was written) and
+ * a time index (it shares all of this). */
+TEST(a_torn_entry_at_the_end_of_a_file_is_overwritten_as_a_whole)
+{
+    const sgs_index_options modes[] = { HEAP, IN_STEPS };
+    for (size_t i = 0; i < sizeof modes / sizeof modes[0]; ++i) {
+        static const uint8_t torn[12] = { 0, 0, 0, 1, 0, 0, 0x10, 0, 0xff, 0xff, 0xff, 0xff };
+        uint8_t found[16] = { 0 };
+        fixture f = { .directory = temporary_open() };
+        memory_env_init(&f.memory, sgs_env_posix());
+        temporary_write(&f.directory, NAME, torn, sizeof torn);
+        bool changed;
+        EXPECT_OK(reopen(&f, modes[i]), &f.err);
+        EXPECT_OK(sgs_abstract_index_resize(&f.index.base, &f.memory.env, NAME, 8000, &changed, &f.err), &f.err);
+        EXPECT_OK(append(&f, 2), &f.err);
+        EXPECT_OK(sgs_abstract_index_close(&f.index.base, &f.memory.env, NAME, &f.err), &f.err);
+        EXPECT_EQ_I64(temporary_read(&f.directory, NAME, found, sizeof found), 16);
+        EXPECT_EQ_I64(found[8], 0);
+        EXPECT_EQ_I64(found[11], 2);
+        close_fixture(&f);
+    }
+}
+
 /* [IDX-13 of 4.4.0] a segment is flushed again and again: what has not changed costs nothing */
 static bool flush_syncs(fixture *f)
 {
