@@ -1,9 +1,10 @@
-/* A target with three faults, which a pipeline must see: otherwise it sees nothing at all. tests/c/check_canary.sh
+/* A target with four faults, which a pipeline must see: otherwise it sees nothing at all. tests/c/check_canary.sh
  * expects each input but `harmless` to kill it, and a mutation of `harmless` to do so too.
  * INPUT  a word, anything behind it.   ORACLE  none: it must die. */
 #include <string.h>
 
 #include "fuzz/fuzz_input.h"
+#include "segment/log_segment.h"
 
 static volatile int sink;
 
@@ -18,6 +19,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         sink = data[size + (size_t)sink]; /* for ASan: the byte behind the input */
     if (starts_with(data, size, "overflow"))
         sink = INT32_MAX - (int)size + sink + (int)size + (int)size; /* for UBSan */
+    if (starts_with(data, size, "assertion")) { /* for the assertions of the core: without them this does no harm */
+        char name[SGS_SEGMENT_NAME_BYTES];
+        sgs_segment_file_name(-1 - (int64_t)sink, SGS_FILE_LOG, SGS_SUFFIX_NONE, name);
+    }
     sink = 0;
     if (size >= 4 &&
         data[0] == 'f') /* one change after the other away from `harmless`, so that coverage finds the way */

@@ -44,6 +44,7 @@ static bool has_room(const sgs_append_lane *lane, sgs_log_segment *segment, size
         return false;
     const int64_t waited =
         first_timestamp >= 0 ? max_timestamp - first_timestamp : now_ms - sgs_log_segment_created_ms(segment);
+    SGS_EXPECT(position + (int64_t)size <= INT32_MAX);
     return waited <= lane->max_segment_ms;
 }
 
@@ -52,6 +53,8 @@ static sgs_status write_batches(sgs_append_lane *lane, sgs_log_segment *segment,
                                 sgs_error *err)
 {
     const sgs_slice piece = { .data = data, .size = size };
+    SGS_EXPECT(rows_count > 0 && rows[0].base_offset == lane->next_offset);
+    SGS_EXPECT(lane->position == sgs_log_segment_size(segment));
     answer->first_offset = rows[0].base_offset;
     answer->last_offset = rows[rows_count - 1].last_offset;
     const sgs_status status = sgs_log_segment_append(segment, &piece, 1, rows, rows_count, &answer->poisoned, err);
@@ -59,6 +62,8 @@ static sgs_status write_batches(sgs_append_lane *lane, sgs_log_segment *segment,
         return status;
     lane->next_offset = answer->last_offset + 1;
     lane->position += (int32_t)size;
+    SGS_EXPECT(lane->position == sgs_log_segment_size(segment));
+    SGS_EXPECT(answer->first_offset <= answer->last_offset && lane->next_offset > answer->last_offset);
     answer->taken = true;
     return SGS_OK;
 }

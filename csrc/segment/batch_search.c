@@ -30,6 +30,7 @@ static size_t likely_bytes(const sgs_batch_header *header, int64_t timestamp, in
     const double by_offset = share_of(header->base_offset, header->last_offset, starting_offset);
     const double share = by_time > by_offset ? by_time : by_offset;
     const size_t likely = (size_t)(share * (double)size) + size / EXTRA_SHARE + EXTRA_BYTES;
+    SGS_EXPECT(share >= 0 && share <= 1);
     return likely < size ? likely : size;
 }
 
@@ -72,6 +73,7 @@ static sgs_status search_part(sgs_segment_walk *walk, const sgs_batch_header *he
     const sgs_status status = sgs_segment_walk_take(walk, header->position, size, err);
     if (status != SGS_OK)
         return status;
+    SGS_EXPECT(size > SGS_BATCH_HEADER_BYTES && walk->window->size - walk->window_start >= size);
     sgs_record_reader_init(&reader, header, walk->window->data + walk->window_start + SGS_BATCH_HEADER_BYTES,
                            size - SGS_BATCH_HEADER_BYTES);
     if (search(&reader, timestamp, starting_offset, out, err) != SGS_OK)
@@ -92,6 +94,7 @@ static sgs_status search_whole(sgs_segment_walk *walk, const sgs_batch_header *h
                                          context->codecs, scratch, &reader, err);
     if (status != SGS_OK)
         return status;
+    SGS_EXPECT(walk->window_position == header->position && walk->window->size - walk->window_start >= size);
     if (walk->version != 0)
         sgs_header_view_note_checked(context->headers, walk->version, segment->base_offset, header->position);
     return search(&reader, timestamp, starting_offset, out, err);
@@ -103,6 +106,7 @@ sgs_status sgs_segment_search_batch(sgs_segment_walk *walk, const sgs_batch_head
 {
     sgs_found_timestamp answer = { .found = false };
     sgs_status status = SGS_OK;
+    SGS_EXPECT(header->size_bytes > 0 && header->position + header->size_bytes <= walk->position);
     if (may_be_read_in_part(walk, header))
         status = search_part(walk, header, timestamp, starting_offset, &answer, err);
     if (status == SGS_OK && !answer.found)

@@ -7,6 +7,7 @@
 
 static sgs_status fail_truncated(const sgs_log_segment *segment, int64_t end, int64_t wanted, sgs_error *err)
 {
+    SGS_EXPECT(end < wanted);
     sgs_fail_at(err, SGS_LOG_TRUNCATED, end, "bytes up to that place", "the end of the file");
     (void)sgs_say(err, "the file ends here: it was truncated, bytes up to %" PRId64 " are wanted", wanted);
     return sgs_segment_fail_in_log(segment, err);
@@ -35,6 +36,7 @@ sgs_status sgs_file_records_write_to(sgs_log_segment *segment, int64_t position,
     SGS_TRY(sgs_segment_descriptor(segment, &fd, err));
     sgs_segment_name(segment, SGS_FILE_LOG, name);
     SGS_TRY(env->send_file(env, fd, name, position, size, destination, transfer, err));
+    SGS_EXPECT(transfer->sent <= size);
     if (transfer->sent == 0 && !transfer->would_block && !transfer->interrupted && size > 0)
         return fail_truncated(segment, position, position + (int64_t)size, err);
     return SGS_OK;
@@ -51,5 +53,6 @@ sgs_status sgs_file_records_read_into(sgs_log_segment *segment, int64_t position
     SGS_TRY(sgs_segment_descriptor(segment, &fd, err));
     sgs_segment_name(segment, SGS_FILE_LOG, name);
     SGS_TRY(env->read_at(env, fd, name, data, size, position, &got, err));
+    SGS_EXPECT(got <= size);
     return got == size ? SGS_OK : fail_truncated(segment, position + (int64_t)got, position + (int64_t)size, err);
 }

@@ -47,7 +47,9 @@ void sgs_header_view_renew(sgs_header_view *view)
 
 uint64_t sgs_header_view_version(sgs_header_view *view)
 {
-    return atomic_load_explicit(&view->version, memory_order_acquire);
+    const uint64_t version = atomic_load_explicit(&view->version, memory_order_acquire);
+    SGS_EXPECT(version != 0 && version <= atomic_load_explicit(&view->cache->last_version, memory_order_relaxed));
+    return version;
 }
 
 /* splitmix64's last step */
@@ -60,6 +62,7 @@ static uint64_t mix(uint64_t bits)
 
 static sgs_header_set *set_of(sgs_header_set *sets, uint64_t version, int64_t base_offset, int64_t position)
 {
+    SGS_EXPECT(version != 0 && position >= 0); /* an empty entry is of version 0, and of no batch */
     const uint64_t place = mix((uint64_t)base_offset * UINT64_C(0x9e3779b97f4a7c15) + (uint64_t)position);
     return &sets[mix(place + version) & (SETS - 1)];
 }
@@ -88,7 +91,11 @@ static sgs_header_set *take_set(sgs_header_view *view, uint64_t version, int64_t
     return NULL;
 }
 
-static void give_back(sgs_header_set *set) { atomic_flag_clear_explicit(&set->is_busy, memory_order_release); }
+static void give_back(sgs_header_set *set)
+{
+    SGS_EXPECT(sgs_is_held(&set->is_busy));
+    atomic_flag_clear_explicit(&set->is_busy, memory_order_release);
+}
 
 bool sgs_header_view_find(sgs_header_view *view, uint64_t version, int64_t base_offset, int64_t position,
                           sgs_batch_header *header)
@@ -97,6 +104,7 @@ bool sgs_header_view_find(sgs_header_view *view, uint64_t version, int64_t base_
     sgs_header_set *const set = take_set(view, version, base_offset, position, &found);
     if (set == NULL)
         return false;
+    SGS_EXPECT(found->version == version && found->header.position == position && found->header.size_bytes > 0);
     *header = found->header;
     give_back(set);
     return true;
@@ -151,6 +159,8 @@ void sgs_header_view_put(sgs_header_view *view, uint64_t version, int64_t base_o
     sgs_header_set *const set = set_of(sets, version, base_offset, header->position);
     if (atomic_flag_test_and_set_explicit(&set->is_busy, memory_order_acquire))
         return;
+    SGS_EXPECT(header->size_bytes > 0 && set->next < ENTRIES_OF_A_SET);
+    SGS_EXPECT(version <= atomic_load_explicit(&view->cache->last_version, memory_order_relaxed));
     bool is_there = false; /* two walks may have read the same */
     for (int i = 0; i < ENTRIES_OF_A_SET && !is_there; ++i)
         is_there = is_at(&set->entries[i], version, base_offset, header->position);
@@ -158,5 +168,5 @@ void sgs_header_view_put(sgs_header_view *view, uint64_t version, int64_t base_o
         set->entries[set->next] = (entry){ .version = version, .base_offset = base_offset, .header = *header };
         set->next = (uint8_t)((set->next + 1) % ENTRIES_OF_A_SET);
     }
-    atomic_flag_clear_explicit(&set->is_busy, memory_order_release);
+    give_back(set);
 }

@@ -47,6 +47,9 @@ static sgs_status add_entries(sgs_index_builder *builder, const sgs_batch_header
     const sgs_timestamp_offset *times = time_entries(builder, &times_count);
     if (offsets_count >= builder->max_offset_entries || (int64_t)times_count >= (int64_t)builder->max_time_entries - 1)
         return SGS_OK;
+    SGS_EXPECT(row->position <= INT32_MAX && times_count <= offsets_count);
+    SGS_EXPECT(offsets_count == 0 || row->position > offsets[offsets_count - 1].position);
+    SGS_EXPECT(times_count == 0 || builder->max_timestamp.timestamp >= times[times_count - 1].timestamp);
     /* Kafka notices offsets that go back only here, at indexed batches [SEG-41] */
     if (offsets_count > 0 && row->last_offset <= offsets[offsets_count - 1].offset)
         return sgs_fail_at(err, SGS_INVALID_OFFSET, row->position, "an offset above the last one indexed",
@@ -68,6 +71,7 @@ sgs_status sgs_index_builder_add(sgs_index_builder *builder, const sgs_batch_hea
         return sgs_fail_at(err, SGS_SEGMENT_OFFSET_OVERFLOW, row->position,
                            "an offset within 2^31 - 1 of the base offset", "%" PRId64 " at base %" PRId64,
                            row->last_offset, builder->base_offset);
+    SGS_EXPECT(row->position >= builder->last_indexed_position && row->size_bytes > 0);
     if (row->max_timestamp > builder->max_timestamp.timestamp)
         builder->max_timestamp = (sgs_timestamp_offset){ .timestamp = row->max_timestamp, .offset = row->last_offset };
     if (row->position - builder->last_indexed_position > (int64_t)builder->interval_bytes)
@@ -84,9 +88,11 @@ static sgs_status write_offset_index(const sgs_index_builder *builder, sgs_log_s
     const sgs_offset_position *entries = offset_entries(builder, &count);
     sgs_segment_name(segment, SGS_FILE_INDEX, name);
     sgs_status status = sgs_abstract_index_reset(&index->base, env, name, segment->context->max_index_bytes, err);
+    SGS_EXPECT(status != SGS_OK || (sgs_abstract_index_entries(&index->base) == 0 && count <= index->base.max_entries));
     sgs_offset_index_refresh(index);
     for (size_t i = 0; status == SGS_OK && i < count; ++i)
         status = sgs_offset_index_append(index, env, name, entries[i].offset, entries[i].position, err);
+    SGS_EXPECT(status != SGS_OK || sgs_abstract_index_entries(&index->base) == count);
     return status == SGS_OK ? sgs_abstract_index_trim(&index->base, env, name, err) : status;
 }
 
@@ -100,22 +106,26 @@ static sgs_status write_time_index(const sgs_index_builder *builder, sgs_log_seg
     const sgs_timestamp_offset last = builder->max_timestamp;
     sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
     sgs_status status = sgs_abstract_index_reset(&index->base, env, name, segment->context->max_index_bytes, err);
+    SGS_EXPECT(status != SGS_OK || (sgs_abstract_index_entries(&index->base) == 0 && count <= index->base.max_entries));
     sgs_time_index_refresh(index);
     for (size_t i = 0; status == SGS_OK && i < count; ++i)
         status = sgs_time_index_maybe_append(index, env, name, entries[i].timestamp, entries[i].offset, false, err);
     if (status == SGS_OK)
         status = sgs_time_index_maybe_append(index, env, name, last.timestamp, last.offset, true, err);
+    SGS_EXPECT(status != SGS_OK || index->last_entry.timestamp == last.timestamp);
     return status == SGS_OK ? sgs_abstract_index_trim(&index->base, env, name, err) : status;
 }
 
 sgs_status sgs_index_builder_write(const sgs_index_builder *builder, sgs_log_segment *segment, sgs_error *err)
 {
+    SGS_EXPECT(builder->base_offset == segment->base_offset);
     sgs_segment_begin_cut(segment); /* entries go: what a look-up has seen of them is no damage of the new ones */
     sgs_status status = sgs_segment_load_indexes(segment, err);
     if (status == SGS_OK)
         status = write_offset_index(builder, segment, err);
     if (status == SGS_OK)
         status = write_time_index(builder, segment, err);
+    SGS_EXPECT(status != SGS_OK || (!segment->offset_index.base.is_stale && !segment->time_index.base.is_stale));
     if (status == SGS_OK)
         atomic_store_explicit(&segment->index_damaged, false, memory_order_relaxed);
     else

@@ -24,6 +24,8 @@ sgs_status sgs_log_segment_begin_recovery(sgs_log_segment *segment, sgs_error *e
     sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
     status = sgs_abstract_index_reset(&segment->time_index.base, context->env, name, context->max_index_bytes, err);
     sgs_time_index_refresh(&segment->time_index);
+    SGS_EXPECT(status != SGS_OK || segment->time_index.last_entry.timestamp == -1);
+    SGS_EXPECT(status != SGS_OK || segment->offset_index.last_offset == segment->base_offset);
     sgs_segment_set_max_timestamp(segment, (sgs_timestamp_offset){ .timestamp = -1, .offset = segment->base_offset });
     return status;
 }
@@ -33,6 +35,7 @@ static sgs_status index_batch(sgs_log_segment *segment, const sgs_batch_header *
     const sgs_env *env = segment->context->env;
     const sgs_timestamp_offset largest = segment->max_timestamp;
     char name[SGS_SEGMENT_NAME_BYTES];
+    SGS_EXPECT(row->position >= 0 && row->position < sgs_log_segment_size(segment));
     sgs_segment_name(segment, SGS_FILE_INDEX, name);
     const sgs_status status =
         sgs_offset_index_append(&segment->offset_index, env, name, row->last_offset, (int32_t)row->position, err);
@@ -58,6 +61,7 @@ static sgs_status take_batch(sgs_log_segment *segment, const sgs_batch_header *r
     if (row->max_timestamp > segment->max_timestamp.timestamp)
         sgs_segment_set_max_timestamp(
             segment, (sgs_timestamp_offset){ .timestamp = row->max_timestamp, .offset = row->last_offset });
+    SGS_EXPECT(row->position >= *last_indexed_position);
     if (row->position - *last_indexed_position <= (int64_t)segment->context->index_interval_bytes)
         return SGS_OK;
     const sgs_status status = index_batch(segment, row, err);
@@ -93,6 +97,7 @@ sgs_status sgs_log_segment_end_recovery(sgs_log_segment *segment, int32_t valid_
         status = sgs_segment_cut_tail(segment, valid_bytes, err);
     if (status != SGS_OK)
         return status;
+    SGS_EXPECT(sgs_log_segment_size(segment) == valid_bytes);
     *truncated_bytes = size - valid_bytes;
     sgs_segment_name(segment, SGS_FILE_INDEX, name);
     status = sgs_abstract_index_trim(&segment->offset_index.base, env, name, err);

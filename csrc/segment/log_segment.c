@@ -15,7 +15,11 @@ void sgs_segment_take_turn(atomic_flag *turn)
         (void)thrd_sleep(&moment, NULL);
 }
 
-void sgs_segment_end_turn(atomic_flag *turn) { atomic_flag_clear_explicit(turn, memory_order_release); }
+void sgs_segment_end_turn(atomic_flag *turn)
+{
+    SGS_EXPECT(sgs_is_held(turn));
+    atomic_flag_clear_explicit(turn, memory_order_release);
+}
 
 void sgs_segment_lock_guard(sgs_log_segment *segment)
 {
@@ -25,6 +29,7 @@ void sgs_segment_lock_guard(sgs_log_segment *segment)
 
 void sgs_segment_unlock_guard(sgs_log_segment *segment)
 {
+    SGS_EXPECT(sgs_is_held(&segment->guard));
     atomic_flag_clear_explicit(&segment->guard, memory_order_release);
 }
 
@@ -36,6 +41,7 @@ void sgs_segment_name(const sgs_log_segment *segment, sgs_segment_file kind, cha
 
 sgs_status sgs_segment_fail_in_log(const sgs_log_segment *segment, sgs_error *err)
 {
+    SGS_EXPECT(err->status != SGS_OK); /* whoever failed has filled it in */
     char name[SGS_SEGMENT_NAME_BYTES];
     sgs_segment_name(segment, SGS_FILE_LOG, name);
     return sgs_fail_in_file(err, name);
@@ -61,6 +67,7 @@ bool sgs_segment_believes_indexes(const sgs_log_segment *segment)
 
 bool sgs_segment_goes_without_index(sgs_log_segment *segment, uint32_t seen_cuts, sgs_status status)
 {
+    SGS_EXPECT(status != SGS_OK);
     if (status == SGS_CORRUPT_INDEX || status == SGS_LIMIT_EXCEEDED)
         sgs_segment_suspect_damage(segment, seen_cuts);
     return status == SGS_CORRUPT_INDEX || status == SGS_LIMIT_EXCEEDED || status == SGS_DISK_FULL ||
@@ -95,6 +102,7 @@ sgs_status sgs_segment_log_size(const sgs_env *env, int directory_fd, const char
                            info.is_directory ? "a directory" : "a link, pipe, socket or device");
     if (info.size > INT32_MAX)
         return sgs_fail_at(err, SGS_LIMIT_EXCEEDED, -1, "at most 2147483647 bytes", "%" PRId64, info.size);
+    SGS_EXPECT(info.size >= 0);
     *size = (int32_t)info.size;
     return SGS_OK;
 }
@@ -102,6 +110,7 @@ sgs_status sgs_segment_log_size(const sgs_env *env, int directory_fd, const char
 static sgs_log_segment *make_segment(const sgs_segment_context *context, int64_t base_offset, sgs_segment_suffix suffix,
                                      int fd, int32_t size, int64_t created_ms)
 {
+    SGS_EXPECT(base_offset >= 0 && size >= 0);
     sgs_log_segment *made = context->env->allocate(context->env, sizeof *made);
     if (made == NULL)
         return NULL;
@@ -141,6 +150,7 @@ sgs_status sgs_log_segment_open(const sgs_segment_context *context, int64_t base
         env->release(env, opened);
         return sgs_fail_in_file(err, name);
     }
+    SGS_EXPECT(create == (fd >= 0) && (!create || size == 0));
     atomic_init(&opened->fd, fd);
     if (create)
         sgs_segment_own_descriptor(opened, fd);
@@ -180,6 +190,7 @@ sgs_status sgs_segment_descriptor(sgs_log_segment *segment, int *fd, sgs_error *
             atomic_store_explicit(&segment->fd, *fd, memory_order_release);
         }
     }
+    SGS_EXPECT(status != SGS_OK || *fd >= 0);
     sgs_segment_end_turn(&segment->files_turn);
     return status;
 }
@@ -201,6 +212,9 @@ static sgs_status open_index(sgs_log_segment *segment, sgs_segment_file kind, co
 {
     const sgs_segment_context *context = segment->context;
     const sgs_env *env = context->env;
+    SGS_EXPECT(sgs_is_held(&segment->files_turn));
+    SGS_EXPECT(kind == SGS_FILE_INDEX || kind == SGS_FILE_TIMEINDEX);
+    SGS_EXPECT(!(kind == SGS_FILE_INDEX ? segment->offset_index.base.is_open : segment->time_index.base.is_open));
     if (kind == SGS_FILE_INDEX)
         return sgs_offset_index_open(&segment->offset_index, env, context->directory_fd, name, segment->base_offset,
                                      options, err);
@@ -271,7 +285,9 @@ int64_t sgs_log_segment_base_offset(const sgs_log_segment *segment) { return seg
 
 int32_t sgs_log_segment_size(const sgs_log_segment *segment)
 {
-    return atomic_load_explicit(&((sgs_log_segment *)(uintptr_t)segment)->size, memory_order_acquire);
+    const int32_t size = atomic_load_explicit(&((sgs_log_segment *)(uintptr_t)segment)->size, memory_order_acquire);
+    SGS_EXPECT(size >= 0);
+    return size;
 }
 
 int64_t sgs_log_segment_unflushed_records(const sgs_log_segment *segment)
@@ -292,6 +308,7 @@ bool sgs_log_segment_index_damaged(const sgs_log_segment *segment)
 sgs_status sgs_log_segment_indexes_full(sgs_log_segment *segment, bool *full, sgs_error *err)
 {
     const sgs_status status = sgs_segment_load_indexes(segment, err);
+    SGS_EXPECT(status != SGS_OK || (segment->offset_index.base.is_open && segment->time_index.base.is_open));
     if (status == SGS_OK)
         *full = sgs_offset_index_is_full(&segment->offset_index) || sgs_time_index_is_full(&segment->time_index);
     return status;

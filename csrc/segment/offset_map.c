@@ -47,6 +47,7 @@ static uint8_t *entry_of(const sgs_offset_map *map, const uint8_t *hash, int64_t
     const int64_t word_at = attempt < LAST_WORD_AT ? attempt : LAST_WORD_AT;
     const int32_t probe = (int32_t)(sgs_load_be32(hash + word_at) + (uint32_t)(attempt - word_at));
     const int32_t distance = probe == INT32_MIN ? 0 : probe < 0 ? -probe : probe;
+    SGS_EXPECT(attempt >= 0 && distance >= 0 && map->slots > 0);
     return map->entries + (size_t)(distance % map->slots) * SGS_OFFSET_MAP_ENTRY_BYTES;
 }
 
@@ -65,12 +66,15 @@ sgs_status sgs_offset_map_put(sgs_offset_map *map, const uint8_t *key, size_t ke
     sgs_md5(key, key_size, hash);
     uint8_t *entry = entry_of(map, hash, 0);
     /* the later attempts go through every slot, and one is empty */
-    for (int64_t attempt = 1; !is_empty(entry) && memcmp(entry, hash, sizeof hash) != 0; ++attempt)
+    for (int64_t attempt = 1; !is_empty(entry) && memcmp(entry, hash, sizeof hash) != 0; ++attempt) {
+        SGS_EXPECT(attempt < (int64_t)map->slots + LAST_WORD_AT);
         entry = entry_of(map, hash, attempt);
+    }
     if (is_empty(entry))
         ++map->size;
     memcpy(entry, hash, sizeof hash);
     sgs_store_be_i64(entry + sizeof hash, offset);
+    SGS_EXPECT(map->size > 0 && map->size <= map->slots);
     map->latest_offset = offset;
     return SGS_OK;
 }
@@ -79,6 +83,7 @@ int64_t sgs_offset_map_get(const sgs_offset_map *map, const uint8_t *key, size_t
 {
     uint8_t hash[SGS_MD5_BYTES];
     sgs_md5(key, key_size, hash);
+    SGS_EXPECT(map->size >= 0 && map->size <= map->slots);
     if (map->size == 0)
         return -1;
     for (int64_t attempt = 0; attempt < (int64_t)map->slots + LAST_WORD_AT; ++attempt) {

@@ -15,6 +15,7 @@ sgs_status sgs_segment_cut_tail(sgs_log_segment *segment, int32_t valid_bytes, s
     sgs_status status = sgs_segment_descriptor(segment, &fd, err);
     if (status != SGS_OK)
         return status;
+    SGS_EXPECT(valid_bytes >= 0 && valid_bytes < sgs_log_segment_size(segment));
     sgs_segment_name(segment, SGS_FILE_LOG, name);
     sgs_segment_begin_cut(segment);
     status = env->truncate(env, fd, name, valid_bytes, err);
@@ -34,12 +35,14 @@ static sgs_status write_results(sgs_log_segment *segment, const sgs_index_builde
 {
     const int32_t size = sgs_log_segment_size(segment);
     const int32_t valid_bytes = (int32_t)recovery->scan.valid_bytes;
+    SGS_EXPECT(recovery->scan.valid_bytes >= 0 && recovery->scan.valid_bytes <= size);
     if (valid_bytes < size) {
         const sgs_status status = sgs_segment_cut_tail(segment, valid_bytes, err);
         if (status != SGS_OK)
             return status;
         recovery->truncated_bytes = size - valid_bytes;
     }
+    SGS_EXPECT(sgs_log_segment_size(segment) == valid_bytes); /* entries are written behind the cut [DUR-57] */
     sgs_error ignored; /* derived files never decide whether data is kept [DUR-8, DUR-57]; seal or close tries again */
     recovery->indexes_written = sgs_index_builder_write(builder, segment, &ignored) == SGS_OK;
     sgs_segment_set_max_timestamp(segment, builder->max_timestamp);
@@ -61,6 +64,8 @@ sgs_status sgs_log_segment_recover(sgs_log_segment *segment, const sgs_scan_opti
         if (status == SGS_OK)
             status = write_results(segment, &builder, &found, err);
     }
+    SGS_EXPECT(status != SGS_OK || may_write || found.truncated_bytes == 0);
+    SGS_EXPECT(found.truncated_bytes >= 0);
     sgs_index_builder_deinit(&builder);
     if (status == SGS_OK)
         *recovery = found;
@@ -94,6 +99,7 @@ sgs_status sgs_log_segment_rewrite(sgs_log_segment *segment, int64_t position, s
         const sgs_slice slice = { .data = window.data, .size = part };
         if (status == SGS_OK)
             status = env->write_at(env, fd, name, &slice, 1, at, &written, err);
+        SGS_EXPECT(status != SGS_OK || written == (int64_t)part);
     }
     sgs_buffer_deinit(&window);
     return status == SGS_OK ? sgs_log_segment_flush(segment, false, SGS_BARRIER(RECOVERY_RECORDS), err) : status;

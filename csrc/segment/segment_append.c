@@ -42,6 +42,7 @@ static sgs_status know_next_offset(sgs_log_segment *segment, sgs_error *err)
         return status;
     if (!ends_clean)
         return sgs_fail(err, SGS_CORRUPT_LOG, "bytes that are no batch lie behind offset %" PRId64, next_offset - 1);
+    SGS_EXPECT(next_offset >= segment->base_offset);
     segment->next_offset = next_offset;
     return SGS_OK;
 }
@@ -52,6 +53,7 @@ static sgs_status check_offsets(const sgs_log_segment *segment, const sgs_batch_
                                 sgs_error *err)
 {
     const bool kafka_profile = segment->context->kafka_profile; /* looks at the last batch, for its offset to fit */
+    SGS_EXPECT(kafka_profile || segment->next_offset >= segment->base_offset);
     int64_t previous = segment->next_offset - 1;
     for (size_t i = kafka_profile && rows_count > 0 ? rows_count - 1 : 0; i < rows_count; ++i) {
         int32_t relative_offset;
@@ -95,6 +97,7 @@ static sgs_status check_append(sgs_log_segment *segment, const sgs_slice *slices
         status = know_next_offset(segment, err);
     if (status == SGS_OK)
         status = check_offsets(segment, rows, rows_count, err);
+    SGS_EXPECT(status != SGS_OK || size + *bytes <= INT32_MAX);
     return status == SGS_OK ? SGS_OK : sgs_segment_fail_in_log(segment, err);
 }
 
@@ -103,6 +106,7 @@ static void cut_back(sgs_log_segment *segment, int fd, const char *name, int32_t
 {
     const sgs_env *env = segment->context->env;
     sgs_error ignored; /* the caller reports the failure of the write */
+    SGS_EXPECT(sgs_log_segment_size(segment) == size);
     if (env->truncate(env, fd, name, size, &ignored) != SGS_OK ||
         sgs_segment_sync_cut(segment, fd, name, SGS_BARRIER(REFUSED_RECORDS), &ignored) != SGS_OK)
         sgs_segment_poison(segment);
@@ -120,6 +124,7 @@ static sgs_status add_entries(sgs_log_segment *segment, int64_t last_offset, int
 {
     const sgs_env *env = segment->context->env;
     char name[SGS_SEGMENT_NAME_BYTES];
+    SGS_EXPECT(position >= 0 && position < sgs_log_segment_size(segment)); /* bytes before entries [CON-4] */
     sgs_segment_name(segment, SGS_FILE_INDEX, name);
     const sgs_status status = sgs_offset_index_append(&segment->offset_index, env, name, last_offset, position, err);
     if (status != SGS_OK)
@@ -152,6 +157,8 @@ static sgs_status index_batches(sgs_log_segment *segment, const sgs_batch_header
         position += rows[i].size_bytes;
         segment->bytes_since_last_index_entry += (uint32_t)rows[i].size_bytes;
     }
+    SGS_EXPECT(status != SGS_OK || position == sgs_log_segment_size(segment));
+    SGS_EXPECT(running.timestamp >= max_timestamp.timestamp);
     if (running.timestamp > max_timestamp.timestamp)
         sgs_segment_set_max_timestamp(segment, running);
     return status;
@@ -188,6 +195,8 @@ sgs_status sgs_log_segment_append(sgs_log_segment *segment, const sgs_slice *sli
     char name[SGS_SEGMENT_NAME_BYTES];
     const int32_t position = sgs_log_segment_size(segment);
     int64_t written;
+    SGS_EXPECT(rows_count > 0 && bytes > 0 && fd >= 0 && !segment->sealed);
+    SGS_EXPECT(sgs_segment_see_cuts(segment) % 2 == 0); /* a cut has the same lock */
     sgs_segment_name(segment, SGS_FILE_LOG, name);
     status = env->write_at(env, fd, name, slices, slices_count, position, &written, err);
     atomic_store_explicit(&segment->needs_sync, true, memory_order_relaxed);
@@ -197,7 +206,10 @@ sgs_status sgs_log_segment_append(sgs_log_segment *segment, const sgs_slice *sli
         *poisoned = atomic_load_explicit(&segment->poisoned, memory_order_relaxed);
         return status;
     }
+    SGS_EXPECT(written == bytes);
+    SGS_EXPECT(sgs_log_segment_size(segment) == position); /* nobody else appends */
     segment->next_offset = rows[rows_count - 1].last_offset + 1;
+    SGS_EXPECT(segment->next_offset > segment->base_offset || segment->context->kafka_profile);
     atomic_store_explicit(&segment->size, position + (int32_t)bytes, memory_order_release);
     atomic_fetch_add_explicit(&segment->unflushed_records, count_records(rows, rows_count), memory_order_relaxed);
     return index_batches(segment, rows, rows_count, position, max_timestamp, err);

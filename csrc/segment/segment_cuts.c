@@ -34,10 +34,10 @@ void sgs_segment_end_cut(sgs_log_segment *segment)
 }
 
 /* Under the guard. */
-static bool is_uncut_since(const sgs_log_segment *segment, uint32_t seen_cuts)
+static bool is_uncut_since(sgs_log_segment *segment, uint32_t seen_cuts)
 {
-    return seen_cuts % 2 == 0 &&
-           atomic_load_explicit(&((sgs_log_segment *)(uintptr_t)segment)->cuts, memory_order_relaxed) == seen_cuts;
+    SGS_EXPECT(sgs_is_held(&segment->guard));
+    return seen_cuts % 2 == 0 && atomic_load_explicit(&segment->cuts, memory_order_relaxed) == seen_cuts;
 }
 
 void sgs_segment_note_damage(sgs_log_segment *segment)

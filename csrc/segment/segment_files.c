@@ -37,6 +37,7 @@ sgs_status sgs_log_segment_change_suffix(sgs_log_segment *segment, sgs_segment_s
         if (status == SGS_NOT_FOUND && may_be_missing(segment, kind))
             status = SGS_OK;
     }
+    SGS_EXPECT(sgs_is_held(&segment->files_turn));
     if (status == SGS_OK)
         atomic_store_explicit(&segment->suffix, (uint8_t)suffix, memory_order_relaxed);
     sgs_segment_forget_headers(segment); /* another may take the name */
@@ -66,6 +67,7 @@ sgs_status sgs_log_segment_delete_files(sgs_log_segment *segment, sgs_error *err
             *err = later;
         }
     }
+    SGS_EXPECT(first == SGS_OK || first == err->status);
     sgs_segment_end_turn(&segment->files_turn);
     return first;
 }
@@ -75,6 +77,7 @@ sgs_status sgs_log_segment_give_up_indexes(sgs_log_segment *segment, sgs_error *
     const sgs_segment_context *context = segment->context;
     static const sgs_segment_file kinds[] = { SGS_FILE_INDEX, SGS_FILE_TIMEINDEX };
     SGS_TRY(sgs_log_segment_release(segment, err));
+    SGS_EXPECT(!segment->offset_index.base.is_open && !segment->time_index.base.is_open);
     sgs_segment_note_damage(segment); /* what is made in their place is empty */
     for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; ++i) {
         char name[SGS_SEGMENT_NAME_BYTES];

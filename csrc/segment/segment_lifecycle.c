@@ -32,6 +32,8 @@ sgs_status sgs_log_segment_prepare_for_appends(sgs_log_segment *segment, sgs_err
     sgs_abstract_index *times = &segment->time_index.base;
     sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
     status = sgs_abstract_index_resize(times, context->env, name, full_size(segment, times), &changed, err);
+    SGS_EXPECT(status != SGS_OK || (offsets->is_open && times->is_open));
+    SGS_EXPECT(status != SGS_OK || sgs_abstract_index_entries(offsets) <= offsets->max_entries);
     if (status == SGS_OK)
         segment->sealed = false;
     return status;
@@ -61,6 +63,7 @@ static sgs_status append_final_time_entry(sgs_log_segment *segment, sgs_error *e
     if (status != SGS_OK)
         return status;
     sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
+    SGS_EXPECT(segment->time_index.base.is_open);
     const sgs_status appended = sgs_time_index_maybe_append(&segment->time_index, segment->context->env, name,
                                                             largest.timestamp, largest.offset, true, err);
     return appended == SGS_ILLEGAL_ARGUMENT ? SGS_OK : without_index(segment, appended);
@@ -70,6 +73,7 @@ static void note_first(sgs_status *first, sgs_error *err, sgs_status status, con
 {
     if (*first != SGS_OK || status == SGS_OK)
         return;
+    SGS_EXPECT(later->status == status);
     *first = status;
     *err = *later;
 }
@@ -117,6 +121,7 @@ sgs_status sgs_log_segment_on_become_inactive(sgs_log_segment *segment, sgs_erro
         status = append_final_time_entry(segment, err);
     if (status != SGS_OK)
         return status;
+    SGS_EXPECT(sgs_segment_see_cuts(segment) % 2 == 0);
     if (indexes_need_rebuild(segment)) /* and once more at close, if that fails */
         SGS_TRY(without_index(segment, sgs_segment_rebuild_indexes(segment, err)));
     SGS_TRY(without_index(segment, trim_indexes(segment, err)));
@@ -251,6 +256,7 @@ static sgs_status finish_indexes(sgs_log_segment *segment, sgs_error *err)
     note_first(&first, err, sgs_abstract_index_close(&segment->offset_index.base, env, name, &later), &later);
     sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
     note_first(&first, err, sgs_abstract_index_close(&segment->time_index.base, env, name, &later), &later);
+    SGS_EXPECT(!segment->offset_index.base.is_open && !segment->time_index.base.is_open);
     if (given_up)
         note_first(&first, err, remove_indexes(segment, &later), &later);
     return first;
@@ -267,6 +273,7 @@ sgs_status sgs_log_segment_close(sgs_log_segment *segment, sgs_error *err)
     }
     const sgs_env *env = segment->context->env;
     sgs_error later;
+    SGS_EXPECT(sgs_segment_see_cuts(segment) % 2 == 0); /* nobody is inside */
     sgs_status first = finish_indexes(segment, err);
     const int fd = atomic_load_explicit(&segment->fd, memory_order_acquire);
     if (fd >= 0) {
@@ -277,6 +284,8 @@ sgs_status sgs_log_segment_close(sgs_log_segment *segment, sgs_error *err)
             note_first(&first, err, sync_log(segment, SGS_BARRIER(CLOSED_RECORDS), &later), &later);
         note_first(&first, err, env->close(env, fd, name, &later), &later);
     }
+    SGS_EXPECT(!sgs_is_held(&segment->files_turn) && !sgs_is_held(&segment->sync_turn));
+    SGS_EXPECT(!sgs_is_held(&segment->guard));
     env->release(env, segment);
     return first;
 }

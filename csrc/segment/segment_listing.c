@@ -60,6 +60,7 @@ void sgs_segment_listing_deinit(sgs_segment_listing *listing)
 
 const sgs_listed_segment *sgs_segment_listing_rows(const sgs_segment_listing *listing, size_t *count)
 {
+    SGS_EXPECT(listing->rows.size % sizeof(sgs_listed_segment) == 0);
     *count = listing->rows.size / sizeof(sgs_listed_segment);
     return (const sgs_listed_segment *)(const void *)listing->rows.data;
 }
@@ -73,6 +74,7 @@ sgs_status sgs_segment_listing_add(sgs_segment_listing *listing, const char *nam
     sgs_listed_segment row;
     memset(&row, 0, sizeof row); /* the bytes between the fields too: rows are copied as they are */
     row.base_offset = base_offset;
+    SGS_EXPECT(base_offset >= 0 && kind >= 0 && kind < SGS_LISTED_KINDS);
     row.kinds = 1U << kind;
     return sgs_buffer_append(&listing->rows, &row, sizeof row, err);
 }
@@ -99,6 +101,7 @@ static void distribute(const sgs_listed_segment *from, sgs_listed_segment *to, s
         starts[value] = before;
         before += of_value;
     }
+    SGS_EXPECT(before == count);
     for (size_t i = 0; i < count; ++i)
         to[starts[digit_of(&from[i], shift)]++] = from[i];
 }
@@ -127,6 +130,7 @@ static size_t merge_equal(sgs_listed_segment *rows, size_t count)
 {
     size_t kept = 0;
     for (size_t i = 0; i < count; ++i) {
+        SGS_EXPECT(kept == 0 || rows[kept - 1].base_offset <= rows[i].base_offset); /* sorted */
         if (kept > 0 && rows[kept - 1].base_offset == rows[i].base_offset)
             rows[kept - 1].kinds |= rows[i].kinds;
         else
@@ -143,6 +147,7 @@ sgs_status sgs_segment_listing_sort(sgs_segment_listing *listing, sgs_error *err
         return status;
     sgs_listed_segment *first = (sgs_listed_segment *)(void *)rows->data;
     const size_t count = rows->size / sizeof *first;
+    SGS_EXPECT(rows->capacity >= 2 * count * sizeof *first);
     sort_rows(first, first + count, count);
     rows->size = merge_equal(first, count) * sizeof *first;
     return SGS_OK;

@@ -20,6 +20,8 @@ void sgs_segment_file_name(int64_t base_offset, sgs_segment_file kind, sgs_segme
                            char name[SGS_SEGMENT_NAME_BYTES])
 {
     SGS_EXPECT(base_offset >= 0);
+    SGS_EXPECT((unsigned)kind < SGS_FILE_COUNT);
+    SGS_EXPECT((unsigned)suffix < sizeof suffixes / sizeof suffixes[0]);
     uint64_t rest = (uint64_t)base_offset;
     memset(name, '0', OFFSET_DIGITS);
     for (int i = OFFSET_DIGITS - 1; rest > 0; --i) {

@@ -89,10 +89,12 @@ static sgs_status try_entry_above(sgs_segment_walk *walk, sgs_log_segment *segme
 {
     const int64_t apart = (int64_t)place->above.position - place->floor.position;
     const size_t window_start = window->size;
+    SGS_EXPECT(place->above.position == -1 || place->above.position > place->floor.position);
     *found = false;
     if (segment->context->kafka_profile || place->floor.offset >= offset ||
         apart < 2 * (int64_t)segment->context->index_interval_bytes)
         return SGS_OK;
+    SGS_EXPECT(place->above.position > 0);
     sgs_segment_walk_start(walk, segment, kind, window, place->above.position,
                            wanted <= ONE_READ_BYTES ? wanted : SGS_BATCH_HEADER_BYTES);
     if (place->above.position >= walk->end)
@@ -102,6 +104,7 @@ static sgs_status try_entry_above(sgs_segment_walk *walk, sgs_log_segment *segme
         return status;
     *found = status == SGS_OK && *found && header->base_offset <= offset && header->last_offset >= offset &&
              header->last_offset <= place->above.offset; /* the entry fits its batch [DUR-53] */
+    SGS_EXPECT(!*found || header->position == place->above.position);
     if (!*found)
         window->size = window_start;
     return SGS_OK;
@@ -113,6 +116,7 @@ static sgs_status following_base_offset(const sgs_segment_walk *walk, int64_t *b
 {
     uint8_t prefix[SGS_BATCH_PREFIX_BYTES];
     *base_offset = INT64_MAX;
+    SGS_EXPECT(walk->position <= walk->end);
     if (walk->end - walk->position <= SGS_BATCH_PREFIX_BYTES)
         return SGS_OK;
     const sgs_status status = sgs_segment_read_exactly(walk->segment, prefix, sizeof prefix, walk->position, err);
@@ -176,6 +180,7 @@ static sgs_status find_batch(sgs_segment_walk *walk, sgs_log_segment *segment, s
         walk->read_bytes = wanted + SGS_BATCH_HEADER_BYTES; /* every batch is indexed: the next one is the one */
     while (status == SGS_OK && *found && lies_before(walk, header, offset))
         status = sgs_segment_walk_next(walk, header, found, err);
+    SGS_EXPECT(status != SGS_OK || !*found || !lies_before(walk, header, offset));
     if (status == SGS_OK && *found && segment->context->kafka_profile)
         status = look_behind(walk, header, offset, found, err);
     return status;
@@ -184,6 +189,8 @@ static sgs_status find_batch(sgs_segment_walk *walk, sgs_log_segment *segment, s
 static void describe(const sgs_segment_walk *walk, const sgs_batch_header *header, bool found, sgs_segment_fetch *fetch)
 {
     *fetch = (sgs_segment_fetch){ .found = found, .ends_clean = found || walk->position == walk->end };
+    SGS_EXPECT(walk->position >= 0 && (walk->position <= walk->end || sgs_segment_believes_indexes(walk->segment)));
+    SGS_EXPECT(!found || (header->position >= 0 && header->position < walk->position));
     fetch->position = (int32_t)(found ? header->position : walk->position);
     if (found) {
         fetch->base_offset = header->base_offset;
@@ -203,6 +210,7 @@ static sgs_status fail_bound(const sgs_log_segment *segment, int64_t max_positio
 static int64_t visible_bytes(const sgs_segment_read *request, const sgs_batch_header *header, int64_t end)
 {
     int64_t adjusted = request->max_size;
+    SGS_EXPECT(adjusted >= 0 && request->max_position >= header->position);
     if (request->min_one_message && adjusted < header->size_bytes)
         adjusted = header->size_bytes;
     const int64_t bound = request->max_position < end ? request->max_position : end;
@@ -233,6 +241,7 @@ static sgs_status find_slice(sgs_log_segment *segment, const sgs_segment_read *r
         if (request->max_position < header.position)
             return fail_bound(segment, request->max_position, header.position, err);
         const int64_t size = visible_bytes(request, &header, walk.end);
+        SGS_EXPECT(size >= 0 && size <= INT32_MAX && header.position + size <= walk.end);
         if (takes_bytes)
             status = sgs_segment_walk_take(&walk, header.position, (size_t)size, err);
         if (status != SGS_OK)
@@ -258,6 +267,7 @@ sgs_status sgs_log_segment_read(sgs_log_segment *segment, const sgs_segment_read
     const size_t before = out->size;
     SGS_TRY(check_max_size(segment, request, err));
     const sgs_status status = find_slice(segment, request, true, out, fetch, err);
+    SGS_EXPECT(status != SGS_OK || (fetch->size >= 0 && out->size >= before + (size_t)fetch->size));
     out->size = before + (status == SGS_OK ? (size_t)fetch->size : 0);
     return status;
 }
@@ -332,6 +342,8 @@ sgs_status sgs_log_segment_read_next_offset(sgs_log_segment *segment, int64_t *n
     const bool is_end = status == SGS_CORRUPT_RECORD && !sgs_segment_believes_indexes(segment);
     if (status != SGS_OK && !is_end)
         return status;
+    SGS_EXPECT(next >= segment->base_offset || segment->context->kafka_profile);
+    SGS_EXPECT(walk.position <= walk.end || sgs_segment_believes_indexes(segment));
     *next_offset = next;
     *ends_clean = status == SGS_OK && walk.position == walk.end;
     return SGS_OK;

@@ -26,6 +26,8 @@ typedef struct scanner {
 /* Read on, until the window is full or the end is in it; at least `needed` bytes are there afterwards. */
 static sgs_status fill_window(scanner *self, size_t needed, sgs_error *err)
 {
+    SGS_EXPECT(self->position <= self->end_position);
+    SGS_EXPECT((int64_t)self->window.size <= self->end_position - self->position);
     if (self->headers_only)
         self->window_bytes = self->leaps ? needed : HEADERS_WINDOW_BYTES;
     else if (needed > self->window_bytes / 2 && self->window_bytes < LARGE_WINDOW_BYTES)
@@ -42,12 +44,14 @@ static sgs_status fill_window(scanner *self, size_t needed, sgs_error *err)
                                           self->position + (int64_t)self->window.size, err);
     if (status == SGS_OK)
         self->window.size += more;
+    SGS_EXPECT(status != SGS_OK || self->window.size >= (needed < (uint64_t)left ? needed : (size_t)left));
     return status;
 }
 
 /* Forget what the scan has taken, keep the batch that has begun. */
 static void move_window(scanner *self, int64_t position)
 {
+    SGS_EXPECT(position >= self->position && position <= self->end_position);
     size_t taken = (size_t)(position - self->position);
     self->leaps = taken >= self->window.size + LEAP_BYTES;
     if (taken > self->window.size) {
@@ -69,6 +73,7 @@ static sgs_status scan_windows(scanner *self, sgs_batch_scan *scan, sgs_batch_ta
         if (status != SGS_OK)
             return status;
         const size_t before = table == NULL ? 0 : sgs_batch_table_count(table);
+        SGS_EXPECT(scan->result.valid_bytes == self->position);
         status =
             sgs_batch_scan_feed(scan, self->window.data, self->window.size, self->end_position, table, &needed, err);
         if (status == SGS_OK && visit != NULL)
@@ -112,6 +117,7 @@ sgs_status sgs_segment_scan_rows(sgs_log_segment *segment, const sgs_scan_option
     sgs_buffer_deinit(&self.window);
     if (status != SGS_OK)
         return status;
+    SGS_EXPECT(scan.result.valid_bytes >= start_position && scan.result.valid_bytes <= end);
     if (scan.result.stop == SGS_SCAN_CORRUPT || scan.result.stop == SGS_SCAN_ORDER)
         (void)sgs_segment_fail_in_log(segment, &scan.result.why);
     *result = scan.result;

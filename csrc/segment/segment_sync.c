@@ -24,6 +24,7 @@ static void leave_mark(const sgs_segment_context *context)
 void sgs_segment_poison(sgs_log_segment *segment)
 {
     bool *const writing_ended = segment->context->writing_ended;
+    SGS_EXPECT(segment->context->writable);
     atomic_store_explicit(&segment->poisoned, true, memory_order_relaxed);
     if (writing_ended != NULL && atomic_load_explicit(&segment->suffix, memory_order_relaxed) != SGS_SUFFIX_CLEANED)
         __atomic_store_n(writing_ended, true, __ATOMIC_RELEASE); /* Python has it as a plain bool */
@@ -39,6 +40,7 @@ static sgs_status check_not_poisoned(const sgs_log_segment *segment, const char 
 
 static sgs_status note_failure(sgs_log_segment *segment, sgs_status status)
 {
+    SGS_EXPECT(sgs_is_held(&segment->sync_turn));
     if (status != SGS_OK && status != SGS_RESOURCE) { /* without a descriptor nothing was tried [DUR-31] */
         sgs_segment_poison(segment);
         leave_mark(segment->context);
@@ -61,16 +63,19 @@ sgs_status sgs_segment_sync_cut(sgs_log_segment *segment, int fd, const char *na
 static sgs_status sync_data(sgs_log_segment *segment, int fd, const char *name, sgs_barrier barrier, sgs_error *err)
 {
     const sgs_env *env = segment->context->env;
+    SGS_EXPECT(sgs_is_held(&segment->sync_turn) && fd >= 0);
     /* What is appended from here on may miss this sync: it stays counted and keeps the flag up. */
     const int64_t records = atomic_load_explicit(&segment->unflushed_records, memory_order_acquire);
     atomic_store_explicit(&segment->needs_sync, false, memory_order_seq_cst);
+    int64_t left = 0;
     sgs_status status = check_not_poisoned(segment, name, err);
     if (status == SGS_OK)
         status = note_failure(segment, env->sync_data(env, fd, name, barrier, err));
     if (status == SGS_OK)
-        atomic_fetch_sub_explicit(&segment->unflushed_records, records, memory_order_relaxed);
+        left = atomic_fetch_sub_explicit(&segment->unflushed_records, records, memory_order_relaxed) - records;
     else
         atomic_store_explicit(&segment->needs_sync, true, memory_order_relaxed);
+    SGS_EXPECT(records >= 0 && left >= 0); /* nobody else takes any off */
     return status;
 }
 
@@ -99,6 +104,7 @@ static sgs_status sync_before_eviction(void *owner, int fd, sgs_error *err)
 void sgs_segment_own_descriptor(sgs_log_segment *segment, int fd)
 {
     const sgs_env *env = segment->context->env;
+    SGS_EXPECT(fd >= 0);
     if (env->note_owner != NULL && segment->context->writable)
         env->note_owner(env, fd, sync_before_eviction, segment);
 }

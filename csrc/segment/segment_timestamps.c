@@ -85,6 +85,7 @@ static sgs_status start_at_entry(finder *self, sgs_log_segment *segment, const s
         return status;
     *fits = status == SGS_OK && self->found && self->header.base_offset <= entry->offset &&
             self->header.max_timestamp == entry->timestamp;
+    SGS_EXPECT(!*fits || self->header.position >= first.position);
     if (*fits && found && self->header.position != first.position) {
         sgs_segment_walk_go_back(&self->walk, &first);
         self->header = first;
@@ -118,6 +119,7 @@ static sgs_status start_by_time(finder *self, sgs_log_segment *segment, int64_t 
         if (status != SGS_OK || fits)
             return status;
         sgs_segment_suspect_damage(segment, seen_cuts);
+        SGS_EXPECT(entry->timestamp <= target); /* each attempt looks below the last one */
         target = entry->timestamp - 1;
     }
     *entry = no_entry(segment);
@@ -141,6 +143,7 @@ static sgs_status search_on(finder *self, int64_t timestamp, int64_t starting_of
     while (status == SGS_OK && self->found && !answer->found) {
         if (self->header.max_timestamp >= timestamp && self->header.last_offset >= starting_offset)
             status = search_batch(self, timestamp, starting_offset, answer, err);
+        SGS_EXPECT(!answer->found || (answer->timestamp >= timestamp && answer->offset >= starting_offset));
         if (status == SGS_OK && !answer->found)
             status = finder_next(self, err);
     }
@@ -173,6 +176,7 @@ static sgs_status finder_start_at(finder *self, sgs_log_segment *segment, int32_
         sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "position %" PRId32 " is negative", position);
         return sgs_segment_fail_in_log(segment, err);
     }
+    SGS_EXPECT(self->window.size == 0);
     sgs_segment_walk_start(&self->walk, segment, SGS_WALK_FOR_HEADERS, &self->window, position, WALK_READ_BYTES);
     return finder_next(self, err);
 }
@@ -255,6 +259,7 @@ sgs_status sgs_log_segment_first_batch_timestamp(sgs_log_segment *segment, int64
     sgs_segment_walk_start(&self.walk, segment, SGS_WALK_FOR_HEADERS, &self.window, 0, SGS_BATCH_HEADER_BYTES);
     const sgs_status status = finder_next(&self, err);
     if (status == SGS_OK) {
+        SGS_EXPECT(!self.found || self.header.position == 0);
         *timestamp = self.found ? self.header.max_timestamp : SGS_NO_TIMESTAMP;
         if (self.found)
             sgs_segment_remember_first_timestamp(segment, seen_cuts, self.header.max_timestamp);
@@ -281,6 +286,8 @@ sgs_status sgs_segment_find_largest_timestamp(sgs_log_segment *segment, sgs_time
                 .timestamp = self.header.max_timestamp,
                 .offset = self.header.last_offset,
             };
+        SGS_EXPECT(self.header.last_offset > read_up_to || segment->context->kafka_profile);
+        SGS_EXPECT(largest.timestamp >= self.header.max_timestamp);
         read_up_to = self.header.last_offset;
         status = finder_next(&self, err);
     }

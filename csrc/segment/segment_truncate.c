@@ -12,6 +12,8 @@ static sgs_status cut_log(sgs_log_segment *segment, int32_t position, sgs_error 
     if (status != SGS_OK)
         return status;
     sgs_segment_name(segment, SGS_FILE_LOG, name);
+    SGS_EXPECT(position >= 0 && position < before); /* a cut makes nothing longer */
+    SGS_EXPECT(sgs_segment_see_cuts(segment) % 2 == 1);
     atomic_store_explicit(&segment->size, position, memory_order_release); /* no new reader goes beyond it */
     status = env->truncate(env, fd, name, position, err);
     if (status != SGS_OK) {
@@ -61,6 +63,7 @@ static sgs_status cut(sgs_log_segment *segment, int64_t offset, const sgs_segmen
                               memory_order_relaxed);
         atomic_store_explicit(&segment->first_batch_timestamp, INT64_MIN, memory_order_relaxed);
     }
+    SGS_EXPECT(sgs_log_segment_size(segment) > 0 || !batch->found || batch->position == 0);
     segment->bytes_since_last_index_entry = 0;
     const sgs_status status = truncate_indexes(segment, offset, err);
     if (status == SGS_OK || segment->context->kafka_profile || status == SGS_INTERNAL) /* [DUR-44] */
@@ -82,6 +85,7 @@ sgs_status sgs_log_segment_truncate_to(sgs_log_segment *segment, int64_t offset,
         return status;
     const int32_t size = sgs_log_segment_size(segment);
     const bool was_known = sgs_segment_recall_max_timestamp(segment, &largest);
+    SGS_EXPECT(!batch.found || (batch.position >= 0 && batch.position < size));
     sgs_segment_begin_cut(segment);
     sgs_segment_forget_max_timestamp(segment);
     status = cut(segment, offset, &batch, err);
@@ -101,6 +105,8 @@ sgs_status sgs_log_segment_truncate_to(sgs_log_segment *segment, int64_t offset,
         if (status == SGS_OK)
             sgs_segment_set_max_timestamp(segment, largest);
     }
+    SGS_EXPECT(status != SGS_OK || sgs_log_segment_size(segment) == (batch.found ? batch.position : size));
+    SGS_EXPECT(status != SGS_OK || !batch.found || segment->next_offset == SGS_NEXT_OFFSET_UNKNOWN);
     if (status == SGS_OK)
         *bytes_cut = batch.found ? size - batch.position : 0;
     return status;

@@ -27,6 +27,7 @@ sgs_status sgs_segment_read_exactly(sgs_log_segment *segment, void *data, size_t
         return status;
     sgs_segment_name(segment, SGS_FILE_LOG, name);
     status = env->read_at(env, fd, name, data, size, position, &got, err);
+    SGS_EXPECT(status != SGS_OK || got <= size);
     if (status != SGS_OK || got == size)
         return status;
     /* Kafka: "unexpected EOF" is a CorruptRecordException [SEG-17] */
@@ -50,6 +51,7 @@ void sgs_segment_walk_start(sgs_segment_walk *walk, sgs_log_segment *segment, sg
                             int64_t position, size_t read_bytes)
 {
     const uint64_t version = version_of(segment, kind); /* before the size: a cut lowers that first */
+    SGS_EXPECT(position >= 0);
     *walk = (sgs_segment_walk){
         .segment = segment,
         .window = window,
@@ -63,11 +65,16 @@ void sgs_segment_walk_start(sgs_segment_walk *walk, sgs_log_segment *segment, sg
     };
 }
 
-static size_t window_bytes(const sgs_segment_walk *walk) { return walk->window->size - walk->window_start; }
+static size_t window_bytes(const sgs_segment_walk *walk)
+{
+    SGS_EXPECT(walk->window->size >= walk->window_start);
+    return walk->window->size - walk->window_start;
+}
 
 /* Put [position, position + size) at the window's start. */
 static sgs_status fill(sgs_segment_walk *walk, int64_t position, size_t size, sgs_error *err)
 {
+    SGS_EXPECT(position >= 0 && position + (int64_t)size <= walk->end); /* no byte that is not published */
     walk->window->size = walk->window_start;
     sgs_status status = sgs_buffer_reserve(walk->window, size, err);
     if (status == SGS_OK)
@@ -97,6 +104,7 @@ static sgs_status header_bytes(sgs_segment_walk *walk, const uint8_t **bytes, si
             return status;
     }
     const size_t skipped = (size_t)(walk->position - walk->window_position);
+    SGS_EXPECT(walk->position >= walk->window_position && skipped + wanted <= window_bytes(walk));
     *bytes = walk->window->data + walk->window_start + skipped;
     *size = window_bytes(walk) - skipped;
     return SGS_OK;
@@ -113,6 +121,7 @@ static sgs_status check_order(sgs_segment_walk *walk, const sgs_batch_header *he
     if (header->last_offset < header->base_offset || header->last_offset > SGS_MAX_OFFSET)
         return sgs_fail_at(err, SGS_CORRUPT_RECORD, header->position, "a last offset at or above the base offset",
                            "base %" PRId64 ", last %" PRId64, header->base_offset, header->last_offset);
+    SGS_EXPECT(header->last_offset >= walk->expected_offset); /* offsets ascend */
     walk->expected_offset = header->last_offset + 1;
     return SGS_OK;
 }
@@ -175,6 +184,7 @@ sgs_status sgs_segment_walk_next(sgs_segment_walk *walk, sgs_batch_header *heade
     }
     if (check_order(walk, &loaded, err) != SGS_OK)
         return sgs_segment_fail_in_log(walk->segment, err);
+    SGS_EXPECT(loaded.position == walk->position && loaded.size_bytes > 0 && loaded.size_bytes <= left);
     walk->position += loaded.size_bytes;
     walk->read_bytes = loaded.size_bytes >= LARGE_BATCH_BYTES ? HEADER_READ_BYTES : NEXT_READ_BYTES;
     *header = loaded;
@@ -184,6 +194,7 @@ sgs_status sgs_segment_walk_next(sgs_segment_walk *walk, sgs_batch_header *heade
 
 void sgs_segment_walk_go_back(sgs_segment_walk *walk, const sgs_batch_header *header)
 {
+    SGS_EXPECT(header->position + header->size_bytes <= walk->position);
     walk->position = header->position + header->size_bytes;
     if (walk->expected_offset != INT64_MIN)
         walk->expected_offset = header->last_offset + 1;
@@ -191,6 +202,7 @@ void sgs_segment_walk_go_back(sgs_segment_walk *walk, const sgs_batch_header *he
 
 sgs_status sgs_segment_walk_check_end(const sgs_segment_walk *walk, int64_t max_position, sgs_error *err)
 {
+    SGS_EXPECT(walk->position <= walk->end || walk->segment->context->kafka_profile);
     if (walk->position == walk->end || walk->position >= max_position || walk->segment->context->kafka_profile)
         return SGS_OK;
     sgs_fail_at(err, SGS_CORRUPT_LOG, walk->position, "a batch", "%" PRId64 " bytes that are no batch",
@@ -214,6 +226,7 @@ sgs_status sgs_segment_walk_take(sgs_segment_walk *walk, int64_t position, size_
         status = sgs_buffer_reserve(walk->window, walk->window_start + size - walk->window->size, err);
     if (status != SGS_OK)
         return status;
+    SGS_EXPECT(walk->window->capacity >= walk->window_start + size);
     uint8_t *start = walk->window->data + walk->window_start;
     if (skipped > 0)
         memmove(start, start + skipped, have);

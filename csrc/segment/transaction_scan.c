@@ -36,6 +36,7 @@ void sgs_transaction_rows_deinit(sgs_transaction_rows *rows)
 static sgs_status keep(transaction_scan *self, const sgs_batch_header *row, sgs_transaction_end end, sgs_error *err)
 {
     const int8_t stored = (int8_t)end;
+    SGS_EXPECT(row->magic == 2 && row->position == self->before_bad.valid_bytes);
     self->is_behind_data = end == SGS_TRANSACTION_DATA;
     self->data_of = row->producer_id;
     const sgs_status status = sgs_buffer_append(&self->rows->table.rows, row, sizeof *row, err);
@@ -65,6 +66,7 @@ static sgs_status look_at(transaction_scan *self, const sgs_batch_header *row, s
                           sgs_error *err)
 {
     const size_t size = (size_t)row->size_bytes;
+    SGS_EXPECT(row->size_bytes >= SGS_BATCH_HEADER_BYTES);
     sgs_buffer_clear(&self->batch);
     SGS_TRY(sgs_buffer_reserve(&self->batch, size, err));
     SGS_TRY(sgs_segment_read_exactly(self->segment, self->batch.data, size, row->position, err));
@@ -99,6 +101,7 @@ static sgs_status take_rows(void *context, const sgs_batch_header *rows, size_t 
 {
     transaction_scan *const self = context;
     for (size_t i = 0; i < count; ++i) {
+        SGS_EXPECT(rows[i].position >= self->before_bad.valid_bytes); /* batches come in their order */
         self->before_bad.valid_bytes = rows[i].position;
         SGS_TRY(take(self, &rows[i], err));
         self->before_bad.next_offset = rows[i].last_offset + 1;
@@ -134,6 +137,7 @@ sgs_status sgs_log_segment_scan_transactions(sgs_log_segment *segment, const sgs
         *result = self.before_bad;
         status = SGS_OK;
     }
+    SGS_EXPECT(status != SGS_OK || rows->ends.size * sizeof(sgs_batch_header) == rows->table.rows.size);
     sgs_buffer_deinit(&self.scratch);
     sgs_buffer_deinit(&self.batch);
     return status;
