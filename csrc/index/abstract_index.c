@@ -21,6 +21,11 @@ enum {
 
 static uint32_t smaller(uint32_t one, uint32_t other) { return one < other ? one : other; }
 
+static uint32_t used_bytes(const sgs_abstract_index *index)
+{
+    return sgs_abstract_index_entries(index) * index->entry_size;
+}
+
 /* What holds whenever its one writer is between two steps; a resize may break it for Kafka [IDX-9]. */
 static void expect_invariant(const sgs_abstract_index *index)
 {
@@ -29,8 +34,7 @@ static void expect_invariant(const sgs_abstract_index *index)
     SGS_EXPECT(index->next_slot * index->entry_size <= index->file.length);
     SGS_EXPECT(index->file.length <= index->file.reserved_length);
     SGS_EXPECT(index->backed_length <= index->unsure_length);
-    SGS_EXPECT(!index->file.writable ||
-               index->file.written_length <= sgs_abstract_index_entries(index) * index->entry_size);
+    SGS_EXPECT(!index->file.writable || index->file.written_length <= used_bytes(index));
 }
 
 /* The one who waits sleeps: the other one writes to a file. */
@@ -70,7 +74,7 @@ static sgs_status write_all(sgs_abstract_index *index, const sgs_env *env, const
         return SGS_OK;
     (void)sgs_abstract_index_enter(index); /* the block stays */
     take_file(index);
-    const uint32_t used = smaller(sgs_abstract_index_entries(index) * index->entry_size, index->file.length);
+    const uint32_t used = smaller(used_bytes(index), index->file.length);
     const sgs_status status = sgs_mapped_file_write(&index->file, env, name, used, index->grow_in_steps, err);
     leave_file(index);
     sgs_abstract_index_leave(index);
@@ -89,7 +93,7 @@ sgs_status sgs_abstract_index_write_piece(sgs_abstract_index *index, const sgs_e
 {
     if (!index->file.heap)
         return SGS_OK;
-    const uint32_t used = sgs_abstract_index_entries(index) * index->entry_size;
+    const uint32_t used = used_bytes(index);
     /* The first entry goes at once: its block is asked for while there is room, and not from what a close needs. */
     const uint32_t written = index->file.written_length;
     SGS_EXPECT(written <= used); /* what was cut off, or never was an entry, is written again */
@@ -277,7 +281,7 @@ sgs_status sgs_abstract_index_resize(sgs_abstract_index *index, const sgs_env *e
         return sgs_fail_in_file(err, name);
     }
     const uint32_t rounded = size - size % index->entry_size;
-    const uint32_t used = sgs_abstract_index_entries(index) * index->entry_size;
+    const uint32_t used = used_bytes(index);
     const uint32_t length = index->file.length;
     /* grown in steps, the length is the one that the file may reach */
     const uint32_t promised = index->max_entries * index->entry_size;
@@ -333,7 +337,7 @@ sgs_status sgs_abstract_index_flush(sgs_abstract_index *index, const sgs_env *en
 {
     if (!index->file.writable || !atomic_exchange_explicit(&index->needs_flush, false, memory_order_acq_rel))
         return SGS_OK;
-    const uint32_t used = sgs_abstract_index_entries(index) * index->entry_size;
+    const uint32_t used = used_bytes(index);
     const uint32_t there = smaller(used, index->file.length); /* less after [IDX-9] */
     sgs_status status = write_all(index, env, name, err);
     if (status == SGS_OK) /* in memory everything is written: from here on the block may be given back */

@@ -61,16 +61,21 @@ static sgs_pooled *entry_of(sgs_descriptor_pool *pool, int handle)
 static void lock(sgs_descriptor_pool *pool) { (void)pthread_mutex_lock(&pool->mutex); }
 static void unlock(sgs_descriptor_pool *pool) { (void)pthread_mutex_unlock(&pool->mutex); }
 
+/* For assertions: whether somebody has the mutex, as the caller should. */
+static inline bool is_locked(sgs_descriptor_pool *pool) { return pthread_mutex_trylock(&pool->mutex) != 0; }
+
 static bool is_settled(const sgs_pooled *entry) { return !atomic_load(&entry->is_busy) && !entry->is_visited; }
 
 static void wait_until_settled(sgs_descriptor_pool *pool, const sgs_pooled *entry)
 {
+    SGS_EXPECT(is_locked(pool));
     while (!is_settled(entry))
         (void)pthread_cond_wait(&pool->settled, &pool->mutex);
 }
 
 static void settle(sgs_descriptor_pool *pool, sgs_pooled *entry)
 {
+    SGS_EXPECT(is_locked(pool) && !is_settled(entry));
     entry->is_visited = false;
     atomic_store(&entry->is_busy, false);
     (void)pthread_cond_broadcast(&pool->settled);
@@ -80,6 +85,7 @@ static void settle(sgs_descriptor_pool *pool, sgs_pooled *entry)
 
 static void unlist(sgs_descriptor_pool *pool, sgs_pooled *entry)
 {
+    SGS_EXPECT(is_locked(pool) && (pool->newest == NULL) == (pool->oldest == NULL));
     if (entry->newer == NULL && pool->newest != entry)
         return;
     *(entry->newer != NULL ? &entry->newer->older : &pool->newest) = entry->older;
@@ -94,6 +100,7 @@ static void list_as_newest(sgs_descriptor_pool *pool, sgs_pooled *entry)
     unlist(pool, entry);
     entry->older = pool->newest;
     *(pool->newest != NULL ? &pool->newest->newer : &pool->oldest) = entry;
+    SGS_EXPECT(entry->newer == NULL && entry->older != entry);
     pool->newest = entry;
     pool->open_count += 1;
 }
@@ -139,6 +146,7 @@ static bool evict(sgs_descriptor_pool *pool, sgs_pooled *entry)
             return false;
     }
     int fd = atomic_load(&entry->fd);
+    SGS_EXPECT(is_locked(pool) && is_settled(entry));
     atomic_store(&entry->is_busy, true);
     bool may_go = atomic_load(&entry->users) == 0 && fd >= 0;
     if (may_go && atomic_exchange(&entry->is_dirty, false)) {
@@ -146,6 +154,7 @@ static bool evict(sgs_descriptor_pool *pool, sgs_pooled *entry)
         const sgs_status status = sync_entry(pool->base, entry, fd, &told);
         lock(pool);
         if (status != SGS_OK) {
+            SGS_EXPECT(told.status == status && entry->sync_error == 0);
             entry->sync_error = told.os_error != 0 ? told.os_error : EIO;
             keep_open(pool, entry);
         }
@@ -162,6 +171,7 @@ static bool evict(sgs_descriptor_pool *pool, sgs_pooled *entry)
     settle(pool, entry);
     if (!may_go)
         return false;
+    SGS_EXPECT(fd >= 0 && atomic_load(&entry->fd) < 0);
     pool->evictions += 1;
     unlock(pool);
     (void)pool->base->close(pool->base, fd, "", &told); /* all of it is on the disk */
@@ -217,6 +227,7 @@ static bool found_room(sgs_descriptor_pool *pool, sgs_status status, const sgs_e
 
 static void give_back(const descriptor_use *use)
 {
+    SGS_EXPECT(use->entry == NULL || atomic_load(&use->entry->users) > 0);
     if (use->entry != NULL)
         atomic_fetch_sub(&use->entry->users, 1);
 }
@@ -324,6 +335,7 @@ static sgs_status open_again(sgs_descriptor_pool *pool, sgs_pooled *entry, opene
             return SGS_OK;
         }
         atomic_store(&entry->is_busy, true);
+        SGS_EXPECT(strlen(entry->name) < sizeof name && atomic_load(&entry->users) > 0);
         memcpy(name, entry->name, strlen(entry->name) + 1);
         unlock(pool);
         const sgs_status status = open(pool, entry, name, fd, err);
@@ -365,6 +377,7 @@ static void put_first(sgs_pooled **first, sgs_pooled *entry)
 
 static void take_out(sgs_pooled **first, const sgs_pooled *entry)
 {
+    SGS_EXPECT(entry->previous != NULL || *first == entry);
     *(entry->previous != NULL ? &entry->previous->next : first) = entry->next;
     if (entry->next != NULL)
         entry->next->previous = entry->previous;
@@ -426,6 +439,7 @@ static sgs_status make_handle(sgs_descriptor_pool *pool, sgs_pooled *directory, 
         return status;
     }
     const uint32_t number = entry->number;
+    SGS_EXPECT(entry->is_closed && number < pool->made_count);
     memset(entry, 0, sizeof *entry);
     entry->number = number;
     entry->is_directory = directory == NULL;
@@ -460,6 +474,7 @@ static int forget(sgs_descriptor_pool *pool, sgs_pooled *entry)
         entry->name = NULL;
         entry->next = pool->first_free;
         pool->first_free = entry;
+        SGS_EXPECT(directory == NULL || directory->references > 0);
         if (directory != NULL)
             directory->references -= 1;
         entry = directory;
@@ -603,6 +618,7 @@ static void note_unnamed(sgs_descriptor_pool *pool, const sgs_pooled *directory,
 
 static void note_renamed_files(sgs_descriptor_pool *pool, const sgs_pooled *directory, const char *from, const char *to)
 {
+    SGS_EXPECT(is_locked(pool) && directory->is_directory);
     const uint64_t device = directory->device, inode = directory->inode;
     note_unnamed(pool, directory, to, true);
     for (sgs_pooled *same = same_directory(*bucket_of(pool, inode), device, inode); same != NULL;
@@ -704,6 +720,7 @@ static void pooled_note_owner(const sgs_env *env, int handle, sgs_status (*sync)
     sgs_descriptor_pool *pool = pool_of(env);
     sgs_pooled *entry = entry_of(pool, handle);
     lock(pool);
+    SGS_EXPECT(!entry->is_directory);
     entry->owner = owner;
     entry->sync = sync;
     unlock(pool);

@@ -102,6 +102,7 @@ static sgs_status posix_open_file(const sgs_env *env, int directory_fd, const ch
                           S_ISDIR(found.st_mode) ? "a directory" : "a pipe, socket or device");
         return sgs_fail_in_file(err, name);
     }
+    SGS_EXPECT(found.st_size >= 0);
     *fd = opened;
     return SGS_OK;
 }
@@ -137,6 +138,7 @@ static sgs_status posix_read_at(const sgs_env *env, int fd, const char *name, vo
             return sgs_posix_fail_at(err, "read the file", name, SGS_READ_IO, position + (int64_t)done);
         if (result == 0)
             break; /* the end of the file */
+        SGS_EXPECT((size_t)result <= size - done);
         done += (size_t)result;
     }
     *got = done;
@@ -154,6 +156,7 @@ static int gather(const sgs_slice *slices, size_t count, size_t skipped, struct 
         parts[used].iov_len = slices[i].size - skipped;
         ++used;
     }
+    SGS_EXPECT(used >= 0 && used <= SLICES_AT_ONCE);
     return used;
 }
 
@@ -186,6 +189,7 @@ static sgs_status posix_write_at(const sgs_env *env, int fd, const char *name, c
             ++slices;
             --count;
         }
+        SGS_EXPECT(skipped == 0 || count > 0); /* no more was written than there is */
     }
 }
 
@@ -210,6 +214,7 @@ static sgs_status write_zeros(const sgs_env *env, int fd, const char *name, int6
         const sgs_status status = posix_write_at(env, fd, name, &piece, 1, from, &written, err);
         if (status != SGS_OK)
             return status;
+        SGS_EXPECT(written == (int64_t)piece.size);
         from += written;
     }
     return SGS_OK;
@@ -277,6 +282,7 @@ static sgs_status posix_map(const sgs_env *env, int fd, const char *name, size_t
     void *mapped = mmap(NULL, size, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
     if (mapped == MAP_FAILED)
         return sgs_posix_fail(err, "map the file", name, SGS_READ_IO);
+    SGS_EXPECT((uintptr_t)mapped % sizeof(uint32_t) == 0); /* entries of an index are read as words */
     *address = mapped;
     return SGS_OK;
 }

@@ -29,6 +29,7 @@ sgs_status sgs_posix_open_directory(const sgs_env *env, int parent_fd, const cha
     SGS_RETRY(opened, openat(parent_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NONBLOCK | follow));
     if (opened < 0)
         return sgs_posix_fail(err, "open the directory", path, SGS_READ_IO);
+    SGS_EXPECT(opened != parent_fd);
     *fd = opened;
     return SGS_OK;
 }
@@ -53,6 +54,7 @@ static sgs_status visit_names(DIR *directory, sgs_name_visitor visit, void *cont
 {
     for (int64_t count = 0;; ++count) {
         errno = 0;
+        SGS_EXPECT(count <= NAMES_LIMIT + 2);
         const struct dirent *entry = readdir(directory);
         if (entry == NULL)
             return errno == 0 ? SGS_OK : sgs_posix_fail(err, "list the directory", ".", SGS_READ_IO);
@@ -73,6 +75,7 @@ sgs_status sgs_posix_list_directory(const sgs_env *env, int fd, sgs_name_visitor
     const sgs_status opened = sgs_posix_open_directory(env, fd, ".", &own, err);
     if (opened != SGS_OK)
         return opened;
+    SGS_EXPECT(own >= 0 && own != fd);
     DIR *directory = fdopendir(own);
     if (directory == NULL) {
         const sgs_status status = sgs_posix_fail(err, "list the directory", ".", SGS_READ_IO);
@@ -111,6 +114,7 @@ sgs_status sgs_posix_set_modified_at(const sgs_env *env, int directory_fd, const
 {
     (void)env;
     const int64_t seconds = modified_ms / 1000 - (modified_ms % 1000 < 0);
+    SGS_EXPECT(modified_ms - seconds * 1000 >= 0 && modified_ms - seconds * 1000 < 1000);
     const struct timespec times[] = { { .tv_nsec = UTIME_OMIT }, /* when it was read is no matter */
                                       { seconds, (modified_ms - seconds * 1000) * 1000000 } };
     if (utimensat(directory_fd, name, times, AT_SYMLINK_NOFOLLOW) != 0)

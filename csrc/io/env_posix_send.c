@@ -21,6 +21,7 @@ enum { PIECE_BYTES = 8192 }; /* of the stack [DUR-104] */
 /* Nothing went out: what errno says of the destination. */
 static sgs_status nothing_sent(sgs_transfer *transfer, const char *name, int64_t position, sgs_error *err)
 {
+    SGS_EXPECT(transfer->sent == 0);
     if (errno == EAGAIN) /* which is EWOULDBLOCK here */
         transfer->would_block = true;
     else if (errno == EINTR)
@@ -51,6 +52,7 @@ static sgs_status copy(int fd, const char *name, int64_t position, size_t size, 
         put = write(destination, piece, (size_t)got);
         if (put < 0) /* what went out before counts; the next step meets the error again */
             return transfer->sent > 0 ? SGS_OK : nothing_sent(transfer, name, from, err);
+        SGS_EXPECT(put <= got && got <= (ssize_t)left);
         transfer->sent += (size_t)put;
         if (put < got)
             return SGS_OK;
@@ -66,6 +68,7 @@ sgs_status sgs_posix_send_file(const sgs_env *env, int fd, const char *name, int
     *transfer = (sgs_transfer){ .sent = 0 };
     const ssize_t sent = sendfile(destination, fd, &from, size);
     if (sent >= 0) {
+        SGS_EXPECT((size_t)sent <= size && from == position + sent);
         transfer->sent = (size_t)sent;
         return SGS_OK;
     }

@@ -17,9 +17,18 @@ enum {
 static const char *const call_names[] = { SGS_SIM_CALLS(CALL_NAME) "any_call" };
 #undef CALL_NAME
 
-const char *sgs_sim_call_name(sgs_sim_call call) { return call_names[call]; }
+const char *sgs_sim_call_name(sgs_sim_call call)
+{
+    SGS_EXPECT((unsigned)call <= SGS_SIM_ANY_CALL);
+    return call_names[call];
+}
 
-sgs_sim_disk *sgs_sim_of(const sgs_env *env) { return env->context; }
+sgs_sim_disk *sgs_sim_of(const sgs_env *env)
+{
+    sgs_sim_disk *const disk = env->context;
+    SGS_EXPECT(disk->base != env); /* else a call would never end */
+    return disk;
+}
 
 /* ---- beginning and end of a call ---- */
 
@@ -36,7 +45,11 @@ static void tell(const sgs_sim_disk *disk, sgs_sim_call call, const char *name)
         disk->watch(disk->watch_context, call, name);
 }
 
-static void let_go(sgs_sim_disk *disk) { atomic_flag_clear_explicit(&disk->is_busy, memory_order_release); }
+static void let_go(sgs_sim_disk *disk)
+{
+    SGS_EXPECT(sgs_is_held(&disk->is_busy));
+    atomic_flag_clear_explicit(&disk->is_busy, memory_order_release);
+}
 
 static sgs_status status_otherwise(sgs_sim_call call)
 {
@@ -83,6 +96,7 @@ sgs_status sgs_sim_fail_call(sgs_sim_call call, int os_error, const char *name, 
 /* Count; the errno with which this call fails, or 0. */
 static int planned_error(sgs_sim_disk *disk, sgs_sim_call call)
 {
+    SGS_EXPECT(sgs_is_held(&disk->is_busy));
     const int64_t count = ++disk->calls[call];
     const sgs_sim_plan *plan = &disk->plans[call];
     const bool fails = plan->fail_at > 0 && (plan->for_ever ? count >= plan->fail_at : count == plan->fail_at);
@@ -94,6 +108,7 @@ static sgs_status fail_if_planned(sgs_sim_disk *disk, sgs_sim_call call, const c
     const int by_kind = planned_error(disk, call);
     const int by_count = planned_error(disk, SGS_SIM_ANY_CALL);
     int os_error = by_kind != 0 ? by_kind : by_count;
+    SGS_EXPECT(disk->failed_calls <= disk->calls[SGS_SIM_ANY_CALL]);
     if (disk->is_off)
         os_error = EIO;
     disk->failed_calls += os_error != 0;
@@ -110,6 +125,7 @@ sgs_status sgs_sim_enter(sgs_sim_disk *disk, sgs_sim_call call, const char *name
 
 sgs_status sgs_sim_check_power(sgs_sim_disk *disk, sgs_sim_call call, const char *name, sgs_error *err)
 {
+    SGS_EXPECT(sgs_is_held(&disk->is_busy));
     const sgs_status status = disk->is_off ? SGS_OK : sgs_sim_notice_stores(disk, err);
     disk->is_off = disk->is_off || (disk->cut_after >= 0 && disk->effects >= disk->cut_after);
     if (status != SGS_OK || !disk->is_off)
@@ -130,6 +146,7 @@ sgs_status sgs_sim_enter_effect(sgs_sim_disk *disk, sgs_sim_call call, const cha
 
 sgs_status sgs_sim_leave(sgs_sim_disk *disk, sgs_status status, const char *name, sgs_error *err)
 {
+    SGS_EXPECT(status == SGS_OK || err->status == status);
     let_go(disk);
     return status == SGS_OK ? SGS_OK : sgs_fail_in_file(err, name);
 }
@@ -157,6 +174,7 @@ sgs_status sgs_sim_add_descriptor(sgs_sim_disk *disk, uint32_t node, bool is_wri
 {
     const sgs_sim_descriptor made = { .node = node, .is_open = true, .is_writable = is_writable };
     const size_t number = descriptor_count(disk);
+    SGS_EXPECT(number < INT32_MAX - FIRST_DESCRIPTOR && node < sgs_sim_node_count(disk));
     const sgs_status status = sgs_buffer_append(&disk->descriptors, &made, sizeof made, err);
     if (status == SGS_OK)
         *fd = FIRST_DESCRIPTOR + (int)number;
@@ -213,6 +231,7 @@ static sgs_status sim_lock(const sgs_env *env, int fd, const char *name, sgs_loc
         if (is_in_the_way(&descriptors(disk)[i], own, kind))
             status = sgs_sim_fail_call(SGS_SIM_lock, EAGAIN, name, err);
     if (status == SGS_OK) {
+        SGS_EXPECT(own->is_open && !sgs_sim_node_at(disk, own->node)->is_directory);
         own->is_locked = true;
         own->lock = kind;
     }
@@ -370,6 +389,7 @@ sgs_status sgs_sim_open(const sgs_env *base, uint64_t device, sgs_sim_disk **dis
     sgs_status status = sgs_sim_add_node(made, true, &root, err);
     if (status == SGS_OK)
         status = sgs_sim_keep_bytes(made, "", 1, &no_name, err); /* what an effect without a name has */
+    SGS_EXPECT(status != SGS_OK || (root == SGS_SIM_ROOT && no_name == 0));
     if (status != SGS_OK) {
         sgs_sim_close(made);
         return status;
@@ -382,9 +402,11 @@ void sgs_sim_close(sgs_sim_disk *disk)
 {
     if (disk == NULL)
         return;
+    SGS_EXPECT(!sgs_is_held(&disk->is_busy)); /* no call is inside */
     const sgs_env *base = disk->base;
     for (uint32_t i = 0; i < sgs_sim_node_count(disk); ++i) {
         sgs_sim_node *node = sgs_sim_node_at(disk, i);
+        SGS_EXPECT(node->shadow == NULL || node->may_not_move);
         sgs_buffer_deinit(&node->entries);
         base->release(base, node->data);
         base->release(base, node->shadow);

@@ -7,7 +7,11 @@ const sgs_env *sgs_sim_env(const sgs_sim_disk *disk) { return &disk->env; }
 
 int64_t sgs_sim_effects(const sgs_sim_disk *disk) { return disk->effects; }
 
-int64_t sgs_sim_calls(const sgs_sim_disk *disk, sgs_sim_call call) { return disk->calls[call]; }
+int64_t sgs_sim_calls(const sgs_sim_disk *disk, sgs_sim_call call)
+{
+    SGS_EXPECT((unsigned)call <= SGS_SIM_ANY_CALL && disk->calls[call] <= disk->calls[SGS_SIM_ANY_CALL]);
+    return disk->calls[call];
+}
 
 int64_t sgs_sim_failed_calls(const sgs_sim_disk *disk) { return disk->failed_calls; }
 
@@ -38,18 +42,28 @@ void sgs_sim_set_wall_clock(sgs_sim_disk *disk, int64_t wall_clock_ms)
     (void)sgs_sim_leave(disk, SGS_OK, "", &unused);
 }
 
-void sgs_sim_set_room(sgs_sim_disk *disk, int64_t bytes) { disk->room = bytes; }
+void sgs_sim_set_room(sgs_sim_disk *disk, int64_t bytes)
+{
+    SGS_EXPECT(bytes >= -1);
+    disk->room = bytes;
+}
 
-void sgs_sim_cut_power_after(sgs_sim_disk *disk, int64_t effects) { disk->cut_after = effects; }
+void sgs_sim_cut_power_after(sgs_sim_disk *disk, int64_t effects)
+{
+    SGS_EXPECT(effects >= -1);
+    disk->cut_after = effects;
+}
 
 void sgs_sim_fail(sgs_sim_disk *disk, sgs_sim_call call, int64_t nth, int os_error, bool for_ever)
 {
+    SGS_EXPECT((unsigned)call <= SGS_SIM_ANY_CALL && nth >= 0 && (nth == 0 || os_error > 0));
     disk->plans[call] =
         (sgs_sim_plan){ .fail_at = nth > 0 ? disk->calls[call] + nth : 0, .os_error = os_error, .for_ever = for_ever };
 }
 
 sgs_sim_event sgs_sim_event_of(const sgs_sim_disk *disk, int64_t number)
 {
+    SGS_EXPECT(number >= 1 && number <= disk->effects);
     const sgs_sim_effect *log = sgs_sim_log(disk);
     size_t low = 0, high = sgs_sim_log_length(disk);
     while (low < high) { /* the first of that number; numbers ascend, and a store has that of the effect before it */
@@ -59,6 +73,7 @@ sgs_sim_event sgs_sim_event_of(const sgs_sim_disk *disk, int64_t number)
         else
             high = middle;
     }
+    SGS_EXPECT(low < sgs_sim_log_length(disk) && log[low].number == number);
     const sgs_sim_effect *found = &log[low];
     return (sgs_sim_event){ .call = found->call,
                             .name = sgs_sim_text(disk, found->name_at),
@@ -103,6 +118,7 @@ uint64_t sgs_sim_digest(sgs_sim_disk *disk)
         const sgs_sim_entry *entry = (const sgs_sim_entry *)node->entries.data;
         for (size_t i = 0; node->path_digest != NO_NAME && i < node->entries.size / sizeof *entry; ++i) {
             sgs_sim_node *child = sgs_sim_node_at(disk, entry[i].node);
+            SGS_EXPECT(child != node && (!child->is_directory || child->path_digest == NO_NAME)); /* a tree */
             child->path_digest = mix_bytes(node->path_digest, (const uint8_t *)entry[i].name, strlen(entry[i].name));
             digest += mix_bytes(child->path_digest, child->data, child->is_directory ? 0 : (size_t)child->size);
         }

@@ -33,7 +33,11 @@ static uint64_t draw(builder *build)
     return value ^ (value >> 31);
 }
 
-static size_t draw_below(builder *build, size_t limit) { return (size_t)(draw(build) % limit); }
+static size_t draw_below(builder *build, size_t limit)
+{
+    SGS_EXPECT(limit > 0);
+    return (size_t)(draw(build) % limit);
+}
 
 static style draw_style(builder *build)
 {
@@ -61,18 +65,21 @@ static void drop_bytes(sgs_buffer *pending)
     for (size_t i = 0; i < count; ++i)
         if (effects[i]->kind != SGS_SIM_WRITE && effects[i]->kind != SGS_SIM_STORE)
             effects[kept++] = effects[i];
+    SGS_EXPECT(kept <= count);
     pending->size = kept * sizeof *effects;
 }
 
 /* Sort the effects on one node into those before its last sync and those that are pending. */
 static sgs_status collect(builder *build, uint32_t node, sgs_error *err)
 {
+    SGS_EXPECT(build->log_end <= sgs_sim_log_length(build->disk));
     const sgs_sim_effect *log = sgs_sim_log(build->disk);
     sgs_status status = SGS_OK;
     sgs_buffer_clear(&build->before);
     sgs_buffer_clear(&build->pending);
     for (size_t i = 0; status == SGS_OK && i < build->log_end; ++i) {
         const sgs_sim_effect *effect = &log[i];
+        SGS_EXPECT(i == 0 || log[i - 1].number <= effect->number); /* numbers ascend */
         if (effect->node != node || effect->kind == SGS_SIM_NOTHING)
             continue;
         if (effect->kind == SGS_SIM_DROP) {
@@ -97,6 +104,7 @@ static const sgs_sim_effect *const *effects_in(const sgs_buffer *buffer, size_t 
 
 static sgs_status keep_change(builder *build, uint32_t directory, const sgs_sim_effect *change, sgs_error *err)
 {
+    SGS_EXPECT(sgs_sim_node_at(build->image, directory)->is_directory && change->node == directory);
     sgs_sim_effect copy = *change; /* names of the copy are those of the disk: the image has its bytes */
     copy.number = 0;
     copy.node = directory;
@@ -144,6 +152,7 @@ static sgs_status make_longer(sgs_buffer *bytes, int64_t size, sgs_error *err)
 static sgs_status apply_to_state(builder *build, const sgs_sim_effect *effect, sgs_error *err)
 {
     sgs_buffer *state = &build->state;
+    SGS_EXPECT(effect->position >= 0 && effect->bytes_at + effect->bytes_count <= build->disk->bytes.size);
     const int64_t end = effect->position + (int64_t)effect->bytes_count; /* of a resize: the size */
     const sgs_status status = make_longer(state, end, err);
     if (status != SGS_OK)
@@ -158,6 +167,7 @@ static sgs_status apply_to_state(builder *build, const sgs_sim_effect *effect, s
 /* A block of the result as the state has it now; what the state does not reach is zero. */
 static void copy_block(builder *build, int64_t from, int64_t end)
 {
+    SGS_EXPECT(from >= 0 && from < end && end <= (int64_t)build->result.size);
     const int64_t there = (int64_t)build->state.size;
     const int64_t copied = there < from ? from : there < end ? there : end;
     if (copied > from)
@@ -192,12 +202,14 @@ static sgs_status build_pieces(builder *build, const sgs_sim_effect *const *pend
                 copy_block(build, from, end);
         }
     }
+    SGS_EXPECT(status != SGS_OK || (int64_t)size <= longest);
     build->result.size = size;
     return status;
 }
 
 static sgs_status keep_file(builder *build, uint32_t node, const sgs_buffer *content, sgs_error *err)
 {
+    SGS_EXPECT(sgs_sim_node_at(build->image, node)->size == 0); /* built once */
     sgs_sim_effect write = { .kind = SGS_SIM_WRITE, .node = node, .bytes_count = content->size };
     sgs_status status = sgs_sim_keep_bytes(build->image, content->data, content->size, &write.bytes_at, err);
     if (status == SGS_OK)
@@ -251,6 +263,7 @@ static sgs_status repeat_log(builder *build, sgs_error *err)
     sgs_status status = SGS_OK;
     for (size_t i = 0; status == SGS_OK && i < build->log_end; ++i)
         status = sgs_sim_replay(build->image, &sgs_sim_log(build->disk)[i], err);
+    SGS_EXPECT(status != SGS_OK || sgs_sim_log_length(build->image) == build->log_end);
     build->image->effects = build->crash->effects;
     return status;
 }
@@ -268,6 +281,7 @@ static sgs_status begin(builder *build, uint64_t device, sgs_error *err)
     for (uint32_t node = SGS_SIM_ROOT + 1; status == SGS_OK && node < sgs_sim_node_count(disk); ++node) {
         uint32_t same;
         status = sgs_sim_add_node(build->image, sgs_sim_node_at(disk, node)->is_directory, &same, err);
+        SGS_EXPECT(status != SGS_OK || same == node);
     }
     while (build->log_end < sgs_sim_log_length(disk) &&
            sgs_sim_log(disk)[build->log_end].number <= build->crash->effects)
@@ -281,6 +295,7 @@ sgs_status sgs_sim_crash_image(sgs_sim_disk *disk, const sgs_sim_crash *crash, u
     sgs_sim_crash wanted = *crash;
     if (wanted.effects < 0 || wanted.effects > disk->effects)
         wanted.effects = disk->effects;
+    SGS_EXPECT(crash->ignored_count == 0 || crash->ignored != NULL);
     builder build = { .disk = disk, .crash = &wanted };
     const sgs_memory memory = sgs_env_memory(disk->base);
     sgs_buffer_init(&build.pending, memory);

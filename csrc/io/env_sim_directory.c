@@ -34,6 +34,7 @@ static int walk(const sgs_sim_disk *disk, uint32_t from, const char *path, place
             return ENOENT;
         if (!sgs_sim_node_at(disk, found->node)->is_directory)
             return ENOTDIR;
+        SGS_EXPECT(length > 0 && length < SGS_SIM_NAME_BYTES);
         found->directory = found->node;
         memcpy(found->name, name, length);
         found->name[length] = '\0';
@@ -75,10 +76,12 @@ static sgs_status keep_name(sgs_sim_disk *disk, const char *name, size_t *at, sg
 static sgs_status make(sgs_sim_disk *disk, const place *at, sgs_sim_call call, bool is_directory, uint32_t *node,
                        sgs_error *err)
 {
+    SGS_EXPECT(!at->is_found && at->name[0] != '\0');
     sgs_sim_effect effect = { .kind = SGS_SIM_MAKE, .call = call, .node = at->directory, .is_directory = is_directory };
     sgs_status status = keep_name(disk, at->name, &effect.name_at, err);
     if (status == SGS_OK)
         status = sgs_sim_add_node(disk, is_directory, &effect.other, err);
+    SGS_EXPECT(status != SGS_OK || effect.other + 1 == sgs_sim_node_count(disk));
     if (status == SGS_OK)
         status = sgs_sim_do(disk, effect, err);
     *node = effect.other;
@@ -87,6 +90,7 @@ static sgs_status make(sgs_sim_disk *disk, const place *at, sgs_sim_call call, b
 
 static sgs_status remove_name(sgs_sim_disk *disk, const place *at, sgs_sim_call call, sgs_error *err)
 {
+    SGS_EXPECT(at->is_found && at->node != SGS_SIM_ROOT && at->directory != at->node);
     sgs_sim_effect effect = { .kind = SGS_SIM_REMOVE, .call = call, .node = at->directory, .other = at->node };
     const sgs_status status = keep_name(disk, at->name, &effect.name_at, err);
     return status == SGS_OK ? sgs_sim_do(disk, effect, err) : status;
@@ -167,6 +171,7 @@ sgs_status sgs_sim_list_directory(const sgs_env *env, int fd, sgs_name_visitor v
         status = sgs_buffer_append(&entries, present->data, present->size, err);
     }
     status = sgs_sim_leave(disk, status, ".", err);
+    SGS_EXPECT(entries.size % sizeof(sgs_sim_entry) == 0);
     const sgs_sim_entry *entry = (const sgs_sim_entry *)entries.data;
     for (size_t i = 0; status == SGS_OK && i < entries.size / sizeof *entry; ++i)
         status = visit(context, entry[i].name, err);
@@ -236,6 +241,7 @@ sgs_status sgs_sim_rename(const sgs_env *env, int directory_fd, const char *from
     if (status == SGS_OK)
         status = keep_name(disk, target.name, &effect.to_at, err);
     if (status == SGS_OK) {
+        SGS_EXPECT(source.directory == target.directory && source.node != source.directory);
         effect.node = source.directory;
         effect.other = source.node;
         if (target.is_found && target.node == source.node) /* one file with both names: nothing is done */
@@ -264,6 +270,7 @@ static sgs_status may_be_opened(const sgs_sim_disk *disk, const place *found, sg
                                 sgs_error *err)
 {
     const bool may_make = mode == SGS_OPEN_CREATE || mode == SGS_OPEN_WRITE_OR_CREATE;
+    SGS_EXPECT(found->is_found || found->node == found->directory);
     if (!found->is_found)
         return may_make ? SGS_OK : sgs_sim_fail_call(SGS_SIM_open_file, ENOENT, name, err);
     if (mode == SGS_OPEN_CREATE)

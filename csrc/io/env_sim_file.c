@@ -15,6 +15,7 @@ static sgs_status file_of(const sgs_sim_disk *disk, int fd, sgs_sim_call call, b
         return sgs_sim_fail_call(call, EISDIR, name, err);
     if (writes && !descriptor->is_writable)
         return sgs_sim_fail_call(call, EBADF, name, err);
+    SGS_EXPECT(descriptor->is_open);
     *node = descriptor->node;
     return SGS_OK;
 }
@@ -37,6 +38,7 @@ sgs_status sgs_sim_read_at(const sgs_env *env, int fd, const char *name, void *d
     if (status == SGS_OK) {
         const sgs_sim_node *file = sgs_sim_node_at(disk, node);
         const int64_t left = file->size > position ? file->size - position : 0;
+        SGS_EXPECT(position >= 0 && file->size <= file->capacity);
         *got = left < (int64_t)size ? (size_t)left : size;
         if (*got > 0)
             memcpy(data, file->data + position, *got);
@@ -48,6 +50,7 @@ static sgs_status keep_slices(sgs_sim_disk *disk, const sgs_slice *slices, size_
                               sgs_error *err)
 {
     sgs_status status = SGS_OK;
+    SGS_EXPECT(effect->bytes_count == 0);
     effect->bytes_at = disk->bytes.size;
     for (size_t i = 0; status == SGS_OK && i < count; ++i) {
         status = sgs_buffer_append(&disk->bytes, slices[i].data, slices[i].size, err);
@@ -60,12 +63,14 @@ static sgs_status keep_slices(sgs_sim_disk *disk, const sgs_slice *slices, size_
 static void fit_into_room(sgs_sim_disk *disk, sgs_sim_effect *effect)
 {
     const int64_t size = sgs_sim_node_at(disk, effect->node)->size;
+    SGS_EXPECT(effect->kind == SGS_SIM_WRITE && effect->position >= 0);
     const int64_t end = effect->position + (int64_t)effect->bytes_count;
     if (disk->room < 0 || end <= size)
         return;
     const int64_t growth = end - size < disk->room ? end - size : disk->room;
     const int64_t fits = size + growth > effect->position ? size + growth - effect->position : 0;
     effect->bytes_count = (size_t)fits;
+    SGS_EXPECT(growth >= 0 && growth <= disk->room && fits <= (int64_t)effect->bytes_count);
     disk->room -= growth;
 }
 
@@ -84,6 +89,7 @@ sgs_status sgs_sim_write_at(const sgs_env *env, int fd, const char *name, const 
     const size_t wanted = effect.bytes_count;
     if (status == SGS_OK)
         fit_into_room(disk, &effect);
+    SGS_EXPECT(status != SGS_OK || effect.bytes_count <= wanted);
     if (status == SGS_OK)
         status = do_named(disk, effect, name, err);
     if (status == SGS_OK)
@@ -119,6 +125,7 @@ sgs_status sgs_sim_allocate_space(const sgs_env *env, int fd, const char *name, 
         return status;
     status = file_of(disk, fd, SGS_SIM_allocate_space, true, name, &effect.node, err);
     if (status == SGS_OK) {
+        SGS_EXPECT(size >= 0);
         if (size <= sgs_sim_node_at(disk, effect.node)->size)
             effect.kind = SGS_SIM_NOTHING;
         status = do_named(disk, effect, name, err);
@@ -135,6 +142,7 @@ static sgs_status fail_sync(sgs_sim_disk *disk, int fd, sgs_sim_call call, const
     sgs_sim_take(disk);
     const sgs_sim_descriptor *descriptor = sgs_sim_descriptor_of(disk, fd, call, name, &unused);
     if (descriptor != NULL && !disk->is_off && sgs_sim_notice_stores(disk, &unused) == SGS_OK) {
+        SGS_EXPECT(descriptor->node < sgs_sim_node_count(disk));
         const sgs_sim_effect drop = { .kind = SGS_SIM_DROP, .number = disk->effects, .node = descriptor->node };
         (void)sgs_sim_replay(disk, &drop, &unused);
     }
@@ -145,6 +153,7 @@ static sgs_status sync_descriptor(const sgs_env *env, int fd, sgs_sim_call call,
                                   sgs_error *err)
 {
     sgs_sim_disk *disk = sgs_sim_of(env);
+    SGS_EXPECT((unsigned)barrier < SGS_BARRIER_COUNT);
     sgs_sim_effect effect = { .kind = SGS_SIM_SYNC, .call = call, .barrier = barrier };
     sgs_status status = sgs_sim_enter_effect(disk, call, name, err);
     if (status != SGS_OK)
@@ -192,6 +201,7 @@ sgs_status sgs_sim_map(const sgs_env *env, int fd, const char *name, size_t size
         status = sgs_sim_pin(disk, node, (int64_t)size, writable, err);
     if (status == SGS_OK)
         *address = sgs_sim_node_at(disk, node)->data;
+    SGS_EXPECT(status != SGS_OK || sgs_sim_node_at(disk, node)->may_not_move);
     return sgs_sim_leave(disk, status, name, err);
 }
 

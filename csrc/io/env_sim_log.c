@@ -15,6 +15,7 @@ sgs_status sgs_sim_add_node(sgs_sim_disk *disk, bool is_directory, uint32_t *nod
 
 sgs_sim_entry *sgs_sim_find(const sgs_sim_node *directory, const char *name)
 {
+    SGS_EXPECT(directory->is_directory);
     sgs_sim_entry *entries = (sgs_sim_entry *)directory->entries.data;
     const size_t count = directory->entries.size / sizeof *entries;
     for (size_t i = 0; i < count; ++i)
@@ -33,6 +34,7 @@ static sgs_status no_memory(sgs_error *err) { return sgs_fail(err, SGS_RESOURCE,
 
 static sgs_status set_capacity(const sgs_sim_disk *disk, sgs_sim_node *file, int64_t capacity, sgs_error *err)
 {
+    SGS_EXPECT(!file->may_not_move && capacity > file->capacity);
     uint8_t *data = disk->base->reallocate(disk->base, file->data, (size_t)capacity);
     if (data == NULL)
         return no_memory(err);
@@ -55,6 +57,7 @@ sgs_status sgs_sim_make_room(sgs_sim_disk *disk, uint32_t node, int64_t size, sg
 sgs_status sgs_sim_pin(sgs_sim_disk *disk, uint32_t node, int64_t size, bool is_writable, sgs_error *err)
 {
     sgs_sim_node *file = sgs_sim_node_at(disk, node);
+    SGS_EXPECT(!file->is_directory && size >= 0);
     int64_t wanted = size > file->size ? size : file->size;
     if (!file->may_not_move && wanted < PINNED_BYTES)
         wanted = PINNED_BYTES;
@@ -68,6 +71,7 @@ sgs_status sgs_sim_pin(sgs_sim_disk *disk, uint32_t node, int64_t size, bool is_
         else if (file->size > 0)
             memcpy(file->shadow, file->data, (size_t)file->size);
     }
+    SGS_EXPECT(status != SGS_OK || (file->capacity >= size && file->capacity >= file->size));
     if (status == SGS_OK)
         file->may_not_move = true;
     return status;
@@ -77,6 +81,7 @@ sgs_status sgs_sim_pin(sgs_sim_disk *disk, uint32_t node, int64_t size, bool is_
 
 static void resize(sgs_sim_node *file, int64_t size)
 {
+    SGS_EXPECT(size >= 0 && size <= file->capacity);
     if (size > file->size) { /* also when it was longer before: what lies behind the end reads as zero */
         memset(file->data + file->size, 0, (size_t)(size - file->size));
         if (file->shadow != NULL)
@@ -87,6 +92,7 @@ static void resize(sgs_sim_node *file, int64_t size)
 
 static void put(sgs_sim_node *file, int64_t position, const uint8_t *bytes, size_t count)
 {
+    SGS_EXPECT(position >= 0 && position + (int64_t)count <= file->capacity);
     if (count == 0)
         return;
     if (position + (int64_t)count > file->size)
@@ -101,6 +107,7 @@ static void drop_name(sgs_sim_node *directory, const char *name)
     sgs_sim_entry *entry = sgs_sim_find(directory, name);
     if (entry == NULL)
         return;
+    SGS_EXPECT(directory->entries.size >= sizeof *entry);
     directory->entries.size -= sizeof *entry;
     *entry = *(const sgs_sim_entry *)(const void *)(directory->entries.data + directory->entries.size);
 }
@@ -113,6 +120,7 @@ static sgs_status set_name(sgs_sim_node *directory, const char *name, uint32_t n
         return SGS_OK;
     }
     sgs_sim_entry made = { .node = node };
+    SGS_EXPECT(strlen(name) < sizeof made.name);
     memcpy(made.name, name, strlen(name) + 1);
     return sgs_buffer_append(&directory->entries, &made, sizeof made, err);
 }
@@ -155,6 +163,8 @@ static sgs_status apply(sgs_sim_disk *disk, const sgs_sim_effect *effect, sgs_er
 
 sgs_status sgs_sim_replay(sgs_sim_disk *disk, const sgs_sim_effect *effect, sgs_error *err)
 {
+    SGS_EXPECT(effect->number >= 0 && effect->position >= 0);
+    SGS_EXPECT(effect->node < sgs_sim_node_count(disk) && effect->other < sgs_sim_node_count(disk));
     sgs_status status = sgs_buffer_reserve(&disk->log, sizeof *effect, err);
     if (status == SGS_OK)
         status = apply(disk, effect, err);
@@ -163,6 +173,7 @@ sgs_status sgs_sim_replay(sgs_sim_disk *disk, const sgs_sim_effect *effect, sgs_
 
 sgs_status sgs_sim_do(sgs_sim_disk *disk, sgs_sim_effect effect, sgs_error *err)
 {
+    SGS_EXPECT(!disk->is_off && sgs_is_held(&disk->is_busy));
     effect.number = disk->effects + 1;
     const sgs_status status = sgs_sim_replay(disk, &effect, err);
     if (status == SGS_OK)
@@ -177,11 +188,13 @@ static sgs_status notice_in(sgs_sim_disk *disk, uint32_t node, sgs_error *err)
     const sgs_sim_node *file = sgs_sim_node_at(disk, node);
     if (file->shadow == NULL || memcmp(file->data, file->shadow, (size_t)file->size) == 0)
         return SGS_OK;
+    SGS_EXPECT(file->may_not_move && file->size > 0);
     int64_t first = 0, end = file->size;
     while (file->data[first] == file->shadow[first])
         ++first;
     while (file->data[end - 1] == file->shadow[end - 1])
         --end;
+    SGS_EXPECT(first < end);
     sgs_sim_effect store = { .kind = SGS_SIM_STORE,
                              .call = SGS_SIM_map,
                              .number = disk->effects,

@@ -82,6 +82,7 @@ struct sgs_sim_disk {
 
 static inline sgs_sim_node *sgs_sim_node_at(const sgs_sim_disk *disk, uint32_t node)
 {
+    SGS_EXPECT(((size_t)node + 1) * sizeof(sgs_sim_node) <= disk->nodes.size);
     return (sgs_sim_node *)disk->nodes.data + node;
 }
 
@@ -99,12 +100,14 @@ static inline size_t sgs_sim_log_length(const sgs_sim_disk *disk) { return disk-
 
 static inline const char *sgs_sim_text(const sgs_sim_disk *disk, size_t at)
 {
+    SGS_EXPECT(at < disk->bytes.size);
     return (const char *)disk->bytes.data + at;
 }
 
 static inline sgs_file_info sgs_sim_info(const sgs_sim_disk *disk, uint32_t node)
 {
     const sgs_sim_node *found = sgs_sim_node_at(disk, node);
+    SGS_EXPECT(found->size >= 0 && found->size <= found->capacity);
     return (sgs_file_info){ .size = found->size,
                             .modified_ms = found->modified_ms,
                             .changed_ns = found->modified_ms * 1000000 + node, /* no two files at once */

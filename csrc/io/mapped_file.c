@@ -33,6 +33,7 @@ static sgs_status checked_size(const sgs_mapped_file *file, const sgs_env *env, 
                        limit);
         return sgs_fail_in_file(err, name);
     }
+    SGS_EXPECT(info.size >= 0);
     *size = (uint32_t)info.size;
     return SGS_OK;
 }
@@ -64,6 +65,7 @@ sgs_status sgs_mapped_file_set_memory(sgs_mapped_file *file, const sgs_env *env,
                                       sgs_error *err)
 {
     heap_block *const old = block_of(file);
+    SGS_EXPECT(file->heap && length <= INT32_MAX);
     heap_block *const block = env->allocate(env, sizeof *block + length);
     if (block == NULL) {
         (void)sgs_fail(err, SGS_RESOURCE, "no memory for %" PRIu32 " bytes", length);
@@ -73,8 +75,10 @@ sgs_status sgs_mapped_file_set_memory(sgs_mapped_file *file, const sgs_env *env,
     const size_t kept = old == NULL ? 0 : old->size < length ? old->size : length;
     if (kept > 0)
         memcpy(block->bytes, old->bytes, kept);
+    SGS_EXPECT(kept <= length && (old == NULL || kept <= old->size));
     memset(block->bytes + kept, 0, length - kept);
     file->data = block->bytes;
+    SGS_EXPECT(sgs_mapped_file_memory(file) == length);
     return SGS_OK;
 }
 
@@ -93,6 +97,7 @@ static sgs_status read_into_memory(sgs_mapped_file *file, const sgs_env *env, co
     size_t got;
     SGS_TRY(sgs_mapped_file_set_memory(file, env, name, file->length, err));
     SGS_TRY(env->read_at(env, file->fd, name, file->data, file->length, 0, &got, err));
+    SGS_EXPECT(got <= file->length);
     file->length = (uint32_t)got;
     file->written_length = (uint32_t)got;
     return SGS_OK;
@@ -104,7 +109,9 @@ static sgs_status read_into_memory(sgs_mapped_file *file, const sgs_env *env, co
 static sgs_status reserve(sgs_mapped_file *file, const sgs_env *env, const char *name, uint32_t size, sgs_error *err)
 {
     void *address;
+    SGS_EXPECT(!file->heap && size > 0);
     SGS_TRY(env->map(env, file->fd, name, size, file->writable, &address, err));
+    SGS_EXPECT(address != NULL && file->length <= size); /* what the file has is in the mapping */
     if (file->data != NULL)
         env->unmap(env, file->data, file->reserved_length);
     file->data = address;
@@ -126,6 +133,7 @@ static void release(sgs_mapped_file *file, const sgs_env *env)
 sgs_status sgs_mapped_file_open(sgs_mapped_file *file, const sgs_env *env, int fd, const char *name, uint32_t max_size,
                                 bool writable, bool heap, sgs_error *err)
 {
+    SGS_EXPECT(fd >= 0);
     *file = (sgs_mapped_file){ .fd = fd, .writable = writable, .heap = heap };
     uint32_t length = 0;
     sgs_status status = checked_size(file, env, name, max_size, &length, err);
@@ -139,6 +147,9 @@ sgs_status sgs_mapped_file_open(sgs_mapped_file *file, const sgs_env *env, int f
         release(file, env);
     else
         file->reserved_length = reserved;
+    SGS_EXPECT(status != SGS_OK || file->length <= file->reserved_length);
+    SGS_EXPECT(status != SGS_OK || file->length == 0 || file->data != NULL);
+    SGS_EXPECT(status == SGS_OK || file->fd < 0); /* the caller's again */
     return status;
 }
 
@@ -177,6 +188,7 @@ sgs_status sgs_mapped_file_grow(sgs_mapped_file *file, const sgs_env *env, const
         return extend(file, env, name, length, err);
     SGS_TRY(sgs_mapped_file_set_memory(file, env, name, length, err));
     file->length = length;
+    SGS_EXPECT(file->written_length <= length);
     return SGS_OK;
 }
 
@@ -204,6 +216,7 @@ sgs_status sgs_mapped_file_resize(sgs_mapped_file *file, const sgs_env *env, con
         status = env->truncate(env, file->fd, name, length, err);
     if (status != SGS_OK)
         return status;
+    SGS_EXPECT(length < file->length);
     file->length = length;
     sgs_mapped_file_forget_written(file, length);
     return SGS_OK;
@@ -221,6 +234,7 @@ sgs_status sgs_mapped_file_write(sgs_mapped_file *file, const sgs_env *env, cons
     sgs_file_info info = { .size = 0 };
     int64_t written;
     SGS_ASSERT(used <= sgs_mapped_file_memory(file), err);
+    SGS_EXPECT(file->heap && file->writable && used <= file->length);
     if (used == file->written_length && !exactly)
         return SGS_OK;
     SGS_TRY(env->file_info(env, file->fd, name, &info, err));
@@ -230,8 +244,10 @@ sgs_status sgs_mapped_file_write(sgs_mapped_file *file, const sgs_env *env, cons
     if (used > from) {
         const sgs_slice bytes = { file->data + from, used - from };
         SGS_TRY(env->write_at(env, file->fd, name, &bytes, 1, from, &written, err));
+        SGS_EXPECT(written == (int64_t)(used - from));
         file->written_length = used;
     }
+    SGS_EXPECT(file->written_length >= used);
     return exactly && info.size > used ? env->truncate(env, file->fd, name, used, err) : SGS_OK;
 }
 
@@ -258,5 +274,6 @@ sgs_status sgs_mapped_file_close(sgs_mapped_file *file, const sgs_env *env, cons
         return SGS_OK;
     const int fd = file->fd;
     release(file, env);
+    SGS_EXPECT(file->fd < 0 && file->data == NULL && file->length == 0);
     return env->close(env, fd, name, err);
 }

@@ -6,6 +6,7 @@
 
 sgs_status sgs_os_error_status(int os_error, sgs_status otherwise)
 {
+    SGS_EXPECT(os_error > 0 && otherwise != SGS_OK);
     switch (os_error) {
     case ENOSPC:
     case EDQUOT:
@@ -62,6 +63,7 @@ static const char *reason(int os_error, sgs_status status)
 
 sgs_status sgs_fail_os(sgs_error *err, sgs_status status, int os_error, const char *doing, const char *file)
 {
+    SGS_EXPECT(status != SGS_OK && os_error > 0);
     /* The system's own text is left to the caller's language (os.strerror): asking for it here depends on the locale. */
     (void)sgs_fail(err, status, "cannot %s: %s (errno %d)", doing, reason(os_error, status), os_error);
     err->os_error = os_error;

@@ -31,7 +31,7 @@ for input in "$corpus"/*; do
     fi
     count=$((count + 1))
 done
-[ "$count" -ge 3 ] || { echo "the canary's inputs are missing" >&2; exit 1; }
+[ "$count" -ge 4 ] || { echo "the canary's inputs are missing" >&2; exit 1; }
 must_die -runs=200000 -seed=1 "$corpus/harmless"
 mv "$crash" "$crash-found"
 must_die "$crash-found" # what was found is a test from now on
