@@ -135,7 +135,7 @@ sgs_status sgs_time_index_truncate_to(sgs_time_index *index, int64_t offset, sgs
         return status;
     sgs_abstract_index_keep(&index->base, kept);
     sgs_time_index_refresh(index);
-    SGS_EXPECT(kept == 0 || !index->base.grow_in_steps || index->last_entry.offset <= offset);
+    SGS_EXPECT(sgs_abstract_index_entries(&index->base) == kept);
     return SGS_OK;
 }
 
