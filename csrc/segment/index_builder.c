@@ -125,7 +125,7 @@ sgs_status sgs_index_builder_write(const sgs_index_builder *builder, sgs_log_seg
         status = write_offset_index(builder, segment, err);
     if (status == SGS_OK)
         status = write_time_index(builder, segment, err);
-    SGS_EXPECT(status != SGS_OK || (!segment->offset_index.base.is_stale && !segment->time_index.base.is_stale));
+    SGS_EXPECT(status != SGS_OK || (segment->offset_index.base.is_open && segment->time_index.base.is_open));
     if (status == SGS_OK)
         atomic_store_explicit(&segment->index_damaged, false, memory_order_relaxed);
     else
