@@ -202,7 +202,6 @@ void sgs_segment_walk_go_back(sgs_segment_walk *walk, const sgs_batch_header *he
 
 sgs_status sgs_segment_walk_check_end(const sgs_segment_walk *walk, int64_t max_position, sgs_error *err)
 {
-    SGS_EXPECT(walk->position <= walk->end || walk->segment->context->kafka_profile);
     if (walk->position == walk->end || walk->position >= max_position || walk->segment->context->kafka_profile)
         return SGS_OK;
     sgs_fail_at(err, SGS_CORRUPT_LOG, walk->position, "a batch", "%" PRId64 " bytes that are no batch",
