@@ -89,21 +89,23 @@ def partitions_of(path: str) -> list[tuple[str, int, str]]:
         is_partition_directory_name,
         parse_directory_name,
     )
-    from segstore.manager.partition_directories import unfinished_topics
+    from segstore.manager.partition_directories import look_beside_topics
 
-    try:
+    def look() -> list[str]:
         with os.scandir(path) as entries:
-            names = [
+            return [
                 entry.name
                 for entry in entries
                 if is_partition_directory_name(entry.name) and entry.is_dir()
             ]
-    except FileNotFoundError as error:
+
+    try:
+        with closing(Directory(path)) as directory:
+            names, hidden = look_beside_topics(directory, look)
+    except (LogNotFoundError, FileNotFoundError) as error:
         raise LogNotFoundError("there is no such directory", file=path) from error
-    except NotADirectoryError as error:
+    except (NotALogError, NotADirectoryError) as error:
         raise NotALogError("this is a file, not a directory of logs", file=path) from error
-    with closing(Directory(path)) as directory:
-        hidden = unfinished_topics(directory)
     found = [(*parse_directory_name(name), name) for name in names]
     return [one for one in found if one[0] not in hidden]
 

@@ -227,6 +227,9 @@ class LogManager:
             self._check_usable()  # while we waited
             log = self._logs.find(name)
             if log is None:
+                if not self._directory.exists(name):
+                    raise self._unknown(topic_partition, "no such directory")
+                # after the look at the directory: topics.json names a topic before that is made
                 if topic in self._listing.current().hidden:
                     raise self._unknown(topic_partition, "a topic whose making is not finished")
                 log = self._find_or_open(topic_partition)
@@ -247,8 +250,6 @@ class LogManager:
 
     def _open(self, topic_partition: TopicPartition) -> UnifiedLog:
         name = directory_name(topic_partition)
-        if not self._directory.exists(name):
-            raise self._unknown(topic_partition, "no such directory")
         path = os.path.join(self.path, name)  # noqa: PTH118 - the directory's own spelling
         options = self._options
         if options.state_dir is not None:  # each partition has its own

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeVar
 
 from segstore._core import Directory
 from segstore.errors import (
@@ -25,9 +25,14 @@ from segstore.log.directory.partition_directory import (
 from segstore.log.directory.topics_file import TOPICS_FILE, TopicState, read_topics
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from segstore.log.directory.topics_file import TopicEntry
     from segstore.types import TopicPartition
 
+_T = TypeVar("_T")
 
+MOST_LOOKS: Final = 5
 UNREADABLE_TOPICS: Final = (
     CorruptCheckpointError,
     UnsupportedFormatError,
@@ -45,20 +50,57 @@ def list_topic_partitions(directory: Directory) -> list[TopicPartition]:
     A topic that is being made, or removed, by `LogManager` or Spark's sink is not there yet, or no
     more. Where ``topics.json`` cannot be read, all directories count, with a warning.
     """
-    hidden = unfinished_topics(directory)
-    found = list_partition_directories(directory)
+    found, hidden = look_beside_topics(directory, lambda: list_partition_directories(directory))
     return [one for one in found if one.topic not in hidden] if hidden else found
 
 
-def unfinished_topics(directory: Directory) -> set[str]:
-    """Return the topics that ``topics.json`` says are being made or removed."""
+def look_beside_topics(directory: Directory, look: Callable[[], _T]) -> tuple[_T, set[str]]:
+    """Return what *look* finds in a log directory, and the topics that do not count in it.
+
+    These are the topics whose making or removal is not finished. A topic of which *look* may have
+    seen a part only is one of them: how many partitions there are decides where a key belongs. So
+    ``topics.json`` must be the same file before and after the look, or the look is repeated. After
+    some looks, topics count that the file has as the same finished ones before and after the last.
+
+    Parameters
+    ----------
+    directory : Directory
+        The log directory.
+    look : callable
+        Lists names in it, from the start each time.
+    """
+    signature = _signature(directory)
+    for _ in range(MOST_LOOKS):
+        topics = _topics(directory)
+        found = look()
+        before, signature = signature, _signature(directory)
+        if signature == before:
+            return found, _unfinished(topics)
+    later = _topics(directory)
+    changed = {name for name in topics.keys() | later if topics.get(name) != later.get(name)}
+    return found, changed | _unfinished(topics)
+
+
+def _topics(directory: Directory) -> Mapping[str, TopicEntry]:
     try:
-        topics = read_topics(directory)
+        return read_topics(directory)
     except UNREADABLE_TOPICS as error:
         path = f"{directory.path}/{TOPICS_FILE}"
         _log.warning("%s cannot be read: %s", path, error.message)
-        return set()
+        return {}
+
+
+def _unfinished(topics: Mapping[str, TopicEntry]) -> set[str]:
     return {name for name, entry in topics.items() if entry.state is not TopicState.LIVE}
+
+
+def _signature(directory: Directory) -> tuple[int, int, int] | None:
+    """Return what tells one ``topics.json`` from the next, None where there is none."""
+    try:
+        info = directory.info(TOPICS_FILE)
+    except LogNotFoundError:
+        return None
+    return info.inode, info.size, info.changed_ns
 
 
 def list_partition_directories(directory: Directory) -> list[TopicPartition]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from segstore.log.directory.parsed_file import SETTLED_NS
-from segstore.manager.partition_directories import partition_of, unfinished_topics
+from segstore.manager.partition_directories import look_beside_topics, partition_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,15 +68,18 @@ class PartitionListing:
 
     def _listed(self) -> Listed:
         """List the directory; what was a partition's directory before is not looked at again."""
-        directory, known = self._directory, self._known
-        hidden = unfinished_topics(directory)
-        self._known = now = {
-            name: partition
-            for name in directory.names(ordered=False)
-            if (partition := known.get(name) or partition_of(directory, name)) is not None
-        }
-        partitions = sorted(one for one in now.values() if one.topic not in hidden)
+        self._known, hidden = look_beside_topics(self._directory, self._partitions_by_name)
+        now = self._known.values()
+        partitions = sorted(one for one in now if one.topic not in hidden)
         topics: dict[str, list[int]] = {}
         for topic, number in partitions:
             topics.setdefault(topic, []).append(number)
         return Listed(partitions, topics, hidden)
+
+    def _partitions_by_name(self) -> dict[str, TopicPartition]:
+        directory, known = self._directory, self._known
+        return {
+            name: partition
+            for name in directory.names(ordered=False)
+            if (partition := known.get(name) or partition_of(directory, name)) is not None
+        }
