@@ -17,7 +17,12 @@ from typing import TYPE_CHECKING, Final
 
 from segstore._core import FileBarrier, crc32c
 from segstore.config import MAX_INT, MAX_LONG
-from segstore.errors import CorruptCheckpointError, LimitExceededError
+from segstore.errors import (
+    CorruptCheckpointError,
+    LimitExceededError,
+    NotALogError,
+    SegstoreError,
+)
 from segstore.log.directory.parsed_file import read_parsed
 from segstore.types import EpochEntry, TopicPartition
 
@@ -39,6 +44,8 @@ BEGINS_ANEW_MARK: Final = ".segstore.begins-anew"
 
 It has the log start, and what is set aside: `segstore.log.loader.begins_anew_mark`.
 """
+UNREADABLE: Final = (CorruptCheckpointError, NotALogError, LimitExceededError)
+"""What may be said of a checkpoint; other errors are of the disk, and say nothing of it."""
 LOCK: Final = ".lock"
 META_PROPERTIES: Final = "meta.properties"
 
@@ -180,6 +187,12 @@ def read_offset_checkpoint(directory: Directory, name: str) -> Mapping[TopicPart
     return read_parsed(
         directory, name, partial(parse_offset_checkpoint, name=name), MAX_CHECKPOINT_BYTES
     )
+
+
+def require_unreadable(directory: Directory, name: str, error: SegstoreError) -> None:
+    """Raise *error* where it says of a file that it is none: another open may read it."""
+    if isinstance(error, NotALogError) and directory.info(name).is_regular:
+        raise error
 
 
 def read_offset(directory: Directory, name: str, topic_partition: TopicPartition) -> int | None:

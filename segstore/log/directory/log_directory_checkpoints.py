@@ -13,14 +13,16 @@ import logging
 from typing import TYPE_CHECKING
 
 from segstore._core import AppendLock, FileBarrier
-from segstore.errors import CorruptCheckpointError
+from segstore.errors import SegstoreError
 from segstore.log.directory.checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
+    UNREADABLE,
     checked_offset,
     format_offset_checkpoint,
     read_offset,
     read_offset_checkpoint,
+    require_unreadable,
 )
 from segstore.log.directory.merge_lock import merge_lock
 
@@ -50,7 +52,7 @@ class LogDirectoryCheckpoints:
 
         Raises
         ------
-        CorruptCheckpointError
+        CorruptCheckpointError, LimitExceededError, NotALogError
             The file cannot be read as a checkpoint, or the offset is negative.
         """
         return read_offset(self._directory, name, topic_partition)
@@ -77,7 +79,8 @@ class LogDirectoryCheckpoints:
     def _merge(self, name: str, lines: Mapping[TopicPartition, int]) -> None:
         try:
             offsets = read_offset_checkpoint(self._directory, name) or {}
-        except CorruptCheckpointError as error:  # the others' lines are not ours to lose
+        except UNREADABLE as error:  # the others' lines are not ours to lose
+            require_unreadable(self._directory, name, error)
             _log.warning("%s/%s is left as it is: %s", self._directory.path, name, error.message)
             return
         if any(offsets.get(one, 0) != offset for one, offset in lines.items()):
@@ -94,7 +97,7 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
 
     def __init__(self, directory: Directory) -> None:
         super().__init__(directory)
-        self._known: dict[str, dict[TopicPartition, int] | CorruptCheckpointError] = {}
+        self._known: dict[str, dict[TopicPartition, int] | SegstoreError] = {}
         self._changed: set[str] = set()
         self._mutex = AppendLock()  # a handler that comes here in its midst is told
 
@@ -151,7 +154,7 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
         is_first = name not in self._known
         try:
             return self._offsets(name)
-        except CorruptCheckpointError as error:
+        except UNREADABLE as error:
             if is_first:
                 path = self._directory.path
                 _log.warning("%s/%s is left as it is: %s", path, name, error.message)
@@ -162,10 +165,11 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
         if known is None:
             try:
                 known = {**(read_offset_checkpoint(self._directory, name) or {})}
-            except CorruptCheckpointError as error:
+            except UNREADABLE as error:
+                require_unreadable(self._directory, name, error)
                 known = error
             self._known[name] = known
-        if isinstance(known, CorruptCheckpointError):
+        if isinstance(known, SegstoreError):
             raise copy.copy(known)
         return known
 

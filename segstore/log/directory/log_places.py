@@ -9,15 +9,13 @@ written last.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from segstore._core import Barrier, FileBarrier
 from segstore.errors import (
-    CorruptCheckpointError,
     DiskFullError,
     LimitExceededError,
     LogNotFoundError,
-    NotALogError,
     SegstoreError,
 )
 from segstore.log.directory.checkpoints import (
@@ -26,9 +24,11 @@ from segstore.log.directory.checkpoints import (
     MAX_CHECKPOINT_BYTES,
     MAX_MARKER_BYTES,
     RECOVERY_POINT_CHECKPOINT,
+    UNREADABLE,
     format_offset_checkpoint,
     parse_offset_checkpoint,
     read_offset,
+    require_unreadable,
     write_offset,
 )
 from segstore.log.directory.clean_shutdown_file_handler import CleanShutdownFileHandler
@@ -42,9 +42,6 @@ from segstore.log.directory.unknown_state import forget_state
 if TYPE_CHECKING:
     from segstore._core import Directory
     from segstore.types import TopicPartition
-
-_UNREADABLE: Final = (CorruptCheckpointError, NotALogError, LimitExceededError)
-"""What may be said of a checkpoint; other errors are of the disk, and say nothing of it."""
 
 
 class LogPlaces:
@@ -145,8 +142,8 @@ class LogPlaces:
             try:
                 data = self.directory.read_file(name, MAX_CHECKPOINT_BYTES)
                 offsets = parse_offset_checkpoint(data, name)
-            except _UNREADABLE as error:
-                _require_unreadable(self.directory, name, error)
+            except UNREADABLE as error:
+                require_unreadable(self.directory, name, error)
                 continue  # which was told already
             if offsets and min(offsets.values()) >= 0:
                 found[0] = choose(offsets.values())
@@ -204,7 +201,7 @@ class LogPlaces:
     def _offset(self, directory: Directory, name: str, warnings: list[str]) -> int | None:
         try:
             return read_offset(directory, name, self.topic_partition)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             _tell_unreadable(directory, name, error, warnings)
             return None
 
@@ -215,7 +212,7 @@ class LogPlaces:
             return None
         try:
             return above.offset(name, self.topic_partition)
-        except _UNREADABLE as error:
+        except UNREADABLE as error:
             _tell_unreadable(parent, name, error, warnings)
             return None
 
@@ -374,11 +371,5 @@ def _tell_unreadable(
     directory: Directory, name: str, error: SegstoreError, warnings: list[str]
 ) -> None:
     """Let a checkpoint that cannot be read count as missing, with a warning [DUR-21]."""
-    _require_unreadable(directory, name, error)
+    require_unreadable(directory, name, error)
     warnings.append(f"{directory.path}/{name} cannot be read: {error.message}")
-
-
-def _require_unreadable(directory: Directory, name: str, error: SegstoreError) -> None:
-    """Raise *error* where it says of a file that it is none: another open may read it."""
-    if isinstance(error, NotALogError) and directory.info(name).is_regular:
-        raise error
