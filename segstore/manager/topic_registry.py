@@ -1,8 +1,9 @@
 """Making topics, all or nothing: ``topics.json`` says how far each has come [DUR-11, DUR-23].
 
 ``creating`` is on stable storage before the first directory is made, and ``live`` follows the last
-log. What is left of a creation that failed is removed at once; after a kill, by the next open for
-writing. Nobody lists a topic that is not live.
+log. A creation that fails removes what it made; after a kill, the next open for writing removes it.
+Nobody lists a topic that is not live. ``deleting`` is for a topic that a user asked to delete: only
+then records go with it [DUR-6].
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from segstore.log.directory.partition_directory import (
     parse_file_name,
 )
 from segstore.log.directory.partition_metadata_file import PartitionMetadataFile
-from segstore.log.directory.partition_path import is_own_file
+from segstore.log.directory.partition_path import is_of_an_empty_log
 from segstore.log.directory.topics_file import (
     TOPICS_FILE,
     TopicEntry,
@@ -181,7 +182,6 @@ class TopicRegistry:
     def _undo(self, name: str, entry: TopicEntry) -> None:
         """Remove what there is of a topic that is not live."""
         if self._is_in_doubt:  # it may be live on the disk: nobody may find a part of it
-            entry = entry._replace(state=TopicState.DELETING)
             self._write({**self._known(), name: entry})
         self._let_go_of(TopicPartition(name, number) for number in range(entry.partitions))
         gone = [
@@ -225,13 +225,18 @@ def _may_be_of(directory: Directory, entry: TopicEntry) -> bool:
 
 
 def _holds_more_than_an_empty_log(directory: Directory) -> bool:
-    """Whether there is what a creation does not make: a record, or a file of somebody else."""
-    for name in directory.names(ordered=False):
-        file = parse_file_name(name)
-        if file is None and not is_own_file(name):
-            return True
-        # a preallocated file begins with zeros, a batch does not
-        is_log = file is not None and file.kind == LOG_FILE_SUFFIX
-        if is_log and any(directory.read_range(name, 0, HEADER_BYTES)):
-            return True
-    return False
+    """Whether there is what a creation does not make: a record, or a file of somebody else.
+
+    Also where records were: all of them were deleted, or recovery has set them aside.
+    """
+    return any(_is_used(directory, name) for name in directory.names(ordered=False))
+
+
+def _is_used(directory: Directory, name: str) -> bool:
+    file = parse_file_name(name)
+    if file is None:
+        return not is_of_an_empty_log(name)
+    if file.kind != LOG_FILE_SUFFIX:
+        return False
+    # a preallocated file begins with zeros, a batch does not
+    return file.offset > 0 or any(directory.read_range(name, 0, HEADER_BYTES))

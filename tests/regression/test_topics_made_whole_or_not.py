@@ -28,8 +28,9 @@ from segstore.log.directory.topics_file import (
     format_topics,
     parse_topics,
 )
-from segstore.manager import log_manager
+from segstore.manager import log_manager, topic_registry
 from segstore.manager.partition_directories import partitions_with_logs
+from segstore.manager.topic_registry import TopicRegistry
 from segstore.records.partitioner import partition_for_key
 
 TOPIC_ID = uuid.UUID(int=5)
@@ -113,6 +114,80 @@ def test_records_that_somebody_put_there_are_kept(tmp_path):
         assert manager.topics() == {"big": [0, 1, 2]}
         assert [record.value for record in manager.log("big", 0).scan()] == [b"v"]
         assert manager.log("big", 2).topic_id == TOPIC_ID
+
+
+@pytest.mark.parametrize("set_aside", ["deleted", "quarantined"])
+def test_a_log_that_had_records_is_kept_too(tmp_path, set_aside):
+    """[DUR-5, DUR-6] Its offsets do not begin again, and what recovery kept stays."""
+    half_made(tmp_path)
+    path = tmp_path / "big-1"
+    if set_aside == "deleted":
+        with segstore.open(path) as log:
+            log.truncate_fully_and_start_at(7)
+    else:
+        (path / f"{0:020}.quarantine-1").write_bytes(b"what was a batch")
+
+    with segstore.open_dir(tmp_path) as manager:
+        assert manager.topics() == {"big": [0, 1, 2]}
+        if set_aside == "deleted":
+            assert manager.log("big", 1).log_end_offset == 7
+        else:
+            assert (path / f"{0:020}.quarantine-1").exists()
+
+
+def test_records_in_a_topic_whose_undoing_was_cut_off_are_kept(tmp_path, monkeypatch):
+    """[DUR-6] ``live`` was on the disk for a moment, and the removal did not come to pass.
+
+    The undoing wrote ``deleting`` then, and the next open removed what was appended meanwhile.
+    """
+    with segstore.open_dir(tmp_path) as manager:
+        interrupt_behind(monkeypatch, TopicState.LIVE)
+        monkeypatch.setattr(topic_registry, "remove_trees", failing(DiskFullError("killed here")))
+        with pytest.raises(KeyboardInterrupt) as caught:
+            manager.create_topic("t", 2)
+        assert "still there, unlisted" in caught.value.__notes__[0]
+        monkeypatch.undo()
+        assert manager.topics() == {}
+    with segstore.open(tmp_path / "t-0") as log:
+        log.append([(b"k", b"v")] * 10)
+
+    with segstore.open_dir(tmp_path) as manager:
+        assert manager.topics() == {"t": [0, 1]}
+        assert manager.log("t", 0).log_end_offset == 10
+
+
+def test_a_topic_whose_undoing_was_cut_off_goes_with_the_next_open(tmp_path, monkeypatch):
+    with segstore.open_dir(tmp_path) as manager:
+        interrupt_behind(monkeypatch, TopicState.LIVE)
+        monkeypatch.setattr(topic_registry, "remove_trees", failing(DiskFullError("killed here")))
+        with pytest.raises(KeyboardInterrupt):
+            manager.create_topic("t", 2)
+        monkeypatch.undo()
+    with segstore.open_dir(tmp_path, read_only=True) as manager:
+        assert manager.topics() == {}
+    with segstore.open_dir(tmp_path) as manager:
+        assert [*tmp_path.glob("t-*")] == []
+        manager.create_topic("t", 3)
+
+
+def interrupt_behind(monkeypatch, state: TopicState) -> None:
+    """Raise Ctrl-C when the file with that state has its name, before anybody knows."""
+    real = TopicRegistry._write
+
+    def write(self, topics):
+        real(self, topics)
+        if any(entry.state is state for entry in topics.values()):
+            self._is_in_doubt = True
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(TopicRegistry, "_write", write)
+
+
+def failing(error: BaseException):
+    def fail(*_):
+        raise error
+
+    return fail
 
 
 def test_a_removal_that_was_begun_is_finished_and_touches_no_other_topic(tmp_path):

@@ -197,9 +197,9 @@ def open_parent_directory(
         return None
 
 
-def is_own_file(name: str) -> bool:
-    """Whether *name*, which is no segment's, is of a file that this library or a broker makes."""
-    return name in OWN_FILES or _IS_OURS.fullmatch(name) is not None
+def is_of_an_empty_log(name: str) -> bool:
+    """Whether *name*, which is no segment's, is of a file that a log without a record may have."""
+    return name in OWN_FILES or (_IS_OURS.fullmatch(name) is not None and name.endswith(".tmp"))
 
 
 def check_file_system(directory: _core.Directory, *, allowed: bool) -> None:
