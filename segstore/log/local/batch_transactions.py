@@ -2,7 +2,8 @@
 
 A transactional record is aborted when the next marker of its producer is an ABORT. So a reader
 needs the batches from its first offset on, up to where the transactions of its range have ended. It
-needs no transaction index, and nothing that lies before. Each segment is gone through once.
+needs no transaction index, and nothing that lies before. No more than that is gone through, and it
+is remembered: a segment once from where the first reader began, and once from its beginning.
 
 Source: [TXX-1, TXX-4, LOC-9, LOC-10, DUR-7, DUR-8].
 """
@@ -10,7 +11,8 @@ Source: [TXX-1, TXX-4, LOC-9, LOC-10, DUR-7, DUR-8].
 from __future__ import annotations
 
 from bisect import bisect_left
-from typing import TYPE_CHECKING, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.errors import (
     CorruptLogError,
@@ -22,7 +24,7 @@ from segstore.log.local.transaction_walk import Damage
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Self
 
     from segstore._core import BatchHeaders
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
 
 _ABORT, _COMMIT = 0, 1
 _NONE = -1
+_FIRST_BATCHES: Final = 256
+"""That are gone through before it is asked whether they are enough; twice as many each time."""
 
 
 class Abort(NamedTuple):
@@ -53,6 +57,8 @@ class TransactionEnds:
 
     Attributes
     ----------
+    start_offset : int
+        Where it begins.
     next_offset, position : int
         How far that is; the position is in the last segment.
     open : dict of int to int
@@ -76,10 +82,11 @@ class TransactionEnds:
         "next_offset",
         "open",
         "position",
+        "start_offset",
     )
 
     def __init__(self, next_offset: int, position: int = 0) -> None:
-        self.next_offset = next_offset
+        self.start_offset = self.next_offset = next_offset
         self.position = position
         self.open: dict[int, int] = {}
         self.first_ends: dict[int, tuple[int, bool]] = {}
@@ -89,7 +96,8 @@ class TransactionEnds:
 
     def copy(self) -> Self:
         """Return one that goes on by itself."""
-        new = type(self)(self.next_offset, self.position)
+        new = type(self)(self.start_offset, self.position)
+        new.next_offset = self.next_offset
         new.open, new.first_ends = self.open.copy(), self.first_ends.copy()
         new.aborts, new.last_ends = self.aborts, self.last_ends.copy()
         return new
@@ -99,28 +107,42 @@ class TransactionEnds:
         self.position, self.aborts = 0, ()
         self.next_offset = max(self.next_offset, segment.base_offset)
 
-    def go_through(self, segment: Segment, end_position: int, data_from: int = 0) -> None:
+    def go_through(
+        self,
+        segment: Segment,
+        end_position: int,
+        data_from: int = 0,
+        is_enough: Callable[[TransactionEnds], bool] | None = None,
+    ) -> None:
         """Take in the batches of *segment* up to a byte.
 
         Parameters
         ----------
         data_from : int
             Records below are no part of any transaction; markers there count.
+        is_enough : callable or None
+            Says whether it need go no further; None: it goes up to that byte.
         """
         stop, aborts = "limit", list(self.aborts)
+        most = WINDOW_BATCHES
+        if is_enough is not None:  # as many as are known, which were copied for that
+            most = min(_FIRST_BATCHES + len(aborts) + len(self.last_ends), most)
         while stop == "limit":
             headers, ends, result = segment.scan_transactions(
                 start_position=self.position,
                 end_position=end_position,
                 expected_offset=max(segment.base_offset, self.next_offset),
                 data_from=data_from,
-                max_batches=WINDOW_BATCHES,
+                max_batches=most,
             )
             self._take(headers, ends, aborts)
             self.position, self.next_offset = result.valid_bytes, result.next_offset
             stop = result.stop
+            if is_enough is not None and is_enough(self):
+                break
+            most = min(2 * most, WINDOW_BATCHES)
         self.aborts = tuple(aborts)
-        if self.position < end_position:
+        if stop != "limit" and self.position < end_position:
             why = f"bytes {self.position} to {end_position} are no batches"
             if result.why is not None:
                 why = result.why.message
@@ -189,6 +211,7 @@ class BatchTransactions:
         first = segments.floor_segment(offset) or segments.first_segment
         still_open: dict[int, int] = {}
         found = FoundAborted([], [])
+        is_enough = partial(_are_known, still_open, upper_bound_offset)
         before: tuple[Segment, TransactionEnds] | None = None
         for segment in segments.values(first.base_offset, end.segment_base_offset + 1):
             if before is not None:
@@ -200,19 +223,19 @@ class BatchTransactions:
                 ):
                     break
             try:
-                ends = self.ends_of(segment, end)
+                ends = self.ends_of(segment, end, offset, is_enough)
                 if ends.damage is not None and ends.next_offset <= offset and segment is first:
-                    ends = self._ends_from(segment, end, offset)
+                    ends = _begin_at(segment, offset, end)
+                    ends.go_through(segment, end_position_in(segment, end), is_enough=is_enough)
             except LogNotFoundError:
                 self._check_is_there(segment, offset)
                 raise
             found.walked.append(ends)
+            is_known = is_enough(ends)
             _go_on(still_open, ends, offset, upper_bound_offset, found.transactions)
+            if is_known:
+                break
             if ends.damage is not None:
-                if all(begin >= upper_bound_offset for begin in still_open.values()) and (
-                    ends.next_offset >= upper_bound_offset
-                ):
-                    break
                 return self._end_at(segment, ends.position, ends.damage, still_open, found)
             before = segment, ends
         return found
@@ -253,21 +276,41 @@ class BatchTransactions:
 
     # ---- segments --------------------------------------------------------------------------------
 
-    def ends_of(self, segment: Segment, end: LogOffsetMetadata) -> TransactionEnds:
-        """Return what is known of *segment*, up to the end of the log at least."""
+    def ends_of(
+        self,
+        segment: Segment,
+        end: LogOffsetMetadata,
+        offset: int = 0,
+        is_enough: Callable[[TransactionEnds], bool] | None = None,
+    ) -> TransactionEnds:
+        """Return what is known of *segment*, up to the end of the log at least.
+
+        Parameters
+        ----------
+        offset : int
+            What lies before its batch need not be known.
+        is_enough : callable or None
+            Says whether that is enough, though it is not up to the end.
+        """
         cuts = self._cuts_now()
         if cuts != self._cuts:
             self._known, self._cuts = {}, cuts
         known = self._known
         there, ends = known.get(segment.base_offset, (None, None))
         target = end_position_in(segment, end)
-        if there is segment and ends is not None:
-            if ends.position >= target or ends.damage is not None:
-                return ends
-            ends = ends.copy()
-        else:
+        if there is not segment or ends is None:
+            ends = _begin_at(segment, offset, end)
+        elif ends.start_offset > max(offset, segment.base_offset):
             ends = TransactionEnds(segment.base_offset)
-        ends.go_through(segment, target)
+        elif (
+            ends.position >= target
+            or ends.damage is not None
+            or (is_enough is not None and is_enough(ends))
+        ):
+            return ends
+        else:
+            ends = ends.copy()
+        ends.go_through(segment, target, is_enough=is_enough)
         segments = self._local_log.segments
         if self._cuts_now() == cuts and segments.get(segment.base_offset) is segment:
             known[segment.base_offset] = segment, ends
@@ -276,7 +319,7 @@ class BatchTransactions:
         return ends
 
     def of_segments(self) -> list[tuple[Segment, TransactionEnds]]:
-        """Return the segments that were gone through from their beginning, and their ends."""
+        """Return the segments that were gone through, as far as they were, and their ends."""
         if self._cuts_now() != self._cuts:
             return []
         segments = self._local_log.segments
@@ -287,14 +330,17 @@ class BatchTransactions:
         """Truncations that began, and that came to their end."""
         return self._local_log.generation, self._local_log.cuts.done
 
-    def _ends_from(self, segment: Segment, end: LogOffsetMetadata, offset: int) -> TransactionEnds:
-        """Return what is known from the batch of *offset* on, behind damage in its segment."""
-        place = segment.translate_offset(offset)
-        if place is None:
-            return TransactionEnds(offset, end_position_in(segment, end))
-        ends = TransactionEnds(place.base_offset, place.position)
-        ends.go_through(segment, end_position_in(segment, end))
-        return ends
+
+def _begin_at(segment: Segment, offset: int, end: LogOffsetMetadata) -> TransactionEnds:
+    """Return what is known before the batch of *offset*, which is nothing."""
+    if offset <= segment.base_offset:
+        return TransactionEnds(segment.base_offset)
+    place = segment.translate_offset(offset)
+    if place is None:
+        return TransactionEnds(offset, end_position_in(segment, end))
+    ends = TransactionEnds(place.base_offset, place.position)
+    ends.start_offset = min(offset, place.base_offset)  # compaction may have left nothing between
+    return ends
 
 
 def aborts_by_segment(
@@ -344,6 +390,18 @@ def end_position_in(segment: Segment, end: LogOffsetMetadata) -> int:
     """Return the byte of *segment* up to which it is part of a log that ends there."""
     is_last = segment.base_offset == end.segment_base_offset
     return end.relative_position_in_segment if is_last else segment.size_bytes
+
+
+def _are_known(still_open: dict[int, int], upper_bound_offset: int, ends: TransactionEnds) -> bool:
+    """Whether *ends* tells how all ends that was begun below the upper bound, or before *ends*."""
+    return (
+        ends.next_offset >= upper_bound_offset
+        and next(iter(ends.open.values()), upper_bound_offset) >= upper_bound_offset
+        and not any(
+            begin < upper_bound_offset and producer_id not in ends.first_ends
+            for producer_id, begin in still_open.items()
+        )
+    )
 
 
 def _go_on(

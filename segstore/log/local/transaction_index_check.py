@@ -91,7 +91,13 @@ def contradicts_an_index(
         seen_below = None if is_whole else ends.next_offset
         base_offset = segment.base_offset
         if base_offset >= log_start_offset and (  # below it an index need not say anything
-            problem_of_index(directory, base_offset, ends.aborts, seen_below=seen_below)
+            problem_of_index(
+                directory,
+                base_offset,
+                ends.aborts,
+                seen_from=ends.start_offset,
+                seen_below=seen_below,
+            )
         ):
             return True
     return False
@@ -164,6 +170,7 @@ def problem_of_index(
     base_offset: int,
     aborts: Iterable[Abort],
     *,
+    seen_from: int = 0,
     seen_below: int | None = None,
 ) -> str | None:
     """Return in what way the index of a segment is not what its batches say; None where it is.
@@ -173,9 +180,9 @@ def problem_of_index(
     aborts : iterable of Abort
         Those of the segment. Of one whose producer ended none before, the beginning is not checked:
         it may lie before what was gone through.
-    seen_below : int or None
-        The batches were gone through up to that offset: entries from there on are not looked at,
-        nor part of one at the end.
+    seen_from, seen_below : int, int or None
+        The batches between were gone through: entries of others are not looked at; below an end
+        that is given, nor is part of one at the end of the file.
     """
     index = TransactionIndex(directory, base_offset)
     left = {abort.marker: abort for abort in aborts}
@@ -184,6 +191,8 @@ def problem_of_index(
         for number, entry in enumerate(index):
             if seen_below is not None and entry.last_offset >= seen_below:
                 break
+            if entry.last_offset < seen_from:
+                continue
             problem = _problem_of_entry(entry, previous, left.pop(entry.last_offset, None))
             if problem is not None:
                 return f"entry {number} {problem}"
