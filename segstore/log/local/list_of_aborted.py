@@ -43,7 +43,9 @@ def list_of_aborted(
     listed = {one[2]: one for one in found.transactions}
     entries: list[AbortedTransaction] = []
     with suppress(CorruptIndexError, UnsupportedFormatError):
-        entries = local_log.collect_aborted_transactions(offset, offset, upper_bound_offset)
+        entries = local_log.collect_aborted_transactions(
+            offset, offset, upper_bound_offset, in_order=True
+        )
     for entry in entries:
         producer_id, first_offset, marker = entry[:3]
         if _agrees(entry, found.walked):

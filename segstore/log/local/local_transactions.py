@@ -21,12 +21,17 @@ class LocalTransactions(LogTail):
     """What `LocalLog` knows of transactions that were aborted."""
 
     def collect_aborted_transactions(
-        self, log_start_offset: int, base_offset: int, upper_bound_offset: int
+        self,
+        log_start_offset: int,
+        base_offset: int,
+        upper_bound_offset: int,
+        *,
+        in_order: bool = False,
     ) -> list[AbortedTransaction]:
         """Return the aborted transactions in ``[log_start_offset, upper_bound_offset)`` [LOC-10].
 
         Those that the transaction indexes know, from the segment of *base_offset* on; one that is
-        missing is empty.
+        missing is empty. *in_order* believes that the entries of each ascend.
 
         Raises
         ------
@@ -42,7 +47,7 @@ class LocalTransactions(LogTail):
             index = TransactionIndex(self.directory, segment.base_offset)
             try:
                 found = index.collect_aborted_transactions(
-                    log_start_offset, upper_bound_offset, check=True
+                    log_start_offset, upper_bound_offset, check=True, in_order=in_order
                 )
             except LogNotFoundError:
                 continue  # deleted since it was opened

@@ -243,7 +243,12 @@ class TransactionIndex:
         return self._entries()
 
     def collect_aborted_transactions(
-        self, fetch_offset: int, upper_bound_offset: int, *, check: bool = False
+        self,
+        fetch_offset: int,
+        upper_bound_offset: int,
+        *,
+        check: bool = False,
+        in_order: bool = False,
     ) -> TransactionIndexSearchResult:
         """Return the entries that overlap ``[fetch_offset, upper_bound_offset)`` [TXX-4].
 
@@ -253,6 +258,8 @@ class TransactionIndex:
             Absolute.
         check : bool
             Believe no entry that cannot be this segment's; Kafka does.
+        in_order : bool
+            Believe that the markers ascend: entries below *fetch_offset* are not looked at.
 
         Raises
         ------
@@ -260,12 +267,25 @@ class TransactionIndex:
             As `sanity_check`, for the entries that were looked at; the first one with *check*.
         """
         aborted = []
-        for entry in self._checked_entries() if check else self._entries():
+        start = self._first_at(fetch_offset) if in_order else 0
+        for entry in self._checked_entries(start=start) if check else self._entries(start=start):
             if entry.last_offset >= fetch_offset and entry.first_offset < upper_bound_offset:
                 aborted.append(entry)
             if entry.last_stable_offset >= upper_bound_offset:
                 return TransactionIndexSearchResult(aborted, is_complete=True)
         return TransactionIndexSearchResult(aborted, is_complete=False)
+
+    def _first_at(self, marker: int) -> int:
+        """Return the byte of the first entry whose marker is there or above, by halves."""
+        low, high = 0, self._directory.info(self._name).size // _ENTRY.size if self._is_open else 0
+        while low < high:
+            middle = (low + high) // 2
+            data = self._directory.read_range(self._name, middle * _ENTRY.size, _ENTRY.size)
+            if len(data) == _ENTRY.size and _ENTRY.unpack(data)[3] < marker:
+                low = middle + 1
+            else:
+                high = middle
+        return low * _ENTRY.size
 
     @property
     def is_empty(self) -> bool:
@@ -290,8 +310,10 @@ class TransactionIndex:
         for _ in self._checked_entries(versions):
             pass
 
-    def _checked_entries(self, versions: range = READ_VERSIONS) -> Iterator[AbortedTransaction]:
-        for number, entry in enumerate(self._entries(versions)):
+    def _checked_entries(
+        self, versions: range = READ_VERSIONS, start: int = 0
+    ) -> Iterator[AbortedTransaction]:
+        for number, entry in enumerate(self._entries(versions, start), start // _ENTRY.size):
             if entry.last_offset < self._base_offset:
                 raise CorruptIndexError(
                     f"a last offset of {entry.last_offset} in a segment from {self._base_offset}",
@@ -302,9 +324,11 @@ class TransactionIndex:
                 )
             yield entry
 
-    def _entries(self, versions: range = READ_VERSIONS) -> Iterator[AbortedTransaction]:
-        """Yield whole entries; part of one at the end is not seen [TXX-3]."""
-        start, is_end = 0, not self._is_open
+    def _entries(
+        self, versions: range = READ_VERSIONS, start: int = 0
+    ) -> Iterator[AbortedTransaction]:
+        """Yield whole entries from a byte on; part of one at the end is not seen [TXX-3]."""
+        is_end = not self._is_open
         while not is_end:
             data = self._directory.read_range(self._name, start, _PIECE_BYTES)
             is_end = len(data) < _PIECE_BYTES

@@ -2,7 +2,7 @@
 
 The first fetch went through all headers of its segment: 41 to 60 ms for 256 MB of small batches.
 What else of the kind was looked for: fetches of later segments, fetches behind one another and
-backwards, transactions that go across the range.
+backwards, transactions that go across the range, the index that tells the list of a fetch.
 """
 
 from __future__ import annotations
@@ -113,6 +113,30 @@ def test_one_that_has_no_record_in_the_range_is_not(log: UnifiedLog, passed: lis
     """[LOC-9] It ends behind the range, and the reader needs nothing of it."""
     assert fetch(log, 5) == [5]
     assert bytes_of(passed) < size_of(log) // 5
+
+
+def test_the_list_is_looked_for_near_the_fetch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """[LOC-9, TXX-4] Not from the first entry of an index on."""
+    path = tmp_path / "orders-0"
+    with segstore.open(path, **SETTINGS) as log:
+        producer = Producer(log, 1)
+        for _ in range(300):
+            producer.write()
+            producer.end(ABORT)
+        write(log)
+    seen = []
+    real = TransactionIndex._entries
+
+    def entries(self: TransactionIndex, *arguments: object, **options: object):
+        for entry in real(self, *arguments, **options):
+            seen.append(entry)
+            yield entry
+
+    monkeypatch.setattr(TransactionIndex, "_entries", entries)
+    with segstore.open(path, read_only=True) as log:
+        fetched = log.read(590, 1, "read_committed")
+        assert fetched.aborted_transactions == [(1, offset) for offset in range(590, 600, 2)]
+    assert 1 <= len(seen) <= 10
 
 
 @pytest.mark.parametrize("seed", range(12))
