@@ -31,6 +31,7 @@ struct sgs_pooled {
     uint32_t number;
     uint32_t references; /* of a directory: files that know it */
     uint64_t device, inode;
+    int64_t born_ns;       /* 0 = unknown */
     char *name;            /* of a directory its path */
     sgs_pooled *directory; /* of a file */
     sgs_pooled *first_file;
@@ -121,13 +122,19 @@ static sgs_status sync_entry(const sgs_env *base, const sgs_pooled *entry, int f
                                : base->sync_data(base, fd, "", SGS_BARRIER(CLOSED_RECORDS), err);
 }
 
+/* This thread is in a sync for the pool. A sync that fails opens a file for its mark, and makes room for it without another
+ * sync. */
+static _Thread_local bool syncs_for_pool = false;
+
 /* Under the mutex, which is let go of meanwhile. The owner's sync goes through this environment, as any other of his. */
 static void let_owner_sync(sgs_descriptor_pool *pool, sgs_pooled *entry)
 {
     sgs_error told; /* the owner notes a failure himself */
     entry->is_visited = true;
     unlock(pool);
+    syncs_for_pool = true;
     const sgs_status status = entry->sync(entry->owner, handle_of(entry), &told);
+    syncs_for_pool = false;
     lock(pool);
     if (status != SGS_OK && status != SGS_LOCKED) /* he syncs it himself this moment */
         keep_open(pool, entry);
@@ -139,6 +146,8 @@ static bool evict(sgs_descriptor_pool *pool, sgs_pooled *entry)
 {
     sgs_error told;
     if (atomic_load(&entry->is_busy) || entry->is_visited || atomic_load(&entry->users) != 0)
+        return false;
+    if (syncs_for_pool && atomic_load(&entry->is_dirty))
         return false;
     if (entry->sync != NULL && atomic_load(&entry->is_dirty)) {
         let_owner_sync(pool, entry);
@@ -204,18 +213,24 @@ static int64_t limit_of(const sgs_descriptor_pool *pool)
     return half > LEAST_OPEN ? half : LEAST_OPEN;
 }
 
-/* Under the mutex, which is let go of for I/O: room for one more. Where all are in use there are more for a while. */
-static void make_room(sgs_descriptor_pool *pool)
+/* Under the mutex, which is let go of for I/O: room for `wanted` more. While all are in use, more than the limit are open. */
+static void make_room(sgs_descriptor_pool *pool, int64_t wanted)
 {
     const int64_t limit = limit_of(pool);
-    while (pool->open_count >= limit && evict_one(pool))
+    while (pool->open_count + wanted > limit && evict_one(pool))
         continue;
 }
 
-/* The process has others: whether a call that found none left may be tried again. */
+static bool found_no_descriptor(sgs_status status, const sgs_error *err)
+{
+    return status == SGS_RESOURCE && (err->os_error == EMFILE || err->os_error == ENFILE);
+}
+
+/* The process has descriptors outside of this pool too: a call that found none left may be tried again once one of the pool
+ * was closed. */
 static bool found_room(sgs_descriptor_pool *pool, sgs_status status, const sgs_error *err)
 {
-    if (status != SGS_RESOURCE || (err->os_error != EMFILE && err->os_error != ENFILE))
+    if (!found_no_descriptor(status, err))
         return false;
     lock(pool);
     const bool found = evict_one(pool);
@@ -232,25 +247,33 @@ static void give_back(const descriptor_use *use)
         atomic_fetch_sub(&use->entry->users, 1);
 }
 
-typedef sgs_status (*opener)(sgs_descriptor_pool *pool, const sgs_pooled *entry, const char *name, int *fd,
-                             sgs_error *err);
-static sgs_status open_again(sgs_descriptor_pool *pool, sgs_pooled *entry, opener open, int *fd, sgs_error *err);
-static sgs_status open_by_path(sgs_descriptor_pool *pool, const sgs_pooled *entry, const char *path, int *fd,
-                               sgs_error *err);
-static sgs_status open_by_name(sgs_descriptor_pool *pool, const sgs_pooled *entry, const char *name, int *fd,
-                               sgs_error *err);
+static sgs_status open_again(sgs_descriptor_pool *pool, sgs_pooled *entry, int parent, int *fd, sgs_error *err);
 
-static inline sgs_status take_entry(sgs_descriptor_pool *pool, sgs_pooled *entry, opener open, descriptor_use *use,
-                                    sgs_error *err)
+static inline bool take_open(sgs_pooled *entry, descriptor_use *use)
 {
     use->entry = entry;
     atomic_fetch_add(&entry->users, 1);
     use->fd = atomic_load(&entry->fd);
     if (!atomic_load_explicit(&entry->was_used, memory_order_relaxed))
         atomic_store_explicit(&entry->was_used, true, memory_order_relaxed);
-    if (use->fd >= 0)
-        return SGS_OK;
-    const sgs_status status = open_again(pool, entry, open, &use->fd, err);
+    return use->fd >= 0;
+}
+
+/* The directory of a file comes first: a thread opens one entry at a time. */
+static sgs_status take_closed(sgs_descriptor_pool *pool, descriptor_use *use, sgs_error *err)
+{
+    descriptor_use parent = { .entry = NULL, .fd = SGS_CWD };
+    sgs_pooled *entry = use->entry, *directory = entry->directory;
+    sgs_status status = SGS_OK;
+    if (directory != NULL && !take_open(directory, &parent)) {
+        status = open_again(pool, directory, SGS_CWD, &parent.fd, err);
+        if (status != SGS_OK)
+            give_back(&parent);
+    }
+    if (status == SGS_OK) {
+        status = open_again(pool, entry, parent.fd, &use->fd, err);
+        give_back(&parent);
+    }
     if (status != SGS_OK)
         give_back(use);
     return status;
@@ -263,82 +286,72 @@ static inline sgs_status take(const sgs_env *env, int handle, descriptor_use *us
         return SGS_OK;
     }
     sgs_descriptor_pool *pool = pool_of(env);
-    sgs_pooled *entry = entry_of(pool, handle);
-    return take_entry(pool, entry, entry->is_directory ? open_by_path : open_by_name, use, err);
+    return take_open(entry_of(pool, handle), use) ? SGS_OK : take_closed(pool, use, err);
 }
 
-/* Behind a write, before it is given back: a sync that began before may not have it. */
+/* After a write, before it is given back: a sync that began before may not cover it. The flag is always stored: a sync that
+ * takes it away covers the write then. Skipping the store where the flag is set already would race with such a sync. */
 static void note_written(const descriptor_use *use)
 {
-    if (use->entry != NULL && !atomic_load_explicit(&use->entry->is_dirty, memory_order_relaxed))
-        atomic_store(&use->entry->is_dirty, true);
+    if (use->entry != NULL)
+        atomic_store_explicit(&use->entry->is_dirty, true, memory_order_release);
 }
 
-static sgs_status open_by_path(sgs_descriptor_pool *pool, const sgs_pooled *entry, const char *path, int *fd,
-                               sgs_error *err)
+/* A file system may give the inode of a removed file to the next one that is made, which has a later time of birth. */
+static bool is_the_same(const sgs_env *base, const sgs_pooled *entry, int fd, const sgs_file_info *info)
 {
-    const sgs_env *base = pool->base;
-    sgs_file_info info;
-    sgs_error ignored;
-    sgs_status status;
-    do {
-        status = base->open_directory(base, SGS_CWD, path, fd, err);
-    } while (found_room(pool, status, err));
-    if (status != SGS_OK)
-        return status;
-    status = base->file_info(base, *fd, path, &info, err);
-    if (status == SGS_OK && (info.device != entry->device || info.inode != entry->inode)) {
+    if (info->device != entry->device || info->inode != entry->inode)
+        return false;
+    const int64_t born_ns = entry->born_ns != 0 ? base->birth_ns(base, fd) : 0;
+    return born_ns == 0 || born_ns == entry->born_ns;
+}
+
+static sgs_status fail_replaced(const sgs_pooled *entry, const char *name, sgs_error *err)
+{
+    if (entry->is_directory)
         (void)sgs_fail(err, SGS_DIRECTORY_REPLACED,
                        "the directory at this path is not the one that was opened, which was moved or removed");
-        status = sgs_fail_in_file(err, path);
-    }
-    if (status != SGS_OK)
-        (void)base->close(base, *fd, path, &ignored);
-    return status;
+    else
+        (void)sgs_fail(err, SGS_NOT_FOUND, "the file was removed since it was opened, and another one has its name");
+    return sgs_fail_in_file(err, name);
 }
 
-static sgs_status open_by_name(sgs_descriptor_pool *pool, const sgs_pooled *entry, const char *name, int *fd,
+/* A directory by its path, a file by its name in its directory. */
+static sgs_status open_by_name(const sgs_env *base, const sgs_pooled *entry, int parent, const char *name, int *fd,
                                sgs_error *err)
 {
-    const sgs_env *base = pool->base;
     sgs_file_info info;
     sgs_error ignored;
-    sgs_status status;
-    descriptor_use parent;
-    SGS_TRY(take_entry(pool, entry->directory, open_by_path, &parent, err));
-    do {
-        status = base->open_file(base, parent.fd, name, entry->mode, fd, err);
-    } while (found_room(pool, status, err));
-    give_back(&parent);
-    if (status != SGS_OK)
-        return status;
-    status = base->file_info(base, *fd, name, &info, err);
-    if (status == SGS_OK && (info.device != entry->device || info.inode != entry->inode)) {
-        (void)sgs_fail(err, SGS_NOT_FOUND, "the file was removed since it was opened, and another one has its name");
-        status = sgs_fail_in_file(err, name);
-    }
+    SGS_TRY(entry->is_directory ? base->open_directory(base, SGS_CWD, name, fd, err)
+                                : base->open_file(base, parent, name, entry->mode, fd, err));
+    sgs_status status = base->file_info(base, *fd, name, &info, err);
+    if (status == SGS_OK && !is_the_same(base, entry, *fd, &info))
+        status = fail_replaced(entry, name, err);
     if (status != SGS_OK)
         (void)base->close(base, *fd, name, &ignored);
     return status;
 }
 
-/* The caller counts as a user. */
-static sgs_status open_again(sgs_descriptor_pool *pool, sgs_pooled *entry, opener open, int *fd, sgs_error *err)
+/* The caller counts as a user. No other entry is closed while this one is busy: the sync before that may need this very one,
+ * for its mark. */
+static sgs_status open_again(sgs_descriptor_pool *pool, sgs_pooled *entry, int parent, int *fd, sgs_error *err)
 {
     char name[PATH_BYTES];
+    sgs_status status;
+    bool again;
     lock(pool);
-    for (;;) {
+    do {
         wait_until_settled(pool, entry);
         *fd = atomic_load(&entry->fd);
         if (*fd >= 0) {
-            unlock(pool);
-            return SGS_OK;
+            status = SGS_OK;
+            break;
         }
         atomic_store(&entry->is_busy, true);
         SGS_EXPECT(strlen(entry->name) < sizeof name && atomic_load(&entry->users) > 0);
         memcpy(name, entry->name, strlen(entry->name) + 1);
         unlock(pool);
-        const sgs_status status = open(pool, entry, name, fd, err);
+        status = open_by_name(pool->base, entry, parent, name, fd, err);
         const bool may_be_renamed = status == SGS_NOT_FOUND || status == SGS_DIRECTORY_REPLACED;
         if (may_be_renamed) { /* let the rename end that may be under way */
             (void)pthread_mutex_lock(&pool->renames);
@@ -346,17 +359,20 @@ static sgs_status open_again(sgs_descriptor_pool *pool, sgs_pooled *entry, opene
         }
         lock(pool);
         if (status == SGS_OK) {
-            make_room(pool);
             atomic_store(&entry->fd, *fd);
             if (may_be_evicted(entry))
                 list_as_newest(pool, entry);
         }
         settle(pool, entry);
-        if (!may_be_renamed || strcmp(name, entry->name) == 0) {
-            unlock(pool);
-            return status;
-        }
-    }
+        if (status == SGS_OK)
+            make_room(pool, 0);
+        if (may_be_renamed)
+            again = strcmp(name, entry->name) != 0;
+        else /* a sync that made room may have opened this entry for its mark */
+            again = found_no_descriptor(status, err) && (evict_one(pool) || atomic_load(&entry->fd) >= 0);
+    } while (again);
+    unlock(pool);
+    return status;
 }
 
 /* ---- making and forgetting handles ---- */
@@ -421,13 +437,14 @@ static sgs_status make_handle(sgs_descriptor_pool *pool, sgs_pooled *directory, 
     sgs_error ignored;
     char *copy = NULL;
     sgs_status status = base->file_info(base, fd, name, &info, err);
+    const int64_t born_ns = base->birth_ns(base, fd);
     if (status == SGS_OK) {
         copy = copy_of(base, name);
         if (copy == NULL)
             status = sgs_fail(err, SGS_RESOURCE, "no memory for another open file");
     }
     lock(pool);
-    make_room(pool);
+    make_room(pool, 1);
     sgs_pooled *entry = status == SGS_OK ? free_entry(pool) : NULL;
     if (entry == NULL) {
         unlock(pool);
@@ -446,6 +463,7 @@ static sgs_status make_handle(sgs_descriptor_pool *pool, sgs_pooled *directory, 
     entry->mode = mode == SGS_OPEN_READ ? SGS_OPEN_READ : SGS_OPEN_WRITE;
     entry->device = info.device;
     entry->inode = info.inode;
+    entry->born_ns = born_ns;
     entry->name = copy;
     entry->directory = directory;
     atomic_store(&entry->was_used, true);
@@ -806,7 +824,8 @@ static sgs_status pooled_sync(const sgs_env *env, int handle, const char *name, 
             (void)pthread_cond_wait(&pool->settled, &pool->mutex);
         failed_before = entry->sync_error;
         unlock(pool);
-        atomic_store(&entry->is_dirty, false);
+        (void)atomic_exchange(&entry->is_dirty,
+                              false); /* reads what a write has stored: that write is before the sync */
     }
     sgs_status status;
     if (failed_before != 0) {
@@ -953,7 +972,7 @@ void sgs_descriptor_pool_limit(sgs_descriptor_pool *pool, int64_t limit)
 {
     lock(pool);
     pool->fixed_limit = limit;
-    make_room(pool);
+    make_room(pool, 1);
     unlock(pool);
 }
 

@@ -3,7 +3,7 @@
  * A log directory may have more partitions than a process may have descriptors. So a directory that was opened by an
  * absolute path, and a file in it, is a handle here: a number from SGS_FIRST_POOLED_HANDLE on. Above half of the soft
  * limit of open files (RLIMIT_NOFILE, asked at every open) the one not used for longest is closed; its next use opens it
- * again by its path and compares device and inode with those that were kept. Whatever opens a file counts: directories,
+ * again by its path and compares device, inode and time of birth with those that were kept. All files count: directories,
  * segments, indexes, small files.
  *
  * NOT EVICTED  what is in use, what holds a lock, and what has no name any more (unlinked or replaced through this
@@ -46,7 +46,7 @@ typedef struct sgs_descriptor_pool { /* must not move */
     uint64_t evictions;
 } sgs_descriptor_pool;
 
-/** Over `base`, which has descriptor_limit. */
+/** Over `base`, which has descriptor_limit and birth_ns. */
 void sgs_descriptor_pool_init(sgs_descriptor_pool *pool, const sgs_env *base);
 /** Close at most `limit` at a time from now on; 0 = half of RLIMIT_NOFILE again. */
 void sgs_descriptor_pool_limit(sgs_descriptor_pool *pool, int64_t limit);

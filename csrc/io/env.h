@@ -119,8 +119,10 @@ struct sgs_env {
     int64_t (*wall_clock_ms)(const sgs_env *env);
     int64_t (*monotonic_ns)(const sgs_env *env);
     int64_t (*process_id)(const sgs_env *env);
-    /* how many descriptors the process may have (RLIMIT_NOFILE); asked of the environment of the system only */
+    /* Both belong to the environment of the system only: how many descriptors the process may have (RLIMIT_NOFILE); when a
+     * file or directory was made (0 = unknown), which never changes, and differs for a later one that got its inode. */
     int64_t (*descriptor_limit)(const sgs_env *env);
+    int64_t (*birth_ns)(const sgs_env *env, int fd);
     /* true for NFS, CIFS, FUSE and their like [DUR-72] */
     sgs_status (*is_network_file_system)(const sgs_env *env, int fd, bool *is_network, sgs_error *err);
 };

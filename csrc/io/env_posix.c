@@ -380,6 +380,30 @@ static sgs_status posix_is_network_file_system(const sgs_env *env, int fd, bool 
     return SGS_OK;
 }
 
+/* Not where the time may change for one and the same file: a server or a FUSE daemon may make it up, and overlayfs copies a
+ * file at its first write, which keeps its inode. */
+static int64_t posix_birth_ns(const sgs_env *env, int fd)
+{
+#ifdef STATX_BTIME
+    static const uint32_t overlayfs = 0x794C7630;
+    struct statx found;
+    struct statfs file_system;
+    sgs_error ignored;
+    bool is_network = true;
+    if (statx(fd, "", AT_EMPTY_PATH, STATX_BTIME, &found) != 0 || (found.stx_mask & STATX_BTIME) == 0)
+        return 0;
+    if (posix_is_network_file_system(env, fd, &is_network, &ignored) != SGS_OK || is_network)
+        return 0;
+    if (fstatfs(fd, &file_system) != 0 || (uint32_t)file_system.f_type == overlayfs)
+        return 0;
+    return found.stx_btime.tv_sec * 1000000000 + found.stx_btime.tv_nsec;
+#else
+    (void)env;
+    (void)fd;
+    return 0;
+#endif
+}
+
 static const sgs_env posix_env = {
     .context = NULL,
     .allocate = posix_allocate,
@@ -415,6 +439,7 @@ static const sgs_env posix_env = {
     .monotonic_ns = posix_monotonic_ns,
     .process_id = posix_process_id,
     .descriptor_limit = posix_descriptor_limit,
+    .birth_ns = posix_birth_ns,
     .is_network_file_system = posix_is_network_file_system,
 };
 

@@ -145,6 +145,13 @@ int fstatfs(int fd, struct statfs *found)
     return result;
 }
 
+int statx(int fd, const char *path, int flags, unsigned mask, struct statx *found)
+{
+    if (strikes("statx"))
+        return answer() == 0 ? (memset(found, 0, sizeof *found), 0) : -1;
+    return (int)syscall(SYS_statx, fd, path, flags, mask, found);
+}
+
 int renameat(int from_fd, const char *from, int to_fd, const char *to)
 {
     return strikes("renameat") ? -1 : (int)syscall(SYS_renameat2, from_fd, from, to_fd, to, 0);

@@ -18,10 +18,13 @@ typedef struct faulty {
     sgs_env env; /* first: its functions are handed it */
     int64_t limit;
     _Atomic int syncs;
-    int failing_syncs;   /* of the next ones */
-    int failing_opens;   /* with EMFILE */
+    int failing_syncs; /* of the next ones */
+    int failing_opens; /* with EMFILE */
+    int failing_directory_opens;
     int failing_unlinks; /* with EIO */
     int failing_allocations;
+    uint64_t inode;  /* of everything; 0 = the truth */
+    int64_t born_ns; /* of everything; -1 = the truth */
 } faulty;
 
 typedef struct fixture {
@@ -61,15 +64,26 @@ static sgs_status sync_directory(const sgs_env *env, int fd, sgs_barrier barrier
     return sgs_env_posix()->sync_directory(sgs_env_posix(), fd, barrier, err);
 }
 
+static sgs_status fail_open(int *left, sgs_error *err)
+{
+    if (*left == 0)
+        return SGS_OK;
+    *left -= 1;
+    sgs_fail(err, SGS_RESOURCE, "planted");
+    err->os_error = EMFILE;
+    return SGS_RESOURCE;
+}
+
+static sgs_status open_directory(const sgs_env *env, int parent, const char *path, int *fd, sgs_error *err)
+{
+    SGS_TRY(fail_open(&faulty_of(env)->failing_directory_opens, err));
+    return sgs_env_posix()->open_directory(sgs_env_posix(), parent, path, fd, err);
+}
+
 static sgs_status open_file(const sgs_env *env, int directory, const char *name, sgs_open_mode mode, int *fd,
                             sgs_error *err)
 {
-    if (faulty_of(env)->failing_opens > 0) {
-        faulty_of(env)->failing_opens -= 1;
-        sgs_fail(err, SGS_RESOURCE, "planted");
-        err->os_error = EMFILE;
-        return SGS_RESOURCE;
-    }
+    SGS_TRY(fail_open(&faulty_of(env)->failing_opens, err));
     return sgs_env_posix()->open_file(sgs_env_posix(), directory, name, mode, fd, err);
 }
 
@@ -91,14 +105,30 @@ static void *allocate(const sgs_env *env, size_t size)
     return malloc(size);
 }
 
+static sgs_status file_info(const sgs_env *env, int fd, const char *name, sgs_file_info *info, sgs_error *err)
+{
+    SGS_TRY(sgs_env_posix()->file_info(sgs_env_posix(), fd, name, info, err));
+    info->inode = faulty_of(env)->inode != 0 ? faulty_of(env)->inode : info->inode;
+    return SGS_OK;
+}
+
+static int64_t birth_ns(const sgs_env *env, int fd)
+{
+    const int64_t planted = faulty_of(env)->born_ns;
+    return planted >= 0 ? planted : sgs_env_posix()->birth_ns(sgs_env_posix(), fd);
+}
+
 static void begin(fixture *f, int64_t limit)
 {
     f->place = temporary_open();
-    f->base = (faulty){ .env = *sgs_env_posix(), .limit = 2 * limit };
+    f->base = (faulty){ .env = *sgs_env_posix(), .limit = 2 * limit, .born_ns = -1 };
+    f->base.env.file_info = file_info;
+    f->base.env.birth_ns = birth_ns;
     f->base.env.descriptor_limit = limit_of_faulty;
     f->base.env.sync_data = sync_data;
     f->base.env.sync_directory = sync_directory;
     f->base.env.open_file = open_file;
+    f->base.env.open_directory = open_directory;
     f->base.env.unlink = unlink_file;
     f->base.env.allocate = allocate;
     sgs_descriptor_pool_init(&f->pool, &f->base.env);
@@ -392,6 +422,53 @@ TEST(another_file_of_the_name_is_not_the_one_that_was_opened)
     end(&f);
 }
 
+/* ext4 gives the inode of what was removed to the next that is made. */
+TEST(another_one_that_got_the_inode_is_told_by_its_birth)
+{
+    fixture f;
+    sgs_file_info info;
+    char moved[300];
+    begin(&f, 100);
+    close_file(&f, f.directory);
+    f.base.inode = 7;
+    f.base.born_ns = 100;
+    REQUIRE_OK(f.env->open_directory(f.env, SGS_CWD, f.place.path, &f.directory, &f.err), &f.err);
+    const int fd = make(&f, "a", "1");
+    evict_all(&f);
+    EXPECT_TRUE(reads(&f, fd, "1"));
+    evict_all(&f);
+    f.base.born_ns = 101;
+    EXPECT_TRUE(!reads(&f, fd, "1"));
+    EXPECT_EQ_I64(f.err.status, SGS_DIRECTORY_REPLACED);
+    EXPECT_EQ_I64(f.env->file_info_at(f.env, f.directory, "a", &info, &f.err), SGS_DIRECTORY_REPLACED);
+    f.base.born_ns = 100; /* the directory is there again, and open */
+    EXPECT_OK(f.env->file_info_at(f.env, f.directory, "a", &info, &f.err), &f.err);
+    f.base.born_ns = 101;
+    EXPECT_TRUE(!reads(&f, fd, "1"));
+    EXPECT_EQ_I64(f.err.status, SGS_NOT_FOUND);
+    f.base.born_ns = 0; /* nobody can tell */
+    evict_all(&f);
+    EXPECT_TRUE(reads(&f, fd, "1"));
+    close_file(&f, fd);
+
+    f.base.inode = 0; /* and by the system's word */
+    f.base.born_ns = -1;
+    int inner = -1;
+    snprintf(moved, sizeof moved, "%s/inner", f.place.path);
+    for (int turn = 0; turn < 8; ++turn) { /* until the inode is the same, where it ever is */
+        REQUIRE_OK(f.env->make_directory(f.env, SGS_CWD, moved, &f.err), &f.err);
+        REQUIRE_OK(f.env->open_directory(f.env, SGS_CWD, moved, &inner, &f.err), &f.err);
+        evict_all(&f);
+        REQUIRE_TRUE(rmdir(moved) == 0);
+        usleep(20000); /* beyond a tick of the file system's clock */
+        REQUIRE_OK(f.env->make_directory(f.env, SGS_CWD, moved, &f.err), &f.err);
+        EXPECT_EQ_I64(f.env->file_info(f.env, inner, ".", &info, &f.err), SGS_DIRECTORY_REPLACED);
+        close_file(&f, inner);
+        REQUIRE_TRUE(rmdir(moved) == 0);
+    }
+    end(&f);
+}
+
 TEST(a_file_is_followed_when_it_is_renamed_here)
 {
     fixture f;
@@ -564,6 +641,79 @@ TEST(an_owner_syncs_his_file_himself)
     close_file(&f, fd);
     EXPECT_EQ_I64(of.calls, 1);
     end(&f);
+}
+
+typedef struct nest {
+    fixture *fixture;
+    int depth, deepest, calls;
+} nest;
+
+/* As a segment whose sync fails: it leaves a mark, for which the pool needs room. */
+static sgs_status sync_and_mark(void *context, int fd, sgs_error *err)
+{
+    nest *of = context;
+    fixture *f = of->fixture;
+    sgs_error ignored;
+    int mark = -1;
+    (void)fd;
+    of->calls += 1;
+    of->depth += 1;
+    of->deepest = of->depth > of->deepest ? of->depth : of->deepest;
+    EXPECT_OK(f->env->open_file(f->env, f->directory, "mark", SGS_OPEN_WRITE_OR_CREATE, &mark, &ignored), &ignored);
+    EXPECT_OK(f->env->close(f->env, mark, "mark", &ignored), &ignored);
+    of->depth -= 1;
+    return sgs_fail(err, SGS_FSYNC_FAILED, "planted");
+}
+
+/* Of a disk that fails, with a million of open files, the stack would not hold it. */
+TEST(a_sync_for_the_pool_is_never_inside_another)
+{
+    enum { FILES = 40, LIMIT = 10 };
+    fixture f;
+    int fds[FILES];
+    char name[32];
+    begin(&f, 1000);
+    nest of = { .fixture = &f };
+    for (int i = 0; i < FILES; ++i) {
+        snprintf(name, sizeof name, "file-%d", i);
+        fds[i] = make(&f, name, name);
+        f.env->note_owner(f.env, fds[i], sync_and_mark, &of);
+        write_to(&f, fds[i], "x");
+    }
+    f.base.limit = 2 * LIMIT;
+    const int one = make(&f, "one", "1");
+    EXPECT_EQ_I64(of.deepest, 1);
+    EXPECT_TRUE(of.calls > 0 && of.calls <= FILES);
+    for (int i = 0; i < FILES; ++i)
+        close_file(&f, fds[i]);
+    close_file(&f, one);
+    end(&f);
+}
+
+/* A directory is opened again, and room for it is made by a sync that leaves its mark in that very directory: the thread
+ * waited for itself. */
+TEST(a_directory_that_comes_back_takes_the_mark_of_a_sync_that_made_room_for_it)
+{
+    for (int by_limit = 0; by_limit < 2; ++by_limit) {
+        fixture f;
+        sgs_file_info info;
+        begin(&f, 1000);
+        nest of = { .fixture = &f };
+        const int fd = make(&f, "a", "1");
+        write_to(&f, fd, "2");
+        f.env->note_owner(f.env, fd, sync_and_mark, &of);
+        sgs_descriptor_pool_limit(&f.pool, 2); /* lets the directory go: it is clean */
+        EXPECT_EQ_I64(open_count(&f), 1);
+        f.pool.fixed_limit = by_limit ? 1 : 1000;
+        f.base.failing_directory_opens = by_limit ? 0 : 1;
+        alarm(60);
+        EXPECT_OK(f.env->file_info_at(f.env, f.directory, "a", &info, &f.err), &f.err);
+        alarm(0);
+        EXPECT_EQ_I64(of.calls, 1);
+        EXPECT_OK(f.env->file_info_at(f.env, f.directory, "mark", &info, &f.err), &f.err);
+        close_file(&f, fd);
+        end(&f);
+    }
 }
 
 /* ---- memory, forks, threads ---- */

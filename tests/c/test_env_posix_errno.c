@@ -262,6 +262,28 @@ TEST(network_file_systems_are_known)
     end(&f);
 }
 
+/* [DUR-10] Not told: the kernel or the file system has no such time, or overlayfs, where a file that is written to for the
+ * first time becomes another one with the inode that it had. */
+TEST(when_a_file_was_made_is_told_where_it_is_known)
+{
+    fixture f;
+    begin(&f);
+    const int64_t born = f.env->birth_ns(f.env, f.fd);
+    EXPECT_TRUE(born >= 0); /* the file system of the test may not have it */
+    EXPECT_OK(f.env->truncate(f.env, f.fd, "file", 5, &f.err), &f.err);
+    EXPECT_EQ_I64(f.env->birth_ns(f.env, f.fd), born);
+    fail("statx", ENOSYS, 1);
+    EXPECT_EQ_I64(f.env->birth_ns(f.env, f.fd), 0);
+    fail("statx", ZERO, 1);
+    EXPECT_EQ_I64(f.env->birth_ns(f.env, f.fd), 0);
+    fail("fstatfs", EIO, 1);
+    EXPECT_EQ_I64(f.env->birth_ns(f.env, f.fd), 0);
+    heal();
+    plan.file_system = 0x794c7630;
+    EXPECT_EQ_I64(f.env->birth_ns(f.env, f.fd), 0);
+    end(&f);
+}
+
 TEST(a_lock_of_somebody_else_is_told_by_either_errno)
 {
     fixture f;
