@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from segstore._core import Barrier, Directory, FileBarrier
 from segstore.errors import AlreadyExistsError, LogNotFoundError, SegstoreError
-from segstore.log.directory.checkpoints import TEMPORARY_FILES, read_topic_id
+from segstore.log.directory.checkpoints import read_topic_id
 from segstore.log.directory.partition_directory import (
     LOG_FILE_SUFFIX,
     directory_name,
@@ -217,10 +217,13 @@ def _is_directory(directory: Directory, name: str) -> bool:
 
 
 def _may_be_of(directory: Directory, entry: TopicEntry) -> bool:
-    """Whether a directory was made for the topic: it has its id, or has nothing yet."""
+    """Whether a directory was made for the topic: it has its id, or no id and no records.
+
+    A kill leaves it without an id before the id was written, or while the directory is removed.
+    """
     found = read_topic_id(directory)
     if found is None:
-        return TEMPORARY_FILES.issuperset(directory.names(ordered=False))
+        return not _holds_more_than_an_empty_log(directory)
     return found == entry.topic_id
 
 

@@ -1,0 +1,111 @@
+"""A process is killed before each call by which `create_topic` changes the disk [DUR-11, DUR-23].
+
+Looked for of this kind: kills while ``topics.json`` says ``creating``, between its temporary file
+and its name, with some directories, ids and logs made and some not, and after ``live``; a second
+kill at each step of the open that undoes what the first one left. A kill between the removal of
+``partition.metadata`` and of ``.lock`` left a topic of one partition. Calls that fail instead:
+tests/regression/test_topics_made_whole_or_not.py.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import segstore
+
+HERE = Path(__file__).parent
+TOPIC = "big"
+WHOLE = {TOPIC: [0, 1]}
+MOST_STEPS = 500
+
+DRIVER = """
+import ctypes, os, shutil, sys
+import segstore
+library, task, folder, first = sys.argv[1:]
+left = ctypes.c_long.in_dll(ctypes.CDLL(library), "kill_at_step_left")
+for step in range(1, 500):
+    place = f"{folder}/{step}"
+    if first:
+        shutil.copytree(first, place)
+    child = os.fork()
+    if child == 0:
+        if task == "create":
+            logs = segstore.open_dir(place)
+            left.value = step
+            logs.create_topic("big", 2)
+        else:
+            left.value = step
+            segstore.open_dir(place)
+        os._exit(0)
+    status = os.waitpid(child, 0)[1]
+    if os.WIFEXITED(status):
+        print(step, os.WEXITSTATUS(status))
+        break
+    print(step, -os.WTERMSIG(status))
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """``kill_at_step.c``, compiled."""
+    compiler = shutil.which("gcc") or shutil.which("cc")
+    if compiler is None:
+        pytest.skip("no C compiler for the library in front of the system's")
+    made = tmp_path_factory.mktemp("kill") / "kill_at_step.so"
+    command = [compiler, "-shared", "-fPIC", "-O1", "-Wall", "-Werror"]
+    subprocess.run([*command, "-o", made, HERE / "kill_at_step.c", "-ldl"], check=True)
+    return made
+
+
+def kill_at_each_step(library: Path, task: str, folder: Path, first: Path | None) -> list[Path]:
+    """Return what each kill leaves, in the order of the steps; the last run was not killed."""
+    folder.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", DRIVER, library, task, folder, first or ""],
+        capture_output=True, text=True, check=False, timeout=600,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "LD_PRELOAD": str(library)},
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    *killed, last = (line.split() for line in done.stdout.splitlines())
+    assert last[1] == "0", done.stderr
+    assert {status for _, status in killed} == {str(-signal.SIGKILL)}
+    return [folder / step for step, _ in [*killed, last]]
+
+
+def is_whole(path: Path) -> bool:
+    """Whether the topic is there, for a reader and after the next open: whole, or not at all."""
+    with segstore.open_dir(path, read_only=True) as logs:
+        before = logs.topics()
+    assert before in ({}, WHOLE)
+    with segstore.open_dir(path) as logs:
+        assert logs.topics() == before
+        if not before:
+            assert list(path.glob(f"{TOPIC}-*")) == []
+            logs.create_topic(TOPIC, 2)
+        assert len({logs.log(TOPIC, number).topic_id for number in range(2)}) == 1
+        assert logs.topics() == WHOLE
+    return bool(before)
+
+
+def test_a_topic_is_there_whole_or_not_at_all(library, tmp_path):
+    """And the call can be repeated where it is not there."""
+    left = kill_at_each_step(library, "create", tmp_path / "made", None)
+    half_made = [path for path in left if list(path.glob(f"{TOPIC}-*"))]
+    shutil.copytree(half_made[len(half_made) // 2], tmp_path / "half")
+
+    answers = [is_whole(path) for path in left]
+    assert 20 < len(left) < MOST_STEPS
+    assert answers == sorted(answers)
+    assert answers[-1]
+    assert not answers[0]
+
+    undone = kill_at_each_step(library, "open", tmp_path / "undone", tmp_path / "half")
+    assert len(undone) > 5
+    assert not any(is_whole(path) for path in undone)
