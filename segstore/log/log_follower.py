@@ -7,21 +7,24 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import closing, suppress
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from segstore._core import is_any_replaced, open_segments
+from segstore._core import Directory, is_any_replaced, open_segments
 from segstore.errors import (
     CorruptCheckpointError,
     CorruptLogError,
     CorruptRecordError,
+    InconsistentTopicIdError,
     LogNotFoundError,
     LogTruncatedError,
+    NotALogError,
     SegstoreError,
 )
 from segstore.log.directory.checkpoints import PARTITION_METADATA, read_topic_id
 from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, list_beside_a_writer
-from segstore.log.directory.partition_lock import removed_while_open
-from segstore.log.directory.partition_metadata_file import check_same_topic
+from segstore.log.directory.partition_lock import removed_while_read
+from segstore.log.directory.partition_metadata_file import check_same_topic, topic_id_words
 from segstore.log.local.cuts import SOMEWHERE
 from segstore.log.local.seen_end import Fate, SeenEnd
 from segstore.log.local.segment import Segment
@@ -78,6 +81,7 @@ class LogFollower:
         topic_id: uuid.UUID | None = None,
     ) -> None:
         self.recovery_point = recovery_point
+        self._identity = places.directory.identity  # of one that is gone it cannot be asked
         self._topic_id = topic_id
         self._topic_id_is_of: FileInfo | None = None
         self._offsets = offsets
@@ -109,12 +113,48 @@ class LogFollower:
         LogNotFoundError
             The directory was removed.
         InconsistentTopicIdError
-            The topic was deleted, and another one of its name was made in the same directory. The
-            handle stays with the records that it has seen.
+            The topic was deleted, and another one of its name was made, in the same directory or in
+            a new one. The handle stays with the records that it has seen.
         """
         with self._lock:
             self._require_same_topic()
-            self._refresh()
+            try:
+                self._refresh()
+            except (LogNotFoundError, LogTruncatedError):  # a look does not say why files are gone
+                self._require_in_place()
+                raise
+
+    def is_in_place(self) -> bool:
+        """Whether the log's directory is at its path yet, and of the same topic."""
+        try:
+            with self._lock:
+                self._require_same_topic()
+                self._require_in_place()
+        except (LogNotFoundError, InconsistentTopicIdError):
+            return False
+        return True
+
+    def _require_in_place(self) -> None:
+        """Raise when the directory that was opened was removed: another may be at its path."""
+        directory = self._places.directory
+        try:
+            found = Directory(directory.path, directory.environment)
+        except (LogNotFoundError, NotALogError) as error:
+            raise removed_while_read(directory.path) from error
+        with closing(found):
+            if found.identity == self._identity:
+                return
+            topic_id = None
+            with suppress(LogNotFoundError, CorruptCheckpointError):
+                topic_id = read_topic_id(found)
+        check_same_topic(directory.path, self._topic_id, topic_id)
+        raise LogNotFoundError(
+            "the directory of the log was removed while the log was open, and another one is at its"
+            " path: open that one",
+            file=directory.path,
+            found=f"another directory, {topic_id_words(topic_id)}",
+            expected="the directory that was opened",
+        )
 
     def _require_same_topic(self) -> None:
         """Raise when ``partition.metadata`` has another id; it is read again when it changes.
@@ -156,7 +196,7 @@ class LogFollower:
                 if not bases and listing.others:
                     return  # a writer who begins anew leaves other files where they are
                 if not bases:
-                    raise removed_while_open(directory.path)
+                    raise removed_while_read(directory.path)
                 why = None
             time.sleep(_PAUSE_SECONDS)
         if isinstance(why, _DAMAGE) and self._seen_end.fate() is not Fate.CUT:

@@ -54,7 +54,7 @@ class TailReader(LogReader):
         LogNotFoundError
             The log was deleted; one that was made in its place is not followed.
         InconsistentTopicIdError
-            The same, where the directory stayed and ``partition.metadata`` has another topic's id.
+            The same, where ``partition.metadata`` has another topic's id; the error has both.
         """
         self._require_open()
         start = self.log_end_offset if offset is None else integer("offset", offset)

@@ -270,7 +270,7 @@ class UnifiedLog(LogChecksums):
         LogNotFoundError
             The log was deleted; one that was made in its place is not followed.
         InconsistentTopicIdError
-            The same, where the directory stayed and ``partition.metadata`` has another topic's id.
+            The same, where ``partition.metadata`` has another topic's id; the error has both.
         """
         self._require_open()
         follower = self._follower
@@ -278,6 +278,10 @@ class UnifiedLog(LogChecksums):
             with self._append_lock:
                 follower.refresh()
         return self.log_end_offset
+
+    def _is_in_place(self) -> bool:
+        """Whether a reader's directory is still at its path, and of the same topic."""
+        return self._follower is None or self._follower.is_in_place()
 
     # ---- the end ---------------------------------------------------------------------------------
 

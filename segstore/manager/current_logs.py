@@ -26,7 +26,7 @@ class CurrentLogs:
     def __init__(self, owned: OwnedLogDirectory | None) -> None:
         self._owned = owned
         self.by_name: dict[str, UnifiedLog] = {}
-        self._ending: list[UnifiedLog] = []  # closed, but not over yet: they may still write
+        self._ending: list[UnifiedLog] = []  # not over yet: closed, or of a directory that is gone
         self._may_have_new_names = False
 
     def note_rename(self) -> None:
@@ -47,7 +47,7 @@ class CurrentLogs:
         self.by_name[name] = log
 
     def forget(self, name: str) -> None:
-        """Know a log no more that was closed; where it may still write, its end is waited for."""
+        """Know a log by its name no more; where it is not over, its end is waited for."""
         log = self.by_name.pop(name)
         self._ending = [one for one in self._ending if not one.ending.is_over]
         if not log.ending.is_over:
@@ -66,7 +66,7 @@ class CurrentLogs:
         self._ending = [log for log in ending if not log.ending.is_over]
 
     def all_that_may_write(self) -> list[UnifiedLog]:
-        """Return those that are open, and those whose close is not over; also without the mutex."""
+        """Return all that are not over; also without the mutex."""
         return [*self._ending, *self.by_name.values()]
 
     def end_with_this_thread(self) -> bool:

@@ -215,6 +215,8 @@ class LogManager:
     def log(self, topic: str, partition: int) -> UnifiedLog:
         """Return the log of a partition, opened at the first call; the manager closes it.
 
+        For a reader that is another log once the directory was removed and made again.
+
         Raises
         ------
         UnknownTopicOrPartitionError
@@ -226,6 +228,9 @@ class LogManager:
         with self._mutex:
             self._check_usable()  # while we waited
             log = self._logs.find(name)
+            if log is not None and not log._is_in_place():  # noqa: SLF001 - asked by its manager
+                self._logs.forget(name)  # its user keeps it; `close` closes it too
+                log = None
             if log is None:
                 if not self._directory.exists(name):
                     raise self._unknown(topic_partition, "no such directory")

@@ -235,10 +235,21 @@ def check_not_removed(directory: Directory) -> None:
 
 
 def removed_while_open(path: str) -> LogNotFoundError:
-    """Return the error for a log of which somebody has removed the files."""
+    """Return the error for the writer of a log of which somebody has removed the files."""
     return LogNotFoundError(
         "the directory of the log, or its files, were removed while the log was open: what is"
         " written there is lost",
+        file=path,
+        found="no such file",
+        expected="the files of the open log",
+    )
+
+
+def removed_while_read(path: str) -> LogNotFoundError:
+    """Return the error for a reader of such a log."""
+    return LogNotFoundError(
+        "the directory of the log, or its files, were removed while the log was open: the log was"
+        " deleted",
         file=path,
         found="no such file",
         expected="the files of the open log",
