@@ -17,7 +17,6 @@ from segstore.errors import (
     ClosedError,
     ForkedHandleError,
     IllegalArgumentError,
-    IllegalStateError,
     LogReadOnlyError,
     UnknownTopicOrPartitionError,
 )
@@ -32,7 +31,7 @@ from segstore.log.surroundings import Surroundings
 from segstore.manager.current_logs import CurrentLogs
 from segstore.manager.logs_to_close import LogsToClose
 from segstore.manager.owned_log_directory import OwnedLogDirectory
-from segstore.manager.partition_directories import refuse_partition_directory
+from segstore.manager.partition_directories import check_no_gap, refuse_partition_directory
 from segstore.manager.partition_listing import PartitionListing
 from segstore.manager.partition_records import (
     StickyPartitioner,
@@ -355,14 +354,7 @@ class LogManager:
                     file=self.path,
                     found="no such topic",
                 )
-            if numbers != list(range(len(numbers))):
-                raise IllegalStateError(
-                    f"topic {topic!r} has only the partitions {numbers} here: how many there are"
-                    " in all decides where a key belongs; name the partition",
-                    file=self.path,
-                    found=str(numbers),
-                    expected="partitions 0, 1, 2 … without a gap",
-                )
+            check_no_gap(self._directory, topic, numbers)
             if known is None or known[1].partitions_count != len(numbers):
                 known = listed, StickyPartitioner(len(numbers))
             self._partitioners[topic] = listed, known[1]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from segstore._core import Directory
 from segstore.errors import (
     CorruptCheckpointError,
+    IllegalStateError,
     LimitExceededError,
     LogNotFoundError,
     NotALogError,
@@ -23,12 +24,12 @@ from segstore.log.directory.partition_directory import (
     segment_files,
 )
 from segstore.log.directory.topics_file import TOPICS_FILE, TopicState, read_topics
+from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from segstore.log.directory.topics_file import TopicEntry
-    from segstore.types import TopicPartition
 
 _T = TypeVar("_T")
 
@@ -151,6 +152,27 @@ def refuse_partition_directory(directory: Directory) -> None:
             file=directory.path,
             found="segment files (.log)",
             expected="directories <topic>-<partition>",
+        )
+
+
+def check_no_gap(
+    directory: Directory, topic: str, numbers: Sequence[int], where_to_name_it: str = ""
+) -> None:
+    """Raise when partitions of a topic are missing below the last: keys cannot be spread.
+
+    Somebody has lost them, or a process was killed that made the topic from its last partition on,
+    as an earlier version of Spark's sink did.
+    """
+    missing = next((n for n, number in enumerate(numbers) if n != number), None)  # they ascend
+    if missing is not None:
+        path = f"{directory.path}/{directory_name(TopicPartition(topic, missing))}"
+        raise IllegalStateError(
+            f"topic {topic!r} has only the partitions {[*numbers]} here: how many there are in all"
+            f" decides where a key belongs; name the partition{where_to_name_it}, or restore those"
+            f" that are missing; segstore.open({path!r}).close() makes an empty one",
+            file=directory.path,
+            found=str([*numbers]),
+            expected="partitions 0, 1, 2 … without a gap",
         )
 
 

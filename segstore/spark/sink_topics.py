@@ -8,6 +8,7 @@ from segstore._core import Directory
 from segstore.errors import IllegalStateError, LogNotFoundError
 from segstore.log.directory.partition_directory import check_topic
 from segstore.manager.partition_directories import (
+    check_no_gap,
     list_topic_partitions,
     refuse_partition_directory,
 )
@@ -116,14 +117,7 @@ class SinkTopics:
             Not all partitions are here, so it cannot be said where a key belongs.
         """
         numbers = self.partitions_of(topic)
-        if numbers != list(range(len(numbers))):
-            raise IllegalStateError(
-                f"topic {topic!r} has only the partitions {numbers} here: how many there are in "
-                "all decides where a key belongs; name the partition in a column",
-                file=self._directory.path,
-                found=str(numbers),
-                expected="partitions 0, 1, 2 … without a gap",
-            )
+        check_no_gap(self._directory, topic, numbers, " in a column")
         return len(numbers)
 
     def check_partition(self, topic: str, partition: int) -> None:

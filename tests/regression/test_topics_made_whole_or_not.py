@@ -7,16 +7,19 @@ partition did not say what the others had got.
 
 from __future__ import annotations
 
+import re
 import uuid
+from contextlib import closing
 
 import pytest
 
 import segstore
-from segstore._core import crc32c
+from segstore._core import Directory, crc32c
 from segstore.errors import (
     AlreadyExistsError,
     CorruptCheckpointError,
     DiskFullError,
+    IllegalStateError,
     ResourceError,
     UnknownTopicOrPartitionError,
     UnsupportedFormatError,
@@ -32,6 +35,7 @@ from segstore.manager import log_manager, topic_registry
 from segstore.manager.partition_directories import partitions_with_logs
 from segstore.manager.topic_registry import TopicRegistry
 from segstore.records.partitioner import partition_for_key
+from segstore.spark.sink_topics import SinkTopics
 
 TOPIC_ID = uuid.UUID(int=5)
 
@@ -324,3 +328,27 @@ def test_a_directory_that_is_not_ours_is_not_removed_with_a_making(tmp_path):
     with segstore.open_dir(tmp_path) as manager:
         assert manager.topics() == {"big": [0, 1, 2]}
     assert (tmp_path / "big-1" / "notes.txt").read_text() == "mine"
+
+
+@pytest.mark.parametrize("way", ["manager", "sink"])
+def test_a_topic_that_lacks_its_first_partitions_says_how_to_make_them(tmp_path, way):
+    """Spark's sink made topics from the last partition on, and the next write made the rest."""
+    segstore.open_dir(tmp_path).close()
+    for number in (2, 3):
+        segstore.open(tmp_path / f"t-{number}").close()
+    for number in (0, 1):
+        with pytest.raises(IllegalStateError, match=r"only the partitions") as caught:
+            count_of(tmp_path, way)
+        advice = re.search(r"segstore\.open\('(.*)'\)\.close\(\)", caught.value.message)
+        assert advice[1] == str(tmp_path / f"t-{number}")
+        segstore.open(advice[1]).close()
+    assert count_of(tmp_path, way) == 4
+
+
+def count_of(path, way: str) -> int:
+    if way == "sink":
+        with closing(Directory(str(path))) as directory:
+            return SinkTopics(directory, None).count_for_keys("t")
+    with segstore.open_dir(path) as manager:
+        manager.append("t", [(b"%d" % number, b"v") for number in range(100)])
+        return len(manager.topics()["t"])
