@@ -10,6 +10,7 @@ from segstore.arguments import path_text
 from segstore.config import MAX_INT
 from segstore.errors import CorruptCheckpointError
 from segstore.log.directory.checkpoints import read_topic_id
+from segstore.log.directory.gone_partition import forget_above, forget_state
 from segstore.log.directory.holdings import Holdings
 from segstore.log.directory.log_places import LogPlaces
 from segstore.log.directory.names_above import sync_names_of_log
@@ -57,7 +58,7 @@ def open_partition(
     if not read_only:
         require_codec(codec_of(config))
     environment = surroundings.environment
-    holdings, topic_partition = _open_directories(full_path, options, environment)
+    holdings, topic_partition = _open_directories(full_path, options, surroundings)
     directory = holdings.directory
     report = RecoveryReport(mode=options.profile.value)
     try:
@@ -146,13 +147,13 @@ def open_partition(
 
 
 def _open_directories(
-    path: str, options: OpenOptions, environment: _core.Environment | None
+    path: str, options: OpenOptions, surroundings: Surroundings
 ) -> tuple[Holdings, TopicPartition]:
     """Open the partition's directory and the one for its state, or make them.
 
     That for the state comes first: where it cannot be made, nothing else was.
     """
-    home = None
+    home, environment = None, surroundings.environment
     if options.state_dir is not None:
         home = make_directory(options.state_dir, environment)
     try:
@@ -161,6 +162,7 @@ def _open_directories(
             read_only=options.read_only,
             environment=environment,
             as_broker=options.profile is Profile.KAFKA,
+            before_making=partial(_forget_older, path, options, surroundings),
         )
     except BaseException:
         if home is not None:
@@ -169,6 +171,19 @@ def _open_directories(
     if home is not None:
         home = _one_object(home, directory)
     return Holdings(directory, home=home), topic_partition
+
+
+def _forget_older(
+    path: str, options: OpenOptions, surroundings: Surroundings, topic_partition: TopicPartition
+) -> None:
+    """Remove what is left of an older partition of that name, before there is a directory."""
+    environment = surroundings.environment
+    if surroundings.checkpoints_above is not None:
+        surroundings.checkpoints_above.forget([topic_partition])
+    else:
+        forget_above(path, topic_partition, environment)
+    if options.state_dir is not None:
+        forget_state(options.state_dir, topic_partition, environment)
 
 
 def _one_object(home: _core.Directory, directory: _core.Directory) -> _core.Directory:

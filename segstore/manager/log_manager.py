@@ -21,6 +21,7 @@ from segstore.errors import (
     UnknownTopicOrPartitionError,
 )
 from segstore.log.directory.clean_shutdown_file_handler import NO_BROKER_EPOCH
+from segstore.log.directory.gone_partition import forget_state
 from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
 from segstore.log.directory.partition_directory import check_topic, directory_name
 from segstore.log.directory.partition_lock import hint_at_read_only
@@ -48,7 +49,7 @@ from segstore.manager.topic_registry import TopicRegistry
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import NoReturn, Unpack
 
     from segstore.log.unified_log import UnifiedLog
@@ -192,7 +193,10 @@ class LogManager:
     def _settle_topics(self, owned: OwnedLogDirectory) -> None:
         """Finish or undo what was left of a topic's making."""
         self._registry = TopicRegistry(
-            self._directory, owned.checkpoints, self._find_or_open, self._let_go_of
+            self._directory,
+            lambda gone: self._forget(owned, gone),
+            self._find_or_open,
+            self._let_go_of,
         )
         try:
             with self._mutex, self._failures.guard(self.path):
@@ -200,6 +204,13 @@ class LogManager:
         except BaseException:
             self.close()
             raise
+
+    def _forget(self, owned: OwnedLogDirectory, gone: Sequence[TopicPartition]) -> None:
+        owned.checkpoints.forget(gone)
+        for topic_partition in gone:
+            state_dir = self._state_dir_of(topic_partition)
+            if state_dir is not None:
+                forget_state(state_dir, topic_partition)
 
     def _let_go_of(self, topic_partitions: Iterable[TopicPartition]) -> None:
         for topic_partition in topic_partitions:
@@ -255,9 +266,7 @@ class LogManager:
     def _open(self, topic_partition: TopicPartition) -> UnifiedLog:
         name = directory_name(topic_partition)
         path = os.path.join(self.path, name)  # noqa: PTH118 - the directory's own spelling
-        options = self._options
-        if options.state_dir is not None:  # each partition has its own
-            options = options._replace(state_dir=os.path.join(options.state_dir, name))  # noqa: PTH118
+        options = self._options._replace(state_dir=self._state_dir_of(topic_partition))
         surroundings = Surroundings(
             failures=self._failures,
             checkpoints_above=None if self._owned is None else self._owned.checkpoints,
@@ -276,6 +285,13 @@ class LogManager:
         ):
             surroundings = surroundings._replace(parent_is_locked=True, parent_was_clean=was_clean)
             return open_partition(path, options, surroundings)
+
+    def _state_dir_of(self, topic_partition: TopicPartition) -> str | None:
+        """Return where a partition keeps its state: each has a directory of its own there."""
+        state_dir = self._options.state_dir
+        if state_dir is None:
+            return None
+        return os.path.join(state_dir, directory_name(topic_partition))  # noqa: PTH118 - as above
 
     # ---- append ----------------------------------------------------------------------------------
 
@@ -397,6 +413,8 @@ class LogManager:
     def _close_alone(self, to_close: LogsToClose, broker_epoch: int) -> None:
         if self.closed:  # by the thread that was waited for
             return
+        if self._owned is not None:
+            self._owned.checkpoints.gather()
         if not to_close.close():
             return  # one still writes: the next close does the rest
         if self._may_mark and self._owned is not None:

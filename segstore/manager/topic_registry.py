@@ -37,9 +37,7 @@ from segstore.manager.topic_directories import new_topic_id
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
-
-    from segstore.log.directory.log_directory_checkpoints import OwnedCheckpoints
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 HEADER_BYTES: Final = 17
 """Offset, size, leader epoch and magic of a batch."""
@@ -54,8 +52,8 @@ class TopicRegistry:
     ----------
     directory : Directory
         The log directory.
-    checkpoints : OwnedCheckpoints
-        Of the directory.
+    forget : callable
+        Removes what is known of older partitions, whose directories are gone [DUR-121].
     open_log : callable
         Opens the log of a partition, and makes it where there is none.
     let_go_of : callable
@@ -65,12 +63,12 @@ class TopicRegistry:
     def __init__(
         self,
         directory: Directory,
-        checkpoints: OwnedCheckpoints,
+        forget: Callable[[Sequence[TopicPartition]], None],
         open_log: Callable[[TopicPartition], object],
         let_go_of: Callable[[Iterable[TopicPartition]], None],
     ) -> None:
         self._directory = directory
-        self._checkpoints = checkpoints
+        self._forget = forget
         self._open_log = open_log
         self._let_go_of = let_go_of
         self._topics: dict[str, TopicEntry] | None = None  # as the file says
@@ -166,7 +164,8 @@ class TopicRegistry:
         partitions = [TopicPartition(name, number) for number in range(entry.partitions)]
         names = {one: directory_name(one) for one in partitions}
         new = [one for one in partitions if not _is_directory(self._directory, names[one])]
-        self._checkpoints.forget(new)
+        self._let_go_of(new)  # of handles whose directory somebody has removed
+        self._forget(new)
         for one in new:
             self._directory.make_directory(names[one])
         self._directory.sync(Barrier.NEW_DIRECTORY)

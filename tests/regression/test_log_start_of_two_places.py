@@ -17,6 +17,7 @@ CHECKPOINT = "log-start-offset-checkpoint"
 def test_a_lowered_log_start_counts(tmp_path, fully):
     (tmp_path / "meta.properties").write_text("version=1\n")
     (tmp_path / CHECKPOINT).write_text("0\n2\nother 0 7\norders 0 10\n")
+    (tmp_path / "orders-0").mkdir()
     log = segstore.open(tmp_path / "orders-0", durability="none")
     assert log.log_start_offset == 10
 

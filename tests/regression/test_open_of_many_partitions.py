@@ -71,6 +71,39 @@ def test_a_writer_parses_each_file_once_and_writes_it_once(tmp_path, parses, mon
     assert lines == {TopicPartition(TOPIC, n): 3 for n in range(count)}
 
 
+def test_a_log_that_is_closed_by_itself_leaves_its_log_start_above(tmp_path, monkeypatch):
+    """[DUR-19, DUR-65] A manager that is killed then does not bring deleted records back.
+
+    A broker knows no other place. Where the log start is the old one, nothing is written: a process
+    that closes its logs one by one does not write the lines of all logs for each.
+    """
+    filled(tmp_path, 3)
+    written = []
+    real = checkpoints.format_offset_checkpoint
+
+    def formatted(offsets):
+        written.append(len(offsets))
+        return real(offsets)
+
+    manager = segstore.open_dir(tmp_path, durability="none")
+    for number in range(3):
+        manager.log(TOPIC, number).append([(None, b"c")])
+    manager.log(TOPIC, 1).delete_records(2)
+    monkeypatch.setattr(log_directory_checkpoints, "format_offset_checkpoint", formatted)
+    for number in range(3):
+        manager.log(TOPIC, number).close()
+
+    lines = checkpoints.parse_offset_checkpoint((tmp_path / START).read_bytes())
+    assert [lines[TopicPartition(TOPIC, n)] for n in range(3)] == [1, 2, 1]
+    assert written == [3]
+    manager.log(TOPIC, 0).delete_records(2)
+    manager.log(TOPIC, 2).delete_records(3)
+    manager.close()
+    lines = checkpoints.parse_offset_checkpoint((tmp_path / START).read_bytes())
+    assert [lines[TopicPartition(TOPIC, n)] for n in range(3)] == [2, 2, 3]
+    assert written == [3, 3, 3]  # one file each
+
+
 @pytest.mark.parametrize("count", COUNTS)
 def test_readers_parse_each_file_once(tmp_path, parses, count):
     filled(tmp_path, count)

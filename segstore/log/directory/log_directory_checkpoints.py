@@ -2,15 +2,14 @@
 
 The two files are a broker's: one line for each log. A log that is opened alone merges its line when
 it closes, under a lock that keeps its siblings apart. Who owns the log directory keeps the lines of
-the logs that it closes, and writes each file once: to write a file of all lines for each log is
-quadratic.
+the logs that it closes.
 """
 
 from __future__ import annotations
 
 import copy
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from segstore._core import AppendLock, FileBarrier
 from segstore.errors import SegstoreError
@@ -28,9 +27,12 @@ from segstore.log.directory.merge_lock import merge_lock
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from collections.abc import Set as AbstractSet
 
     from segstore._core import Directory
     from segstore.types import TopicPartition
+
+_NAMES: Final = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT)
 
 _log = logging.getLogger(__name__)
 
@@ -76,12 +78,33 @@ class LogDirectoryCheckpoints:
                 for name in there:
                     self._merge(name, {topic_partition: offsets[name]})
 
-    def _merge(self, name: str, lines: Mapping[TopicPartition, int]) -> None:
+    def has_lines_of(self, topic_partition: TopicPartition) -> bool:
+        """Whether one of the files has a line of a partition."""
+        return any(topic_partition in (self._lines(name) or ()) for name in _NAMES)
+
+    def forget(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Remove the lines of partitions that are no more, on stable storage [DUR-121].
+
+        The caller keeps everybody else from writing the files.
+        """
+        gone = set(topic_partitions)
+        for name in _NAMES:
+            offsets = self._lines(name)
+            if offsets is not None and not gone.isdisjoint(offsets):
+                _write(self._directory, name, _without(offsets, gone))
+
+    def _lines(self, name: str) -> Mapping[TopicPartition, int] | None:
+        """Return the lines, None of a file that cannot be read: it is left as it is."""
         try:
-            offsets = read_offset_checkpoint(self._directory, name) or {}
+            return read_offset_checkpoint(self._directory, name) or {}
         except UNREADABLE as error:  # the others' lines are not ours to lose
             require_unreadable(self._directory, name, error)
             _log.warning("%s/%s is left as it is: %s", self._directory.path, name, error.message)
+            return None
+
+    def _merge(self, name: str, lines: Mapping[TopicPartition, int]) -> None:
+        offsets = self._lines(name)
+        if offsets is None:
             return
         if any(offsets.get(one, 0) != offset for one, offset in lines.items()):
             _write(self._directory, name, {**offsets, **lines})
@@ -90,15 +113,18 @@ class LogDirectoryCheckpoints:
 class OwnedCheckpoints(LogDirectoryCheckpoints):
     """The two files of a log directory whose ``.lock`` is held: nobody else writes them.
 
-    They are read at the first use. Lines of logs that were closed wait in memory for `write`, which
-    comes before the directory's clean marker. A process that is killed before leaves older lines,
-    as one that is killed before its logs are closed does: the partitions' own files say the rest.
+    They are read at the first use. Recovery points of logs that were closed wait in memory for
+    `write`, which comes before the directory's clean marker: a process that is killed before leaves
+    older ones, which only make the next recovery longer. A log start that is another one is written
+    when its log is closed, or a broker would bring deleted records back. `gather` makes those wait
+    too, for an owner that closes all logs now: to write a file of all lines for each is quadratic.
     """
 
     def __init__(self, directory: Directory) -> None:
         super().__init__(directory)
         self._known: dict[str, dict[TopicPartition, int] | SegstoreError] = {}
         self._changed: set[str] = set()
+        self._gathers = False
         self._mutex = AppendLock()  # a handler that comes here in its midst is told
 
     def offset(self, name: str, topic_partition: TopicPartition) -> int | None:
@@ -116,7 +142,7 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
     def note_close(
         self, topic_partition: TopicPartition, log_start_offset: int, recovery_point: int
     ) -> None:
-        """See `LogDirectoryCheckpoints`; `write` brings it to stable storage."""
+        """See `LogDirectoryCheckpoints`; what is not written here, `write` writes."""
         with self._mutex:
             for name, offset in (
                 (RECOVERY_POINT_CHECKPOINT, recovery_point),
@@ -126,16 +152,21 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
                 if offsets is not None and offsets.get(topic_partition, 0) != offset:
                     offsets[topic_partition] = offset
                     self._changed.add(name)
+            if LOG_START_OFFSET_CHECKPOINT in self._changed and not self._gathers:
+                self._put(LOG_START_OFFSET_CHECKPOINT, self._offsets(LOG_START_OFFSET_CHECKPOINT))
 
     def forget(self, topic_partitions: Iterable[TopicPartition]) -> None:
-        """Remove the lines of logs that are no more, on stable storage [DUR-121]."""
+        """See `LogDirectoryCheckpoints`."""
         gone = set(topic_partitions)
         with self._mutex:
-            for name in (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT):
+            for name in _NAMES:
                 offsets = self._known_or_left(name)
-                if offsets is not None and any(one in offsets for one in gone):
-                    left = {one: offset for one, offset in offsets.items() if one not in gone}
-                    self._put(name, left)
+                if offsets is not None and not gone.isdisjoint(offsets):
+                    self._put(name, _without(offsets, gone))
+
+    def gather(self) -> None:
+        """From now on let all lines wait for `write`."""
+        self._gathers = True
 
     def write(self) -> None:
         """Bring the lines of all logs that were closed to stable storage."""
@@ -172,6 +203,12 @@ class OwnedCheckpoints(LogDirectoryCheckpoints):
         if isinstance(known, SegstoreError):
             raise copy.copy(known)
         return known
+
+
+def _without(
+    offsets: Mapping[TopicPartition, int], gone: AbstractSet[TopicPartition]
+) -> dict[TopicPartition, int]:
+    return {one: offset for one, offset in offsets.items() if one not in gone}
 
 
 def _write(directory: Directory, name: str, offsets: Mapping[TopicPartition, int]) -> None:

@@ -144,12 +144,10 @@ class PartitionLock:
 
     def _take_parents(self, parent: Directory) -> bool:
         """Lock a log directory against brokers and managers; return whether it is one."""
-        if not is_log_directory(parent):
-            return False
-        if not parent.exists(LOCK):
-            parent.make_file(LOCK)  # for who lives: nobody does after a crash
-        self._locks.append(_lock(parent, _OWNER_OF_ALL, exclusive=False))
-        return True
+        lock = _lock_of_log_directory(parent)
+        if lock is not None:
+            self._locks.append(lock)
+        return lock is not None
 
     @property
     def identity(self) -> tuple[int, int]:
@@ -178,6 +176,31 @@ class PartitionLock:
         # a handle that was dropped without close; at the interpreter's end the process lets go
         if getattr(self, "_is_held", False) and not is_finalizing():
             self.release()
+
+
+def _lock_of_log_directory(parent: Directory) -> FileLock | None:
+    if not is_log_directory(parent):
+        return None
+    if not parent.exists(LOCK):
+        parent.make_file(LOCK)  # for who lives: nobody does after a crash
+    return _lock(parent, _OWNER_OF_ALL, exclusive=False)
+
+
+@contextlib.contextmanager
+def lock_out_owners(log_directory: Directory) -> Iterator[None]:
+    """Keep brokers and managers out in the block.
+
+    Raises
+    ------
+    LogLockedError
+        One has the log directory open for writing.
+    """
+    lock = _lock_of_log_directory(log_directory)
+    try:
+        yield
+    finally:
+        if lock is not None:
+            lock.release()
 
 
 @contextlib.contextmanager

@@ -33,6 +33,8 @@ from segstore.log.directory.partition_directory import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from segstore.types import TopicPartition
 
 _IS_OURS = re.compile(r"[0-9]{20}\.(?:quarantine-.*|snapshot\.tmp)", re.ASCII | re.DOTALL)
@@ -72,11 +74,12 @@ def open_partition_directory(
     read_only: bool,
     environment: _core.Environment | None = None,
     as_broker: bool = False,
+    before_making: Callable[[TopicPartition], None] | None = None,
 ) -> tuple[_core.Directory, TopicPartition]:
     """Open the partition's directory, or make it; say what is wrong with it otherwise.
 
     *as_broker* opens for writing also what a broker has begun to delete or to move, and what holds
-    other files than a log's [DUR-62].
+    other files than a log's [DUR-62]. *before_making* is called where there is no directory yet.
     """
     name = os.path.basename(path)  # noqa: PTH119 - the path as it was given
     try:
@@ -87,6 +90,8 @@ def open_partition_directory(
                 f"there is no such directory{_hint_beside(path, environment)}", file=path
             ) from error
         topic_partition = _parse_name(name, path)
+        if before_making is not None:
+            before_making(topic_partition)
         return make_directory(path, environment), topic_partition
     except NotALogError as error:
         raise NotALogError(
