@@ -14,6 +14,7 @@
 #endif
 #include <fcntl.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/uio.h>
@@ -27,8 +28,9 @@ _Static_assert(SGS_CWD == AT_FDCWD, "SGS_CWD is handed to the system as it is");
 _Static_assert(sizeof(off_t) == sizeof(int64_t), "positions are 64 bits wide");
 
 enum {
-    FILE_MODE = 0640,    /* less the umask [DUR-100] */
-    SLICES_AT_ONCE = 512 /* below IOV_MAX, and 8 KiB of stack [DUR-104] */
+    FILE_MODE = 0640,     /* less the umask [DUR-100] */
+    SLICES_AT_ONCE = 256, /* below IOV_MAX, and 4 KiB of stack [DUR-104] */
+    JOINED_BYTES = 4096
 };
 
 int64_t sgs_posix_descriptor_limit(void)
@@ -160,6 +162,34 @@ static int gather(const sgs_slice *slices, size_t count, size_t skipped, struct 
     return used;
 }
 
+/* The size of the parts that were copied to `to` one behind the other; 0 when they do not fit. */
+static size_t join(const struct iovec *parts, int count, uint8_t to[JOINED_BYTES])
+{
+    size_t size = 0;
+    for (int i = 0; i < count; ++i) {
+        if (parts[i].iov_len > JOINED_BYTES - size)
+            return 0;
+        memcpy(to + size, parts[i].iov_base, parts[i].iov_len);
+        size += parts[i].iov_len;
+    }
+    return size;
+}
+
+/* A second part costs a write 0.2 to 0.4 microseconds, more than a copy of 4 KB does. */
+static ssize_t write_parts(int fd, const struct iovec *parts, int count, int64_t position)
+{
+    uint8_t joined[JOINED_BYTES];
+    const size_t size = count > 1 ? join(parts, count, joined) : 0;
+    ssize_t result;
+    if (count == 1)
+        SGS_RETRY(result, pwrite(fd, parts[0].iov_base, parts[0].iov_len, position));
+    else if (size > 0)
+        SGS_RETRY(result, pwrite(fd, joined, size, position));
+    else
+        SGS_RETRY(result, pwritev(fd, parts, count, position));
+    return result;
+}
+
 static sgs_status posix_write_at(const sgs_env *env, int fd, const char *name, const sgs_slice *slices, size_t count,
                                  int64_t position, int64_t *written, sgs_error *err)
 {
@@ -171,11 +201,7 @@ static sgs_status posix_write_at(const sgs_env *env, int fd, const char *name, c
         const int used = gather(slices, count, skipped, parts);
         if (used == 0)
             return SGS_OK;
-        ssize_t result;
-        if (used == 1) /* a tenth of a microsecond less */
-            SGS_RETRY(result, pwrite(fd, parts[0].iov_base, parts[0].iov_len, position + *written));
-        else
-            SGS_RETRY(result, pwritev(fd, parts, used, position + *written));
+        ssize_t result = write_parts(fd, parts, used, position + *written);
         if (result == 0) {
             errno = EIO; /* no progress, no reason [DUR-37] */
             result = -1;

@@ -2,6 +2,7 @@
 #include "record/log_validator.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "record/validate_rules.h"
 
@@ -83,17 +84,38 @@ static sgs_status run(sgs_append_request *request, size_t rows_count, sgs_error 
     return SGS_OK;
 }
 
-sgs_status sgs_validate_and_assign_offsets(sgs_log_validator *validator, int64_t next_offset, uint8_t *data,
-                                           size_t size, sgs_batch_header *rows, size_t rows_count, sgs_error *err)
+static sgs_status begin(sgs_log_validator *validator, int64_t next_offset, sgs_error *err)
 {
     validator->result = (sgs_validation){ .next_offset = next_offset, .max_timestamp = SGS_NO_TIMESTAMP };
     sgs_buffer_clear(&validator->output);
     sgs_buffer_clear(&validator->output_rows);
     sgs_buffer_clear(&validator->record_errors);
-    if (next_offset < 0)
-        return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "a next offset of %" PRId64, next_offset);
+    return next_offset < 0 ? sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "a next offset of %" PRId64, next_offset) : SGS_OK;
+}
+
+sgs_status sgs_validate_and_assign_offsets(sgs_log_validator *validator, int64_t next_offset, uint8_t *data,
+                                           size_t size, sgs_batch_header *rows, size_t rows_count, sgs_error *err)
+{
+    SGS_TRY(begin(validator, next_offset, err));
     if (rows_count == 0)
         return sgs_fail(err, SGS_INVALID_RECORD, "an append without a batch"); /* [APP-31] */
     sgs_append_request request = { .validator = validator, .data = data, .size = size, .rows = rows };
     return run(&request, rows_count, err);
+}
+
+sgs_status sgs_validate_and_stamp_header(sgs_log_validator *validator, int64_t next_offset, const uint8_t *data,
+                                         size_t size, uint8_t header[SGS_BATCH_HEADER_BYTES], sgs_batch_header *row,
+                                         sgs_error *err)
+{
+    SGS_ASSERT(row->magic == 2 && row->position == 0 && size >= SGS_BATCH_HEADER_BYTES, err);
+    SGS_TRY(begin(validator, next_offset, err));
+    memcpy(header, data, SGS_BATCH_HEADER_BYTES);
+    sgs_append_request request = {
+        .validator = validator,
+        .data = (uint8_t *)(uintptr_t)data, /* nothing is written there: `header` is */
+        .size = size,
+        .rows = row,
+        .header = header,
+    };
+    return run(&request, 1, err);
 }

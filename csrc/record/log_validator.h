@@ -23,6 +23,13 @@
 sgs_status sgs_validate_and_assign_offsets(sgs_log_validator *validator, int64_t next_offset, uint8_t *data,
                                            size_t size, sgs_batch_header *rows, size_t rows_count, sgs_error *err);
 
+/** The same for one batch of magic 2 whose bytes stay as they are: what is stamped is `header`, a copy of its header that is
+ *  made here. Header and the bytes behind the one in `data` are the batch to be written, unless it was rebuilt. Nobody may
+ *  change the bytes from the check of their CRC to the end of their writing. */
+sgs_status sgs_validate_and_stamp_header(sgs_log_validator *validator, int64_t next_offset, const uint8_t *data,
+                                         size_t size, uint8_t header[SGS_BATCH_HEADER_BYTES], sgs_batch_header *row,
+                                         sgs_error *err);
+
 /** The same for a batch that our own builder made, `row` and all, when nothing of it has to be looked at again: it is
  *  stamped, and nothing is counted. @return false: sgs_validate_and_assign_offsets has to do it */
 bool sgs_assign_offsets_by_header(const sgs_log_validator *validator, int64_t next_offset, uint8_t *data,

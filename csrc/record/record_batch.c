@@ -205,17 +205,26 @@ void sgs_batch_set_leader_epoch(uint8_t *batch, int32_t epoch)
     sgs_store_be_i32(batch + PARTITION_LEADER_EPOCH_AT, epoch);
 }
 
-void sgs_batch_set_max_timestamp(uint8_t *batch, size_t size, bool log_append_time, int64_t timestamp)
+void sgs_batch_set_max_timestamp_apart(uint8_t *header, const uint8_t *records, size_t records_size,
+                                       bool log_append_time, int64_t timestamp)
 {
-    const uint16_t attributes = sgs_load_be16(batch + ATTRIBUTES_AT);
+    const uint16_t attributes = sgs_load_be16(header + ATTRIBUTES_AT);
     const bool was_log_append_time = (attributes & SGS_ATTRIBUTE_LOG_APPEND_TIME) != 0;
-    if (was_log_append_time == log_append_time && sgs_load_be_i64(batch + MAX_TIMESTAMP_AT) == timestamp)
+    if (was_log_append_time == log_append_time && sgs_load_be_i64(header + MAX_TIMESTAMP_AT) == timestamp)
         return; /* not even unknown attribute bits are touched [format.md 4.6] */
     const unsigned kept = attributes & SGS_ATTRIBUTE_KNOWN_MASK & ~(unsigned)SGS_ATTRIBUTE_LOG_APPEND_TIME;
     const unsigned type = log_append_time ? SGS_ATTRIBUTE_LOG_APPEND_TIME : 0;
-    sgs_store_be16(batch + ATTRIBUTES_AT, (uint16_t)(kept | type));
-    sgs_store_be_i64(batch + MAX_TIMESTAMP_AT, timestamp);
-    sgs_batch_seal(batch, size);
+    sgs_store_be16(header + ATTRIBUTES_AT, (uint16_t)(kept | type));
+    sgs_store_be_i64(header + MAX_TIMESTAMP_AT, timestamp);
+    const uint32_t crc_of_header = sgs_batch_compute_crc(header, SGS_BATCH_HEADER_BYTES);
+    sgs_store_be32(header + CRC_AT, sgs_crc32c(crc_of_header, records, records_size));
+}
+
+void sgs_batch_set_max_timestamp(uint8_t *batch, size_t size, bool log_append_time, int64_t timestamp)
+{
+    SGS_EXPECT(size >= SGS_BATCH_HEADER_BYTES);
+    sgs_batch_set_max_timestamp_apart(batch, batch + SGS_BATCH_HEADER_BYTES, size - SGS_BATCH_HEADER_BYTES,
+                                      log_append_time, timestamp);
 }
 
 void sgs_batch_set_producer_state(uint8_t *batch, size_t size, int64_t producer_id, int16_t producer_epoch,

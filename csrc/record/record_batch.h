@@ -90,6 +90,9 @@ sgs_status sgs_batch_check(const uint8_t *batch, size_t size, int64_t position, 
 void sgs_batch_set_last_offset(uint8_t *batch, int64_t last_offset);
 void sgs_batch_set_leader_epoch(uint8_t *batch, int32_t epoch);
 void sgs_batch_set_max_timestamp(uint8_t *batch, size_t size, bool log_append_time, int64_t timestamp);
+/** The same for a header that lies apart from its records. */
+void sgs_batch_set_max_timestamp_apart(uint8_t *header, const uint8_t *records, size_t records_size,
+                                       bool log_append_time, int64_t timestamp);
 /** Who wrote the batch and its first sequence number; recomputes the CRC (magic 2). */
 void sgs_batch_set_producer_state(uint8_t *batch, size_t size, int64_t producer_id, int16_t producer_epoch,
                                   int32_t base_sequence);

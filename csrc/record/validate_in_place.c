@@ -11,15 +11,16 @@ static sgs_status edit(const sgs_append_batch *batch, int64_t last_offset, int64
     const sgs_validation_options *const options = &batch->validator->options;
     const size_t size = (size_t)batch->header.size_bytes;
     if (batch->header.magic >= 2) {
-        sgs_batch_set_last_offset(batch->data, last_offset);
-        sgs_batch_set_leader_epoch(batch->data, options->partition_leader_epoch);
-        sgs_batch_set_max_timestamp(batch->data, size, options->log_append_time, max_timestamp);
+        sgs_batch_set_last_offset(batch->stamped, last_offset);
+        sgs_batch_set_leader_epoch(batch->stamped, options->partition_leader_epoch);
+        sgs_batch_set_max_timestamp_apart(batch->stamped, batch->data + SGS_BATCH_HEADER_BYTES,
+                                          size - SGS_BATCH_HEADER_BYTES, options->log_append_time, max_timestamp);
         return SGS_OK;
     }
-    sgs_store_be_i64(batch->data, last_offset);
+    sgs_store_be_i64(batch->stamped, last_offset);
     if (batch->header.magic == 0)
         return SGS_OK; /* has no timestamp */
-    return sgs_legacy_message_set_timestamp(batch->data, size, options->log_append_time, max_timestamp, err);
+    return sgs_legacy_message_set_timestamp(batch->stamped, size, options->log_append_time, max_timestamp, err);
 }
 
 sgs_status sgs_append_stamp(const sgs_append_batch *batch, int64_t records_count, int64_t max_timestamp, sgs_error *err)

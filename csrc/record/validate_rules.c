@@ -15,7 +15,12 @@ sgs_status sgs_append_header_load(const sgs_append_request *request, size_t inde
     if (position < 0 || (uint64_t)position > request->size)
         return sgs_fail(err, SGS_ILLEGAL_ARGUMENT, "batch %zu: position %" PRId64 " in %zu bytes", index, position,
                         request->size);
-    return sgs_batch_header_load(request->data + position, request->size - (size_t)position, position, header, err);
+    const size_t size = request->size - (size_t)position;
+    if (request->header == NULL)
+        return sgs_batch_header_load(request->data + position, size, position, header, err);
+    SGS_TRY(sgs_batch_header_peek(request->header, SGS_BATCH_HEADER_BYTES, position, header, err));
+    SGS_ASSERT(header->size_bytes >= SGS_BATCH_HEADER_BYTES && (size_t)header->size_bytes <= size, err);
+    return SGS_OK;
 }
 
 sgs_status sgs_append_batch_load(const sgs_append_request *request, size_t index, sgs_append_batch *batch,
@@ -25,6 +30,7 @@ sgs_status sgs_append_batch_load(const sgs_append_request *request, size_t index
     request->validator->result.failed_batch = index; /* should it be */
     SGS_TRY(sgs_append_header_load(request, index, &batch->header, err));
     batch->data = request->data + batch->header.position;
+    batch->stamped = request->header != NULL ? request->header : request->data + batch->header.position;
     if (batch->header.magic < 0 || batch->header.magic > 2)
         return sgs_fail(err, SGS_UNSUPPORTED_FORMAT, "batch %zu: magic %d, expected 0 to 2", index,
                         batch->header.magic);

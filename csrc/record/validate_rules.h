@@ -14,13 +14,15 @@ typedef struct sgs_append_request {
     sgs_batch_header *rows;
     size_t first, count;
     int source_codec, target_codec;
-    int8_t magic; /* of the first batch */
+    int8_t magic;    /* of the first batch */
+    uint8_t *header; /* of the only batch, apart from `data`, which stays as it is; NULL = in place */
 } sgs_append_request;
 
 typedef struct sgs_append_batch {
     sgs_log_validator *validator;
     size_t index; /* messages speak of batches by their place in the append: their offsets are not assigned yet */
-    uint8_t *data;
+    const uint8_t *data;
+    uint8_t *stamped;        /* where its header is written: in `data`, or apart */
     sgs_batch_header header; /* from the bytes: what the caller's rows say is not relied on */
     int32_t last_offset_delta;
 } sgs_append_batch;

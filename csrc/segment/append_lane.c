@@ -7,21 +7,15 @@
 enum {
     CURRENT_MAGIC = 2,
     DECIDED_ABOVE = SGS_ATTRIBUTE_TRANSACTIONAL | SGS_ATTRIBUTE_CONTROL,
-    KEPT_BYTES = 4194304 /* what a rare large batch needed is given back */
 };
 
 void sgs_append_lane_init(sgs_append_lane *lane, sgs_memory memory)
 {
     *lane = (sgs_append_lane){ .leader_epoch = -1 };
-    sgs_buffer_init(&lane->copy, memory);
     sgs_batch_table_init(&lane->table, memory);
 }
 
-void sgs_append_lane_deinit(sgs_append_lane *lane)
-{
-    sgs_batch_table_deinit(&lane->table);
-    sgs_buffer_deinit(&lane->copy);
-}
+void sgs_append_lane_deinit(sgs_append_lane *lane) { sgs_batch_table_deinit(&lane->table); }
 
 /* Whether the active segment ends where the log does and takes these bytes [SEG-13, IDX-12]. */
 static bool has_room(const sgs_append_lane *lane, sgs_log_segment *segment, size_t size, int64_t last_offset,
@@ -48,16 +42,16 @@ static bool has_room(const sgs_append_lane *lane, sgs_log_segment *segment, size
     return waited <= lane->max_segment_ms;
 }
 
-static sgs_status write_batches(sgs_append_lane *lane, sgs_log_segment *segment, const uint8_t *data, size_t size,
-                                const sgs_batch_header *rows, size_t rows_count, sgs_lane_append *answer,
-                                sgs_error *err)
+static sgs_status write_batches(sgs_append_lane *lane, sgs_log_segment *segment, const sgs_slice *pieces,
+                                size_t pieces_count, size_t size, const sgs_batch_header *rows, size_t rows_count,
+                                sgs_lane_append *answer, sgs_error *err)
 {
-    const sgs_slice piece = { .data = data, .size = size };
     SGS_EXPECT(rows_count > 0 && rows[0].base_offset == lane->next_offset);
     SGS_EXPECT(lane->position == sgs_log_segment_size(segment));
     answer->first_offset = rows[0].base_offset;
     answer->last_offset = rows[rows_count - 1].last_offset;
-    const sgs_status status = sgs_log_segment_append(segment, &piece, 1, rows, rows_count, &answer->poisoned, err);
+    const sgs_status status =
+        sgs_log_segment_append(segment, pieces, pieces_count, rows, rows_count, &answer->poisoned, err);
     if (status != SGS_OK)
         return status;
     lane->next_offset = answer->last_offset + 1;
@@ -74,13 +68,11 @@ static void start(const sgs_append_lane *lane, sgs_log_validator *validator, int
     validator->options.partition_leader_epoch = lane->leader_epoch;
 }
 
-/* The only row of `data`, offsets and epoch stamped into both; false when that needs the layers. */
-static bool stamp(const sgs_append_lane *lane, sgs_log_validator *validator, uint8_t *data, size_t size,
-                  sgs_batch_header *row, sgs_lane_append *answer)
+/* What the validator has done with the only batch; false when that needs the layers, which meet an error again, with its place
+ * and number. */
+static bool is_stamped(const sgs_log_validator *validator, sgs_status status, sgs_lane_append *answer)
 {
-    sgs_error ignored; /* the layers meet it again, with its place and number */
-    if (sgs_validate_and_assign_offsets(validator, lane->next_offset, data, size, row, 1, &ignored) != SGS_OK ||
-        validator->result.is_rebuilt)
+    if (status != SGS_OK || validator->result.is_rebuilt)
         return false;
     answer->max_timestamp = validator->result.max_timestamp;
     answer->records_count = validator->result.records_count;
@@ -107,16 +99,15 @@ sgs_status sgs_append_lane_leader(sgs_append_lane *lane, sgs_log_segment *segmen
     sgs_batch_header row = sgs_batch_table_rows(&lane->table)[0];
     if (row.magic != CURRENT_MAGIC || row.attributes != 0 || row.producer_id >= 0)
         return SGS_OK;
-    sgs_buffer_clear(&lane->copy);
+    uint8_t header[SGS_BATCH_HEADER_BYTES];
     start(lane, validator, now_ms);
-    if (sgs_buffer_append(&lane->copy, data, size, &ignored) != SGS_OK ||
-        !stamp(lane, validator, lane->copy.data, size, &row, answer) ||
+    const sgs_status checked =
+        sgs_validate_and_stamp_header(validator, lane->next_offset, data, size, header, &row, &ignored);
+    if (!is_stamped(validator, checked, answer) ||
         !has_room(lane, segment, size, row.last_offset, answer->max_timestamp, now_ms))
         return SGS_OK;
-    const sgs_status status = write_batches(lane, segment, lane->copy.data, size, &row, 1, answer, err);
-    if (size > KEPT_BYTES)
-        sgs_buffer_deinit(&lane->copy);
-    return status;
+    const sgs_slice pieces[] = { { header, sizeof header }, { data + sizeof header, size - sizeof header } };
+    return write_batches(lane, segment, pieces, 2, size, &row, 1, answer, err);
 }
 
 sgs_status sgs_append_lane_own(sgs_append_lane *lane, sgs_log_segment *segment, sgs_log_validator *validator,
@@ -124,6 +115,8 @@ sgs_status sgs_append_lane_own(sgs_append_lane *lane, sgs_log_segment *segment, 
                                sgs_lane_append *answer, sgs_error *err)
 {
     sgs_batch_header stamped = *row; /* the layers get the row as it was, and bytes that they stamp again */
+    const sgs_slice piece = { .data = data, .size = size };
+    sgs_error ignored;
     *answer = (sgs_lane_append){ .taken = false };
     if (!is_plain(lane, size) || validator->options.log_append_time) /* which is not stamped twice */
         return SGS_OK;
@@ -131,12 +124,15 @@ sgs_status sgs_append_lane_own(sgs_append_lane *lane, sgs_log_segment *segment, 
     if (sgs_assign_offsets_by_header(validator, lane->next_offset, data, &stamped)) {
         answer->max_timestamp = stamped.max_timestamp;
         answer->records_count = stamped.records_count;
-    } else if (!stamp(lane, validator, data, size, &stamped, answer)) {
+    } else if (!is_stamped(
+                   validator,
+                   sgs_validate_and_assign_offsets(validator, lane->next_offset, data, size, &stamped, 1, &ignored),
+                   answer)) {
         return SGS_OK;
     }
     if (!has_room(lane, segment, size, stamped.last_offset, answer->max_timestamp, now_ms))
         return SGS_OK;
-    return write_batches(lane, segment, data, size, &stamped, 1, answer, err);
+    return write_batches(lane, segment, &piece, 1, size, &stamped, 1, answer, err);
 }
 
 sgs_status sgs_append_lane_follower(sgs_append_lane *lane, sgs_log_segment *segment, const uint8_t *data, size_t size,
@@ -168,5 +164,6 @@ sgs_status sgs_append_lane_follower(sgs_append_lane *lane, sgs_log_segment *segm
     answer->max_timestamp = analysis.max_timestamp;
     if (!has_room(lane, segment, size, next_offset - 1, analysis.max_timestamp, now_ms))
         return SGS_OK;
-    return write_batches(lane, segment, data, size, rows, analysis.batches_count, answer, err);
+    const sgs_slice piece = { .data = data, .size = size };
+    return write_batches(lane, segment, &piece, 1, size, rows, analysis.batches_count, answer, err);
 }

@@ -20,9 +20,7 @@ typedef struct sgs_append_lane {
     int64_t max_segment_ms;
     int32_t max_segment_bytes, max_batch_bytes;
     int32_t leader_epoch;
-    /* kept memory */
-    sgs_buffer copy;
-    sgs_batch_table table;
+    sgs_batch_table table; /* kept memory */
 } sgs_append_lane;
 
 typedef struct sgs_lane_append { /* what the layers answer with */
@@ -34,7 +32,9 @@ typedef struct sgs_lane_append { /* what the layers answer with */
 void sgs_append_lane_init(sgs_append_lane *lane, sgs_memory memory);
 void sgs_append_lane_deinit(sgs_append_lane *lane);
 
-/** One batch as a producer sends it: checked as by the validator's options, stamped in a copy, written.
+/** One batch as a producer sends it: checked as by the validator's options, its header stamped in a copy, written as that
+ *  copy and the caller's bytes. These must not change until the call returns, so that what is written is what was checked:
+ *  Python hands down `bytes` alone.
  *  @return SGS_OK, also when it was not taken; that of the write */
 sgs_status sgs_append_lane_leader(sgs_append_lane *lane, sgs_log_segment *segment, sgs_log_validator *validator,
                                   const uint8_t *data, size_t size, int64_t now_ms, sgs_lane_append *answer,

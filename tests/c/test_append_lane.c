@@ -72,7 +72,7 @@ TEST(a_leaders_batch_gets_offsets_and_epoch)
     EXPECT_TRUE(kit.answer.max_timestamp == TIME + 1);
     EXPECT_TRUE(kit.lane.next_offset == 9 && kit.lane.position == (int32_t)kit.size);
     EXPECT_TRUE(segment_kit_read_offset(&kit.log, 7) == 7);
-    EXPECT_TRUE(sgs_load_be_i64(kit.batch) == 0); /* in a copy */
+    EXPECT_TRUE(sgs_load_be_i64(kit.batch) == 0); /* in a copy of the header */
     close_kit(&kit);
 }
 
@@ -289,7 +289,6 @@ TEST(a_segment_without_times_is_as_old_as_it_was_made)
     close_kit(&kit);
 }
 
-/* A copy of a large batch is given back. */
 TEST(a_large_batch_is_taken_too)
 {
     static uint8_t batch[6 << 20];
@@ -300,8 +299,43 @@ TEST(a_large_batch_is_taken_too)
     EXPECT_OK(sgs_append_lane_leader(&kit.lane, kit.log.segment, &kit.validator, batch, size, TIME, &kit.answer,
                                      &kit.log.err),
               &kit.log.err);
-    EXPECT_TRUE(kit.answer.taken && kit.lane.copy.data == NULL);
+    EXPECT_TRUE(kit.answer.taken);
+    EXPECT_TRUE(segment_kit_read_offset(&kit.log, 0) == 0);
     close_kit(&kit);
+}
+
+/* The header lies apart from its records: the bytes of the file are those of the validator that stamps in place, also where the
+ * CRC is another one, and the caller's bytes are as they were. */
+TEST(what_is_written_is_what_the_validator_makes_in_place)
+{
+    const struct {
+        bool log_append_time;
+        int64_t wrong_max_timestamp;
+    } cases[] = { { false, -1 }, { true, -1 }, { false, TIME + 40 }, { true, TIME + 40 } };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; ++i) {
+        lane_kit kit;
+        uint8_t before[sizeof kit.batch], expected[sizeof kit.batch], found[sizeof kit.batch];
+        sgs_batch_header row;
+        open_kit(&kit);
+        kit.validator.options.log_append_time = cases[i].log_append_time;
+        kit.lane.next_offset = 5;
+        build(&kit, 0, 3, TIME);
+        if (cases[i].wrong_max_timestamp >= 0)
+            sgs_batch_set_max_timestamp(kit.batch, kit.size, false, cases[i].wrong_max_timestamp);
+        memcpy(before, kit.batch, kit.size);
+
+        EXPECT_TRUE(leads(&kit));
+        EXPECT_TRUE(memcmp(kit.batch, before, kit.size) == 0);
+        EXPECT_OK(sgs_batch_header_load(before, kit.size, 0, &row, &kit.log.err), &kit.log.err);
+        memcpy(expected, before, kit.size);
+        EXPECT_OK(sgs_validate_and_assign_offsets(&kit.validator, 5, expected, kit.size, &row, 1, &kit.log.err),
+                  &kit.log.err);
+        EXPECT_TRUE(temporary_read(&kit.log.directory, "00000000000000000000.log", found, sizeof found) ==
+                    (int64_t)kit.size);
+        EXPECT_TRUE(memcmp(found, expected, kit.size) == 0);
+        EXPECT_OK(sgs_batch_check(found, kit.size, 0, &kit.log.err), &kit.log.err);
+        close_kit(&kit);
+    }
 }
 
 TEST_MAIN()

@@ -126,19 +126,46 @@ TEST(what_is_written_in_slices_is_read_back_as_one)
     end();
 }
 
+/* Few bytes are joined for one pwrite, more are written by pwritev: nobody can tell. */
+TEST(slices_of_any_size_are_written_the_same_way)
+{
+    begin();
+    static uint8_t bytes[3 * 4096], back[sizeof bytes];
+    for (size_t i = 0; i < sizeof bytes; ++i)
+        bytes[i] = (uint8_t)(i * 7 + i / 256);
+    static const size_t sizes[][2] = { { 1, 1 },    { 61, 4034 },   { 61, 4035 },   { 61, 4036 },
+                                       { 4095, 1 }, { 4096, 1 },    { 1, 4096 },    { 4096, 4096 },
+                                       { 0, 4097 }, { 8000, 4000 }, { 4000, 8000 }, { 4096, 0 } };
+    const int fd = opened("a", SGS_OPEN_CREATE);
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; ++i) {
+        const size_t first = sizes[i][0], size = first + sizes[i][1];
+        const sgs_slice slices[] = { { bytes, first }, { bytes + first, sizes[i][1] } };
+        int64_t written = -1;
+        size_t got = 0;
+        EXPECT_OK(env->truncate(env, fd, "a", 0, &err), &err);
+        EXPECT_OK(env->write_at(env, fd, "a", slices, 2, 3, &written, &err), &err);
+        EXPECT_EQ_I64(written, size);
+        EXPECT_OK(env->read_at(env, fd, "a", back, sizeof back, 3, &got, &err), &err);
+        EXPECT_EQ_I64(got, size);
+        EXPECT_MEM(back, bytes, size);
+    }
+    EXPECT_OK(env->close(env, fd, "a", &err), &err);
+    end();
+}
+
 TEST(more_slices_than_the_system_takes_at_once_are_all_written)
 {
     /* [DUR-37] */
     begin();
-    enum { SLICES = 3001 };
-    static uint8_t bytes[SLICES * 3];
+    enum { SLICES = 3001, LARGEST = 31 };
+    static uint8_t bytes[SLICES * LARGEST];
     static sgs_slice slices[SLICES];
     size_t total = 0;
     for (size_t i = 0; i < sizeof bytes; ++i)
         bytes[i] = (uint8_t)(i * 7 + i / 256);
     for (size_t i = 0; i < SLICES; ++i) {
-        slices[i] = (sgs_slice){ bytes + total, i % 4 };
-        total += i % 4;
+        slices[i] = (sgs_slice){ bytes + total, i % (LARGEST + 1) };
+        total += i % (LARGEST + 1);
     }
     const int fd = opened("a", SGS_OPEN_CREATE);
     int64_t written;

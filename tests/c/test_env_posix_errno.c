@@ -81,7 +81,23 @@ static sgs_status write_slices(fixture *f, size_t count)
 }
 
 static sgs_status write_one(fixture *f) { return write_slices(f, 1); }
-static sgs_status write_some(fixture *f) { return write_slices(f, 3); }
+static sgs_status write_some(fixture *f) { return write_slices(f, 3); } /* so few bytes are joined */
+
+static sgs_status write_large(fixture *f)
+{
+    static uint8_t bytes[6000], back[sizeof bytes];
+    for (size_t i = 0; i < sizeof bytes; ++i)
+        bytes[i] = (uint8_t)(i * 7 + i / 256);
+    const sgs_slice slices[] = { { bytes, 61 }, { bytes + 61, sizeof bytes - 61 } };
+    int64_t written = 0;
+    size_t got = 0;
+    SGS_TRY(f->env->write_at(f->env, f->fd, "file", slices, 2, 0, &written, &f->err));
+    EXPECT_EQ_I64(written, sizeof bytes);
+    SGS_TRY(f->env->read_at(f->env, f->fd, "file", back, sizeof back, 0, &got, &f->err));
+    EXPECT_TRUE(got == sizeof back && memcmp(back, bytes, sizeof back) == 0);
+    return SGS_OK;
+}
+
 static sgs_status set_size(fixture *f) { return f->env->truncate(f->env, f->fd, "file", 12, &f->err); }
 static sgs_status get_space(fixture *f) { return f->env->allocate_space(f->env, f->fd, "file", 9000, &f->err); }
 static sgs_status sync_data(fixture *f) { return f->env->sync_data(f->env, f->fd, "file", any, &f->err); }
@@ -140,7 +156,8 @@ static const errno_row rows[] = {
     { "close", close_one, SGS_CLOSE_FAILED, true },
     { "pread", read_all, SGS_READ_IO, false },
     { "pwrite", write_one, SGS_WRITE_IO, false },
-    { "pwritev", write_some, SGS_WRITE_IO, false },
+    { "pwrite", write_some, SGS_WRITE_IO, false },
+    { "pwritev", write_large, SGS_WRITE_IO, false },
     { "ftruncate", set_size, SGS_WRITE_IO, false },
     { "fallocate", get_space, SGS_WRITE_IO, false },
     { "fdatasync", sync_data, SGS_FSYNC_FAILED, true },
@@ -209,13 +226,15 @@ TEST(short_reads_and_writes_go_on)
         EXPECT_OK(read_all(&f), &f.err);
         EXPECT_OK(write_one(&f), &f.err);
         EXPECT_OK(write_some(&f), &f.err);
+        EXPECT_OK(write_large(&f), &f.err);
         end(&f);
     }
     begin(&f);
     fail("pwrite", ZERO, FOR_EVER); /* no progress, no reason */
     EXPECT_STATUS(write_one(&f), SGS_WRITE_IO);
-    fail("pwritev", ZERO, FOR_EVER);
     EXPECT_STATUS(write_some(&f), SGS_WRITE_IO);
+    fail("pwritev", ZERO, FOR_EVER);
+    EXPECT_STATUS(write_large(&f), SGS_WRITE_IO);
     fail("pread", ZERO, FOR_EVER); /* that is the end of the file */
     size_t got = 9;
     char bytes[4];
