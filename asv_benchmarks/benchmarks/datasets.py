@@ -15,6 +15,7 @@ from segstore.records.record_builder import build_batches
 from .common import PROFILE, SEED
 
 FIRST_TIMESTAMP = 1_700_000_000_000
+ONE_FETCH = 1024 * 1024
 _WORDS = [f"word{i:03}" for i in range(500)]
 
 
@@ -40,7 +41,18 @@ def batches(value_bytes: int, batch_bytes: int, codec: str = "uncompressed") -> 
     """Finished batches as a producer sends them, each a ``bytes`` of about *batch_bytes*."""
     config = LogConfig(compression_type=codec, max_message_bytes=batch_bytes)
     records = key_values(value_bytes, records_in_log(value_bytes))
-    per_batch = max(1, batch_bytes // (value_bytes + 20))
+    return _batches_of(records, max(1, batch_bytes // (value_bytes + 20)), config)
+
+
+@cache
+def batches_of_one_record(value_bytes: int, count: int) -> tuple[bytes, ...]:
+    """*count* batches as a producer sends them that does not wait for a second record."""
+    return _batches_of(key_values(value_bytes, count), 1, LogConfig())
+
+
+def _batches_of(
+    records: list[tuple[bytes, bytes]], per_batch: int, config: LogConfig
+) -> tuple[bytes, ...]:
     return tuple(
         bytes(
             build_batches(
@@ -63,7 +75,7 @@ def replicated(value_bytes: int, batch_bytes: int) -> tuple[bytes, ...]:
     return tuple(stamped)
 
 
-def fetches(each: tuple[bytes, ...], fetch_bytes: int = 1024 * 1024) -> list[bytes]:
+def fetches(each: tuple[bytes, ...], fetch_bytes: int = ONE_FETCH) -> list[bytes]:
     """The batches as a scan gets them: as many at a time as fit *fetch_bytes*, at least one."""
     joined: list[bytes] = []
     together: list[bytes] = []

@@ -16,7 +16,7 @@ from segstore.records.columns import decode_to_batches
 from segstore.records.compression import codec_table
 
 from .common import PROFILE, TimedAlone, speed_ratio
-from .datasets import batches, fetches, records_in_log
+from .datasets import ONE_FETCH, batches, batches_of_one_record, fetches, records_in_log
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -43,10 +43,7 @@ class DecodeBatches(TimedAlone):
         self.repeats = max(1, records_in_log(value_bytes) // count)
 
     def _input(self, value_bytes: int, batch_bytes: int) -> tuple[list[bytes], list[bytes]]:
-        first = fetches(batches(value_bytes, batch_bytes))[:1]
-        sizes = accumulate(len(batch) for batch in batches(value_bytes, batch_bytes))
-        within = sum(end <= len(first[0]) for end in sizes)
-        return list(batches(value_bytes, batch_bytes)[:within]), first
+        return _first_fetch(batches(value_bytes, batch_bytes))
 
     def time_arrow(self, *_: object) -> None:
         self._arrow()
@@ -108,3 +105,30 @@ class DecodeBatchesFromMemory(DecodeBatches):
     def _input(self, value_bytes: int, batch_bytes: int) -> tuple[list[bytes], list[bytes]]:
         every = batches(value_bytes, batch_bytes)
         return list(every), fetches(every)
+
+
+class DecodeBatchesOfOneRecord(DecodeBatches):
+    """As `DecodeBatches`, where each batch has one record: what a batch costs beyond its records.
+
+    Ours are decoded from the fetch, all of them; a Python client takes one batch a call.
+    """
+
+    params = ([100, 1000], ["one record"])
+    param_names = ("value_bytes", "batch")
+
+    def _input(self, value_bytes: int, batch_bytes: int) -> tuple[list[bytes], list[bytes]]:
+        of_a_fetch = ONE_FETCH // (value_bytes + 20)
+        return _first_fetch(batches_of_one_record(value_bytes, of_a_fetch))
+
+    def _tuples(self) -> float:
+        return sum(len(_core.decode_tuples(fetch, self.codecs)) for fetch in self.fetches)
+
+    def _values(self) -> float:
+        return sum(len(_core.decode_values(fetch, self.codecs)) for fetch in self.fetches)
+
+
+def _first_fetch(each: tuple[bytes, ...]) -> tuple[list[bytes], list[bytes]]:
+    """The batches of the first fetch, and that fetch."""
+    first = fetches(each)[:1]
+    within = sum(end <= len(first[0]) for end in accumulate(map(len, each)))
+    return list(each[:within]), first

@@ -9,21 +9,25 @@ from concurrent.futures import ThreadPoolExecutor
 import segstore
 
 from .common import PROFILE, Cost, _Comparison, cost_of
-from .datasets import batches, key_values
+from .datasets import batches_of_one_record, key_values
 from .kafka_peer import kafka_log
 
 VALUE_BYTES = 1000
+BY_ONE_THREAD = "pwrite and fdatasync by one thread"
+INTO_WRITTEN_SPACE = "the same into a preallocated file"
 
 
 class DurableAppend(_Comparison):
     """One record of 1 KB a call, with ``durability="sync"``, by some threads [DUR-15].
 
-    Against one thread's loop of pwrite and fdatasync of as many bytes, and against as many threads
-    that call Kafka's ``appendAsLeader`` and ``flush``. The wall clock says how many are durable in
-    a second: whoever waits for a disk uses no processor.
+    Against one thread's loop of pwrite and fdatasync of as many bytes, at the end of a file and in
+    one that was filled with zeros and synced before, where a sync has neither size nor extents to
+    write: what a log could reach that writes its space in advance. And against as many threads that
+    call Kafka's ``appendAsLeader`` and ``flush``. The wall clock says how many are durable in a
+    second: whoever waits for a disk uses no processor.
     """
 
-    params = ([1, 16, 64], ["pwrite and fdatasync by one thread", "kafka"])
+    params = ([1, 16, 64], [BY_ONE_THREAD, INTO_WRITTEN_SPACE, "kafka"])
     param_names = ("threads", "peer")
 
     def setup(self, threads: int, peer: str) -> None:
@@ -32,10 +36,10 @@ class DurableAppend(_Comparison):
         self.raw_appends = max(1, PROFILE.lookups // 5)
         self.appends = self.raw_appends if threads == 1 else PROFILE.lookups
         self.values = [value for _, value in key_values(VALUE_BYTES, PROFILE.lookups)]
-        self.against_kafka = peer == "kafka"
+        self.against_kafka, self.preallocates = peer == "kafka", peer == INTO_WRITTEN_SPACE
         if self.against_kafka:
             pool = self.path / "pool"
-            pool.write_bytes(b"".join(batches(VALUE_BYTES, 1)[:200]))  # of one record each
+            pool.write_bytes(b"".join(batches_of_one_record(VALUE_BYTES, 200)))
             assert kafka_log().measure("pool", pool)[2] == 200
 
     def ours(self) -> Cost:
@@ -69,6 +73,9 @@ class DurableAppend(_Comparison):
 
     def _open_file(self) -> None:
         self.descriptor = os.open(self.path / "raw", os.O_RDWR | os.O_CREAT)
+        if self.preallocates:
+            os.pwrite(self.descriptor, bytes(self.raw_appends * VALUE_BYTES), 0)
+            os.fsync(self.descriptor)
 
     def _pwrite(self) -> float:
         position = 0

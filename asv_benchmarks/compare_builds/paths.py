@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import Any, Final, NamedTuple
 
 BY_ONE_THREAD = "pwrite and fdatasync by one thread"
+ONE_RECORD = "one record"
 
 
 class BenchmarkPath(NamedTuple):
@@ -60,6 +61,9 @@ PATHS: Final = (
     BenchmarkPath("decode", "DecodeBatches", (100, 16_384), "_arrow"),
     BenchmarkPath("decode", "DecodeBatches", (100, 16_384), "_tuples"),
     BenchmarkPath("decode", "DecodeBatches", (100, 16_384), "_values"),
+    BenchmarkPath("decode", "DecodeBatchesOfOneRecord", (100, ONE_RECORD), "_arrow"),
+    BenchmarkPath("decode", "DecodeBatchesOfOneRecord", (100, ONE_RECORD), "_tuples"),
+    BenchmarkPath("decode", "DecodeBatchesOfOneRecord", (100, ONE_RECORD), "_values"),
     BenchmarkPath("compressed", "DecodeCompressed", ("zstd", 100), "_decode_compressed"),
     BenchmarkPath("compressed", "DecodeCompressed", ("lz4", 100), "_decode_compressed"),
     BenchmarkPath("open_log", "CleanOpen", (1_000, "readdir and stat")),
