@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from segstore.log.log_salvage import salvage
     from segstore.log.log_scan import LogScan
     from segstore.log.log_verifier import VerifyReport
-    from segstore.log.open_log import open as open
+    from segstore.log.open_log import open
     from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
     from segstore.log.producers.verification_state_entry import VerificationGuard
     from segstore.log.remote_tier import RemoteOffsetReader
@@ -141,12 +141,12 @@ __all__ = [
     "UnifiedLog",
     "VerificationGuard",
     "VerifyReport",
+    "open",
     "open_dir",
     "partition_for_key",
     "salvage",
 ]
-__all__ += errors.__all__
-# `open` is public and left out, as NumPy leaves out `round`: a star must not take away a built-in.
+__all__ += errors.__all__  # with `open`, which a star takes from `gzip`, `io` and `tarfile` too
 
 
 def __getattr__(name: str) -> Any:
@@ -161,4 +161,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*__all__, "open"])
+    return sorted(__all__)

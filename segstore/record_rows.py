@@ -94,6 +94,14 @@ def _ms_of_datetime64(name: str, value: Any, error: type[SegstoreError], *, up: 
         return None
     down = value.astype("datetime64[ms]")
     number = int(down.astype("int64"))
+    # NumPy multiplies without a look at the range: then the way back leads elsewhere.
+    back, behind = (each.astype(value.dtype) for each in (down, down + 1))
+    if back != value and not back < value < behind:
+        raise IllegalArgumentError(
+            f"{name} is not within 64 bits of milliseconds: {repr(value)[:80]}",
+            found=repr(value)[:80],
+            expected="milliseconds since 1970 in 64 bits",
+        )
     return number + 1 if up and down != value else number
 
 

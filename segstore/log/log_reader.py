@@ -6,7 +6,7 @@ Source: [RD-*].
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, overload
 
 from segstore._core import AbortedTransactions, process_id
 from segstore.arguments import flag, integer, isolation_of, natural
@@ -245,6 +245,26 @@ class LogReader(LaneReader):
         return view
 
     # ---- records ---------------------------------------------------------------------------------
+
+    @overload
+    def read(
+        self,
+        offset: int,
+        max_bytes: None = None,
+        isolation: Isolation | IsolationName = ...,
+        *,
+        min_one_message: bool = ...,
+    ) -> LogScan: ...
+
+    @overload
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        isolation: Isolation | IsolationName = ...,
+        *,
+        min_one_message: bool = ...,
+    ) -> FetchDataInfo: ...
 
     def read(
         self,

@@ -122,7 +122,7 @@ class LogWriter(LogNotes):
             setting = "internal_segment_bytes" if is_hidden else "segment_bytes"
             raise RecordBatchTooLargeError(
                 f"{what} of {size} bytes is larger than a segment, which {setting} limits;"
-                " nothing was appended",
+                " nothing of it was appended",
                 found=f"{size} bytes",
                 expected=f"at most {limit} bytes",
             )

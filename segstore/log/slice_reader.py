@@ -5,7 +5,7 @@ Source: [RD-1, RD-6, SEG-19..SEG-21, DUR-79].
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, cast
+from typing import TYPE_CHECKING, Final
 
 from segstore.arguments import flag, integer, isolation_of, natural
 from segstore.config import MAX_INT
@@ -169,8 +169,7 @@ class SliceReader(TimestampReader):
         isolation = isolation_of(isolation)
 
         def fetch(offset: int, max_bytes: int) -> FetchDataInfo:
-            fetched = self.read(offset, max_bytes, isolation, min_one_message=False)
-            return cast("FetchDataInfo", fetched)
+            return self.read(offset, max_bytes, isolation, min_one_message=False)
 
         return MessageSetReader(
             fetch, max_chunk_bytes=max_chunk_bytes, max_buffer_bytes=max_buffer_bytes

@@ -46,6 +46,7 @@ from segstore.manager.partition_records import (
 )
 from segstore.manager.topic_directories import make_log_directory
 from segstore.manager.topic_registry import TopicRegistry
+from segstore.record_rows import refuse_counted_rows
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
@@ -351,9 +352,11 @@ class LogManager:
                     by_partition: dict[int, Any] = split_batch(batch, partitioner)
                 yield by_partition
             return
-        for chunk in chunks_of_records(records):
+        for number, chunk in enumerate(chunks_of_records(records)):
             with self._mutex:
                 by_partition = split_records(chunk, partitioner)
+            if number == 0:
+                refuse_counted_rows(chunk)
             yield by_partition
 
     def _partitioner(self, topic: str) -> StickyPartitioner:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from segstore._core import ArrowStream, Record, check_column_names, partitions_for_keys
 from segstore.errors import IllegalArgumentError, RecordTypeError, SegstoreError
-from segstore.record_rows import check_row_type, record_timestamp, refuse_counted_rows
+from segstore.record_rows import check_row_type, counts_rows, record_timestamp
 from segstore.records.columns import RECORD_COLUMNS, columns_to_append
 from segstore.records.partitioner import partition_for_key
 from segstore.types import LogAppendInfo
@@ -117,9 +117,20 @@ def split_records(
             number = partition_for_key(key, partitioner.partitions_count)
             part = known[key] = by_partition.setdefault(number, [])
         part.append(record)
-    if isinstance(records, list):
-        refuse_counted_rows(records)
+    for part in by_partition.values():
+        _count_nothing(part)
     return by_partition
+
+
+def _count_nothing(part: list[object]) -> None:
+    """Let the log of a partition not ask again whether its records count rows.
+
+    All records of the append are asked. Of those of one partition the timestamps may be 0, 1, 2 …
+    by chance: the first becomes a `Record`, which counts nothing.
+    """
+    first = part[0]
+    if isinstance(first, tuple) and counts_rows(first, 0):
+        part[0] = Record(timestamp=int(first[0]), key=first[1], value=first[2])
 
 
 def _key_and_value(record: object, index: int) -> tuple[bytes | None, bytes | None]:

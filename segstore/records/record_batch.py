@@ -235,9 +235,17 @@ class RecordBatch:
     def __iter__(self) -> Iterator[Record]:
         return self.records()
 
+    def __reduce__(self) -> tuple[object, ...]:
+        return _restored, (self._header, bytes(self._data), self._topic, self._partition)
+
     def __repr__(self) -> str:
         return (
             f"RecordBatch(magic={self.magic}, offsets=[{self.base_offset}, {self.last_offset}], "
             f"count={self.count}, size_bytes={self.size_bytes}, "
             f"attributes=0x{self.attributes:02x}, leader_epoch={self.partition_leader_epoch})"
         )
+
+
+def _restored(header: np.void, data: bytes, topic: str, partition: int) -> RecordBatch:
+    """Return the batch that was pickled; its records are decoded with the shared codecs."""
+    return RecordBatch(header, memoryview(data), topic=topic, partition=partition)

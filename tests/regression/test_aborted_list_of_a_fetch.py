@@ -9,6 +9,7 @@ entry that would reach across an earlier marker of its producer.
 
 from __future__ import annotations
 
+import os
 import random
 import struct
 from typing import TYPE_CHECKING
@@ -135,3 +136,21 @@ def test_a_wrong_entry_hides_nothing(tmp_path: Path):
         found = log.read(0, 1_000_000, "read_committed")
         assert [record.offset for record in log.scan(isolation="read_committed")] == [0, 1, 2]
         assert [record.offset for record in found] == [0, 1, 2]
+
+
+def test_a_large_file_of_zeros_is_not_read_to_its_end(tmp_path: Path):
+    """[DUR-8] 8 GiB of zeros are entries of offset 0, and took minutes: markers ascend."""
+    path = tmp_path / "orders-0"
+    with segstore.open(path, **SETTINGS) as log:
+        producer = Producer(log, 1)
+        producer.write(2)
+        producer.end(ABORT)
+        write(log)
+    (index,) = path.glob("*.txnindex")
+    index.write_bytes(b"")
+    os.truncate(index, 8 << 30)
+    with segstore.open(path, read_only=True) as log:
+        found = log.read(0, 1_000_000, "read_committed")
+        assert found.aborted_transactions is not None
+        assert [tuple(one) for one in found.aborted_transactions] == [(1, 0)]
+        assert [record.offset for record in found] == [3]

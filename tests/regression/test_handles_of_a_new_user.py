@@ -30,6 +30,7 @@ def test_a_handle_that_is_pickled_says_what_to_do_instead(tmp_path, way):
             (log.scan(), "path of the log"),
             (log.read(0, 100), "bytes(fetch.records)"),
             (log.slice(0, 100), "slice.read()"),
+            (log.segments()[0], "base offset"),
             (manager, "segstore.open_dir(path"),
         ):
             with pytest.raises(TypeError, match="cannot be pickled") as caught:
@@ -38,6 +39,10 @@ def test_a_handle_that_is_pickled_says_what_to_do_instead(tmp_path, way):
             assert advice in str(caught.value)
         for value in (next(iter(log)), log.append([(None, b"1")]), segstore.LogConfig()):
             assert pickle.loads(pickle.dumps(value)) == copy.deepcopy(value) == value
+        (batch,) = log.read(0, 100).batches()
+        for copied in (pickle.loads(pickle.dumps(batch)), copy.copy(batch), copy.deepcopy(batch)):
+            assert list(copied) == list(batch)
+            assert repr(copied) == repr(batch)
 
 
 def test_a_record_with_a_large_value_is_printed_short():
@@ -60,8 +65,7 @@ def test_a_record_with_a_large_value_is_printed_short():
 
 
 def test_the_names_of_the_package_are_those_that_are_public():
-    """``open`` is in no star, and can be found all the same."""
-    assert dir(segstore) == sorted([*segstore.__all__, "open"])
+    assert dir(segstore) == sorted(segstore.__all__)
     assert {
         "EpochEntry",
         "LogAppendInfo",

@@ -176,6 +176,15 @@ def test_a_time_before_1970_is_no_special_timestamp(log):
     assert log.offset_for_timestamp(earliest) == 0
 
 
+@pytest.mark.parametrize("value", [(2**62, "Y"), (2**62, "h"), (-(2**62), "h"), (10**12, "D")])
+def test_a_datetime64_that_no_milliseconds_hold_is_refused(log, value):
+    """NumPy multiplies without a look at the range: 2^62 hours were 0 ms."""
+    with pytest.raises(IllegalArgumentError, match="not within 64 bits"):
+        log.append([(np.datetime64(*value), b"k", b"v")])
+    for fine in (np.datetime64(TIME * 10**6 + 7, "ns"), np.datetime64(50, "Y")):
+        log.append([(fine, b"k", b"v")])
+
+
 # ---- rows that are counted -----------------------------------------------------------------------
 
 FRAME = pd.DataFrame({"key": [b"a", b"b", b"c"], "value": [b"1", b"2", b"3"]})
@@ -239,6 +248,21 @@ def test_the_index_of_a_frame_is_no_timestamp(log, append, rows):
     ids=str,
 )
 def test_small_timestamps_are_times(append, rows):
+    append(rows)
+    append(iter(rows))
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [(9, b"d", b"1"), (0, b"a", b"1"), (1, b"c", b"2"), (1, b"a", b"2")],
+        [(7, b"%d" % n, b"") for n in range(70_000)] + [(n, b"a", b"") for n in range(10)],
+        [(100, b"k", b"v")] * 65_536 + [(n, b"k", b"v") for n in range(10)],
+    ],
+    ids=["a part", "a part of many", "the second piece of an iterator"],
+)
+def test_a_part_of_the_rows_may_count_them(append, rows):
+    """All rows of an append are asked, not those of one partition, nor a piece of an iterator."""
     append(rows)
     append(iter(rows))
 

@@ -6,11 +6,13 @@ import random
 from typing import TYPE_CHECKING, Any, Final
 
 from segstore._core import LogSegment
+from segstore.arguments import refuse_pickle
 from segstore.config import MAX_INT, MAX_LONG
 from segstore.log.directory.partition_directory import file_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import NoReturn
 
     from segstore._core import BatchHeaders, Directory, ScanResult, SegmentContext
     from segstore.config import LogConfig
@@ -36,6 +38,9 @@ class Segment(LogSegment):
 
     def __repr__(self) -> str:
         return f"<Segment {self.name}, {self.size_bytes} bytes>"
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        refuse_pickle(f"the segment {self.path}", "pass its path or its base offset")
 
     @property
     def path(self) -> str:

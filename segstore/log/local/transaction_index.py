@@ -257,7 +257,7 @@ class TransactionIndex:
         fetch_offset, upper_bound_offset : int
             Absolute.
         check : bool
-            Believe no entry that cannot be this segment's; Kafka does.
+            Believe no entry that cannot be this segment's, and no marker twice; Kafka does.
         in_order : bool
             Believe that the markers ascend: entries below *fetch_offset* are not looked at.
 
@@ -268,7 +268,16 @@ class TransactionIndex:
         """
         aborted = []
         start = self._first_at(fetch_offset) if in_order else 0
+        before = -1
         for entry in self._checked_entries(start=start) if check else self._entries(start=start):
+            if check and entry.last_offset <= before:  # zeros to the end of a large file
+                raise CorruptIndexError(
+                    f"a last offset of {entry.last_offset} behind one of {before}",
+                    file=self.path,
+                    found=str(entry.last_offset),
+                    expected=f"above {before}",
+                )
+            before = entry.last_offset
             if entry.last_offset >= fetch_offset and entry.first_offset < upper_bound_offset:
                 aborted.append(entry)
             if entry.last_stable_offset >= upper_bound_offset:
