@@ -117,7 +117,7 @@ def no_time(name: str, value: object, error: type[SegstoreError]) -> SegstoreErr
 def _no_time_zone(name: str, value: datetime, error: type[SegstoreError]) -> SegstoreError:
     return error(
         f"{name} is {repr(value)[:80]} without a time zone, which is another time in each place: "
-        "value.astimezone() takes it for local time, value.replace(tzinfo=datetime.UTC) for UTC",
+        "value.replace(tzinfo=datetime.UTC) takes it for UTC",
         found=repr(value)[:80],
         expected="a datetime with a time zone, or milliseconds since 1970",
     )

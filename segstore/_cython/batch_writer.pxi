@@ -338,6 +338,8 @@ cdef int get_buffer(object source, Py_buffer *view, sgs_bytes *out, Py_ssize_t i
         out.size = -1
         return 0
     try:
+        if is_word(source):
+            raise TypeError
         PyObject_GetBuffer(source, view, PyBUF_SIMPLE)
     except (TypeError, BufferError) as error:
         hint = ": encode it to bytes first" if isinstance(source, str) else ""

@@ -113,6 +113,15 @@ cdef tuple headers_of(sgs_bytes encoded, int32_t count, bint raw_keys=False):
     return tuple(headers)
 
 
+cdef bint is_word(object source):
+    """Whether it is text or a number of NumPy, which have a buffer of machine words: refused as str and int are."""
+    if isinstance(source, str):
+        return True
+    if type(source) is bytearray or type(source) is memoryview or getattr(source, "ndim", 1) != 0:
+        return False
+    return getattr(getattr(source, "dtype", None), "kind", "V") not in "SV"
+
+
 cdef bytes checked_bytes(object value, str what):
     """Bytes of anything bytes-like, or None; text is refused, since only its owner knows its encoding."""
     if value is None or type(value) is bytes:
@@ -120,6 +129,8 @@ cdef bytes checked_bytes(object value, str what):
     if isinstance(value, str):
         raise RecordTypeError(f"{what} is str: encode it to bytes first", found="str", expected="bytes or None")
     try:
+        if is_word(value):
+            raise TypeError
         return bytes(memoryview(value))
     except TypeError:
         raise RecordTypeError(

@@ -323,3 +323,49 @@ def test_json_lines_have_integers_as_timestamps(tmp_path, time):
 
     assert done.returncode == 2
     assert b"the timestamp is" in done.stderr
+
+
+# ---- keys and values -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        np.str_("v"),
+        np.int64(5),
+        np.float64(5),
+        np.True_,
+        np.datetime64(5, "s"),
+        np.array(["k1"])[0],
+        np.array(5),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize(
+    "record",
+    [
+        lambda part: (b"k", part),
+        lambda part: (part, b"v"),
+        lambda part: (TIME, part, b"v"),
+        lambda part: Record(value=part),
+        lambda part: Record(key=part),
+        lambda part: Record(value=b"v", headers=[("h", part)]),
+    ],
+    ids=["value", "key", "key of three", "Record's value", "Record's key", "header"],
+)
+def test_text_and_numbers_of_numpy_are_no_bytes(log, append, part, record):
+    """They have a buffer of machine words: text was stored as UTF-32, 5 as eight bytes.
+
+    ``str`` and ``int`` are refused in these places too.
+    """
+    with pytest.raises(RecordTypeError, match=rf"is (a )?(str\b|{type(part).__name__})"):
+        append([(b"k", b"v"), record(part)])
+
+    assert log.log_end_offset == 0
+
+
+def test_bytes_of_numpy_are_bytes(log):
+    for part in (np.bytes_(b"abc"), np.void(b"abc"), np.frombuffer(b"abc", np.uint8)):
+        log.append([(part, part), Record(key=part, value=part)])
+
+    assert {(one.key, one.value) for one in log} == {(b"abc", b"abc")}
