@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from segstore.errors import (
     InconsistentTopicIdError,
     LogTruncatedError,
+    NotALogError,
     OffsetOutOfRangeError,
     SegstoreError,
 )
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _LOSS: Final = (
     FileNotFoundError,
+    NotALogError,  # a part of what is being removed
     OffsetOutOfRangeError,
     LogTruncatedError,
     InconsistentTopicIdError,
@@ -80,7 +82,7 @@ def _behind_loss(
     source = source_of(options)
     try:
         log = source.open(rest.topic_partition)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotALogError):
         if not _was_deleted(source, rest.topic_partition):
             raise error from None
         _say_deleted(options, rest, error)

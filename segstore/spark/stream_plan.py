@@ -6,8 +6,10 @@ runs but what Spark keeps: the offsets of its checkpoint.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from time import sleep
+from typing import TYPE_CHECKING, Any, Final
 
+from segstore.errors import NotALogError, UnknownTopicOrPartitionError
 from segstore.log.directory.partition_metadata_file import made_again
 from segstore.spark.conditions import condition_error, deleted_error, option_error
 from segstore.spark.damaged_end import check_damaged_end
@@ -25,6 +27,9 @@ if TYPE_CHECKING:
     from segstore.spark.stream_options import StreamOptions
     from segstore.spark.visible_log import PlannedLog
     from segstore.types import TopicPartition
+
+_WAITS_FOR_A_REMOVAL: Final = (0.01, 0.05, 0.25)
+"""In s: of a directory that is being removed there is a part for a moment."""
 
 
 class StreamPlan:
@@ -65,7 +70,7 @@ class StreamPlan:
         (``latest``), the first batch is therefore kept empty: it ends where it started, so its
         repetition has nothing to lose.
         """
-        logs = {partition: self._open(partition) for partition in self._choose()}
+        logs = self._open_chosen()
         start = self._read.start
         if start.offsets is not None and set(start.offsets) != set(logs):
             raise option_error(
@@ -183,12 +188,22 @@ class StreamPlan:
             ranges = cut_by_bytes(ranges, logs, self._read.max_bytes_per_partition)
         return split(ranges, self._read.min_partitions, self._read.max_records_per_partition)
 
-    def _choose(self) -> list[TopicPartition]:
-        existing = source_of(self._read).partitions()
-        return choose_partitions(self._read, existing, self._warn)
+    def _open_chosen(self) -> dict[TopicPartition, PlannedLog]:
+        """Open the partitions that are read; look again when one is removed in that moment."""
+        waits = iter(_WAITS_FOR_A_REMOVAL)
+        while True:
+            existing = source_of(self._read).partitions()
+            try:
+                chosen = choose_partitions(self._read, existing, self._warn)
+                return {partition: self._open(partition) for partition in chosen}
+            except (FileNotFoundError, NotALogError, UnknownTopicOrPartitionError):
+                wait = next(waits, None)
+                if wait is None:
+                    raise
+                sleep(wait)
 
     def _ends(self) -> StreamOffsets:
-        logs = {partition: self._open(partition) for partition in self._choose()}
+        logs = self._open_chosen()
         for partition, log in logs.items():
             check_damaged_end(self._read, partition, log.end_offset, log, self._warn)
         ends = {partition: log.end_offset for partition, log in logs.items()}

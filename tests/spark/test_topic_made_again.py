@@ -126,6 +126,35 @@ def test_another_stream_reads_all_of_the_new_topic(data, reader_class, count):
     assert sorted(found) == values("more", 1, 1)
 
 
+@pytest.mark.parametrize("loses", [False, True], ids=["must not lose", "may lose"])
+@pytest.mark.parametrize("left", [".log", ""], ids=["a part is there", "only the directory is"])
+@pytest.mark.parametrize("reader_class", READERS)
+def test_a_topic_that_is_removed_in_that_moment(data, reader_class, left, loses, monkeypatch):
+    """A removal takes a moment: what is half there is looked at again, and is no damage."""
+    checkpoint = Checkpoint()
+    old = fill(data, 10, "old")
+    run_stream(reader_class, data, checkpoint)
+    OPEN_LOGS.close()
+    for path in [*data.glob("t-0/*"), *data.glob("t-1/*")]:
+        if path.name.endswith(left):
+            path.unlink()
+    looks = []
+    monkeypatch.setattr(
+        "segstore.spark.stream_plan.sleep",
+        lambda seconds: looks.append(seconds) or remake(data, 15, "new"),
+    )
+
+    if loses:
+        with pytest.warns(UserWarning, match=f"{old} was read before"):
+            found = run_stream(reader_class, data, checkpoint, failOnDataLoss="false")
+        assert sorted(found) == values("new", 15, 15)
+    else:
+        with pytest.raises(ConnectorConditionError, match="deleted") as caught:
+            run_stream(reader_class, data, checkpoint)
+        assert caught.value.condition == DELETED
+    assert len(looks) == 1
+
+
 @pytest.mark.skipif(not HAS_READ_LIMITS, reason="Spark tells where a batch begins since 4.2")
 @pytest.mark.parametrize("limit", [{"maxOffsetsPerTrigger": "6"}, {"minOffsetsPerTrigger": "999"}])
 def test_limits_count_from_the_first_record_of_the_new_topic(data, limit):
