@@ -177,12 +177,18 @@ def _entries_on_disk(
 ) -> tuple[Sequence[OffsetPosition], Sequence[TimestampOffset]]:
     """Read both indexes from their files: those of *segment* may have been in memory for long.
 
-    Of an active segment the last entries may be in memory only [DUR-25].
+    Of an active segment the last entries may be in memory only [DUR-25], and behind those of a file
+    with room for more, as Kafka makes it, lie what was cut off.
     """
+    offsets_known = len(segment.offset_index_entries())
+    times_known = len(segment.time_index_entries())
     context = SegmentContext(directory, codec_table(), writable=False, heap_indexes=True)
     on_disk = LogSegment(context, segment.base_offset, suffix=segment.suffix)
     try:
-        return on_disk.offset_index_entries(), on_disk.time_index_entries()
+        return (
+            on_disk.offset_index_entries()[:offsets_known],
+            on_disk.time_index_entries()[:times_known],
+        )
     finally:
         on_disk.close_quietly()
 

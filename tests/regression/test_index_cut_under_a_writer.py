@@ -150,3 +150,17 @@ def test_a_mode_that_does_not_exist(tmp_path):
     """Both names are said."""
     with pytest.raises(IllegalArgumentError, match="'heap' or 'mmap'"):
         segstore.open(tmp_path / "topic-0", index_mode="map")
+
+
+@pytest.mark.parametrize("to", [0, 1, 7])
+@pytest.mark.parametrize("mode", ["heap", "mmap"])
+@pytest.mark.parametrize("recovery", ["safe", "kafka"])
+def test_what_was_cut_off_is_no_entry(tmp_path, recovery, mode, to):
+    """[DUR-53] Kafka's files have room for more entries, and what was cut off lies in it."""
+    settings = {"recovery": recovery, "index_mode": mode, "durability": "none"}
+    with segstore.open(tmp_path / "topic-0", index_interval_bytes=0, **settings) as log:
+        fill(log, 0, 20)
+        log.truncate_to(to)
+        assert log.verify().problems == []
+        fill(log, to, 9)
+        assert log.verify().problems == []
