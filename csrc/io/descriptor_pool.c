@@ -122,20 +122,41 @@ static sgs_status sync_entry(const sgs_env *base, const sgs_pooled *entry, int f
                                : base->sync_data(base, fd, "", SGS_BARRIER(CLOSED_RECORDS), err);
 }
 
-/* This thread is in a sync for the pool. A sync that fails opens a file for its mark, and makes room for it without another
- * sync. */
-static _Thread_local bool syncs_for_pool = false;
+struct sgs_pool_sync {
+    pthread_t thread;
+    sgs_pool_sync *next;
+};
+
+/* Under the mutex: whether this thread is in a sync for the pool. A sync that fails opens a file for its mark, and makes room
+ * for it without another sync. */
+static bool syncs_for_pool(const sgs_descriptor_pool *pool)
+{
+    const sgs_pool_sync *one = pool->syncs;
+    while (one != NULL && !pthread_equal(one->thread, pthread_self()))
+        one = one->next;
+    return one != NULL;
+}
+
+static void end_sync(sgs_descriptor_pool *pool, const sgs_pool_sync *ended)
+{
+    sgs_pool_sync **place = &pool->syncs;
+    while (*place != ended)
+        place = &(*place)->next;
+    *place = ended->next;
+}
 
 /* Under the mutex, which is let go of meanwhile. The owner's sync goes through this environment, as any other of his. */
 static void let_owner_sync(sgs_descriptor_pool *pool, sgs_pooled *entry)
 {
     sgs_error told; /* the owner notes a failure himself */
+    sgs_pool_sync own = { .thread = pthread_self(), .next = pool->syncs };
+    SGS_EXPECT(!syncs_for_pool(pool));
+    pool->syncs = &own;
     entry->is_visited = true;
     unlock(pool);
-    syncs_for_pool = true;
     const sgs_status status = entry->sync(entry->owner, handle_of(entry), &told);
-    syncs_for_pool = false;
     lock(pool);
+    end_sync(pool, &own);
     if (status != SGS_OK && status != SGS_LOCKED) /* he syncs it himself this moment */
         keep_open(pool, entry);
     settle(pool, entry);
@@ -147,7 +168,7 @@ static bool evict(sgs_descriptor_pool *pool, sgs_pooled *entry)
     sgs_error told;
     if (atomic_load(&entry->is_busy) || entry->is_visited || atomic_load(&entry->users) != 0)
         return false;
-    if (syncs_for_pool && atomic_load(&entry->is_dirty))
+    if (atomic_load(&entry->is_dirty) && syncs_for_pool(pool))
         return false;
     if (entry->sync != NULL && atomic_load(&entry->is_dirty)) {
         let_owner_sync(pool, entry);
@@ -1001,6 +1022,7 @@ void sgs_descriptor_pool_in_child(sgs_descriptor_pool *pool)
     (void)pthread_mutex_init(&pool->mutex, NULL);
     (void)pthread_mutex_init(&pool->renames, NULL);
     (void)pthread_cond_init(&pool->settled, NULL);
+    pool->syncs = NULL;
     for (uint32_t number = 0; number < pool->made_count; ++number) {
         sgs_pooled *entry = entry_of(pool, SGS_FIRST_POOLED_HANDLE + (int)number);
         atomic_store(&entry->users, 0);

@@ -29,6 +29,7 @@ enum {
 };
 
 typedef struct sgs_pooled sgs_pooled;
+typedef struct sgs_pool_sync sgs_pool_sync;
 
 typedef struct sgs_descriptor_pool { /* must not move */
     sgs_env env;                     /* the environment of who uses the pool */
@@ -41,6 +42,7 @@ typedef struct sgs_descriptor_pool { /* must not move */
     sgs_pooled *directories[SGS_POOL_BUCKETS]; /* by inode */
     sgs_pooled *first_free;
     sgs_pooled *oldest, *newest; /* those that are open and may be closed, by their last use */
+    sgs_pool_sync *syncs;        /* that owners do for the pool at this moment */
     uint32_t made_count, open_count;
     int64_t fixed_limit; /* 0 = by RLIMIT_NOFILE */
     uint64_t evictions;

@@ -30,6 +30,7 @@ PURE_SYMBOLS = {
     "thrd_sleep", "thrd_yield",  # give the processor away and change nothing
     "pthread_cond_broadcast", "pthread_cond_init", "pthread_cond_wait",  # of the pool's own lists
     "pthread_mutex_init", "pthread_mutex_lock", "pthread_mutex_unlock",
+    "pthread_equal", "pthread_self",  # which thread this is
 }  # fmt: skip
 
 # Nobody ends the process, prints, or waits for a terminal; not even the seam.
