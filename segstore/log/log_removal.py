@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from segstore._core import Barrier, Directory
 from segstore.arguments import flag, instance
-from segstore.errors import IllegalArgumentError, IllegalStateError
+from segstore.errors import DirectoryReplacedError, IllegalArgumentError, IllegalStateError
 from segstore.log.directory.holdings import Holdings
 from segstore.log.directory.partition_directory import (
     delete_directory_name,
@@ -201,13 +201,17 @@ class LogRemoval(LogProducers):
 def _check_is_the_same(directory: Directory, parent: Directory, name: str) -> None:
     """Refuse to touch what has the name of a directory that was moved away."""
     with closing(Directory(f"{parent.path}/{name}", directory.environment)) as there:
-        if there.identity != directory.identity:
+        try:
+            is_the_same, cause = there.identity == directory.identity, None
+        except DirectoryReplacedError as error:  # its descriptor was closed, and is opened by path
+            is_the_same, cause = False, error
+        if not is_the_same:
             raise IllegalStateError(
                 "the log's directory was moved: another one has its name",
                 file=directory.path,
                 found="another directory",
                 expected="the one that was opened",
-            )
+            ) from cause
 
 
 def _remove_tree(holdings: Holdings) -> None:

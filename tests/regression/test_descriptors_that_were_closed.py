@@ -20,6 +20,7 @@ import pytest
 
 import segstore
 from segstore import _core
+from segstore.errors import IllegalStateError
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks for errors of Linux")
 
@@ -64,6 +65,20 @@ def test_a_directory_that_was_made_again_is_another_one(tmp_path):
         reader.close()
         writer.close_quietly()
         path.rmdir()
+
+
+def test_a_deletion_does_not_touch_what_has_the_name_of_the_log(tmp_path):
+    """[DEL-1] The error is the same, whether the descriptor was closed meanwhile or not."""
+    path = tmp_path / "t-0"
+    moved = segstore.open(path)
+    close_all()
+    path.rename(tmp_path / "saved-0")
+    with segstore.open(path) as other:
+        other.append([(b"k", b"other")])
+        with pytest.raises(IllegalStateError, match="moved"):
+            moved.delete()
+        assert values(other) == [b"other"]
+    assert (tmp_path / "saved-0").is_dir()
 
 
 def test_another_working_directory_is_no_matter(tmp_path, monkeypatch):
