@@ -10,11 +10,14 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 import tests.forkable  # noqa: F401 - each fork begins with what it does
-from tests.golden import golden_root
+from tests.golden import golden_root, packed_root
+from tests.golden_kinds import cases_of, partitions_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from tests.interop.golden_case import GoldenPartition
 
 IN_CI = os.environ.get("CI", "").lower() in {"1", "true", "yes"}
 
@@ -73,6 +76,21 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "slow: takes more than some seconds; needs --slow or CI=true"
     )
+    config.addinivalue_line(
+        "markers", "golden_kinds(*kinds): a test of each golden case of them, as golden_data"
+    )
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Make a test of each golden case of the kinds that a test names."""
+    marker = metafunc.definition.get_closest_marker("golden_kinds")
+    if marker is None:
+        return
+    root = golden_root(metafunc.config)
+    data = [pytest.param(one / "data", id=one.name) for one in cases_of(root, marker.args)]
+    reason = f"no golden case of the kinds {', '.join(marker.args)} in {root}"
+    none = pytest.param(None, marks=pytest.mark.skip(reason=reason), id="none")
+    metafunc.parametrize("golden_data", data or [none])
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -102,8 +120,43 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def golden(pytestconfig: pytest.Config) -> Path:
-    """Folder of golden cases; read-only, see ``copy_of``."""
+    """Folder of golden cases, whose names are anyone's; read-only, see ``copy_of``."""
     return golden_root(pytestconfig)
+
+
+@pytest.fixture(scope="session")
+def packed(pytestconfig: pytest.Config) -> Path:
+    """The packed choice of golden cases, whatever ``--golden`` says: its names are ours."""
+    return packed_root(pytestconfig)
+
+
+@pytest.fixture
+def golden_of(golden: Path) -> Callable[[str], list[GoldenPartition]]:
+    """Give the golden partitions of a kind, at least one; skip where the folder has none."""
+
+    def of(kind: str) -> list[GoldenPartition]:
+        found = partitions_of(golden, kind)
+        if not found:
+            pytest.skip(f"no golden case of the kind '{kind}' in {golden}")
+        return found
+
+    return of
+
+
+@pytest.fixture
+def check_compared(golden: Path, pytestconfig: pytest.Config) -> Callable[..., None]:
+    """Check how many things of golden cases were compared: the packed choice has *at_least* these.
+
+    Another folder may hold fewer; where it holds none, the test is skipped.
+    """
+
+    def check(compared: int, at_least: int = 1) -> None:
+        if pytestconfig.getoption("--golden") is None:
+            assert compared >= at_least
+        elif not compared:
+            pytest.skip(f"nothing to compare in {golden}")
+
+    return check
 
 
 @pytest.fixture

@@ -1,4 +1,9 @@
-"""Where golden directories are: named on the command line, or the packed choice."""
+"""Where golden directories are: named on the command line, or the packed choice.
+
+The folder on the command line is anyone's: its cases are chosen by what is in them, by
+`tests.golden_kinds`. A test that needs particular bytes takes them from the packed choice, whose
+names are the project's own.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +17,16 @@ _UNPACKED = pytest.StashKey[Path]()
 
 
 def golden_root(config: pytest.Config) -> Path:
-    """Return the folder of cases: ``--golden``, else the packed choice, unpacked once a session.
+    """Return the folder of cases: ``--golden``, else the packed choice.
 
     ``--golden`` may be read-only: tests copy what they change.
     """
     given = config.getoption("--golden")
-    if given is not None:
-        return _existing_folder(given, "--golden")
+    return packed_root(config) if given is None else _existing_folder(given, "--golden")
+
+
+def packed_root(config: pytest.Config) -> Path:
+    """Return the packed choice, whatever ``--golden`` says; unpacked once a session."""
     if _UNPACKED not in config.stash:
         config.stash[_UNPACKED] = _unpack(config)
     return config.stash[_UNPACKED]

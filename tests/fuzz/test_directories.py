@@ -21,7 +21,6 @@ from segstore import cli
 from segstore.cli.partition_check import check_partition
 from segstore.errors import IllegalArgumentError, SegstoreError
 from tests.fuzz.mutations import anything_like, outcome
-from tests.golden import golden_root
 from tests.unit.log.damaged_logs import SETTINGS, build
 
 if TYPE_CHECKING:
@@ -39,32 +38,30 @@ OWN_FILES = [
     ".kafka_cleanshutdown",
     ".segstore",
 ]
-PARTITIONS = {
-    "crashed": None,
-    "clean": None,
-    "transactions": "transactions-tv1",
-    "leader epochs": "leader-epochs",
-    "magic 1": "legacy-v1",
-}
+PARTITIONS = ["crashed", "clean", "transactions", "leader epochs", "magic 1"]
 
 
 @pytest.fixture(scope="module")
-def partitions(tmp_path_factory: pytest.TempPathFactory, pytestconfig) -> dict[str, Path]:
-    """A small partition of each kind, of ours and of a broker."""
+def partitions(tmp_path_factory: pytest.TempPathFactory, packed: Path) -> dict[str, Path]:
+    """A small partition of each kind, of ours and of a broker.
+
+    What a broker wrote is packed here: an input that was found must be the same in every run.
+    """
     place = tmp_path_factory.mktemp("partitions")
-    found = {
+    return {
         "crashed": build(place / "crashed-0").path,
         "clean": build(place / "clean-0", clean=True).path,
+        "transactions": smallest(packed / "transactions-tv1" / "data"),
+        "leader epochs": smallest(packed / "leader-epochs" / "data"),
+        "magic 1": smallest(packed / "legacy-v1" / "data"),
     }
-    for name, case in PARTITIONS.items():
-        if case is None:
-            continue
-        data = golden_root(pytestconfig) / case / "data"
-        found[name] = min(
-            (path for path in data.iterdir() if any(path.glob("*.log"))),
-            key=lambda path: sum(file.stat().st_size for file in path.iterdir()),
-        )
-    return found
+
+
+def smallest(data: Path) -> Path:
+    return min(
+        (path for path in data.iterdir() if any(path.glob("*.log"))),
+        key=lambda path: sum(file.stat().st_size for file in path.iterdir()),
+    )
 
 
 @contextmanager

@@ -13,6 +13,7 @@ from tests.golden import golden_root
 from tests.interop.golden_case import (
     dumped_partitions,
     loaded_partitions,
+    script_cases,
     served_partitions,
     whole_partitions,
 )
@@ -56,6 +57,9 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "served_partition" in metafunc.fixturenames:
         partitions = served_partitions(golden_root(metafunc.config))
         metafunc.parametrize("served_partition", partitions, ids=str)
+    if "script_case" in metafunc.fixturenames:
+        cases = script_cases(golden_root(metafunc.config))
+        metafunc.parametrize("script_case", cases, ids=lambda case: case.name)
     if "dumped_partition" in metafunc.fixturenames:
         partitions = dumped_partitions(golden_root(metafunc.config))
         metafunc.parametrize("dumped_partition", partitions, ids=str)

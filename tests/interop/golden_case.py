@@ -6,6 +6,7 @@ What is in a case, what the broker said about it, what is covered so far.
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -17,8 +18,10 @@ CLEAN_STOP = "clean shutdown"
 """``stop`` of the cases whose directories must be read exactly."""
 
 LEGACY = "legacy"
+SCRIPT = "append"
 RECOVERED = "_after_recovery"
 """Of the folder that a restarted broker left, which wrote ``records/`` while it ran."""
+DUMPED_RECORD = re.compile(rb"^\| offset: (\d+) ", re.MULTILINE)
 DECODERS = {
     "__consumer_offsets": ["--offsets-decoder"],
     "__transaction_state": ["--transaction-log-decoder"],
@@ -56,6 +59,21 @@ class GoldenPartition:
         """Folder of the texts of kafka-dump-log."""
         return self.case_directory / f"dump{self.suffix}" / self.name
 
+    @cached_property
+    def hidden_offsets(self) -> list[int]:
+        """Offsets of records that do not follow the one before them, as Kafka's dump shows them.
+
+        The header of their batch counts them, and no reader sees them.
+        """
+        hidden, highest = [], -1
+        for file in sorted(self.dumps.glob("*.log.txt")):
+            for found in DUMPED_RECORD.finditer(file.read_bytes()):
+                offset = int(found[1])
+                if offset <= highest:
+                    hidden.append(offset)
+                highest = max(highest, offset)
+        return hidden
+
     @property
     def expected(self) -> dict[str, Any]:
         """The files as Kafka's own classes described them."""
@@ -88,6 +106,12 @@ class GoldenPartition:
         return self.description["stop"] == CLEAN_STOP or self.description["family"] == LEGACY
 
     @property
+    def topic_configs(self) -> dict[str, str]:
+        """Settings that the topic was given."""
+        configs: dict[str, str] = self.description["topics"].get(self.topic, {}).get("configs", {})
+        return configs
+
+    @property
     def dump_options(self) -> list[str]:
         """Options of the case's dumps: contents, or the decoder of an internal topic."""
         return DECODERS.get(self.topic, ["--deep-iteration", "--print-data-log"])
@@ -101,9 +125,10 @@ class GoldenPartition:
 
         The topic's own, else the broker's, else Kafka's default.
         """
-        topic = self.description["topics"].get(self.topic, {}).get("configs", {})
         return int(
-            topic.get(topic_key, self.description["broker_configs"].get(broker_key, default))
+            self.topic_configs.get(
+                topic_key, self.description["broker_configs"].get(broker_key, default)
+            )
         )
 
     @property
@@ -198,6 +223,15 @@ def loaded_partitions(root: Path) -> list[GoldenPartition]:
         for name in json.loads(case_file.read_text())
         .get("expected_data_after_load", {})
         .get("partitions", ())
+    ]
+
+
+def script_cases(root: Path) -> list[Path]:
+    """Return the cases under *root* whose requests, sent again in order, give their files."""
+    return [
+        case_file.parent
+        for case_file in sorted(root.glob("*/case.json"))
+        if json.loads(case_file.read_text())["family"] == SCRIPT
     ]
 
 

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING
 
 import segstore
 from segstore._core import scan_batches
-from segstore.errors import SegstoreError
 from tests.directory_files import check_files, files_of
 from tests.kafka_loading import (
     Settings,
     close_quietly,
-    is_of_later_release,
     load_as_kafka,
 )
 
@@ -29,7 +27,7 @@ if TYPE_CHECKING:
 
 def settings_of(partition: GoldenPartition) -> Settings:
     """The settings of the topic as the broker used them."""
-    configs = partition.description["topics"].get(partition.topic, {}).get("configs", {})
+    configs = partition.topic_configs
     number = partition.setting
     return Settings(
         index_interval_bytes=number("index.interval.bytes", "log.index.interval.bytes", 4096),
@@ -46,20 +44,14 @@ def test_kafkas_profile_leaves_what_kafkas_loader_left(
     copy = tmp_path / loaded_partition.name
     shutil.copytree(loaded_partition.directory, copy)
     expected = loaded_partition.loaded
-    try:
-        loaded = load_as_kafka(
-            copy,
-            clean=loaded_partition.was_clean,
-            log_start_offset=expected["log_start_offset_in"],
-            recovery_point=expected["recovery_point_in"],
-            settings=settings_of(loaded_partition),
-            now_ms=expected["loaded_at_ms"],
-        )
-    except SegstoreError as error:
-        if loaded_partition.case != "clean-damaged" or not is_of_later_release(error):
-            raise
-        golden_summary.name(f"{loaded_partition}: as 4.4.0 (transaction index version)")
-        return
+    loaded = load_as_kafka(
+        copy,
+        clean=loaded_partition.was_clean,
+        log_start_offset=expected["log_start_offset_in"],
+        recovery_point=expected["recovery_point_in"],
+        settings=settings_of(loaded_partition),
+        now_ms=expected["loaded_at_ms"],
+    )
     end = loaded.log_end.message_offset
     close_quietly(loaded)
 

@@ -20,6 +20,7 @@ from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
 from tests.directory_files import check_files, files_of
+from tests.interop.golden_case import GoldenPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -27,16 +28,6 @@ if TYPE_CHECKING:
 
     from segstore import UnifiedLog
     from tests.interop.conftest import GoldenSummary
-
-CASE = "append-script"
-REFUSED_ABOVE_THE_LOG = {
-    "transactional bit without a producer id (none)",
-    "transactional bit without a producer id (lz4)",
-    "magic 1",
-    "magic 0, gzip",
-}
-REFUSED_BY_SAFE = "record offset deltas 0, 2, 1"
-"""Accepted by the broker: three records, of which a consumer sees two."""
 
 ERRORS: dict[str, type[Exception]] = {
     "CORRUPT_MESSAGE": errors.CorruptRecordError,
@@ -96,8 +87,8 @@ class Broker:
             records = getattr(caught.value, "record_errors", ())
             assert len(records) >= len(answer.get("record_errors") or ())
             return
-        if answer["topic"] == "log-time":
-            self.clocks["log-time"].wall_clock_ms = answer["log_append_time"]
+        if answer["log_append_time"] >= 0:
+            self.clocks[answer["topic"]].wall_clock_ms = answer["log_append_time"]
         info = log.append_as_leader(data, 0)
         assert (info.base_offset, info.log_append_time, info.log_start_offset) == (
             answer["base_offset"],
@@ -113,80 +104,122 @@ class Broker:
                 log.close()
 
 
-@pytest.fixture
-def case(golden: Path) -> Path:
-    folder = golden / CASE
-    if not folder.exists():
-        pytest.skip(f"no {CASE} among the cases")
-    return folder
-
-
 @pytest.fixture(params=["kafka", "safe"])
 def profile(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
 @pytest.fixture
-def broker(case: Path, tmp_path: Path, profile: str) -> Iterator[Broker]:
-    made = Broker(case, tmp_path, profile)
+def broker(script_case: Path, tmp_path: Path, profile: str) -> Iterator[Broker]:
+    made = Broker(script_case, tmp_path, profile)
     yield made
     made.close()
 
 
-def test_the_script_gives_the_brokers_answers_and_files(
-    broker: Broker, case: Path, tmp_path: Path, profile: str, golden_summary: GoldenSummary
-):
-    """[APP-1..APP-14, APP-30..APP-34] 213 requests in order, good and bad, and what they left."""
-    script = [one for one in broker.answers if one["what"] not in REFUSED_ABOVE_THE_LOG]
-    golden_summary.name(
-        f"{CASE}: refused above the log: {', '.join(sorted(REFUSED_ABOVE_THE_LOG))}"
+def is_refused_above_the_log(answer: dict[str, Any]) -> bool:
+    """Whether it is about rights, or a message set of an old format."""
+    magic = base64.b64decode(answer["request_base64"])[16]
+    return answer["error"] != "NONE" and (
+        magic < 2 or answer["error"].endswith("AUTHORIZATION_FAILED")
     )
-    if profile == "safe":
-        first = next(n for n, one in enumerate(script) if one["what"] == REFUSED_BY_SAFE)
-        refused = script[first]
-        # the offsets of what follows in its topic count it
-        script = script[:first] + [
-            one for one in script[first + 1 :] if one["topic"] != "plain" or one["error"] != "NONE"
-        ]
-        golden_summary.name(f"{CASE}, safe: refused before it is written: {REFUSED_BY_SAFE}")
+
+
+def refused_by_safe(case: Path, answers: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:
+    """First request of a topic that the broker took with a record that no consumer sees."""
+    refused = {}
+    for topic in {answer["topic"] for answer in answers}:
+        hidden = GoldenPartition(case, f"{topic}-0").hidden_offsets
+        if hidden:
+            taken = [one for one in answers if one["topic"] == topic and one["error"] == "NONE"]
+            refused[topic] = max(
+                (one for one in taken if one["base_offset"] <= hidden[0]),
+                key=lambda one: one["base_offset"],
+            )
+    return refused
+
+
+def without_what_follows(
+    script: list[dict[str, Any]], refused: dict[str, dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Leave out what safe refuses, and what was taken behind it: its offsets count the records."""
+    left, seen = [], set()
+    for answer in script:
+        topic = answer["topic"]
+        if answer is refused.get(topic):
+            seen.add(topic)
+        if topic not in seen or answer["error"] != "NONE":
+            left.append(answer)
+    return left
+
+
+def test_the_script_gives_the_brokers_answers_and_files(
+    broker: Broker, script_case: Path, tmp_path: Path, profile: str, golden_summary: GoldenSummary
+):
+    """[APP-1..APP-14, APP-30..APP-34] The requests in order, good and bad, and what they left."""
+    name = script_case.name
+    script = [one for one in broker.answers if not is_refused_above_the_log(one)]
+    above = sorted(one["what"] for one in broker.answers if is_refused_above_the_log(one))
+    golden_summary.name(f"{name}: refused above the log: {', '.join(above)}")
+    refused = refused_by_safe(script_case, script) if profile == "safe" else {}
+    script = without_what_follows(script, refused)
     for answer in script:
         broker.produce(answer)
-    if profile == "safe":
-        with pytest.raises(errors.InvalidRecordError, match="its offset is 2"):
-            broker.produce(refused)
+    for answer in refused.values():
+        golden_summary.name(f"{name}, safe: refused before it is written: {answer['what']}")
+        with pytest.raises(errors.InvalidRecordError, match=r"its offset is \d"):
+            broker.produce(answer)
     broker.close()
     golden_summary.add(f"requests, {profile}", len(script), len(script))
     for topic in broker.logs:
-        check_directory(tmp_path / f"{topic}-0", case / "data" / f"{topic}-0", profile)
+        check_directory(
+            tmp_path / f"{topic}-0",
+            GoldenPartition(script_case, f"{topic}-0"),
+            profile,
+            ends_early=topic in refused,
+        )
         golden_summary.add(f"directories of requests, {profile}", 1, 1)
 
 
-def check_directory(ours: Path, brokers: Path, profile: str) -> None:
+def check_directory(
+    ours: Path, brokers: GoldenPartition, profile: str, *, ends_early: bool
+) -> None:
     """Byte for byte; what zstd made, by its records, since encoders differ."""
-    found, expected = files_of(ours), files_of(brokers)
+    found, expected = files_of(ours), files_of(brokers.directory)
     if profile == "safe":
         found = {name: data for name, data in found.items() if name not in OURS}
-    if brokers.name == "to-zstd-0":
+    if brokers.topic_configs.get("compression.type") == "zstd":
         with (
             segstore.open(ours, read_only=True) as one,
-            segstore.open(brokers, read_only=True) as two,
+            segstore.open(brokers.directory, read_only=True) as two,
         ):
             assert one.scan().tuples() == two.scan().tuples()
             assert [described(batch) for batch in one.scan().batches()] == [
                 described(batch) for batch in two.scan().batches()
             ]
-        names = ("leader-epoch-checkpoint", "partition.metadata", f"{45:020}.snapshot")
+        newest = max(name for name in expected if name.endswith(".snapshot"))
+        names = ("leader-epoch-checkpoint", "partition.metadata", newest)
         check_files({name: found[name] for name in names}, {name: expected[name] for name in names})
         return
-    if brokers.name == "plain-0" and profile == "safe":  # ends where it refused a request
-        name = f"{399:020}"
-        for kind in ("log", "index", "timeindex"):
-            active = expected.pop(f"{name}.{kind}")
-            if kind != "timeindex":
-                assert active.startswith(found[f"{name}.{kind}"])
-            del found[f"{name}.{kind}"]
-        del found[f"{452:020}.snapshot"], expected[f"{456:020}.snapshot"]
+    if ends_early:  # where it refused a request
+        base = max(offset_of(name) for name in found if name.endswith(".log"))
+        for kind in ("log", "index"):
+            name = f"{base:020}.{kind}"
+            assert expected[name].startswith(found[name])
+        found = {name: data for name, data in found.items() if not is_active(name, base)}
+        expected = {name: data for name, data in expected.items() if not is_active(name, base)}
     check_files(found, expected)
+
+
+def offset_of(name: str) -> int:
+    """Base offset of a segment, end of a snapshot; -1 of other files."""
+    stem = name.partition(".")[0]
+    return int(stem) if stem.isdigit() else -1
+
+
+def is_active(name: str, base: int) -> bool:
+    """Whether the file is of the active segment at *base*, or of what is behind its begin."""
+    is_snapshot = name.endswith(".snapshot")
+    return offset_of(name) > base or (offset_of(name) == base and not is_snapshot)
 
 
 def described(batch: segstore.RecordBatch) -> tuple[object, ...]:

@@ -9,13 +9,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.spark.connector_answers import directory_of_case
 from tests.spark.connector_batch import cases
 from tests.spark.connector_sink import sink_entries
 from tests.spark.connector_streaming import streams
 from tests.spark.short_java import CONF
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -90,6 +92,19 @@ def answers_folder(pytestconfig: pytest.Config) -> str | None:
     """Where the connector's answers are; None = the packed ones."""
     folder: str | None = pytestconfig.getoption("--connector-answers")
     return folder
+
+
+@pytest.fixture
+def case_directory(answers_folder: str | None, golden: Path) -> Callable[[str], Path]:
+    """Give the golden directory that answers are about; skip where the folder does not hold it."""
+
+    def directory(case: str) -> Path:
+        found = directory_of_case(answers_folder, golden, case)
+        if found is None:
+            pytest.skip(f"the directory that was asked about as {case} is not in {golden}")
+        return found
+
+    return directory
 
 
 @pytest.fixture

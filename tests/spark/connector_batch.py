@@ -85,11 +85,12 @@ class Entry:
             return INTERNAL
         return MISSING if "assign" in options else None
 
-    def options_for(self, golden: Path, *, compatible: bool = False) -> dict[str, str]:
-        """The options, with the case's directory in the place of the broker."""
+    def options_for(self, data: Path, *, compatible: bool = False) -> dict[str, str]:
+        """The options, with the log directory *data* in the place of the broker."""
         options = {k: v for k, v in self.options.items() if k != "kafka.bootstrap.servers"}
-        path = str(golden / self.case / "data")
-        return {**options, "path": path} | ({"connectorCompatible": "true"} if compatible else {})
+        return {**options, "path": str(data)} | (
+            {"connectorCompatible": "true"} if compatible else {}
+        )
 
 
 def _is_of_client(name: str) -> bool:

