@@ -35,6 +35,8 @@ static void expect_invariant(const sgs_abstract_index *index)
     SGS_EXPECT(index->file.length <= index->file.reserved_length);
     SGS_EXPECT(index->backed_length <= index->unsure_length);
     SGS_EXPECT(!index->file.writable || index->file.written_length <= used_bytes(index));
+    /* a look-up of before a cut may read all that it has seen */
+    SGS_EXPECT(!index->file.heap || index->seen_entries * index->entry_size <= sgs_mapped_file_memory(&index->file));
 }
 
 /* The one who waits sleeps: the other one writes to a file. */
@@ -425,6 +427,7 @@ static sgs_status grow_by_step(sgs_abstract_index *index, const sgs_env *env, co
     SGS_TRY(sgs_mapped_file_grow(&index->file, env, name, target, err));
     if (index->file.heap)
         release_old_memory(index, env);
+    expect_invariant(index);
     return SGS_OK;
 }
 

@@ -153,14 +153,22 @@ sgs_status sgs_mapped_file_open(sgs_mapped_file *file, const sgs_env *env, int f
     return status;
 }
 
+/* Zeros from the present length on, as far as there is memory. Byte by byte: look-ups of before a cut may read there. */
+static void clear_up_to(sgs_mapped_file *file, uint32_t end)
+{
+    const uint32_t memory = sgs_mapped_file_memory(file);
+    uint8_t *const data = file->data;
+    for (uint32_t at = file->length; at < end && at < memory; ++at)
+        __atomic_store_n(&data[at], 0, __ATOMIC_RELAXED);
+}
+
 /* More bytes, all zero. */
 static sgs_status extend(sgs_mapped_file *file, const sgs_env *env, const char *name, uint32_t length, sgs_error *err)
 {
     SGS_ASSERT(length > file->length && length <= file->reserved_length, err);
     SGS_TRY(env->allocate_space(env, file->fd, name, length, err));
-    const uint32_t memory = file->heap ? sgs_mapped_file_memory(file) : 0;
-    if (memory > file->length)
-        memset(file->data + file->length, 0, memory - file->length);
+    if (file->heap)
+        clear_up_to(file, length);
     file->length = length;
     return SGS_OK;
 }
@@ -186,7 +194,9 @@ sgs_status sgs_mapped_file_grow(sgs_mapped_file *file, const sgs_env *env, const
         return fail_in(err, name, SGS_ILLEGAL_ARGUMENT, "the mapped file cannot grow beyond its reserved range");
     if (!file->heap)
         return extend(file, env, name, length, err);
-    SGS_TRY(sgs_mapped_file_set_memory(file, env, name, length, err));
+    if (length > sgs_mapped_file_memory(file)) /* what was cut may have left more than that */
+        SGS_TRY(sgs_mapped_file_set_memory(file, env, name, length, err));
+    clear_up_to(file, length);
     file->length = length;
     SGS_EXPECT(file->written_length <= length);
     return SGS_OK;

@@ -170,6 +170,31 @@ sgs_status sgs_log_segment_flush(sgs_log_segment *segment, bool indexes, sgs_bar
 
 /* ---- the end ---- */
 
+static sgs_status close_indexes(sgs_log_segment *segment, sgs_error *err)
+{
+    const sgs_env *env = segment->context->env;
+    char name[SGS_SEGMENT_NAME_BYTES];
+    sgs_status first = SGS_OK;
+    sgs_error later;
+    sgs_segment_name(segment, SGS_FILE_INDEX, name);
+    note_first(&first, err, sgs_abstract_index_close(&segment->offset_index.base, env, name, &later), &later);
+    sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
+    note_first(&first, err, sgs_abstract_index_close(&segment->time_index.base, env, name, &later), &later);
+    SGS_EXPECT(!segment->offset_index.base.is_open && !segment->time_index.base.is_open);
+    return first;
+}
+
+/* Nothing is written. */
+static void close_indexes_as_they_are(sgs_log_segment *segment)
+{
+    const sgs_env *env = segment->context->env;
+    char name[SGS_SEGMENT_NAME_BYTES];
+    sgs_segment_name(segment, SGS_FILE_INDEX, name);
+    sgs_abstract_index_close_handler(&segment->offset_index.base, env, name);
+    sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
+    sgs_abstract_index_close_handler(&segment->time_index.base, env, name);
+}
+
 sgs_status sgs_log_segment_release(sgs_log_segment *segment, sgs_error *err)
 {
     const sgs_env *env = segment->context->env;
@@ -183,11 +208,11 @@ sgs_status sgs_log_segment_release(sgs_log_segment *segment, sgs_error *err)
     }
     sgs_status first = SGS_OK;
     sgs_segment_take_turn(&segment->files_turn);
-    sgs_segment_name(segment, SGS_FILE_INDEX, name);
-    note_first(&first, err, sgs_abstract_index_close(&segment->offset_index.base, env, name, &later), &later);
+    sgs_status status = close_indexes(segment, &later);
+    if (!segment->context->kafka_profile)
+        status = without_index(segment, status);
+    note_first(&first, err, status, &later);
     atomic_store_explicit(&segment->offset_index_loaded, false, memory_order_release);
-    sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
-    note_first(&first, err, sgs_abstract_index_close(&segment->time_index.base, env, name, &later), &later);
     atomic_store_explicit(&segment->time_index_loaded, false, memory_order_release);
     sgs_segment_name(segment, SGS_FILE_LOG, name);
     const int fd = atomic_exchange_explicit(&segment->fd, -1, memory_order_acq_rel);
@@ -204,10 +229,7 @@ void sgs_log_segment_close_quietly(sgs_log_segment *segment)
     const sgs_env *env = segment->context->env;
     char name[SGS_SEGMENT_NAME_BYTES];
     sgs_error ignored;
-    sgs_segment_name(segment, SGS_FILE_INDEX, name);
-    sgs_abstract_index_close_handler(&segment->offset_index.base, env, name);
-    sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
-    sgs_abstract_index_close_handler(&segment->time_index.base, env, name);
+    close_indexes_as_they_are(segment);
     const int fd = atomic_load_explicit(&segment->fd, memory_order_acquire);
     sgs_segment_name(segment, SGS_FILE_LOG, name);
     if (fd >= 0)
@@ -232,33 +254,42 @@ static sgs_status remove_indexes(sgs_log_segment *segment, sgs_error *err)
     return first;
 }
 
+/* Whatever it is that keeps an index from being right: the records can be closed without it [DUR-8]. Kafka fails, and a broken
+ * invariant is told [DUR-44]. */
+static bool gives_up_indexes(const sgs_log_segment *segment, sgs_status status, sgs_status *first, sgs_error *err,
+                             const sgs_error *later)
+{
+    const bool given_up = status != SGS_OK && !segment->context->kafka_profile;
+    if (!given_up || status == SGS_INTERNAL)
+        note_first(first, err, status, later);
+    return given_up;
+}
+
 static sgs_status finish_indexes(sgs_log_segment *segment, sgs_error *err)
 {
-    const sgs_env *env = segment->context->env;
-    const bool offsets_open = segment->offset_index.base.is_open;
-    const bool times_open = segment->time_index.base.is_open;
-    char name[SGS_SEGMENT_NAME_BYTES];
+    const bool were_open = segment->offset_index.base.is_open || segment->time_index.base.is_open;
     sgs_error later;
     sgs_status first = SGS_OK;
-    if (times_open && atomic_load_explicit(&segment->has_max_timestamp, memory_order_relaxed))
+    if (segment->time_index.base.is_open && atomic_load_explicit(&segment->has_max_timestamp, memory_order_relaxed))
         first = append_final_time_entry(segment, err);
     const bool rebuild = indexes_need_rebuild(segment);
-    bool given_up = rebuild && sgs_segment_rebuild_indexes(segment, &later) != SGS_OK;
-    if (!given_up && (offsets_open || times_open || rebuild)) {
-        sgs_status status = trim_indexes(segment, &later);
+    sgs_status status = rebuild ? sgs_segment_rebuild_indexes(segment, &later) : SGS_OK;
+    bool given_up = status != SGS_OK;
+    if (status == SGS_INTERNAL)
+        note_first(&first, err, status, &later);
+    if (!given_up && (were_open || rebuild)) {
+        status = trim_indexes(segment, &later);
         if (status == SGS_OK)
             status = flush_indexes(segment, &later);
-        given_up = status != SGS_OK && !segment->context->kafka_profile;
-        if (!given_up)
-            note_first(&first, err, status, &later);
+        given_up = gives_up_indexes(segment, status, &first, err, &later);
     }
-    sgs_segment_name(segment, SGS_FILE_INDEX, name);
-    note_first(&first, err, sgs_abstract_index_close(&segment->offset_index.base, env, name, &later), &later);
-    sgs_segment_name(segment, SGS_FILE_TIMEINDEX, name);
-    note_first(&first, err, sgs_abstract_index_close(&segment->time_index.base, env, name, &later), &later);
-    SGS_EXPECT(!segment->offset_index.base.is_open && !segment->time_index.base.is_open);
-    if (given_up)
+    if (!given_up)
+        given_up = gives_up_indexes(segment, close_indexes(segment, &later), &first, err, &later);
+    if (given_up) {
+        close_indexes_as_they_are(segment);
         note_first(&first, err, remove_indexes(segment, &later), &later);
+    }
+    SGS_EXPECT(!segment->offset_index.base.is_open && !segment->time_index.base.is_open);
     return first;
 }
 

@@ -110,6 +110,36 @@ TEST(an_index_grows_beside_a_look_up_within_what_was_mapped)
     close_fixture(&f);
 }
 
+/* In memory the block of before a cut stays as long as a look-up may be inside, also when the index grows again: no smaller one
+ * takes its place. Of the same kind: a trim in which nothing was cut, a load, memory that doubles. */
+TEST(an_index_in_memory_that_was_cut_grows_beside_a_look_up)
+{
+    const sgs_index_options options = {
+        .max_size_bytes = 80000, .writable = true, .grow_in_steps = true, .heap = true
+    };
+    fixture f;
+    int64_t slot;
+    open_fixture(&f, options);
+    fill(&f, 1000);
+    const uint32_t inside_entries = sgs_abstract_index_enter(&f.index.base);
+    EXPECT_EQ_I64(inside_entries, 1000);
+    EXPECT_OK(sgs_offset_index_truncate_to(&f.index, 10, &f.err), &f.err);
+    EXPECT_OK(trim(&f), &f.err);
+    EXPECT_OK(resize(&f, 80000), &f.err);
+    EXPECT_OK(append(&f, 20), &f.err);
+    EXPECT_TRUE(sgs_mapped_file_memory(&f.index.base.file) >= 1000 * 8);
+    EXPECT_OK(sgs_abstract_index_search(&f.index.base, inside_entries, 700, SGS_INDEX_KEY, SGS_LARGEST_LOWER_BOUND,
+                                        &slot, &f.err),
+              &f.err);
+    EXPECT_TRUE(slot >= 0 && slot < 1000);
+    sgs_abstract_index_leave(&f.index.base);
+    for (int64_t offset = 21; offset <= 3000; ++offset)
+        EXPECT_OK(append(&f, offset), &f.err);
+    EXPECT_OK(sgs_abstract_index_close(&f.index.base, &f.memory.env, NAME, &f.err), &f.err);
+    EXPECT_EQ_I64(file_size(&f), (9 + 2981) * 8);
+    close_fixture(&f);
+}
+
 typedef struct witness {
     fixture *f;
     int64_t seen;

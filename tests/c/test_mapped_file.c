@@ -135,6 +135,23 @@ TEST(cut_and_extended_again_it_holds_zeros)
     }
 }
 
+TEST(cut_and_grown_again_it_holds_zeros)
+{
+    for (int heap = 0; heap < 2; ++heap)
+        for (uint32_t length = 8; length <= 16; length += 8) { /* within the memory that there is, and beyond */
+            begin();
+            temporary_write(&directory, NAME, "0123456789", 10);
+            REQUIRE_OK(open_it(100, true, heap == 1), &err);
+            EXPECT_OK(sgs_mapped_file_resize(&file, env, NAME, 4, &err), &err);
+            EXPECT_OK(sgs_mapped_file_grow(&file, env, NAME, length, &err), &err);
+            EXPECT_EQ_I64(file.length, length);
+            EXPECT_MEM(file.data, "0123\0\0\0\0\0\0\0\0\0\0\0", length);
+            EXPECT_TRUE(heap == 0 || sgs_mapped_file_memory(&file) >= 10);
+            EXPECT_OK(close_it(), &err);
+            end();
+        }
+}
+
 TEST(a_size_above_the_reserved_range_moves_it_with_its_contents)
 {
     for (int heap = 0; heap < 2; ++heap) {

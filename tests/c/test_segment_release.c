@@ -94,6 +94,58 @@ TEST(a_sync_of_an_index_that_failed_ends_no_writing)
     segment_kit_close(&kit);
 }
 
+/* [DUR-8, DUR-25] The records are closed whatever becomes of the indexes: what cannot be written goes away. So it is also when
+ * an index file was removed while its descriptor was closed. */
+TEST(an_index_that_cannot_be_ended_keeps_no_segment_from_its_close)
+{
+    static const char *const calls[] = { "file_info", "truncate", "close" };
+    for (int i = 0; i < 3; ++i) {
+        segment_kit kit;
+        segment_kit_open(&kit);
+        kit.context.heap_indexes = i == 0;
+        REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
+        for (int offset = 0; offset < 100; ++offset)
+            EXPECT_OK(segment_kit_append(&kit, offset, 1, offset, 100), &kit.err);
+        if (i == 2)
+            memory_env_fail(&kit.memory, calls[i], 1, EIO); /* the offset index's */
+        else
+            memory_env_fail_always(&kit.memory, calls[i], 1, EIO);
+        EXPECT_OK(sgs_log_segment_close(kit.segment, &kit.err), &kit.err);
+        kit.segment = NULL;
+        memory_env_heal(&kit.memory);
+        EXPECT_TRUE(!temporary_has(&kit.directory, "00000000000000000000.index"));
+        EXPECT_TRUE(!temporary_has(&kit.directory, "00000000000000000000.timeindex"));
+        EXPECT_EQ_I64(temporary_read(&kit.directory, "00000000000000000000.log", NULL, 0), 10000);
+        segment_kit_close(&kit);
+    }
+}
+
+/* [DUR-8] and made anew at the close */
+TEST(an_index_that_cannot_be_released_is_damaged)
+{
+    static const char *const calls[] = { "file_info", "close" };
+    for (int i = 0; i < 2; ++i) {
+        segment_kit kit;
+        segment_kit_open(&kit);
+        kit.context.heap_indexes = true;
+        REQUIRE_OK(segment_kit_segment(&kit, 0, true), &kit.err);
+        for (int offset = 0; offset < 100; ++offset)
+            EXPECT_OK(segment_kit_append(&kit, offset, 1, offset, 100), &kit.err);
+        EXPECT_OK(sgs_log_segment_on_become_inactive(kit.segment, &kit.err), &kit.err);
+        EXPECT_OK(segment_kit_flush(&kit, true), &kit.err);
+        memory_env_fail(&kit.memory, calls[i], 1, EIO);
+        EXPECT_OK(sgs_log_segment_release(kit.segment, &kit.err), &kit.err);
+        EXPECT_EQ_I64(kit.memory.live_descriptors, 0);
+        EXPECT_TRUE(sgs_log_segment_index_damaged(kit.segment));
+        memory_env_heal(&kit.memory);
+        EXPECT_OK(sgs_log_segment_close(kit.segment, &kit.err), &kit.err);
+        REQUIRE_OK(segment_kit_segment(&kit, 0, false), &kit.err);
+        EXPECT_EQ_I64(offset_entries(&kit), 2);
+        EXPECT_EQ_I64(segment_kit_read_offset(&kit, 77), 77);
+        segment_kit_close(&kit);
+    }
+}
+
 /* A seal that failed has not happened: the segment takes appends, and can be sealed later. */
 TEST(a_seal_that_failed_may_be_tried_again)
 {

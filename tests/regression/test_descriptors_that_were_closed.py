@@ -121,6 +121,28 @@ def test_a_user_that_may_do_less_is_told(tmp_path):
         assert values(log) == [b"1", b"2"]
 
 
+@pytest.mark.parametrize("index_mode", ["heap", "mmap"])
+@pytest.mark.parametrize("what", ["removed", "replaced"])
+def test_an_index_that_went_away_keeps_no_log_from_its_close(tmp_path, index_mode, what):
+    """[DUR-8, DUR-25] The close is clean, as with a descriptor that was open; nothing is lost."""
+    path = tmp_path / "t-0"
+    log = segstore.open(path, index_mode=index_mode, index_interval_bytes=10)
+    log.append([(b"k", b"v" * 100)] * 300)
+    log.roll()
+    for _ in range(300):
+        log.append([(b"k", b"v" * 100)])
+    close_all()
+    for index in [*path.glob("*.index"), *path.glob("*.timeindex")]:
+        index.unlink()
+        if what == "replaced":
+            index.write_bytes(b"\xff" * 800)
+    log.append([(b"k", b"last")])
+    log.close()
+    assert (path / ".kafka_cleanshutdown").exists()
+    with segstore.open(path) as log:
+        assert len(values(log)) == 601
+
+
 def test_a_process_without_a_descriptor_is_told(tmp_path):
     """[DUR-31] Refused, with the limit; with one descriptor more all goes on."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
