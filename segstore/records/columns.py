@@ -145,7 +145,7 @@ def record_columns(columns: Sequence[str], what: str) -> list[str]:
     if "headers" not in chosen and not {"key", "value"}.isdisjoint(chosen):
         raise IllegalArgumentError(
             f"{what} leaves the headers out, and the appended records would have none: add the"
-            ' column "headers"; where they are to go, append its to_arrow()',
+            ' column "headers"; to leave them out, append its to_arrow()',
             found=", ".join(columns),
             expected=f"{', '.join(columns)}, headers",
         )
