@@ -8,14 +8,20 @@ the directory is there, whatever is in it, the lines count as before [DUR-19].
 
 from __future__ import annotations
 
+import os
 import shutil
+from contextlib import closing
 
 import pytest
 
 import segstore
+from segstore._core import Directory, FileBarrier
 from segstore.errors import LogLockedError
 from segstore.log.directory.checkpoints import parse_offset_checkpoint
 from segstore.types import TopicPartition
+from tests.crash.barrier_scene import new_disk, open_log
+from tests.crash.crash_script import PATH, make_log_directory
+from tests.log_kit import at
 
 START, POINT = "log-start-offset-checkpoint", "recovery-point-offset-checkpoint"
 KAFKA = {"recovery": "kafka", "replicated": False}
@@ -101,6 +107,26 @@ def test_the_lines_go_before_there_is_a_directory(logs, monkeypatch):
     monkeypatch.setattr("segstore.log.directory.partition_path.make_directory", make)
     with pytest.raises(KeyboardInterrupt):
         segstore.open(logs / "t-0")
+
+
+@pytest.mark.parametrize("fate", ["lost", "kept", "seed"])
+def test_no_crash_brings_the_lines_back(fate):
+    """[DUR-121] Whatever reached the disk, the partition begins at 0, with what was synced."""
+    disk = new_disk()
+    make_log_directory(disk)
+    above = Directory(os.path.dirname(PATH), disk)  # noqa: PTH120 - not a real one
+    for name in (START, POINT):
+        above.write_file_atomically(name, b"0\n1\ntopic 0 7\n", FileBarrier.SHARED_CHECKPOINT)
+    begin = disk.effects
+    with closing(open_log(disk)) as log:
+        log.append_as_leader(at(0), 0)
+        log.flush()
+        acked = disk.effects
+
+    for effects in range(begin, disk.effects + 1):
+        with closing(open_log(disk.crash_image(effects, fate=fate, seed=effects))) as found:
+            assert found.log_start_offset == 0, effects
+            assert found.log_end_offset == 1 or effects < acked
 
 
 def test_an_owner_of_the_log_directory_keeps_its_lines(logs):
