@@ -343,6 +343,8 @@ TEST(readers_beside_an_append_see_whole_batches)
     self.segment = kit.segment;
     for (int i = 0; i < READERS; ++i)
         REQUIRE_EQ_I64(pthread_create(&threads[i], NULL, read_for_ever, &self), 0);
+    while (self.reads == 0) /* on a busy machine the appends are done before a reader begins */
+        sched_yield();
     for (int i = 1; i < BATCHES; ++i)
         if (!EXPECT_OK(segment_kit_append(&kit, i, 1, 3 * i, 100), &kit.err))
             break;
