@@ -449,6 +449,34 @@ static sgs_pooled *free_entry(sgs_descriptor_pool *pool)
     return entry;
 }
 
+/* Under the mutex: where the file of an entry is among those that were closed after a failed sync, or the end of them. */
+static sgs_pooled **place_among_failed(sgs_descriptor_pool *pool, const sgs_pooled *entry)
+{
+    sgs_pooled **place = &pool->first_failed;
+    while (*place != NULL && ((*place)->device != entry->device || (*place)->inode != entry->inode ||
+                              (*place)->born_ns != entry->born_ns))
+        place = &(*place)->next;
+    return place;
+}
+
+/* Under the mutex. The pool has heard of a failed sync, and the kernel tells nobody again: it stays known when the file is
+ * closed, until there is another file in its place [DUR-35]. */
+static void take_over_failure(sgs_descriptor_pool *pool, sgs_pooled *entry, sgs_open_mode mode)
+{
+    sgs_pooled **place = place_among_failed(pool, entry), *failed = *place;
+    if (failed == NULL || mode == SGS_OPEN_READ)
+        return;
+    if (mode == SGS_OPEN_CREATE) { /* it got the inode */
+        *place = failed->next;
+        failed->next = pool->first_free;
+        pool->first_free = failed;
+        return;
+    }
+    SGS_EXPECT(failed->is_closed && failed->sync_error != 0);
+    entry->sync_error = failed->sync_error;
+    keep_open(pool, entry);
+}
+
 /* A handle for `fd`, which is closed when there is none. */
 static sgs_status make_handle(sgs_descriptor_pool *pool, sgs_pooled *directory, const char *name, sgs_open_mode mode,
                               int fd, int *handle, sgs_error *err)
@@ -493,9 +521,21 @@ static sgs_status make_handle(sgs_descriptor_pool *pool, sgs_pooled *directory, 
         directory->references += 1;
     put_first(directory != NULL ? &directory->first_file : bucket_of(pool, info.inode), entry);
     list_as_newest(pool, entry);
+    if (directory != NULL)
+        take_over_failure(pool, entry, mode);
     unlock(pool);
     *handle = handle_of(entry);
     return SGS_OK;
+}
+
+/* Under the mutex. Of a directory no failure stays: its names are written anew by the next open of its log. */
+static void free_or_remember(sgs_descriptor_pool *pool, sgs_pooled *entry)
+{
+    const bool has_failed = !entry->is_directory && entry->sync_error != 0 && *place_among_failed(pool, entry) == NULL;
+    sgs_pooled **list = has_failed ? &pool->first_failed : &pool->first_free;
+    SGS_EXPECT(is_locked(pool) && entry->is_closed && entry->name == NULL);
+    entry->next = *list;
+    *list = entry;
 }
 
 /* Under the mutex: an entry that nobody knows any more, and its directory, once that is closed and has no other file.
@@ -506,19 +546,24 @@ static int forget(sgs_descriptor_pool *pool, sgs_pooled *entry)
     while (entry != NULL && entry->is_closed && entry->references == 0) {
         sgs_pooled *directory = entry->directory;
         SGS_EXPECT(is_settled(entry) && fd == -1);
+        SGS_EXPECT(atomic_load(&entry->users) == 0);
         fd = atomic_exchange(&entry->fd, -1); /* of a directory that a file of it has needed once more */
         unlist(pool, entry);
         take_out(directory != NULL ? &directory->first_file : bucket_of(pool, entry->inode), entry);
         pool->base->release(pool->base, entry->name);
         entry->name = NULL;
-        entry->next = pool->first_free;
-        pool->first_free = entry;
+        free_or_remember(pool, entry);
         SGS_EXPECT(directory == NULL || directory->references > 0);
         if (directory != NULL)
             directory->references -= 1;
         entry = directory;
     }
     return fd;
+}
+
+static bool is_last_of_closed_directory(const sgs_pooled *entry)
+{
+    return entry->directory != NULL && entry->directory->is_closed && entry->directory->references == 1;
 }
 
 static sgs_status pooled_close(const sgs_env *env, int handle, const char *name, sgs_error *err)
@@ -529,14 +574,19 @@ static sgs_status pooled_close(const sgs_env *env, int handle, const char *name,
         return base->close(base, handle, name, err);
     sgs_pooled *entry = entry_of(pool, handle);
     sgs_error ignored;
+    int fd = -1;
     lock(pool);
-    while (!is_settled(entry) || (entry->directory != NULL && !is_settled(entry->directory)))
+    while (!is_settled(entry) || (is_last_of_closed_directory(entry) && !is_settled(entry->directory)))
         (void)pthread_cond_wait(&pool->settled, &pool->mutex);
     SGS_EXPECT(!entry->is_closed);
-    const int fd = atomic_exchange(&entry->fd, -1);
-    unlist(pool, entry);
     entry->is_closed = true;
     entry->sync = NULL;
+    if (entry->references == 0) {
+        fd = atomic_exchange(&entry->fd, -1);
+        unlist(pool, entry);
+    } else { /* another thread may be opening a file in it: the descriptor goes by an eviction, or with the last file */
+        atomic_store(&entry->is_dirty, false);
+    }
     const int fd_of_directory = forget(pool, entry);
     unlock(pool);
     if (fd_of_directory >= 0)

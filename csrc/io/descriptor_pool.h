@@ -10,7 +10,8 @@
  *              environment): readers inside go on [DUR-78]. Renames through this environment are followed.
  * SYNCED       what was written through a descriptor is synced before it is closed here, since Linux reports a failed
  *              writeback only to descriptors that were open [DUR-35]. A .log is synced by its owner (note_owner of io/env.h),
- *              who poisons the log; of anything else the failure is kept, and is the answer to every later sync.
+ *              who poisons the log; of anything else the failure is kept, and is the answer to every later sync; of a file
+ *              also when it was closed and opened anew.
  * MAPPINGS     hold the file, not the descriptor: they stay when it goes.
  * THREADS      all functions, from any thread. A use takes no lock while the descriptor is open. The mutex is held over no
  *              I/O; who needs a descriptor that is just being opened, synced or closed waits for that. */
@@ -41,6 +42,7 @@ typedef struct sgs_descriptor_pool { /* must not move */
     _Atomic(sgs_pooled *) chunks[SGS_POOL_CHUNKS];
     sgs_pooled *directories[SGS_POOL_BUCKETS]; /* by inode */
     sgs_pooled *first_free;
+    sgs_pooled *first_failed;    /* closed files whose sync for the pool failed */
     sgs_pooled *oldest, *newest; /* those that are open and may be closed, by their last use */
     sgs_pool_sync *syncs;        /* that owners do for the pool at this moment */
     uint32_t made_count, open_count;

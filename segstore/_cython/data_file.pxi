@@ -38,9 +38,11 @@ cdef class DataFile(_Handle):
 
     cdef void release(self) noexcept:
         cdef sgs_error err
-        if self.env != NULL and self.fd >= 0:  # NULL where not even the arguments were right
-            self.env.close(self.env, self.fd, "", &err)
+        cdef int fd = self.fd
+        if self.env != NULL and fd >= 0:  # NULL where not even the arguments were right
             self.fd = -1
+            with nogil:  # it may wait for a sync
+                self.env.close(self.env, fd, "", &err)
 
     def __enter__(self):
         self.require_open()

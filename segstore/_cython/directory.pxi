@@ -61,9 +61,11 @@ cdef class Directory(_DirectoryWrites):
 
     cdef void release(self) noexcept:
         cdef sgs_error err
-        if self.env != NULL and self.fd >= 0:  # NULL where not even the arguments were right
-            self.env.close(self.env, self.fd, ".", &err)
+        cdef int fd = self.fd
+        if self.env != NULL and fd >= 0:  # NULL where not even the arguments were right
             self.fd = -1
+            with nogil:  # it may wait for a sync
+                self.env.close(self.env, fd, ".", &err)
 
     @property
     def closed(self):
@@ -136,7 +138,8 @@ cdef class Directory(_DirectoryWrites):
             check(status, &err, self.path)
         finally:
             if fd >= 0:
-                self.env.close(self.env, fd, text, &second)
+                with nogil:
+                    self.env.close(self.env, fd, text, &second)
             self.leave()
         return content if got == <size_t>info.size else content[:got]
 
@@ -167,7 +170,8 @@ cdef class Directory(_DirectoryWrites):
             check(status, &err, self.path)
         finally:
             if fd >= 0:
-                self.env.close(self.env, fd, text, &second)
+                with nogil:
+                    self.env.close(self.env, fd, text, &second)
             self.leave()
         return content if got == <size_t>size else content[:got]
 

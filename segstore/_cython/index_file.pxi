@@ -60,8 +60,11 @@ cdef class _Index(_Handle):
         self.release()
 
     cdef void release(self) noexcept:
+        cdef const char *text
         if self.base != NULL:
-            sgs_abstract_index_close_handler(self.base, self.env, PyBytes_AS_STRING(self.file_name))
+            text = self.file_name
+            with nogil:  # it may wait for a sync
+                sgs_abstract_index_close_handler(self.base, self.env, text)
 
     cdef int check(self, sgs_status status, sgs_error *err) except -1:
         return check(status, err, self.directory.path)

@@ -48,9 +48,12 @@ cdef class LogSegment(_SegmentRecovery):
         self.release()
 
     cdef void release(self) noexcept:
-        forget_use(self)
-        sgs_log_segment_close_quietly(self.segment)
+        cdef sgs_log_segment *segment = self.segment
         self.segment = NULL
+        forget_use(self)
+        if segment != NULL:
+            with nogil:  # a close may wait for a sync
+                sgs_log_segment_close_quietly(segment)
         self.leave_directory()
 
     cdef void leave_directory(self) noexcept:

@@ -25,6 +25,9 @@ typedef struct faulty {
     int failing_allocations;
     uint64_t inode;  /* of everything; 0 = the truth */
     int64_t born_ns; /* of everything; -1 = the truth */
+    /* called once, from the next open of a file or sync of a directory: what another thread does at that moment */
+    void (*meanwhile)(void *context);
+    void *context;
 } faulty;
 
 typedef struct fixture {
@@ -39,6 +42,15 @@ typedef struct fixture {
 static faulty *faulty_of(const sgs_env *env) { return (faulty *)(uintptr_t)env; }
 
 static int64_t limit_of_faulty(const sgs_env *env) { return faulty_of(env)->limit; }
+
+static void do_meanwhile(faulty *base)
+{
+    void (*const meanwhile)(void *context) = base->meanwhile;
+    if (meanwhile == NULL)
+        return;
+    base->meanwhile = NULL;
+    meanwhile(base->context);
+}
 
 static sgs_status fail_sync(const sgs_env *env, const char *name, sgs_error *err)
 {
@@ -60,6 +72,7 @@ static sgs_status sync_data(const sgs_env *env, int fd, const char *name, sgs_ba
 
 static sgs_status sync_directory(const sgs_env *env, int fd, sgs_barrier barrier, sgs_error *err)
 {
+    do_meanwhile(faulty_of(env));
     SGS_TRY(fail_sync(env, ".", err));
     return sgs_env_posix()->sync_directory(sgs_env_posix(), fd, barrier, err);
 }
@@ -83,6 +96,7 @@ static sgs_status open_directory(const sgs_env *env, int parent, const char *pat
 static sgs_status open_file(const sgs_env *env, int directory, const char *name, sgs_open_mode mode, int *fd,
                             sgs_error *err)
 {
+    do_meanwhile(faulty_of(env));
     SGS_TRY(fail_open(&faulty_of(env)->failing_opens, err));
     return sgs_env_posix()->open_file(sgs_env_posix(), directory, name, mode, fd, err);
 }
@@ -596,6 +610,120 @@ TEST(a_failed_sync_is_the_answer_to_every_later_one)
     EXPECT_OK(f.env->sync_data(f.env, other, "b", SGS_BARRIER(APPENDED_RECORDS), &f.err), &f.err);
     close_file(&f, fd);
     close_file(&f, other);
+    end(&f);
+}
+
+/* [DUR-35] The kernel has told the pool, and tells no descriptor that is opened later. A file that is made in its place is
+ * another one, with the same inode too. */
+TEST(a_failed_sync_is_known_beyond_the_close)
+{
+    fixture f;
+    begin(&f, 100);
+    int fd = make(&f, "a", "1");
+    write_to(&f, fd, "2");
+    f.base.failing_syncs = 1;
+    evict_all(&f);
+    close_file(&f, fd);
+    static const sgs_open_mode modes[] = { SGS_OPEN_WRITE, SGS_OPEN_WRITE_OR_CREATE, SGS_OPEN_WRITE };
+    for (int i = 0; i < 3; ++i) {
+        REQUIRE_OK(f.env->open_file(f.env, f.directory, "a", modes[i], &fd, &f.err), &f.err);
+        EXPECT_STATUS(f.env->sync_data(f.env, fd, "a", SGS_BARRIER(APPENDED_RECORDS), &f.err), SGS_FSYNC_FAILED);
+        EXPECT_EQ_I64(f.err.os_error, EIO);
+        EXPECT_STATUS(f.env->sync_file(f.env, fd, "a", SGS_BARRIER(INDEXES), &f.err), SGS_FSYNC_FAILED);
+        close_file(&f, fd);
+    }
+    EXPECT_EQ_I64(f.base.syncs, 1);
+    REQUIRE_OK(f.env->open_file(f.env, f.directory, "a", SGS_OPEN_READ, &fd, &f.err), &f.err);
+    evict_all(&f); /* a reader's goes, as others do */
+    EXPECT_EQ_I64(open_count(&f), 0);
+    EXPECT_TRUE(reads(&f, fd, "2"));
+    close_file(&f, fd);
+
+    const int other = make(&f, "b", "1");
+    EXPECT_OK(f.env->sync_data(f.env, other, "b", SGS_BARRIER(APPENDED_RECORDS), &f.err), &f.err);
+    close_file(&f, other);
+    end(&f);
+}
+
+TEST(a_file_that_got_the_inode_of_one_whose_sync_failed_is_another_one)
+{
+    fixture f;
+    begin(&f, 100);
+    f.base.inode = 77; /* of both files, and no time of birth */
+    f.base.born_ns = 0;
+    int fd = make(&f, "a", "1");
+    write_to(&f, fd, "2");
+    f.base.failing_syncs = 1;
+    evict_all(&f);
+    close_file(&f, fd);
+    f.base.inode = 0;
+    sgs_file_info info;
+    EXPECT_OK(f.env->file_info_at(f.env, f.directory, "a", &info, &f.err), &f.err); /* the directory is open again */
+    f.base.inode = 77;
+    for (int i = 0; i < 2; ++i) {
+        REQUIRE_OK(f.env->open_file(f.env, f.directory, "b", i == 0 ? SGS_OPEN_CREATE : SGS_OPEN_WRITE, &fd, &f.err),
+                   &f.err);
+        EXPECT_OK(f.env->sync_data(f.env, fd, "b", SGS_BARRIER(APPENDED_RECORDS), &f.err), &f.err);
+        close_file(&f, fd);
+    }
+    end(&f);
+}
+
+static void close_the_directory(void *context)
+{
+    fixture *f = context;
+    sgs_error ignored;
+    (void)f->env->close(f->env, f->directory, ".", &ignored);
+    f->directory = -1;
+}
+
+/* Another thread closes the directory while this one opens a file in it again: its descriptor stays until that is done. */
+TEST(a_directory_that_files_need_is_closed_with_the_last_of_them)
+{
+    fixture f;
+    begin(&f, 100);
+    const int fd = make(&f, "a", "1");
+    evict_all(&f);
+    f.base.meanwhile = close_the_directory;
+    f.base.context = &f;
+    EXPECT_TRUE(reads(&f, fd, "1"));
+    EXPECT_EQ_I64(f.directory, -1);
+    EXPECT_TRUE(reads(&f, fd, "1"));
+    evict_all(&f);
+    EXPECT_EQ_I64(open_count(&f), 0); /* it may go before, and comes back */
+    EXPECT_TRUE(reads(&f, fd, "1"));
+    EXPECT_EQ_I64(open_count(&f), 2);
+    close_file(&f, fd);
+    EXPECT_EQ_I64(open_count(&f), 0);
+    REQUIRE_OK(f.env->open_directory(f.env, SGS_CWD, f.place.path, &f.directory, &f.err), &f.err);
+    end(&f);
+}
+
+typedef struct closing {
+    fixture *fixture;
+    int fd;
+} closing;
+
+static void close_a_file(void *context)
+{
+    const closing *of = context;
+    close_file(of->fixture, of->fd);
+}
+
+/* The close of a file waits for no sync of the directory that it is in. */
+TEST(a_file_is_closed_while_its_directory_is_synced_for_the_pool)
+{
+    fixture f;
+    begin(&f, 100);
+    closing of = { .fixture = &f, .fd = make(&f, "a", "1") };
+    EXPECT_OK(f.env->unlink(f.env, f.directory, "a", &f.err), &f.err); /* that is to be synced */
+    f.base.meanwhile = close_a_file;
+    f.base.context = &of;
+    (void)alarm(60); /* else it waits for itself */
+    evict_all(&f);
+    (void)alarm(0);
+    EXPECT_TRUE(f.base.meanwhile == NULL);
+    EXPECT_EQ_I64(f.base.syncs, 1);
     end(&f);
 }
 
