@@ -4,6 +4,7 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import datetime
 from enum import IntEnum
+from os import PathLike
 from types import TracebackType
 from typing import Any, Generic, NamedTuple, Protocol, Self, TypeAlias, TypeVar, final
 
@@ -314,11 +315,14 @@ class Directory:
 @final
 class FileLock:
     @staticmethod
-    def of_descriptor(descriptor: int) -> FileLock:
-        """Own *descriptor*, which holds or will hold a ``flock`` lock.
+    def open_flock(path: str | PathLike[str], flags: int) -> FileLock:
+        """Open *path* for a ``flock`` lock, which the caller takes by `fileno`.
 
-        A forked child closes its copy of it, as those of all file locks.
+        A file that *flags* make has mode 0600. A forked child closes its copy of the descriptor, as
+        those of all file locks. Raises OSError, as `os.open`.
         """
+    def fileno(self) -> int:
+        """Return the descriptor, which stays the lock's; -1 when it is closed."""
     def release(self) -> None:
         """Unlock, then close; only in the process that locked [DUR-66, DUR-68].
 

@@ -4,9 +4,13 @@
 # would keep the parent's locks. So all lock descriptors of the process are in one list, and a forked child closes its
 # copies before any other code of its runs [DUR-68]. It never unlocks: that would unlock its living parent.
 #
-# The list is guarded by a mutex, which a fork takes too: no child sees half a change, nor a descriptor that is open
-# and not listed yet. A child that is made without the handlers of pthread_atfork (vfork, posix_spawn, a bare clone)
+# The list is guarded by a mutex, which a fork takes too. Every such descriptor is opened and listed, unlisted and closed
+# under the mutex: no child sees half a change, nor a descriptor that is open and not in the list. A child that is made without the handlers of pthread_atfork (vfork, posix_spawn, a bare clone)
 # keeps the descriptors until it starts another program: they are close-on-exec.
+
+from libc.errno cimport EINTR, errno
+from posix.fcntl cimport O_CLOEXEC, open as posix_open
+
 
 cdef extern from "pthread.h" nogil:
     ctypedef struct pthread_mutex_t:
@@ -94,15 +98,29 @@ cdef class FileLock:
         self.process = current_process
 
     @staticmethod
-    def of_descriptor(int descriptor):
-        """Own *descriptor*, which holds or will hold a ``flock`` lock, as if it were opened here."""
+    def open_flock(path, int flags):
+        """Open *path*, which is made with mode 0600, for a ``flock`` lock; the caller takes it by `fileno`."""
         cdef FileLock lock = FileLock.__new__(FileLock, system_environment)
+        cdef bytes encoded = os.fsencode(path)
+        cdef const char *text = encoded
+        cdef int failure = 0
         with nogil:
             pthread_mutex_lock(&lock_descriptors_mutex)
-            lock.lock.fd = descriptor
-            list_lock(&lock.lock)
+            while True:
+                lock.lock.fd = posix_open(text, flags | O_CLOEXEC, 0o600)
+                failure = errno if lock.lock.fd < 0 else 0
+                if failure != EINTR:
+                    break
+            if failure == 0:
+                list_lock(&lock.lock)
             pthread_mutex_unlock(&lock_descriptors_mutex)
+        if failure != 0:
+            raise OSError(failure, os.strerror(failure), os.fsdecode(path))
         return lock
+
+    def fileno(self):
+        """Return the descriptor, which stays the lock's; -1 when it is closed."""
+        return self.lock.fd
 
     cdef sgs_status take(self, int directory_fd, const char *text, sgs_open_mode mode, sgs_lock_kind kind,
                          sgs_error *err) noexcept nogil:

@@ -113,8 +113,8 @@ class Spool:
         part = place.with_name(f"{place.name}.{uuid.uuid4().hex}{_PART}")
         with self._locked("room"):
             self._make_room(store, file)
-            descriptor = os.open(part, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-            writing = FileLock.of_descriptor(descriptor)
+            writing = FileLock.open_flock(part, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+            descriptor = writing.fileno()
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
                 os.ftruncate(descriptor, file.size_bytes)
@@ -184,14 +184,13 @@ class Spool:
     @contextmanager
     def _locked(self, name: str) -> Iterator[int]:
         try:
-            descriptor = os.open(self._locks / name, os.O_RDWR | os.O_CREAT, 0o600)
+            lock = FileLock.open_flock(self._locks / name, os.O_RDWR | os.O_CREAT)
         except FileNotFoundError:  # somebody has cleaned up while nothing of it was open
             self._make_folders()
-            descriptor = os.open(self._locks / name, os.O_RDWR | os.O_CREAT, 0o600)
-        lock = FileLock.of_descriptor(descriptor)
+            lock = FileLock.open_flock(self._locks / name, os.O_RDWR | os.O_CREAT)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-            yield descriptor
+            fcntl.flock(lock.fileno(), fcntl.LOCK_EX)
+            yield lock.fileno()
         finally:
             lock.release()
 
@@ -256,13 +255,13 @@ def _is_being_written(path: str) -> bool:
     if not path.endswith(_PART):
         return False
     try:
-        descriptor = os.open(path, os.O_RDONLY)  # nobody may write to one that is nearly done
+        lock = FileLock.open_flock(path, os.O_RDONLY)  # nobody may write to one that is nearly done
     except FileNotFoundError:
         return True
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(lock.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     finally:
-        os.close(descriptor)
+        lock.release()
     return False

@@ -40,11 +40,9 @@ class SpoolView:
     def __init__(self, folder: Path) -> None:
         self.path = folder / uuid.uuid4().hex
         lock = self.path.with_suffix(_LOCK)
-        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600)
-        held = FileLock.of_descriptor(
-            descriptor
-        )  # a forked child, which may live longer, closes it
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        # a forked child, which may live longer, closes it
+        held = FileLock.open_flock(lock, os.O_RDWR | os.O_CREAT | os.O_EXCL)
+        fcntl.flock(held.fileno(), fcntl.LOCK_EX)
         self.path.mkdir(mode=0o700)
         self._remove = weakref.finalize(self, _remove, self.path, lock, held)
 
@@ -80,12 +78,11 @@ def remove_left_views(folder: Path) -> None:
     """Remove the views whose processes are gone."""
     for lock in folder.glob(f"*{_LOCK}"):
         try:
-            descriptor = os.open(lock, os.O_RDWR)
+            held = FileLock.open_flock(lock, os.O_RDWR)
         except FileNotFoundError:
             continue
-        held = FileLock.of_descriptor(descriptor)
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.flock(held.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             held.release()
             continue

@@ -3,7 +3,8 @@
 A lock belongs to the open file description, which parent and child share. Looked for of this kind:
 every descriptor that carries a lock - of a partition, of a log directory, of a merge of checkpoints
 and of a Spark commit (all `FileLock`), and the spool's ``flock`` locks, where the child of a
-process that was alive kept others waiting too - and numbers that the child has used again.
+process that was alive kept others waiting too - numbers that the child has used again, and a fork
+between the open and the entry in the list of locks.
 """
 
 from __future__ import annotations
@@ -14,13 +15,16 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import segstore
 from segstore._core import Directory, FileLock
+from segstore.remote.spool import Spool
 from segstore.remote.spool_view import SpoolView, remove_left_views
 
 pytestmark = [
@@ -117,8 +121,8 @@ def test_a_process_of_multiprocessing_lives_on_and_the_log_can_be_opened(tmp_pat
 
 def test_a_number_that_the_child_uses_again_stays_open(tmp_path):
     """The parent's lock objects close nothing in the child: the number is another file's there."""
-    number = os.open(tmp_path / "a", os.O_RDWR | os.O_CREAT)
-    lock = FileLock.of_descriptor(number)
+    lock = FileLock.open_flock(tmp_path / "a", os.O_RDWR | os.O_CREAT)
+    number = lock.fileno()
     process = os.fork()
     if process == 0:
         other = os.open("/dev/null", os.O_RDONLY)
@@ -143,11 +147,12 @@ def test_a_child_of_a_child_can_lock_for_itself(tmp_path):
     if os.fork() == 0:
         own = Directory(directory_path).lock("child", exclusive=True)
         if os.fork() == 0:
+            os.write(end, b"x" if not own.held else b"-")  # its handler has run
             time.sleep(60)
             os._exit(0)
         os.write(end, b"x" if own.held and not kept.held else b"-")
         os._exit(0)  # dies without an unlock; the grandchild lives
-    assert os.read(told, 1) == b"x"
+    assert os.read(told, 1) + os.read(told, 1) == b"xx"
     os.wait()
 
     Directory(directory_path).lock("child", exclusive=True).release()
@@ -185,11 +190,11 @@ def test_a_view_of_the_spool_is_left_when_its_process_is_gone_though_a_child_liv
         os.close(end)
 
 
-def test_a_descriptor_that_was_taken_over_is_closed_once(tmp_path):
+def test_a_descriptor_of_a_flock_is_closed_once(tmp_path):
     """The lock object owns it: in the parent it stays locked until `release`."""
     path = tmp_path / "a"
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT)
-    lock = FileLock.of_descriptor(descriptor)
+    lock = FileLock.open_flock(path, os.O_RDWR | os.O_CREAT)
+    descriptor = lock.fileno()
     fcntl.flock(descriptor, fcntl.LOCK_EX)
     process = os.fork()
     if process == 0:
@@ -206,3 +211,66 @@ def test_a_descriptor_that_was_taken_over_is_closed_once(tmp_path):
     fcntl.flock(other, fcntl.LOCK_EX | fcntl.LOCK_NB)
     os.close(other)
     assert not lock.held
+    assert lock.fileno() == -1
+
+
+def locks_of(pid: int, place: Path) -> list[str]:
+    """Return what the process has open of the spool's locks below *place*."""
+    found = []
+    for number in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            path = str(number.readlink())
+        except FileNotFoundError:  # of the listing
+            continue
+        if path.startswith(f"{place}/") and path.endswith(("/room", ".lock", ".lock (deleted)")):
+            found.append(path)
+    return found
+
+
+@pytest.mark.parametrize("kind", ["a room", "a view", "views that are left"])
+def test_a_fork_beside_a_spool_leaves_no_lock_to_the_child(tmp_path, kind):
+    """[DUR-68] A descriptor is opened and listed in one step: no fork comes in between."""
+    spool = Spool(tmp_path, 1000)
+    (tmp_path / "left").touch()
+    stop = threading.Event()
+
+    def take_locks() -> None:
+        while not stop.is_set():
+            if kind == "a room":
+                with spool._locked("room"):
+                    pass
+            elif kind == "a view":
+                SpoolView(tmp_path / "views").close()
+            else:
+                with suppress(FileExistsError):
+                    (tmp_path / "views" / "left.lock").hardlink_to(tmp_path / "left")
+                remove_left_views(tmp_path / "views")
+
+    before = sys.getswitchinterval()
+    threads = [threading.Thread(target=take_locks) for _ in range(2)]
+    kept = []
+    try:
+        sys.setswitchinterval(1e-5)
+        for thread in threads:
+            thread.start()
+        for _ in range(200):
+            process = os.fork()
+            if process == 0:
+                os._exit(len(locks_of(os.getpid(), tmp_path)))
+            kept.append(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]))
+    finally:
+        stop.set()
+        sys.setswitchinterval(before)
+        for thread in threads:
+            thread.join()
+    assert sum(kept) == 0
+
+
+def test_an_open_for_a_flock_that_fails_says_why(tmp_path):
+    """The errors are those of `os.open`."""
+    with pytest.raises(FileNotFoundError, match="absent") as caught:
+        FileLock.open_flock(tmp_path / "absent", os.O_RDWR)
+    assert caught.value.filename == str(tmp_path / "absent")
+    FileLock.open_flock(tmp_path / "made", os.O_RDWR | os.O_CREAT | os.O_EXCL).release()
+    with pytest.raises(FileExistsError):
+        FileLock.open_flock(tmp_path / "made", os.O_RDWR | os.O_CREAT | os.O_EXCL)
