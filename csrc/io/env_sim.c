@@ -384,8 +384,8 @@ sgs_status sgs_sim_open(const sgs_env *base, uint64_t device, sgs_sim_disk **dis
     sgs_buffer_init(&made->descriptors, memory);
     sgs_buffer_init(&made->log, memory);
     sgs_buffer_init(&made->bytes, memory);
-    uint32_t root;
-    size_t no_name;
+    uint32_t root = 0;
+    size_t no_name = 0;
     sgs_status status = sgs_sim_add_node(made, true, &root, err);
     if (status == SGS_OK)
         status = sgs_sim_keep_bytes(made, "", 1, &no_name, err); /* what an effect without a name has */

@@ -94,7 +94,7 @@ sgs_status sgs_log_segment_rewrite(sgs_log_segment *segment, int64_t position, s
     status = sgs_buffer_reserve(&window, WINDOW_BYTES, err);
     for (int64_t at = position; status == SGS_OK && at < size; at += WINDOW_BYTES) {
         const size_t part = (size_t)(size - at < WINDOW_BYTES ? size - at : WINDOW_BYTES);
-        int64_t written;
+        int64_t written = 0;
         status = sgs_segment_read_exactly(segment, window.data, part, at, err);
         const sgs_slice slice = { .data = window.data, .size = part };
         if (status == SGS_OK)

@@ -4,10 +4,10 @@
 # would keep the parent's locks. So all lock descriptors of the process are in one list, and a forked child closes its
 # copies before any other code of its runs [DUR-68]. It never unlocks: that would unlock its living parent.
 #
-# The list is guarded by a mutex, which a fork takes too. Every such descriptor is opened and listed, unlisted and closed
-# under the mutex: no child sees half a change, nor a descriptor that is open and not in the list. A child that is made
-# without the handlers of pthread_atfork (vfork, posix_spawn, a bare clone) keeps the descriptors until it starts another
-# program: they are close-on-exec.
+# The list is guarded by a mutex, which a fork takes too. Every such descriptor is opened and listed, unlisted and
+# closed under the mutex: no child sees half a change, nor a descriptor that is open and not in the list. A child that
+# is made without the handlers of pthread_atfork (vfork, posix_spawn, a bare clone) keeps the descriptors until it
+# starts another program: they are close-on-exec.
 
 from libc.errno cimport EINTR, errno
 from posix.fcntl cimport O_CLOEXEC, open as posix_open
