@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import inspect
 import itertools
+import json
 import os
 import sys
 from importlib import import_module
@@ -95,6 +96,15 @@ def test_asv_finds_each_benchmark_once_and_no_base(monkeypatch: pytest.MonkeyPat
     ratios = {each.name.rpartition(".")[0] for each in found if each.type == "track"}
     timed = {each.name.rpartition(".")[0] for each in found if each.type == "time"}
     assert ratios - timed == {"open_log.CleanOpenMemory"}  # bytes
+
+
+def test_no_benchmark_has_but_a_minute():
+    """asv's default; CleanOpenMemory makes 10,000 segments first, 36 s on a machine that is idle.
+
+    Of that kind are all without a ``timeout`` of their own: half of the modules.
+    """
+    settings = json.loads((BENCHMARKS / "asv.conf.json").read_text())
+    assert settings["default_benchmark_timeout"] >= 600
 
 
 def run_one(benchmark_class: type, parameters: tuple[Any, ...]) -> None:
