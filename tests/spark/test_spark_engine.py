@@ -177,7 +177,9 @@ def test_the_view_of_the_documents_shows_the_logs(spark, tmp_path):
         "INSERT INTO orders SELECT key, value, topic, partition, offset, timestamp, timestampType, "
         "headers FROM orders LIMIT 3"
     )
-    assert spark.sql("SELECT count(*) FROM orders").first()[0] == 50  # planned at its first query
+    is_planned_each_time = spark.version.startswith("4.0.")  # later: once, at its first query
+    seen = 53 if is_planned_each_time else 50
+    assert spark.sql("SELECT count(*) FROM orders").first()[0] == seen
     spark.sql(statement)
     assert spark.sql("SELECT count(*) FROM orders").first()[0] == 53
 

@@ -31,6 +31,7 @@ from segstore.spark.open_logs import OPEN_LOGS, OpenLogs
 from segstore.spark.parquet_export import ExportTask, export_parquet
 from segstore.spark.parquet_import import PartitionImport, import_partition
 from segstore.spark.record_count import count_range
+from segstore.spark.schema import ROWS_WITHOUT_COLUMNS_SINCE, spark_version
 from segstore.spark.stream_reader import HAS_READ_LIMITS, SegstoreStreamReader, UntoldStreamReader
 from segstore.spark.topic_offsets import StreamOffsets, from_topic_offsets, to_topic_offsets
 from segstore.types import Codec, TopicPartition
@@ -320,6 +321,8 @@ def test_a_batch_that_was_planned_before(data, columns):
     """Between planning and tasks, by ``format("segstore")``, with columns and without."""
     from pyspark.sql.types import StructType
 
+    if not columns and spark_version() < ROWS_WITHOUT_COLUMNS_SINCE:
+        pytest.skip("this Spark counts no row without a column")
     old = fill(data, 10, "old")
     for fail in ("true", "false"):
         options = {"path": str(data), "subscribe": "t", "failOnDataLoss": fail}
