@@ -4,7 +4,7 @@
 # make test-oldest-spark   on PySpark 4.0, the tests of Spark that a version can change
 # make crash     power cuts: at least CRASH_IMAGES crash images of the C core, CRASH_SCRIPTS scripts of whole logs
 # make mutants   small changes of recovery, truncation and indexes, which tests must notice; takes hours
-# make bench     every benchmark, kept for `asv publish`, and a table; about 1.5 hours, and four to seven more for those of Spark,
+# make bench     every benchmark, kept for `asv publish`, and a table; by estimate 1.5 hours, and four to seven more with Spark,
 #                which BENCH="--bench '^(?!spark)'" leaves out; BENCH="--bench Decode" chooses some
 # make price     what changes cost: CPU time of every benchmark's own side over that of the commit BASE, build by build
 # make install   what both begin with: .venv with segstore, all extras and the development tools
