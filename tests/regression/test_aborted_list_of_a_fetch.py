@@ -9,6 +9,7 @@ entry that would reach across an earlier marker of its producer.
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 import struct
@@ -138,6 +139,26 @@ def test_a_wrong_entry_hides_nothing(tmp_path: Path):
         assert [record.offset for record in found] == [0, 1, 2]
 
 
+def test_no_entry_shows_or_hides_a_record(tmp_path: Path):
+    """[DUR-7] One entry with every producer, first offset and marker, right and wrong ones."""
+    path = tmp_path / "orders-0"
+    with segstore.open(path, **SETTINGS) as log:
+        one, two = Producer(log, 1), Producer(log, 2)
+        one.write(2)
+        one.end(COMMIT)
+        one.write(2)
+        two.write()
+        one.end(ABORT)
+        two.end(COMMIT)
+        end = log.log_end_offset
+    (index,) = path.glob("*.txnindex")
+    with segstore.open(path, read_only=True) as log:
+        for producer_id, first, last in itertools.product((1, 2, 3), range(end), range(end)):
+            index.write_bytes(ENTRY.pack(0, producer_id, first, last, last + 1))
+            found = [record.offset for record in log.read(0, 1_000_000, "read_committed")]
+            assert found == [0, 1, 5], (producer_id, first, last)
+
+
 def test_a_large_file_of_zeros_is_not_read_to_its_end(tmp_path: Path):
     """[DUR-8] 8 GiB of zeros are entries of offset 0, and took minutes: markers ascend."""
     path = tmp_path / "orders-0"
@@ -154,3 +175,25 @@ def test_a_large_file_of_zeros_is_not_read_to_its_end(tmp_path: Path):
         assert found.aborted_transactions is not None
         assert [tuple(one) for one in found.aborted_transactions] == [(1, 0)]
         assert [record.offset for record in found] == [3]
+
+
+def test_kafkas_profile_does_not_ask_whether_markers_ascend(tmp_path: Path):
+    """[TXX-4] The safe profile does; here both find the same transactions."""
+    path = tmp_path / "orders-0"
+    with segstore.open(path, **SETTINGS) as log:
+        for number in (1, 2):
+            producer = Producer(log, number)
+            producer.write(2)
+            producer.end(ABORT)
+        write(log)
+    (index,) = path.glob("*.txnindex")
+    content = index.read_bytes()
+    for recovery in ("kafka", "safe"):
+        with segstore.open(path, recovery=recovery, **SETTINGS) as log:
+            if recovery == "kafka":
+                log.update_high_watermark(log.log_end_offset)
+            index.write_bytes(content[ENTRY.size :] + content[: ENTRY.size])
+            aborted = log.read(0, 1_000_000, "read_committed").aborted_transactions
+            assert aborted is not None
+            assert sorted((one[0], one[1]) for one in aborted) == [(1, 0), (2, 3)]
+            index.write_bytes(content)

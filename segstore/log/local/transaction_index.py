@@ -257,9 +257,9 @@ class TransactionIndex:
         fetch_offset, upper_bound_offset : int
             Absolute.
         check : bool
-            Believe no entry that cannot be this segment's, and no marker twice; Kafka does.
+            Believe no entry that cannot be this segment's; Kafka does.
         in_order : bool
-            Believe that the markers ascend: entries below *fetch_offset* are not looked at.
+            The markers must ascend, so that entries below *fetch_offset* need not be looked at.
 
         Raises
         ------
@@ -268,12 +268,14 @@ class TransactionIndex:
         """
         aborted = []
         start = self._first_at(fetch_offset) if in_order else 0
+        entries = self._checked_entries(start=start) if check else self._entries(start=start)
         before = -1
-        for entry in self._checked_entries(start=start) if check else self._entries(start=start):
-            if check and entry.last_offset <= before:  # zeros to the end of a large file
+        for number, entry in enumerate(entries, start // _ENTRY.size):
+            if in_order and entry.last_offset <= before:  # zeros to the end of a large file
                 raise CorruptIndexError(
                     f"a last offset of {entry.last_offset} behind one of {before}",
                     file=self.path,
+                    position=number * _ENTRY.size,
                     found=str(entry.last_offset),
                     expected=f"above {before}",
                 )
