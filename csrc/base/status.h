@@ -112,7 +112,7 @@ const char *sgs_status_text(sgs_status status);
  * cannot fail, and for what every append or read would pay for: wheels do not check it once more. In segment/, index/ and
  * io/ there is at least one for every 40 lines (tests/tidy counts); each stands on one line, which coverage leaves out. */
 
-/** For assertions: whether somebody holds the flag, as the caller should. One that nobody held is held afterwards. */
+/** For assertions: the caller must hold the flag; this tells whether any thread does. It takes a flag that is free. */
 static inline bool sgs_is_held(atomic_flag *flag)
 {
     return atomic_flag_test_and_set_explicit(flag, memory_order_relaxed);

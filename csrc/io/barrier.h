@@ -48,8 +48,8 @@
     SYNC(SPLIT_COMMIT, PROMISE, "DUR-20", "the old segment goes before all of the new ones count") \
     SYNC(SPLIT_DONE, WORK, "DUR-20", "last renames, which the next open does again") \
     /* producers and transactions */ \
-    SYNC(TRANSACTION_INDEX, WORK, "DUR-8, DUR-13", "an index: the batches show that, to who reads committed data") \
-    SYNC(TRANSACTION_INDEX_NAME, WORK, "DUR-8, DUR-13", "an index: the batches show that, to who reads committed data") \
+    SYNC(TRANSACTION_INDEX, WORK, "DUR-8, DUR-13", "an index: readers of committed data ask the batches") \
+    SYNC(TRANSACTION_INDEX_NAME, WORK, "DUR-8, DUR-13", "an index: readers of committed data ask the batches") \
     FILE(REBUILT_TRANSACTION_INDEX, "DUR-52", WORK, "an index made anew", WORK, "an index made anew") \
     SYNC(ROLLED_SNAPSHOT, PROMISE, "DUR-22, DUR-29", "producers whose records were deleted") \
     SYNC(ROLLED_SNAPSHOT_NAME, WORK, "DUR-22, DUR-29", "a snapshot, until the directory is synced again") \

@@ -62,7 +62,7 @@ static sgs_pooled *entry_of(sgs_descriptor_pool *pool, int handle)
 static void lock(sgs_descriptor_pool *pool) { (void)pthread_mutex_lock(&pool->mutex); }
 static void unlock(sgs_descriptor_pool *pool) { (void)pthread_mutex_unlock(&pool->mutex); }
 
-/* For assertions: whether somebody has the mutex, as the caller should. */
+/* For assertions: the caller must have the mutex; this tells whether any thread has it. */
 static inline bool is_locked(sgs_descriptor_pool *pool) { return pthread_mutex_trylock(&pool->mutex) != 0; }
 
 static bool is_settled(const sgs_pooled *entry) { return !atomic_load(&entry->is_busy) && !entry->is_visited; }
@@ -450,6 +450,12 @@ static sgs_pooled *free_entry(sgs_descriptor_pool *pool)
     return entry;
 }
 
+static void put_on_top(sgs_pooled **list, sgs_pooled *entry)
+{
+    entry->next = *list;
+    *list = entry;
+}
+
 /* Under the mutex: where the file of an entry is among those that were closed after a failed sync, or the end of them. */
 static sgs_pooled **place_among_failed(sgs_descriptor_pool *pool, const sgs_pooled *entry)
 {
@@ -460,8 +466,8 @@ static sgs_pooled **place_among_failed(sgs_descriptor_pool *pool, const sgs_pool
     return place;
 }
 
-/* Under the mutex. The pool has heard of a failed sync, and the kernel tells nobody again: it stays known when the file is
- * closed, until there is another file in its place [DUR-35]. */
+/* Under the mutex. The kernel reports a failed sync once, and it has told the pool. The pool remembers the failure when the
+ * file is closed, until another file is in its place [DUR-35]. */
 static void take_over_failure(sgs_descriptor_pool *pool, sgs_pooled *entry, sgs_open_mode mode)
 {
     sgs_pooled **place = place_among_failed(pool, entry), *failed = *place;
@@ -469,8 +475,7 @@ static void take_over_failure(sgs_descriptor_pool *pool, sgs_pooled *entry, sgs_
         return;
     if (mode == SGS_OPEN_CREATE) { /* it got the inode */
         *place = failed->next;
-        failed->next = pool->first_free;
-        pool->first_free = failed;
+        put_on_top(&pool->first_free, failed);
         return;
     }
     SGS_EXPECT(failed->is_closed && failed->sync_error != 0);
@@ -529,14 +534,12 @@ static sgs_status make_handle(sgs_descriptor_pool *pool, sgs_pooled *directory, 
     return SGS_OK;
 }
 
-/* Under the mutex. Of a directory no failure stays: its names are written anew by the next open of its log. */
+/* Under the mutex. The failure of a directory is not remembered: the next open of its log syncs its names again. */
 static void free_or_remember(sgs_descriptor_pool *pool, sgs_pooled *entry)
 {
     const bool has_failed = !entry->is_directory && entry->sync_error != 0 && *place_among_failed(pool, entry) == NULL;
-    sgs_pooled **list = has_failed ? &pool->first_failed : &pool->first_free;
     SGS_EXPECT(is_locked(pool) && entry->is_closed && entry->name == NULL);
-    entry->next = *list;
-    *list = entry;
+    put_on_top(has_failed ? &pool->first_failed : &pool->first_free, entry);
 }
 
 /* Under the mutex: an entry that nobody knows any more, and its directory, once that is closed and has no other file.
@@ -896,8 +899,8 @@ static sgs_status pooled_sync(const sgs_env *env, int handle, const char *name, 
             (void)pthread_cond_wait(&pool->settled, &pool->mutex);
         failed_before = entry->sync_error;
         unlock(pool);
-        (void)atomic_exchange(&entry->is_dirty,
-                              false); /* reads what a write has stored: that write is before the sync */
+        /* an exchange reads the flag that a write has stored, so that the write comes before the sync */
+        (void)atomic_exchange(&entry->is_dirty, false);
     }
     sgs_status status;
     if (failed_before != 0) {

@@ -9,7 +9,6 @@ tests/regression/test_topics_made_whole_or_not.py.
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import subprocess
@@ -19,6 +18,7 @@ from pathlib import Path
 import pytest
 
 import segstore
+from tests.preloaded_library import compiled, environment_with
 
 HERE = Path(__file__).parent
 TOPIC = "big"
@@ -55,13 +55,7 @@ for step in range(1, 500):
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """``kill_at_step.c``, compiled."""
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler for the library in front of the system's")
-    made = tmp_path_factory.mktemp("kill") / "kill_at_step.so"
-    command = [compiler, "-shared", "-fPIC", "-O1", "-Wall", "-Werror"]
-    subprocess.run([*command, "-o", made, HERE / "kill_at_step.c", "-ldl"], check=True)
-    return made
+    return compiled(HERE / "kill_at_step.c", tmp_path_factory.mktemp("kill"))
 
 
 def kill_at_each_step(library: Path, task: str, folder: Path, first: Path | None) -> list[Path]:
@@ -70,7 +64,7 @@ def kill_at_each_step(library: Path, task: str, folder: Path, first: Path | None
     done = subprocess.run(
         [sys.executable, "-c", DRIVER, library, task, folder, first or ""],
         capture_output=True, text=True, check=False, timeout=600,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "LD_PRELOAD": str(library)},
+        env=environment_with(library),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     *killed, last = (line.split() for line in done.stdout.splitlines())

@@ -6,14 +6,14 @@ library in front of them keeps what a power cut would take back.
 
 from __future__ import annotations
 
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+from tests.preloaded_library import compiled, environment_with
 
 if TYPE_CHECKING:
     import random
@@ -26,13 +26,7 @@ PATIENCE_SECONDS = 600
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """``lossy_disk.c``, compiled."""
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler for the library in front of the system's")
-    made = tmp_path_factory.mktemp("lossy") / "lossy_disk.so"
-    command = [compiler, "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-pthread"]
-    subprocess.run([*command, "-o", made, HERE / "lossy_disk.c", "-ldl"], check=True)
-    return made
+    return compiled(HERE / "lossy_disk.c", tmp_path_factory.mktemp("lossy"), "-pthread")
 
 
 @pytest.fixture
@@ -43,14 +37,12 @@ def rounds(pytestconfig: pytest.Config, few_or_many: Callable[[int, int], int]) 
 
 def run_rounds(library: Path, folder: Path, durability: str, rounds: int, seed: int, **more: str):
     (folder / "disk").mkdir()
-    environment = {
-        **os.environ,
-        "LD_PRELOAD": str(library),
-        "LOSSY_ROOT": str(folder / "disk"),
-        "LOSSY_JOURNAL": str(folder / "journal"),
-        "PYTHONPATH": os.pathsep.join(sys.path),
+    environment = environment_with(
+        library,
+        LOSSY_ROOT=str(folder / "disk"),
+        LOSSY_JOURNAL=str(folder / "journal"),
         **more,
-    }
+    )
     driver = [sys.executable, "-m", "tests.crash.lossy_driver", str(folder / "disk"), durability]
     return subprocess.run(
         [*driver, str(rounds), str(seed)],

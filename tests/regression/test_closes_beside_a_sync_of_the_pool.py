@@ -9,13 +9,13 @@ for nothing: see tests/c/test_descriptor_pool.c.
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+
+from tests.preloaded_library import compiled, environment_with
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="replaces a call of Linux")
 
@@ -75,13 +75,7 @@ print(json.dumps({"took": ended - began, "ticks": sum(began < at < ended for at 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """``slow_sync.c``, compiled."""
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler for the library in front of the system's")
-    made = tmp_path_factory.mktemp("slow") / "slow_sync.so"
-    command = [compiler, "-shared", "-fPIC", "-O1", "-Wall", "-Werror"]
-    subprocess.run([*command, "-o", made, HERE / "slow_sync.c", "-ldl"], check=True)
-    return made
+    return compiled(HERE / "slow_sync.c", tmp_path_factory.mktemp("slow"))
 
 
 @pytest.mark.parametrize("what", ["a directory", "a data file", "a log"])
@@ -90,7 +84,7 @@ def test_other_threads_go_on_while_a_close_waits(library, tmp_path, what):
     done = subprocess.run(
         [sys.executable, "-c", CODE, str(tmp_path / "t-0"), str(library), what, str(SYNC_MS)],
         capture_output=True, text=True, check=False, timeout=300,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "LD_PRELOAD": str(library)},
+        env=environment_with(library),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     answer = json.loads(done.stdout)

@@ -21,6 +21,7 @@ import pytest
 import segstore
 from segstore import _core
 from segstore.errors import IllegalStateError
+from tests.preloaded_library import compiled, environment_with
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="asks for errors of Linux")
 
@@ -208,13 +209,7 @@ print(json.dumps(answers))
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """``failing_sync.c``, compiled."""
-    compiler = shutil.which("gcc") or shutil.which("cc")
-    if compiler is None:
-        pytest.skip("no C compiler for the library in front of the system's")
-    made = tmp_path_factory.mktemp("failing") / "failing_sync.so"
-    command = [compiler, "-shared", "-fPIC", "-O1", "-Wall", "-Werror"]
-    subprocess.run([*command, "-o", made, HERE / "failing_sync.c", "-ldl"], check=True)
-    return made
+    return compiled(HERE / "failing_sync.c", tmp_path_factory.mktemp("failing"))
 
 
 def test_a_sync_that_fails_before_a_close_ends_that_log(library, tmp_path):
@@ -223,10 +218,11 @@ def test_a_sync_that_fails_before_a_close_ends_that_log(library, tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", EVICTION, str(tmp_path / "logs"), str(switch)],
         capture_output=True, text=True, check=False, timeout=300,
-        env={
-            **os.environ, "PYTHONPATH": os.pathsep.join(sys.path), "LD_PRELOAD": str(library),
-            "FAILING_SYNC": "a-0/00000000000000000003.log", "FAILING_SWITCH": str(switch),
-        },
+        env=environment_with(
+            library,
+            FAILING_SYNC="a-0/00000000000000000003.log",
+            FAILING_SWITCH=str(switch),
+        ),
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     answers = json.loads(done.stdout)

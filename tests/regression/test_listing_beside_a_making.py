@@ -134,21 +134,27 @@ def test_a_topic_whose_making_begins_in_between_is_not_listed(
     assert list_topics(tmp_path) == {"t": [*range(COUNT)]}
 
 
+def at_look(monkeypatch, number, action):
+    """Do something before a look at ``topics.json``; returns a list that grows by each look."""
+    real, looks = partition_directories._signature, []
+
+    def signature(directory):
+        looks.append(1)
+        if len(looks) == number:
+            action()
+        return real(directory)
+
+    monkeypatch.setattr(partition_directories, "_signature", signature)
+    return looks
+
+
 @pytest.mark.parametrize("list_topics", WAYS)
 def test_a_topic_whose_making_ends_behind_the_names_is_listed_whole(
     tmp_path, making, monkeypatch, list_topics
 ):
     """It is live in a file that is read after the names, of which some were not there yet."""
     making.begin("t")
-    real, looks = partition_directories._signature, []
-
-    def signature(directory):
-        looks.append(1)
-        if len(looks) == 2:
-            making.finish("t")
-        return real(directory)
-
-    monkeypatch.setattr(partition_directories, "_signature", signature)
+    looks = at_look(monkeypatch, 2, lambda: making.finish("t"))
     assert list_topics(tmp_path) == {"t": [*range(COUNT)]}
     assert len(looks) == 3
 
@@ -158,15 +164,7 @@ def test_a_making_that_was_undone_meanwhile_is_not_listed(
     tmp_path, making, between, monkeypatch, list_topics
 ):
     """The file has the same text before and after."""
-    real, looks = partition_directories._signature, []
-
-    def signature(directory):
-        looks.append(1)
-        if len(looks) == 2:
-            making.undo("t")
-        return real(directory)
-
-    monkeypatch.setattr(partition_directories, "_signature", signature)
+    looks = at_look(monkeypatch, 2, lambda: making.undo("t"))
     making.begin("u")
     making.undo("u")
     time.sleep(0.02)  # a step of the file system's clock
@@ -180,19 +178,11 @@ def test_topics_that_come_during_each_look_are_never_listed_in_part(
     tmp_path, making, between, monkeypatch, list_topics
 ):
     """The looks end then. The last topic is live in the last file that is read."""
-    real, looks = partition_directories._signature, []
-
-    def signature(directory):
-        looks.append(1)
-        if len(looks) == partition_directories.MOST_LOOKS + 1:
-            making.finish("t")
-        return real(directory)
-
+    looks = at_look(monkeypatch, partition_directories.MOST_LOOKS + 1, lambda: making.finish("t"))
     making.begin("u")
     making.finish("u")
     others = [f"t{number}" for number in range(partition_directories.MOST_LOOKS - 1)]
     between += [partial(making.begin, name) for name in (*others, "t")]
-    monkeypatch.setattr(partition_directories, "_signature", signature)
 
     assert list_topics(tmp_path) == {"u": [*range(COUNT)]}
     assert len(looks) == partition_directories.MOST_LOOKS + 1

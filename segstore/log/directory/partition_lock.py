@@ -259,20 +259,17 @@ def check_not_removed(directory: Directory) -> None:
 
 def removed_while_open(path: str) -> LogNotFoundError:
     """Return the error for the writer of a log of which somebody has removed the files."""
-    return LogNotFoundError(
-        "the directory of the log, or its files, were removed while the log was open: what is"
-        " written there is lost",
-        file=path,
-        found="no such file",
-        expected="the files of the open log",
-    )
+    return _removed(path, "what is written there is lost")
 
 
 def removed_while_read(path: str) -> LogNotFoundError:
     """Return the error for a reader of such a log."""
+    return _removed(path, "the log was deleted")
+
+
+def _removed(path: str, meaning: str) -> LogNotFoundError:
     return LogNotFoundError(
-        "the directory of the log, or its files, were removed while the log was open: the log was"
-        " deleted",
+        "the directory of the log, or its files, were removed while the log was open: " + meaning,
         file=path,
         found="no such file",
         expected="the files of the open log",
