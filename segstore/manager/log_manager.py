@@ -211,7 +211,7 @@ class LogManager:
         for topic_partition in gone:
             state_dir = self._state_dir_of(topic_partition)
             if state_dir is not None:
-                forget_state(state_dir, topic_partition)
+                forget_state(state_dir, topic_partition, self._directory.environment)
 
     def _let_go_of(self, topic_partitions: Iterable[TopicPartition]) -> None:
         for topic_partition in topic_partitions:

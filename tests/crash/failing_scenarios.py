@@ -18,6 +18,7 @@ from tests.crash.failing_scenarios_of_paths import PATH_SCENARIOS
 from tests.crash.failing_scenarios_of_rare_opens import RARE_OPEN_SCENARIOS
 from tests.crash.failing_scenarios_of_rare_turns import RARE_TURN_SCENARIOS
 from tests.crash.failing_scenarios_of_readers import READER_SCENARIOS
+from tests.crash.failing_scenarios_of_topics import TOPIC_SCENARIOS
 from tests.crash.failing_trial import script
 
 if TYPE_CHECKING:
@@ -101,4 +102,5 @@ SCENARIOS: dict[str, Callable[[], Trial]] = {
     **MANAGER_SCENARIOS,
     **RARE_OPEN_SCENARIOS,
     **RARE_TURN_SCENARIOS,
+    **TOPIC_SCENARIOS,
 }

@@ -89,9 +89,13 @@ def damaged_in_front() -> SimulatedDisk:
 
 
 def marker_of_another_magic() -> SimulatedDisk:
-    """Return a log with such a marker in a segment that no open reads [DUR-79]."""
+    """Return a log with such a marker in a segment that no open reads [DUR-79].
+
+    Only the batches tell of transactions.
+    """
     disk = closed(("transactional", 1), ("abort", 1), "roll", ("append", 2))
-    return changed(without(disk, name_of(0, "txnindex")), name_of(0), _with_other_magic)
+    left = name_of(0, "txnindex"), name_of(5, "snapshot")
+    return changed(without(disk, *left), name_of(0), _with_other_magic)
 
 
 def _with_other_magic(content: bytes) -> bytes:
