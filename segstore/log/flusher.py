@@ -281,14 +281,14 @@ class Flusher(RecoveryPointFlusher):
             for segment in log.segments.values(self.durable.message_offset, offset):
                 is_sealed = segment is not log.segments.active_segment
                 segment.flush(Barrier.TRUNCATION_KEEPS, indexes=is_sealed)
-                log.sync_transaction_index(segment.base_offset)
+                log.transaction_indexes.sync(segment.base_offset)
             self.sync_names(log.names_version)
         self._require_not_failed()
 
     def _sync_segment(self, segment: Segment, *, indexes: bool) -> None:
         try:
             segment.flush(Barrier.APPENDED_RECORDS, indexes=indexes)
-            self._local_log.sync_transaction_index(segment.base_offset)
+            self._local_log.transaction_indexes.sync(segment.base_offset)
         except (ClosedError, IllegalStateError, LogNotFoundError):
             if segment in self._local_log.segments.as_tuple:
                 raise  # else it was deleted meanwhile: nothing of it needs to be durable

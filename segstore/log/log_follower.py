@@ -74,6 +74,7 @@ class LogFollower:
     def __init__(  # noqa: PLR0913 - what a log is read from, and what is known of it
         self,
         local_log: LocalLog,
+        seen_end: SeenEnd,
         offsets: LogOffsets,
         places: LogPlaces,
         context: SegmentContext,
@@ -90,8 +91,7 @@ class LogFollower:
         self._context = context
         self._lock = threading.Lock()
         self._swaps = {one.name + one.suffix for one in local_log.segments if one.suffix}
-        self._seen_end = self._new_seen_end(local_log.segments, local_log.log_end)
-        local_log.seen_end = self._seen_end
+        self._seen_end = seen_end
 
     @property
     def durable(self) -> LogOffsetMetadata:
@@ -303,12 +303,8 @@ class LogFollower:
             local_log.note_cut(SOMEWHERE)
         # first, so that whoever misses a segment is told that it lies before the log start
         self._offsets.log_start_offset = max(found.log_start_offset, segments.base_offsets[0])
-        local_log.log_end = min(seen, end)  # a bound that holds for both lists of segments
-        local_log.segments = segments
-        local_log.log_end = end
-        local_log.seen_end = self._seen_end = seen_end
-        if is_cut:
-            local_log.cuts.finish()
+        local_log.show(segments, end, seen_end)
+        self._seen_end = seen_end
         recovery_point = found.recovery_point
         self.recovery_point = min(
             end.message_offset, self.recovery_point if recovery_point is None else recovery_point

@@ -119,7 +119,7 @@ def _check_sealed(
             local_log.directory,
             segment.base_offset,
             partial(all_headers, segment),
-            is_believed=not local_log.may_have_gaps,
+            is_believed=not local_log.written_order.has_gaps,
         )
     except ClosedError:
         raise
@@ -199,7 +199,7 @@ def verify_log(  # noqa: PLR0913 - which segments of which log, and how
             if not report.segments
             else expected < segment.base_offset
             and report.segments[-1].valid_bytes == report.segments[-1].size_bytes
-            and local_log.is_contiguous_from(expected)
+            and local_log.written_order.is_contiguous_from(expected)
         )
         check = check_segment(
             local_log.directory,

@@ -35,9 +35,15 @@ def wrong_transaction_indexes_of(path: str) -> list[WrongIndex]:
         loaded = ReadOnlyLoader(directory, places, context, RecoveryReport()).load()
         worker = BackgroundWorker("")
         local_log = LocalLog(
-            directory, context, LogConfig(), loaded.segments, loaded.log_end, worker, codecs
+            directory,
+            context,
+            LogConfig(),
+            loaded.segments,
+            loaded.log_end,
+            worker,
+            codecs,
+            may_have_gaps=loaded.may_have_gaps,
         )
-        local_log.may_have_gaps = loaded.may_have_gaps
         try:
             return wrong_indexes(local_log, loaded.log_start_offset, may_grow=True)
         finally:

@@ -23,6 +23,7 @@ from segstore.log.ending import Ending, told_once
 from segstore.log.flusher import Flusher
 from segstore.log.kafka_flusher import KafkaFlusher
 from segstore.log.local.local_log import LocalLog
+from segstore.log.local.seen_end import SeenEnd
 from segstore.log.local.segment import Segment
 from segstore.log.log_checksums import LogChecksums
 from segstore.log.log_follower import LogFollower
@@ -98,6 +99,9 @@ class UnifiedLog(LogChecksums):
         )
         self._append_lock, self.ending = _core.AppendLock(), Ending(background.runs_this_thread)
         self._epochs, self._state_file = loaded.epochs, loaded.state_file
+        seen_end = None
+        if self.read_only:
+            seen_end = SeenEnd(places, context, loaded.segments, loaded.log_end)
         self._local_log = LocalLog(
             self._directory,
             context,
@@ -106,10 +110,11 @@ class UnifiedLog(LogChecksums):
             loaded.log_end,
             self._background,
             codecs,
+            may_have_gaps=loaded.may_have_gaps or self.profile is Profile.KAFKA,
+            first_missing_offset=loaded.first_missing_offset,
+            checksum_sidecars=self._sidecars(loaded, options),
+            seen_end=seen_end,
         )
-        self._local_log.may_have_gaps = loaded.may_have_gaps or self.profile is Profile.KAFKA
-        self._local_log.first_missing_offset = loaded.first_missing_offset
-        self._local_log.checksum_sidecars = self._sidecars(loaded, options)
         self._offsets = LogOffsets(
             self._local_log,
             loaded.producer_state,
@@ -119,9 +124,10 @@ class UnifiedLog(LogChecksums):
         )
         self._topic_id = loaded.topic_id
         self._follower = None
-        if self.read_only:
+        if seen_end is not None:
             self._follower = LogFollower(
                 self._local_log,
+                seen_end,
                 self._offsets,
                 places,
                 context,

@@ -68,8 +68,9 @@ def test_a_close_closes_everything_and_tells_the_first_failure():
     """[DIFF-7, DIFF-23, MAP-8] KAFKA-19221: no failure is swallowed, none keeps others open."""
     errors = [None, CloseError("first"), None, CloseError("second"), None]
     segments = [ClosesBadly(error=error, closed=False) for error in errors]
+    nothing = SimpleNamespace(unlink_now=lambda: None)
     with pytest.raises(CloseError, match="first"):
-        LocalLog.close(SimpleNamespace(segments=segments, _awaiting_deletion={}))
+        LocalLog.close(SimpleNamespace(segments=segments, _deletion=nothing))
     assert all(segment.closed for segment in segments)
 
 

@@ -15,7 +15,7 @@ from segstore.errors import (
     LogTruncatedError,
 )
 from segstore.log import log_opener
-from segstore.log.local import local_transactions
+from segstore.log.local import transaction_indexes
 from segstore.log.local.local_log import LocalLog
 from segstore.types import AppendOrigin
 from tests.log_kit import batch, offsets
@@ -160,19 +160,19 @@ def test_a_line_of_the_index_beside_a_sync_is_synced_by_the_next(tmp_path, monke
         begin(log, 1)
         end(log, 1, commit=False)
         begin(log, 2)
-        local_log = log._local_log
-        flush = local_transactions.TransactionIndex.flush
+        indexes = log._local_log.transaction_indexes
+        flush = transaction_indexes.TransactionIndex.flush
 
         def flush_with_another_line(index) -> None:
             flush(index)
             monkeypatch.undo()
             end(log, 2, commit=False)
 
-        monkeypatch.setattr(local_transactions.TransactionIndex, "flush", flush_with_another_line)
-        local_log.sync_transaction_index(0)
-        assert 0 in local_log.unsynced_transaction_indexes
-        local_log.sync_transaction_index(0)
-        assert 0 not in local_log.unsynced_transaction_indexes
+        monkeypatch.setattr(transaction_indexes.TransactionIndex, "flush", flush_with_another_line)
+        indexes.sync(0)
+        assert 0 in indexes.unsynced
+        indexes.sync(0)
+        assert 0 not in indexes.unsynced
 
 
 def test_new_flush_settings_have_a_timer(tmp_path):

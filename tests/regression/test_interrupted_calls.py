@@ -18,7 +18,7 @@ import pytest
 import segstore
 from segstore import _core
 from segstore.errors import IllegalStateError, InvalidOffsetError, SegstoreError
-from segstore.log.local.log_tail import LogTail
+from segstore.log.local.local_log import LocalLog
 from segstore.records.compression import codec_table
 from tests.log_kit import offsets
 
@@ -241,7 +241,7 @@ def test_two_interrupts_in_a_roll(new_log, monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(LogTail, "_publish", interrupted)
+        patch.setattr(LocalLog, "_publish", interrupted)
         with pytest.raises(KeyboardInterrupt):
             log.roll()
     assert len(list(Path(log.path).glob("*.log"))) == 2

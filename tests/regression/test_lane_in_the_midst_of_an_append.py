@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from segstore.log.local.log_tail import LogTail
+from segstore.log.local.local_log import LocalLog
 from tests.crash.barrier_scene import new_disk, open_log
 
 ONE = [(None, b"x")]
@@ -20,7 +20,7 @@ SETTINGS = {"durability": "sync", "internal_segment_bytes": 3000, "max_message_b
 def test_what_is_left_undone_is_done_before_the_next_append(monkeypatch):
     """[CON-4, DUR-1, DUR-70] Control-C comes behind the new file, and again while it goes."""
     disk = new_disk()
-    log, real = open_log(disk, **SETTINGS), LogTail._create_segment
+    log, real = open_log(disk, **SETTINGS), LocalLog._create_segment
     log.append(ONE)
 
     def interrupted(*_):
@@ -31,8 +31,8 @@ def test_what_is_left_undone_is_done_before_the_next_append(monkeypatch):
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patched:
-        patched.setattr(LogTail, "_create_segment", interrupted_behind)
-        patched.setattr(LogTail, "_undo_roll", interrupted)
+        patched.setattr(LocalLog, "_create_segment", interrupted_behind)
+        patched.setattr(LocalLog, "_undo_roll", interrupted)
         with pytest.raises(KeyboardInterrupt):
             log.append(SEVERAL_SEGMENTS)
     first = log.log_end_offset

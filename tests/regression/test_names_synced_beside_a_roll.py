@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 
 from segstore._core import SimulatedDisk
-from segstore.log.local import log_tail
+from segstore.log.local import local_log
 from tests.crash.crash_script import Settings
 from tests.log_kit import PATIENCE_SECONDS
 
@@ -21,7 +21,7 @@ def test_a_recovery_point_that_is_written_while_a_segment_is_made(monkeypatch):
     disk = SimulatedDisk()
     log = DURABLE.open(disk)
     log.append([(None, b"before")])
-    real, started, write = log_tail.Segment, [], log._flusher.write_recovery_point
+    real, started, write = local_log.Segment, [], log._flusher.write_recovery_point
     write()  # else the next one would sync names, too
 
     def make(*arguments, **options):
@@ -31,7 +31,7 @@ def test_a_recovery_point_that_is_written_while_a_segment_is_made(monkeypatch):
         return real(*arguments, **options)
 
     with monkeypatch.context() as patched:
-        patched.setattr(log_tail, "Segment", make)
+        patched.setattr(local_log, "Segment", make)
         log.roll()
     started[0].join(PATIENCE_SECONDS)
     assert not started[0].is_alive()

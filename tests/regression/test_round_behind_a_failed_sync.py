@@ -17,6 +17,7 @@ from segstore._core import Barrier, Directory, FileBarrier, SimulatedDisk
 from segstore.errors import FsyncFailedError, LogReadOnlyError, SegstoreError
 from segstore.log.flusher import Flusher
 from segstore.log.local.local_log import LocalLog
+from segstore.log.local.transaction_indexes import TransactionIndexes
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.log.surroundings import Surroundings
@@ -80,7 +81,7 @@ def fail_a_transaction_index_sync(_disk, monkeypatch, action) -> None:
         raise FsyncFailedError("cannot sync the index", file="0.txnindex", os_error=errno.EIO)
 
     with monkeypatch.context() as patched:
-        patched.setattr(LocalLog, "sync_transaction_index", fail)
+        patched.setattr(TransactionIndexes, "sync", fail)
         errors = in_another_thread(action)
     assert [type(error) for error in errors] == [FsyncFailedError]
 
@@ -202,7 +203,7 @@ def test_two_flushes_as_a_broker_does_them(open_log, disk, monkeypatch):
     log.append(ONE)
     log.roll()
     log.append(ONE)
-    real, flushes = LocalLog.sync_transaction_index, []
+    real, flushes = TransactionIndexes.sync, []
 
     def sync(self, base_offset):
         if not flushes:
@@ -210,7 +211,7 @@ def test_two_flushes_as_a_broker_does_them(open_log, disk, monkeypatch):
             fail_a_directory_sync(disk, monkeypatch, log._flusher.flush)
         return real(self, base_offset)
 
-    monkeypatch.setattr(LocalLog, "sync_transaction_index", sync)
+    monkeypatch.setattr(TransactionIndexes, "sync", sync)
     with pytest.raises(FsyncFailedError):
         log.flush()
     assert (log.durable_offset, log.recovery_point) == (1, 1)

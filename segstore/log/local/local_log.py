@@ -1,40 +1,107 @@
-"""The segments of one log as one sequence of offsets: append, read, roll, truncate [LOC-*]."""
+"""The segments of a partition as one log: the active one, the log end, what moves them [LOC-*].
+
+Whatever a program's signal handlers raise, Ctrl-C above all, may come between any two calls here.
+What belongs together is therefore computed first and then stored by plain assignments in a row,
+which nothing interrupts; a roll is noted before it begins, and `LocalLog.settle` undoes one that
+did not get to that point.
+"""
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from segstore._core import Barrier, base_offset_of, close_segments, close_segments_quietly
-from segstore.config import MAX_INT
+from segstore._core import (
+    AbortedTransactions,
+    Barrier,
+    base_offset_of,
+    close_segments,
+    close_segments_quietly,
+)
+from segstore.arguments import integer
+from segstore.config import MAX_INT, MAX_LONG
 from segstore.errors import (
+    AlreadyExistsError,
+    CorruptLogError,
     CorruptRecordError,
+    FsyncFailedError,
+    IllegalArgumentError,
     IllegalStateError,
+    LogNotFoundError,
     OffsetOutOfRangeError,
     SegstoreError,
 )
-from segstore.log.directory.partition_directory import DELETED_FILE_SUFFIX
-from segstore.log.directory.ways_out import corrupt_log, salvage_hint
-from segstore.log.local.segment import Segment
-from segstore.log.local.segment_order import SegmentOrder
-from segstore.log.local.transaction_index import (
-    truncate_transaction_index,
+from segstore.log.directory.partition_directory import (
+    DELETED_FILE_SUFFIX,
+    INDEX_FILE_SUFFIXES,
+    LOG_FILE_SUFFIX,
+    file_name,
 )
+from segstore.log.directory.partition_lock import removed_while_open
+from segstore.log.directory.ways_out import corrupt_log, missing_records, salvage_hint
+from segstore.log.local.cuts import Cuts
+from segstore.log.local.delayed_deletion import DelayedDeletion
+from segstore.log.local.segment import Segment, roll_jitter_ms
+from segstore.log.local.transaction_indexes import TransactionIndexes
+from segstore.log.local.written_order import WrittenOrder
 from segstore.types import CURRENT_MAGIC, LogOffsetMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from segstore._core import Directory, FetchedBytes, SegmentSlice
+    from typing_extensions import Buffer
+
+    from segstore._core import (
+        AppendLane,
+        BatchHeaders,
+        CodecTable,
+        Directory,
+        FetchedBytes,
+        SegmentContext,
+        SegmentSlice,
+    )
+    from segstore.config import LogConfig
+    from segstore.log.directory.background import Scheduler
+    from segstore.log.local.checksum_sidecars import ChecksumSidecars
     from segstore.log.local.seen_end import SeenEnd
+    from segstore.log.local.segments import Segments
+    from segstore.log.local.transaction_index import AbortedTransaction
+
+_log = logging.getLogger(__name__)
 
 NO_BYTES_VISIBLE: Final = -1
 
 
-class LocalLog(SegmentOrder):
+class LocalLog:
     """Kafka ``LocalLog``: the active segment, the log end, and everything that changes them.
 
     ``segments`` and ``log_end`` are immutable objects that are replaced: a reader takes each with
     one attribute read. Changes come from the thread that holds the append lock of `UnifiedLog`.
+
+    Parameters
+    ----------
+    directory : Directory
+        The partition's.
+    context : SegmentContext
+        For new segments.
+    config : LogConfig
+        When to roll, and when files that are deleted go.
+    segments : Segments
+        At least one; the last is the active one.
+    log_end : LogOffsetMetadata
+        The next offset, and its place in the active segment.
+    background : Scheduler
+        Unlinks files later.
+    codecs : CodecTable
+        For the base offsets of old compressed batches.
+    may_have_gaps : bool
+        Offsets may be missing anywhere, as behind compaction.
+    first_missing_offset : int or None
+        The first of the records that are missing before the first segment.
+    checksum_sidecars : ChecksumSidecars or None
+        None for a reader, and in Kafka's profile.
+    seen_end : SeenEnd or None
+        For a handle that only reads: the end of the log as it was looked at.
 
     Attributes
     ----------
@@ -44,15 +111,75 @@ class LocalLog(SegmentOrder):
         The next offset, and the segment and byte where it will be; published after the bytes.
     generation : int
         Raised whenever bytes or names that were written may be gone again [DUR-13].
+    names_version : int
+        Raised whenever a file was created or renamed.
     cuts : Cuts
         Its truncations.
+    is_kafkas : bool
+        Whether a broker's own handle would do the same: it is not one that only reads.
+    written_order : WrittenOrder
+        What is known of the order in which the batches were written.
+    transaction_indexes : TransactionIndexes
+        Those of its segments.
     seen_end : SeenEnd or None
         Where the log ended when it was looked at; None where this handle is the one that writes.
     """
 
-    seen_end: SeenEnd | None = None
-    _going: tuple[Segment, ...] = ()
-    """What `delete_segments` has begun to take out."""
+    __slots__ = ("__dict__", "log_end")  # every append stores it: a slot takes half the time
+
+    def __init__(  # noqa: PLR0913 - what a log consists of
+        self,
+        directory: Directory,
+        context: SegmentContext,
+        config: LogConfig,
+        segments: Segments,
+        log_end: LogOffsetMetadata,
+        background: Scheduler,
+        codecs: CodecTable,
+        *,
+        may_have_gaps: bool,
+        first_missing_offset: int | None = None,
+        checksum_sidecars: ChecksumSidecars | None = None,
+        seen_end: SeenEnd | None = None,
+    ) -> None:
+        self.directory = directory
+        self.config = config
+        self.segments = segments
+        self.log_end = log_end
+        self.names_version = 1
+        self.generation = 0
+        self.cuts = Cuts()
+        self.is_kafkas = context.kafka_profile and context.writable
+        self.first_missing_offset = first_missing_offset
+        self.written_order = WrittenOrder(
+            directory, has_gaps=may_have_gaps, looks_away=self.is_kafkas
+        )
+        self.transaction_indexes = TransactionIndexes(directory)
+        self.checksum_sidecars = checksum_sidecars
+        self.seen_end = seen_end
+        self._context = context
+        self._codecs = codecs
+        self._deletion = DelayedDeletion(directory, background)
+        self._active = segments.active_segment
+        self._max_segment_ms = self._draw_max_segment_ms()
+        self._rolling_to: int | None = None
+        self._is_sealing = False
+        self._is_cutting = False
+        self._being_deleted: tuple[Segment, ...] = ()
+
+    def _draw_max_segment_ms(self) -> int:
+        return self.config.roll_ms - roll_jitter_ms(self.config)
+
+    @property
+    def has_heap_indexes(self) -> bool:
+        """Whether the indexes of new segments are in memory [DUR-25]."""
+        return self._context.heap_indexes
+
+    def use_config(self, config: LogConfig, context: SegmentContext) -> None:
+        """Go by other settings from the next decision on; segments keep their own [UNI-7]."""
+        self.config = config
+        self._context = context
+        self._max_segment_ms = self._draw_max_segment_ms()
 
     # ---- read ------------------------------------------------------------------------------------
 
@@ -138,6 +265,19 @@ class LocalLog(SegmentOrder):
         )
         return cast("tuple[LogOffsetMetadata, SegmentSlice | None]", found)
 
+    def upper_bound_of_fetch(self, metadata: LogOffsetMetadata, size_bytes: int) -> int:
+        """Return an offset that is certainly behind *size_bytes* from there on [LOC-9, OFX-6]."""
+        segments, log_end = self.segments, self.log_end.message_offset
+        segment = segments.floor_segment(metadata.segment_base_offset)
+        if segment is None or segment.base_offset != metadata.segment_base_offset:
+            return log_end
+        position = metadata.relative_position_in_segment
+        upper_bound_offset = segment.fetch_upper_bound_offset(position, size_bytes)
+        if upper_bound_offset is not None:
+            return upper_bound_offset
+        following = segments.higher_segment(segment.base_offset)
+        return log_end if following is None else following.base_offset
+
     @staticmethod
     def max_position(segment: Segment, bound: LogOffsetMetadata) -> int:
         """Return up to which byte of *segment* there is something to see [LOC-6.5, CON-5]."""
@@ -161,6 +301,339 @@ class LocalLog(SegmentOrder):
                 raise
             raise corrupt_log(error, salvage_hint(self.directory.path)) from error
 
+    # ---- aborted transactions --------------------------------------------------------------------
+
+    def collect_aborted_transactions(
+        self,
+        log_start_offset: int,
+        base_offset: int,
+        upper_bound_offset: int,
+        *,
+        in_order: bool = False,
+    ) -> list[AbortedTransaction]:
+        """Return the aborted transactions in ``[log_start_offset, upper_bound_offset)`` [LOC-10].
+
+        Those that the transaction indexes know, from the segment of *base_offset* on; one that is
+        missing is empty. *in_order* believes that the entries of each ascend.
+
+        Raises
+        ------
+        CorruptIndexError, UnsupportedFormatError
+            An entry lies below its segment, or has another version.
+        """
+        return self.transaction_indexes.collect(
+            self.segments, log_start_offset, base_offset, upper_bound_offset, in_order=in_order
+        )
+
+    def aborted_between(self, offset: int, upper_bound_offset: int) -> AbortedTransactions:
+        """Return the aborted transactions that a reader from *offset* on leaves out [LOC-9]."""
+        found = self.collect_aborted_transactions(offset, offset, upper_bound_offset)
+        return AbortedTransactions([one[:3] for one in found])
+
+    def prepare_aborted(self) -> None:
+        """Before an ABORT marker is written: what may lack space fails here [DUR-30].
+
+        Kafka lets the line fail, behind the marker. Of several markers in one append, as a follower
+        may get them, room is found for the first line; readers would see more of them.
+        """
+        if self._context.kafka_profile:
+            return
+        self.names_version += 1
+        self.transaction_indexes.reserve(self._active.base_offset)
+
+    def forget_aborted(self) -> None:
+        """Undo `prepare_aborted`: there is no marker. No reader sees what cannot be undone."""
+        if not self._context.kafka_profile:
+            self.transaction_indexes.give_back(self._active.base_offset)
+
+    def append_aborted(self, aborted: AbortedTransaction) -> None:
+        """Add a line to the transaction index of the active segment [SEG-12]."""
+        self.names_version += 1
+        self.transaction_indexes.append(self._active.base_offset, aborted)
+
+    # ---- the order of the segments ---------------------------------------------------------------
+
+    def check_no_gap(self, segment: Segment, following: Segment | None) -> None:
+        """Never step silently over records that are missing between two segments [DUR-79].
+
+        Raises
+        ------
+        CorruptLogError
+            *segment* ends before *following* begins, in a log that is contiguous there.
+        """
+        if following is None or self.is_kafkas:
+            return
+        end, ends_clean = segment.read_next_offset()
+        self.check_within(segment, end - 1)
+        if self.written_order.has_gaps:
+            return
+        end = max(end, segment.base_offset)
+        if end < following.base_offset and self.written_order.is_contiguous_from(end):
+            if not ends_clean:
+                raise CorruptLogError(
+                    f"its batches end before offset {following.base_offset}: what follows is no"
+                    f" batch, or missing; {salvage_hint(self.directory.path)}",
+                    file=segment.path,
+                    found="bytes that are no batch",
+                    expected=f"a batch from offset {end} on",
+                )
+            raise CorruptLogError(
+                f"{missing_records(end, following.base_offset)} before it;"
+                f" {salvage_hint(self.directory.path)}",
+                file=following.path,
+                found=f"base offset {following.base_offset}",
+                expected=f"base offset {end}",
+            )
+
+    def end_of_segment(self, base_offset: int) -> int:
+        """Return where the segment behind that of *base_offset* begins, 2^63-1 behind the last.
+
+        To a broker also behind the others: it hands out what it finds. The segments behind the log
+        end, which a handle that only reads leaves where they are, do not count.
+        """
+        end = self.log_end
+        if self.is_kafkas or base_offset >= end.segment_base_offset:
+            return MAX_LONG
+        following = self.segments.higher_segment(base_offset)
+        if following is None:
+            return MAX_LONG
+        if (
+            following.base_offset == end.segment_base_offset
+            and not end.relative_position_in_segment
+        ):
+            return max(end.message_offset, following.base_offset)
+        return following.base_offset
+
+    def check_within(self, segment: Segment, offset: int, position: int | None = None) -> None:
+        """Never hand out a record with an offset that is another segment's [DUR-54, DUR-79].
+
+        No CRC covers the base offset of a batch.
+
+        Raises
+        ------
+        CorruptLogError
+            A batch of *segment* has *offset*, at or above the base offset of the next one.
+        """
+        end = self.end_of_segment(segment.base_offset)
+        if offset >= end:
+            raise CorruptLogError(
+                "the base offset of a batch is not what was written: the next segment begins below"
+                f" its end; {salvage_hint(self.directory.path)}",
+                file=segment.path,
+                position=position,
+                found=f"offset {offset}",
+                expected=f"an offset below {end}",
+            )
+
+    # ---- what an interrupted call has left -------------------------------------------------------
+
+    def settle(self) -> None:
+        """Undo a roll that was interrupted, and finish a deletion; every change begins with this.
+
+        A truncation makes new files where those of the deletion were.
+
+        Raises
+        ------
+        FsyncFailedError
+            Of a roll that is undone: it may come back, and nothing may be written any more.
+        IllegalStateError
+            A truncation was interrupted, or the log end is not where the file ends: nothing may be
+            written any more [DUR-38].
+        """
+        if self._rolling_to is not None:
+            self._undo_roll(self._rolling_to)
+        active = self._active
+        position = active.size_bytes
+        if self._is_cutting or position != self.log_end.relative_position_in_segment:
+            raise IllegalStateError(
+                "a change of the log was interrupted: it takes no others, until it is opened again",
+                file=active.path,
+                found=f"{position} bytes",
+                expected=f"{self.log_end.relative_position_in_segment} bytes",
+            )
+        if self._being_deleted:
+            self._finish_deletion()
+
+    def _undo_roll(self, base_offset: int) -> None:
+        """Remove what `_roll_at` has made for *base_offset*; may be done twice.
+
+        On the disk too: what the power brings back would lie beside what is appended now [DUR-30].
+        """
+        active = self._active
+        is_same = active.base_offset == base_offset
+        if is_same:  # it must not have the names that are removed
+            active.change_suffix(".deleted")
+        for kind in (LOG_FILE_SUFFIX, *INDEX_FILE_SUFFIXES):
+            self.directory.unlink(file_name(base_offset, kind), missing_ok=True)
+        if is_same:
+            active.change_suffix("")
+        self.directory.sync(Barrier.ROLL_UNDONE)
+        if self._is_sealing:
+            active.prepare_for_appends()
+        self.names_version += 1
+        self._is_sealing = False
+        self._rolling_to = None
+
+    # ---- append and roll -------------------------------------------------------------------------
+
+    def append(self, batches: Buffer, headers: BatchHeaders, last_offset: int) -> None:
+        """Write whole batches behind the log end and publish the new one [LOC-5, CON-4]."""
+        active = self._active
+        position = active.size_bytes + memoryview(batches).nbytes
+        log_end = LogOffsetMetadata(last_offset + 1, active.base_offset, position)
+        try:
+            active.append(batches, headers)
+        finally:  # also when something is raised behind the write: the bytes are there
+            if active.size_bytes == position:
+                self.log_end = log_end
+
+    def arm(self, lane: AppendLane, leader_epoch: int, log_start_offset: int) -> None:
+        """Tell the short way of an append where the log ends; nothing is left undone [D11]."""
+        active, log_end = self._active, self.log_end
+        lane.arm(
+            active,
+            log_end.message_offset,
+            log_end.relative_position_in_segment,
+            leader_epoch,
+            self._max_segment_ms,
+            log_start_offset,
+            self.generation,
+        )
+
+    @property
+    def is_poisoned(self) -> bool:
+        """A failed write could not be undone: nothing may be written any more [DUR-32]."""
+        return self._active.poisoned
+
+    def roll_if_needed(
+        self, max_timestamp: int, max_offset: int, size_bytes: int, now_ms: int, first_offset: int
+    ) -> Segment | None:
+        """Begin a new segment at *first_offset* when the active one cannot take what comes.
+
+        Source: [APP-12].
+
+        Returns the segment that was sealed, None when there was no need.
+        """
+        sealed = self._active
+        if not sealed.should_roll(
+            self._max_segment_ms,
+            self.config.roll_bytes,
+            max_timestamp,
+            max_offset,
+            size_bytes,
+            now_ms,
+        ):
+            return None
+        self._roll_at(max(first_offset, self.log_end.message_offset))
+        return sealed
+
+    def roll(
+        self, expected_next_offset: int | None = None, *, may_leave_gap: bool = False
+    ) -> Segment:
+        """Begin a new segment at the log end; returns it [LOC-11].
+
+        An active segment that is empty and begins there already is made ready again; Kafka makes
+        its files anew (KAFKA-6388).
+
+        Raises
+        ------
+        IllegalArgumentError
+            *expected_next_offset* is above the log end: every later append would fail. With
+            *may_leave_gap* the segment begins there all the same, as Kafka's.
+        """
+        self.settle()
+        end = self.log_end.message_offset
+        expected = 0 if expected_next_offset is None else integer("offset", expected_next_offset)
+        if may_leave_gap:
+            return self._roll_at(max(expected, end))
+        if expected > end:
+            raise IllegalArgumentError(
+                f"a segment at {expected_next_offset} would leave a gap behind {end}",
+                found=str(expected_next_offset),
+                expected=f"at most {end}",
+            )
+        return self._roll_at(end)
+
+    def _roll_at(self, base_offset: int) -> Segment:
+        sealed = self._active
+        is_same = sealed.base_offset == base_offset
+        if is_same and sealed.size_bytes > 0:
+            raise IllegalStateError(f"the segment at {base_offset} has data", file=sealed.name)
+        if base_offset < sealed.base_offset:  # of a directory that a broker deletes [LDR-8]
+            raise IllegalStateError(
+                f"a segment at {base_offset} would lie before the active one", file=sealed.name
+            )
+        if is_same and not self._context.kafka_profile:
+            return self._empty_again(sealed)
+        if not is_same:
+            self._check_is_free(base_offset)
+        self._rolling_to = base_offset
+        try:
+            if is_same:
+                sealed.indexes_full()  # Kafka loads them, and so they are there to go [LOC-12]
+                sealed.change_suffix(".deleted")
+            created = self._create_segment(base_offset)
+            if not is_same:
+                self._is_sealing = True
+                sealed.on_become_inactive()
+        except BaseException:
+            self._try_to_settle()
+            raise
+        self._publish(self.segments.with_segment(created), created, self.log_end.message_offset)
+        if is_same:
+            self.unlink_later(sealed.delete_files)
+        return created
+
+    def _try_to_settle(self) -> None:
+        """Undo a roll whose error is told; where that fails the next change tries again."""
+        try:
+            self.settle()
+        except FsyncFailedError:  # a second sync would prove nothing [DUR-35]
+            raise
+        except SegstoreError:
+            _log.debug("%s: a roll is not undone yet", self.directory.path, exc_info=True)
+
+    def _empty_again(self, active: Segment) -> Segment:
+        """Let the empty active segment take what a new one would: its indexes are empty [LOC-12].
+
+        It keeps its name. That may be all that says where the log ends: between the rename and the
+        new file a crash would leave neither [DUR-51].
+        """
+        active.truncate_to(active.base_offset)
+        self._max_segment_ms = self._draw_max_segment_ms()
+        return active
+
+    def _check_is_free(self, base_offset: int) -> None:
+        """Refuse a roll onto a ``.log`` that the log does not know: it may hold data [DUR-11]."""
+        name = file_name(base_offset, LOG_FILE_SUFFIX)
+        if self.directory.exists(name):
+            raise AlreadyExistsError(
+                "a file exists already where the next segment begins",
+                file=f"{self.directory.path}/{name}",
+            )
+
+    def _create_segment(self, base_offset: int) -> Segment:
+        """Create the files of a new segment; index files without a log at that base go."""
+        for kind in INDEX_FILE_SUFFIXES:
+            self.directory.unlink(file_name(base_offset, kind), missing_ok=True)
+        self.names_version += 1
+        try:
+            return Segment(self._context, base_offset, create=True)
+        except LogNotFoundError as error:
+            raise removed_while_open(self.directory.path) from error
+
+    def _publish(self, segments: Segments, active: Segment, log_end_offset: int) -> None:
+        """Make *active* the active segment: there is never a moment without one [CON-9]."""
+        max_segment_ms = self._draw_max_segment_ms()
+        log_end = LogOffsetMetadata(log_end_offset, active.base_offset, active.size_bytes)
+        self.transaction_indexes.forget_last()
+        self.segments = segments  # from here on no call: nothing comes between
+        self._active = active
+        self._max_segment_ms = max_segment_ms
+        self.log_end = log_end
+        self._is_sealing = False
+        self._rolling_to = None
+
     # ---- truncate and delete ---------------------------------------------------------------------
 
     def end_of_data_below(self, offset: int) -> int:
@@ -181,6 +654,15 @@ class LocalLog(SegmentOrder):
             return cut.base_offset
         _, scan = segment.scan(end_position=cut.position, check_crc=False, table=False)
         return scan.next_offset
+
+    def begin_truncation(self, offset: int | None) -> None:
+        """Write what is to be written before `LocalLog.truncate_to`; None: before a full one.
+
+        A full disk refuses it here, and nothing has changed [DUR-30].
+        """
+        last = None if offset is None else self.segments.floor_segment(offset)
+        if self.checksum_sidecars is not None:
+            self.checksum_sidecars.forget_from(-1 if last is None else last.base_offset)
 
     def truncate_to(self, offset: int) -> list[Segment]:
         """Cut the log so that *offset* is the next one; returns the segments that went [LOC-14].
@@ -209,8 +691,7 @@ class LocalLog(SegmentOrder):
         last.truncate_to(offset)
         self._is_cutting = False
         self.cuts.finish()
-        truncate_transaction_index(self.directory, last.base_offset, offset)
-        self._transaction_index = None
+        self.transaction_indexes.truncate(last.base_offset, offset)
         return removed
 
     def truncate_fully_and_start_at(self, offset: int) -> list[Segment]:
@@ -230,13 +711,26 @@ class LocalLog(SegmentOrder):
         self._publish(self.segments.without(removed).with_segment(created), created, offset)
         self._is_cutting = False
         self.cuts.finish()
-        self._transaction_index = None
         return removed
 
     def note_cut(self, place: LogOffsetMetadata) -> None:
         """Tell readers, before anything goes, what may not be the same any more [DUR-77]."""
         self.cuts.note(place)
         self.generation += 1
+
+    def show(self, segments: Segments, end: LogOffsetMetadata, seen_end: SeenEnd) -> None:
+        """Show the log as its writer, another handle, has left it; `LogFollower` has looked.
+
+        Where it was cut, `note_cut` comes first, and readers under way know it [DUR-77].
+        """
+        active = segments.active_segment
+        bound = min(self.log_end, end)
+        self.log_end = bound  # holds for both lists of segments
+        self.segments = segments
+        self._active = active
+        self.log_end = end
+        self.seen_end = seen_end
+        self.cuts.finish()
 
     @property
     def is_followed(self) -> bool:
@@ -247,9 +741,8 @@ class LocalLog(SegmentOrder):
         """As `Cuts.check_not_cut`; of a log that another handle writes its files are asked too."""
         if self.seen_end is not None:
             self.seen_end.check_not_cut()
-        self.cuts.check_not_cut(
-            cuts_done, next_offset
-        )  # at last: then it is known which end it was
+        # at last: then it is known which end it was
+        self.cuts.check_not_cut(cuts_done, next_offset)
 
     def check_not_torn(
         self, cuts_done: int, next_offset: int, error: SegstoreError | None = None
@@ -281,17 +774,11 @@ class LocalLog(SegmentOrder):
 
         Source: [DUR-19].
         """
-        self._going = tuple(segments)
+        self._being_deleted = tuple(segments)
         self._finish_deletion()
 
-    def settle(self) -> None:
-        """Besides, finish a deletion: a truncation makes new files where the old ones were."""
-        super().settle()
-        if self._going:
-            self._finish_deletion()
-
     def _finish_deletion(self) -> None:
-        going = self._going
+        going = self._being_deleted
         try:
             self.segments = self.segments.without(going)
             self._take_out(going)
@@ -299,9 +786,13 @@ class LocalLog(SegmentOrder):
                 self.checksum_sidecars.forget_deleted(segment.base_offset for segment in going)
             self.directory.sync(Barrier.DELETION_NAMES)
         except SegstoreError:  # what stays is removed by the next open [DUR-42]
-            self._going = ()
+            self._being_deleted = ()
             raise
-        self._going = ()
+        self._being_deleted = ()
+
+    def unlink_later(self, unlink: Callable[[], object]) -> None:
+        """Call *unlink* after ``file.delete.delay.ms``, or when the log is closed [LOC-20]."""
+        self._deletion.unlink_later(unlink, self.config.file_delete_delay_ms / 1000)
 
     def _take_out_from_the_end(self, segments: list[Segment]) -> None:
         """Mark the last segments of the log as deleted, of which a crash may leave a prefix only.
@@ -309,7 +800,9 @@ class LocalLog(SegmentOrder):
         The renames may reach the disk in any order: where no recovery would see that one in the
         midst is missing, each waits for the one before [DUR-2, DUR-18].
         """
-        one_by_one = not (self.is_kafkas or self.is_contiguous_from(segments[0].base_offset))
+        one_by_one = not (
+            self.is_kafkas or self.written_order.is_contiguous_from(segments[0].base_offset)
+        )
         self._take_out(reversed(segments), one_by_one=one_by_one)
 
     def _take_out(self, segments: Iterable[Segment], *, one_by_one: bool = False) -> None:
@@ -323,7 +816,7 @@ class LocalLog(SegmentOrder):
             if segment.suffix != DELETED_FILE_SUFFIX:  # by a deletion that was interrupted
                 segment.change_suffix(DELETED_FILE_SUFFIX)
                 self.names_version += 1
-            self._unlink_later(segment)
+            self.unlink_later(segment.delete_files)
 
     # ---- close -----------------------------------------------------------------------------------
 
@@ -338,8 +831,7 @@ class LocalLog(SegmentOrder):
             close_segments(self.segments)
         finally:
             if unlink:
-                for task in list(self._awaiting_deletion.values()):
-                    task()
+                self._deletion.unlink_now()
 
     def close_quietly(self) -> None:
         """Let go of all files and write nothing [SEG-52]."""

@@ -34,17 +34,17 @@ class WrittenOrder:
         A broker's own handle, which hands out what it finds.
     """
 
-    __slots__ = ("_directory", "_has_gaps", "_looks_away")
+    __slots__ = ("_directory", "_looks_away", "has_gaps")
 
     def __init__(self, directory: Directory, *, has_gaps: bool, looks_away: bool) -> None:
         self._directory = directory
-        self._has_gaps = has_gaps
+        self.has_gaps = has_gaps
         self._looks_away = looks_away
 
     @property
     def state(self) -> LogState | None:
         """What the writer says on disk; None where it says nothing, or another wrote since."""
-        if self._has_gaps or self._directory.closed:
+        if self.has_gaps or self._directory.closed:
             return None
         return LogState.read(self._directory)
 
