@@ -156,6 +156,4 @@ if HAS_READ_LIMITS:
             return None if self._plan.latest is None else to_topic_offsets(self._plan.latest)
 
 else:
-
-    class SegstoreStreamReader(UntoldStreamReader):  # type: ignore[no-redef]
-        """A streaming read with Spark 4.0 and 4.1."""
+    SegstoreStreamReader = UntoldStreamReader  # type: ignore[misc, assignment]

@@ -16,7 +16,7 @@ from contextlib import closing
 from typing import TYPE_CHECKING, Any
 
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter
+from pyspark.sql.datasource import DataSourceArrowWriter
 
 from segstore.spark.commit_log import producer_id_of
 from segstore.spark.conditions import ConnectorOptionError
@@ -38,6 +38,17 @@ if TYPE_CHECKING:
     from pyspark.sql.types import StructType
 
     from segstore.spark.sink_options import SinkOptions
+
+try:
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter as StreamWriter
+
+    HANDS_ROWS = False
+except ImportError:  # Spark 4.0, which hands over rows
+    from pyspark.sql.datasource import (  # type: ignore[assignment]
+        DataSourceStreamWriter as StreamWriter,
+    )
+
+    HANDS_ROWS = True
 
 QUERY_ID = "sql.streaming.queryId"
 """The local property that Spark gives to the tasks of a streaming query."""
@@ -160,8 +171,8 @@ class SegstoreWriter(DataSourceArrowWriter):
         self._sink.abort(StagedWrite.of(messages))
 
 
-class StreamSink:
-    """What streaming writes are in every version of Spark.
+class SegstoreStreamWriter(StreamWriter):
+    """A streaming write into a log directory.
 
     In output mode ``complete`` each micro-batch appends the whole result, as with the connector.
     """
@@ -174,6 +185,12 @@ class StreamSink:
                 found=str(parsed.version),
             )
         self._sink = Sink(parsed, schema)
+
+    def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
+        """Stage the rows of a task."""
+        sink = self._sink
+        batches = batches_of_rows(iterator, sink.schema, sink.columns) if HANDS_ROWS else iterator
+        return sink.stage(batches, query_id_of_task())
 
     def commit(
         self,
@@ -200,28 +217,6 @@ class StreamSink:
     ) -> None:
         """Remove what the tasks of a micro-batch staged."""
         self._sink.abort(StagedWrite.of(messages))
-
-
-try:
-    from pyspark.sql.datasource import DataSourceStreamArrowWriter
-
-    class SegstoreStreamWriter(StreamSink, DataSourceStreamArrowWriter):
-        """A streaming write with Spark 4.1 and later."""
-
-        def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
-            """Stage the rows of a task."""
-            return self._sink.stage(iterator, query_id_of_task())
-
-except ImportError:  # Spark 4.0
-
-    class SegstoreStreamWriter(StreamSink, DataSourceStreamWriter):  # type: ignore[no-redef]
-        """A streaming write with Spark 4.0, which hands over rows."""
-
-        def write(self, iterator: Iterator[Any]) -> WriterCommitMessage:
-            """Stage the rows of a task."""
-            sink = self._sink
-            batches = batches_of_rows(iterator, sink.schema, sink.columns)
-            return sink.stage(batches, query_id_of_task())
 
 
 def query_id_of_task() -> str | None:
