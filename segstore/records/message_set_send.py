@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import io
 import struct
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from segstore.arguments import integer_within
 from segstore.config import MAX_INT, MAX_SHORT
@@ -44,12 +44,24 @@ LENGTH_BYTES: Final = 4
 ERROR_CODE_BYTES: Final = 2
 
 
+class _Part(Protocol):
+    """Bytes that follow the header."""
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of the part."""
+
+    def transfer_to(self, channel: TransferableChannel, position: int, count: int) -> int:
+        """Send up to *count* bytes from *position* on in one step; 0 = none is taken for now."""
+
+
 class _Send:
-    """A header, and what remembers how much of everything has gone out (Kafka 0.7 ``Send``)."""
+    """A header, the parts that follow it, and how many bytes have gone out (Kafka 0.7 ``Send``)."""
 
-    __slots__ = ("_header", "_sent", "size_bytes")
+    __slots__ = ("_header", "_parts", "_sent", "size_bytes")
 
-    def __init__(self, content_bytes: int, error_code: int) -> None:
+    def __init__(self, parts: tuple[_Part, ...], error_code: int) -> None:
+        content_bytes = sum(part.size_bytes for part in parts)
         total_length = ERROR_CODE_BYTES + content_bytes
         if total_length > MAX_INT:
             raise IllegalArgumentError(
@@ -58,6 +70,7 @@ class _Send:
                 expected=f"at most {MAX_INT - ERROR_CODE_BYTES}",
             )
         self._header = HEADER.pack(total_length, error_code)
+        self._parts = parts
         self._sent = 0
         self.size_bytes: Final[int] = HEADER.size + content_bytes
 
@@ -86,28 +99,32 @@ class _Send:
         channel = TransferableChannel.of(destination)
         before = self._sent
         while not self.complete:
-            taken = self.transfer_to(channel, self._sent)
+            taken = self.transfer_to(channel, self._sent, self.size_bytes - self._sent)
             if taken == 0:
                 break
             self._sent += taken
         return self._sent - before
 
-    def transfer_to(self, channel: TransferableChannel, position: int) -> int:
-        """Send from *position* on in one step, whatever has gone out; 0 = no room for now."""
-        if position < HEADER.size:
-            return channel.write(memoryview(self._header)[position:])
-        return self._send_content(channel, position - HEADER.size)
+    def transfer_to(self, channel: TransferableChannel, position: int, count: int) -> int:
+        """Send up to *count* bytes from *position* on in one step; 0 = none is taken for now.
 
-    def _send_content(self, channel: TransferableChannel, position: int) -> int:
-        """Send what is behind the header, from *position* on."""
-        raise NotImplementedError
+        How much `write_to` has sent does not matter, and does not change.
+        """
+        if position < HEADER.size:
+            return channel.write(memoryview(self._header)[position : position + count])
+        position -= HEADER.size
+        for part in self._parts:
+            if position < part.size_bytes:
+                return part.transfer_to(channel, position, min(count, part.size_bytes - position))
+            position -= part.size_bytes
+        return 0
 
     def __bytes__(self) -> bytes:
         """Return all of it, sent already or not."""
         sink = io.BytesIO()
         channel = TransferableChannel.of(sink)
         while sink.tell() < self.size_bytes:
-            self.transfer_to(channel, sink.tell())
+            self.transfer_to(channel, sink.tell(), self.size_bytes - sink.tell())
         return sink.getvalue()
 
     def __repr__(self) -> str:
@@ -137,7 +154,7 @@ class MessageSetSend(_Send):
         Of the whole result, header included (Kafka ``sendSize``).
     """
 
-    __slots__ = ("_messages",)
+    __slots__ = ()
 
     def __init__(
         self, messages: TransferableRecords | None = None, error_code: int = ErrorCode.NONE
@@ -149,8 +166,7 @@ class MessageSetSend(_Send):
             raise IllegalArgumentError(
                 "an error has no messages", found=f"error code {code}", expected="0, or no messages"
             )
-        super().__init__(0 if messages is None else messages.size_bytes, code)
-        self._messages = messages
+        super().__init__(() if messages is None else (messages,), code)
 
     @classmethod
     def of_error(cls, error: BaseException) -> Self:
@@ -158,12 +174,6 @@ class MessageSetSend(_Send):
         if not isinstance(error, BaseException):
             raise _wrong_type("error", error, "an exception")
         return cls(error_code=code_for(error))
-
-    def _send_content(self, channel: TransferableChannel, position: int) -> int:
-        messages = self._messages
-        if messages is None:
-            return 0
-        return messages.transfer_to(channel, position, messages.size_bytes - position)
 
 
 class MultiMessageSetSend(_Send):
@@ -180,20 +190,13 @@ class MultiMessageSetSend(_Send):
         Of all of them, headers included.
     """
 
-    __slots__ = ("_sets",)
+    __slots__ = ()
 
     def __init__(self, sets: Iterable[MessageSetSend]) -> None:
         if not hasattr(sets, "__iter__"):
             raise _wrong_type("sets", sets, "MessageSetSends")
-        self._sets = tuple(sets)
-        for each in self._sets:
+        parts = tuple(sets)
+        for each in parts:
             if not isinstance(each, MessageSetSend):
                 raise _wrong_type("each of sets", each, "a MessageSetSend")
-        super().__init__(sum(each.size_bytes for each in self._sets), ErrorCode.NONE)
-
-    def _send_content(self, channel: TransferableChannel, position: int) -> int:
-        for each in self._sets:
-            if position < each.size_bytes:
-                return each.transfer_to(channel, position)
-            position -= each.size_bytes
-        return 0
+        super().__init__(parts, ErrorCode.NONE)

@@ -7,7 +7,7 @@ import struct
 import pytest
 
 from segstore._core import RawRecord
-from segstore.cli.decoders.coordinator_decoder import OffsetsDecoder
+from segstore.cli.decoders.coordinator_decoder import offsets_decoder
 from segstore.cli.decoders.framed_decoder import ClusterMetadataDecoder
 from segstore.cli.decoders.json_text import double_text, json_text
 from segstore.cli.decoders.message_reader import MessageError, MessageReader
@@ -80,7 +80,7 @@ def test_what_is_wrong_is_said_in_kafkas_words(data: bytes, version: int, messag
 def test_a_record_without_key_ends_the_dump():
     """[format.md 18.2] It is none of a coordinator's topic."""
     with pytest.raises(InvalidRecordError, match="missing key"):
-        OffsetsDecoder().decode(record(None, b""))
+        offsets_decoder().decode(record(None, b""))
 
 
 def test_keys_and_tombstones_of_consumer_offsets():
@@ -90,11 +90,11 @@ def test_keys_and_tombstones_of_consumer_offsets():
     """
     key = struct.pack(">h", 2) + b"\0\1g"
 
-    assert OffsetsDecoder().decode(record(key, None)) == (
+    assert offsets_decoder().decode(record(key, None)) == (
         '{"type":"2","data":{"group":"g"}}',
         "<DELETE>",
     )
-    assert OffsetsDecoder().decode(record(b"\0\x63", b"")) == (
+    assert offsets_decoder().decode(record(b"\0\x63", b"")) == (
         "Unknown record type 99 at offset 7, skipping.",
         None,
     )

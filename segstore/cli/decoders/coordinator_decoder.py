@@ -35,12 +35,15 @@ class CoordinatorDecoder:
     ----------
     table : str
         The messages of the topic; the name of a key ends in ``Key``, of a value in ``Value``.
+    inner : MemberMessages or None
+        Decodes the messages inside a value; None = a value has none.
     """
 
-    def __init__(self, table: str) -> None:
+    def __init__(self, table: str, inner: MemberMessages | None = None) -> None:
         schemas = parse_schemas(table).values()
         self._keys = {schema.key: schema for schema in schemas if schema.name.endswith("Key")}
         self._values = {schema.key: schema for schema in schemas if schema.name.endswith("Value")}
+        self._inner = inner
 
     def decode(self, record: RawRecord) -> tuple[str | None, str | None]:
         """Return the texts of key and payload.
@@ -74,28 +77,26 @@ class CoordinatorDecoder:
         version = _version(reader, "value")
         if version not in schema.versions:
             raise MessageError(f"Found an unknown record version {version} for {kind} type")
-        tree = self._decoded_within(kind, _message(reader, schema, version, "value"))
+        tree = _message(reader, schema, version, "value")
+        if self._inner is not None:
+            self._inner.decode(kind, tree)
         return json_text({"version": str(version), "data": tree})
 
-    def _decoded_within(self, kind: int, tree: dict[str, Any]) -> dict[str, Any]:  # noqa: ARG002
-        return tree
 
-
-class OffsetsDecoder(CoordinatorDecoder):
-    """``__consumer_offsets``: the members of classic consumer groups are decoded too."""
+class MemberMessages:
+    """The members' own messages inside the metadata of classic consumer groups."""
 
     GROUP_METADATA = 2
 
     def __init__(self) -> None:
-        super().__init__(GROUP_MESSAGES)
         self._protocol = parse_schemas(PROTOCOL_MESSAGES)
 
-    def _decoded_within(self, kind: int, tree: dict[str, Any]) -> dict[str, Any]:
+    def decode(self, kind: int, tree: dict[str, Any]) -> None:
+        """Replace the bytes of subscriptions and assignments in *tree* by what they say."""
         if kind == self.GROUP_METADATA and tree["protocolType"] == CONSUMER_PROTOCOL:
             for member in tree["members"]:
                 self._replace(member, "subscription", "ConsumerProtocolSubscription")
                 self._replace(member, "assignment", "ConsumerProtocolAssignment")
-        return tree
 
     def _replace(self, member: dict[str, Any], field: str, name: str) -> None:
         """Decode bytes in place; what cannot be decoded stays bytes."""
@@ -104,6 +105,11 @@ class OffsetsDecoder(CoordinatorDecoder):
             member[field] = reader.message(self._protocol[name], reader.number(VERSION))
         except MessageError:
             return
+
+
+def offsets_decoder() -> CoordinatorDecoder:
+    """Return the decoder of ``__consumer_offsets``; it decodes the members of groups too."""
+    return CoordinatorDecoder(GROUP_MESSAGES, MemberMessages())
 
 
 def transaction_log_decoder() -> CoordinatorDecoder:

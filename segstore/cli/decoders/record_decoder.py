@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, Protocol
 
 from segstore.cli.decoders.coordinator_decoder import (
-    OffsetsDecoder,
+    offsets_decoder,
     share_group_state_decoder,
     transaction_log_decoder,
 )
@@ -36,7 +36,7 @@ class StringDecoder:
 
 
 DECODERS: Final[dict[str, Callable[[], RecordDecoder]]] = {
-    "offsets_decoder": OffsetsDecoder,
+    "offsets_decoder": offsets_decoder,
     "transaction_log_decoder": transaction_log_decoder,
     "cluster_metadata_decoder": ClusterMetadataDecoder,
     "remote_log_metadata_decoder": RemoteLogMetadataDecoder,
