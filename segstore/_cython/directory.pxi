@@ -1,10 +1,94 @@
-# directory.pxi - a directory held open, and its files by name (csrc/io/env.h)
+# directory.pxi - a directory held open, and its files by name (csrc/io/, csrc/segment/segment_listing.h)
+
+class FileInfo(NamedTuple):
+    size: int
+    modified_ms: int
+    changed_ns: int
+    is_directory: bool
+    is_regular: bool
+    inode: int
+
+
+cdef enum:
+    MAX_NAMES = 1000000  # [DUR-98]
+
+
+cdef bytes encoded_name(str name):
+    """The bytes of a name inside a directory; what is no single name is refused [DUR-101]."""
+    cdef bytes encoded = name.encode("utf-8", "surrogateescape")
+    if not encoded or b"/" in encoded or b"\0" in encoded or encoded in (b".", b".."):
+        raise IllegalArgumentError(
+            f"{name!r} is not the name of a file", found=repr(name), expected="a name without / and NUL"
+        )
+    return encoded
+
+
+cdef list names_of_text(const sgs_buffer *text):
+    """Names, each with its NUL, as they are to Python."""
+    found = PyBytes_FromStringAndSize(<const char *>text.data, <Py_ssize_t>text.size)
+    names = found.decode("utf-8", "surrogateescape").split("\0")
+    names.pop()
+    return names
+
+
+cdef struct NameList:
+    sgs_buffer text  # names, each with its NUL
+    int64_t count
+
+
+cdef sgs_status collect_name(void *context, const char *name, sgs_error *err) noexcept nogil:
+    cdef NameList *names = <NameList *>context
+    names.count += 1
+    if names.count > MAX_NAMES:
+        return sgs_fail(err, SGS_LIMIT_EXCEEDED, "more than %d names in the directory", <int>MAX_NAMES)
+    return sgs_buffer_append(&names.text, name, strlen(name) + 1, err)
+
+
+cdef object file_info_of(const sgs_file_info *info):
+    return FileInfo(
+        info.size, info.modified_ms, info.changed_ns, bool(info.is_directory), bool(info.is_regular), info.inode
+    )
+
+
+cdef inline sgs_barrier name_barrier(sgs_barrier content) noexcept nogil:
+    return <sgs_barrier>(<int>content + 1)
+
+
+cdef sgs_status write_whole_file(const sgs_env *env, int directory_fd, const char *name, const Py_buffer *data,
+                                 sgs_barrier barrier, sgs_error *err) noexcept nogil:
+    """Make *name* hold exactly *data*, on stable storage."""
+    cdef sgs_slice piece
+    cdef sgs_error second
+    cdef int64_t written = 0
+    cdef int fd = -1
+    cdef sgs_status closed
+    cdef sgs_status status = env.open_file(env, directory_fd, name, SGS_OPEN_WRITE_OR_CREATE, &fd, err)
+    if status != SGS_OK:
+        return status
+    piece.data = <const uint8_t *>data.buf
+    piece.size = <size_t>data.len
+    status = env.truncate(env, fd, name, 0, err)
+    if status == SGS_OK and piece.size > 0:
+        status = env.write_at(env, fd, name, &piece, 1, 0, &written, err)
+    if status == SGS_OK:
+        status = env.sync_file(env, fd, name, barrier, err)
+    closed = env.close(env, fd, name, &second)
+    if status == SGS_OK and closed != SGS_OK:
+        err[0] = second
+        status = closed
+    return status
+
 
 @cython.final
 @cython.no_gc_clear  # its environment outlives its descriptor
-cdef class Directory(_DirectoryWrites):
+cdef class Directory(_Handle):
     """A directory, opened once and known again by device and inode [DUR-10, DUR-99]."""
 
+    cdef readonly Environment environment
+    cdef const sgs_env *env  # of environment
+    cdef int fd
+    cdef readonly str path
+    cdef readonly c_bool sync_failed  # for good
     cdef readonly bint created
 
     def __cinit__(self, path, Environment environment=None, *, bint create=False):
@@ -272,3 +356,210 @@ cdef class Directory(_DirectoryWrites):
             self.require_open()
         if not self.is_closed:
             self.mark_closed()
+
+    def names(self, *, bint ordered=True):
+        """All names, sorted unless that is not wanted."""
+        cdef NameList names
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        sgs_buffer_init(&names.text, memory)
+        names.count = 0
+        try:
+            with nogil:
+                status = self.env.list_directory(self.env, self.fd, &collect_name, &names, &err)
+            check(status, &err, self.path)
+            found = names_of_text(&names.text)
+        finally:
+            sgs_buffer_deinit(&names.text)
+            self.leave()
+        if ordered:
+            found.sort()
+        return found
+
+    def segment_listing(self):
+        """All names again, sorted into segments."""
+        cdef SegmentListing found = SegmentListing()
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_segment_listing_read(&found.listing, self.env, self.fd, &err)
+            check(status, &err, self.path)
+        finally:
+            self.leave()
+        return found
+
+    def has_segments(self):
+        """Whether there is the .log of a segment; looks no further than to the first one."""
+        cdef c_bool found = False
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_segment_listing_has_log(self.env, self.fd, &found, &err)
+            check(status, &err, self.path)
+        finally:
+            self.leave()
+        return bool(found)
+
+    def info(self, str name):
+        """Size, time and kind of a name; links are not followed."""
+        cdef bytes encoded = encoded_name(name)
+        cdef const char *text = encoded
+        cdef sgs_file_info info
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = self.env.file_info_at(self.env, self.fd, text, &info, &err)
+            check(status, &err, self.path)
+        finally:
+            self.leave()
+        return file_info_of(&info)
+
+    def own_info(self):
+        """The same of the directory itself: it changes with every name in it."""
+        cdef sgs_file_info info
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = self.env.file_info(self.env, self.fd, ".", &info, &err)
+            check(status, &err, self.path)
+        finally:
+            self.leave()
+        return file_info_of(&info)
+
+    def exists(self, str name):
+        """Whether there is anything of that name."""
+        cdef bytes encoded = encoded_name(name)
+        cdef const char *text = encoded
+        cdef sgs_file_info info
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = self.env.file_info_at(self.env, self.fd, text, &info, &err)
+            if status == SGS_NOT_FOUND:
+                return False
+            check(status, &err, self.path)
+        finally:
+            self.leave()
+        return True
+
+    def write_file_atomically(self, str name, data, barrier):
+        """Write beside, sync, rename, sync the directory: old content or new, never half [DUR-21]."""
+        self.write_beside(name, data, barrier)
+        self.put_in_place(name, barrier)
+
+    def write_beside(self, str name, data, barrier):
+        """Write the next content of a file, as *name*.tmp, and sync it."""
+        cdef sgs_barrier promise = content_barrier_of(barrier)
+        cdef bytes encoded = encoded_name(name) + b".tmp"
+        cdef const char *text = encoded
+        cdef Py_buffer view
+        cdef sgs_error err, second
+        cdef sgs_status status
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            self.enter()
+            try:
+                with nogil:
+                    status = write_whole_file(self.env, self.fd, text, &view, promise, &err)
+                    if status != SGS_OK:
+                        self.env.unlink(self.env, self.fd, text, &second)
+                check(status, &err, self.path)
+            finally:
+                self.leave()
+        finally:
+            PyBuffer_Release(&view)
+
+    def put_in_place(self, str name, barrier):
+        """Give what was written beside its name, and sync the directory."""
+        cdef sgs_barrier promise = content_barrier_of(barrier)
+        cdef bytes encoded = encoded_name(name)
+        cdef bytes encoded_beside = encoded + b".tmp"
+        cdef const char *text = encoded
+        cdef const char *beside = encoded_beside
+        cdef sgs_error err, second
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = self.env.rename(self.env, self.fd, beside, text, &err)
+                if status == SGS_OK:
+                    status = self.sync_names(name_barrier(promise), &err)
+                else:
+                    self.env.unlink(self.env, self.fd, beside, &second)
+            check(status, &err, self.path)
+        finally:
+            self.leave()
+
+    def create_file(self, str name, data, barrier):
+        """Create or rewrite in place, then sync file and directory [DUR-24]."""
+        cdef sgs_barrier promise = content_barrier_of(barrier)
+        cdef bytes encoded = encoded_name(name)
+        cdef const char *text = encoded
+        cdef Py_buffer view
+        cdef sgs_error err
+        cdef sgs_status status
+        PyObject_GetBuffer(data, &view, PyBUF_SIMPLE)
+        try:
+            self.enter()
+            try:
+                with nogil:
+                    status = write_whole_file(self.env, self.fd, text, &view, promise, &err)
+                    if status == SGS_OK:
+                        status = self.sync_names(name_barrier(promise), &err)
+                check(status, &err, self.path)
+            finally:
+                self.leave()
+        finally:
+            PyBuffer_Release(&view)
+
+    def make_file(self, str name):
+        """Make an empty file where there is none, without a sync."""
+        cdef bytes encoded = encoded_name(name)
+        cdef const char *text = encoded
+        cdef int fd = -1
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = self.env.open_file(self.env, self.fd, text, SGS_OPEN_WRITE_OR_CREATE, &fd, &err)
+                if status == SGS_OK:
+                    status = self.env.close(self.env, fd, text, &err)
+            check(status, &err, self.path)
+        finally:
+            self.leave()
+
+    cdef sgs_status sync_names(self, sgs_barrier barrier, sgs_error *err) noexcept nogil:
+        """Sync, unless that failed before: an error is told once, and the next sync proves nothing [DUR-35]."""
+        cdef sgs_status status
+        if not self.sync_failed:
+            status = self.env.sync_directory(self.env, self.fd, barrier, err)
+            if status == SGS_FSYNC_FAILED:
+                self.sync_failed = True
+            if status != SGS_OK or not self.sync_failed:  # another thread's, meanwhile
+                return status
+        return sgs_fail(err, SGS_FSYNC_FAILED, "a sync of the directory failed before and is not tried again")
+
+    def sync(self, barrier):
+        """Names to stable storage."""
+        cdef sgs_barrier promise = barrier_of(barrier)
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = self.sync_names(promise, &err)
+            check(status, &err, self.path)
+        finally:
+            self.leave()

@@ -30,16 +30,20 @@ cdef class _Handle:
         self.process = current_process
         self.is_closed = True  # until the subclass has opened what it holds
 
+    cdef str kind(self):
+        """What error texts call it."""
+        return type(self).__name__
+
     cdef int require_open(self) except -1:
         if self.process != current_process:
             raise ForkedHandleError(
-                f"this {type(self).__name__} was opened by process {self.process}: open it in process "
+                f"this {self.kind()} was opened by process {self.process}: open it in process "
                 f"{current_process} instead",
                 found=f"process {current_process}",
                 expected=f"process {self.process}",
             )
         if self.is_closed:
-            raise ClosedError(f"this {type(self).__name__} is closed")
+            raise ClosedError(f"this {self.kind()} is closed")
         return 0
 
     cdef int enter(self) except -1:

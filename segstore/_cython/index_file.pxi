@@ -3,15 +3,51 @@
 from threading import RLock
 
 
+@cython.final
 @cython.no_gc_clear
-cdef class _Index(_Handle):
+cdef class _IndexMapping(_Handle):
+    """The mapped file of an index: it is unmapped when the index is closed and no call uses it."""
+
+    cdef sgs_abstract_index *base  # inside the index, which owns this
+    cdef Environment environment
+    cdef const sgs_env *env  # of environment
+    cdef bytes file_name
+    cdef str index_kind
+
+    cdef str kind(self):
+        return self.index_kind
+
+    cdef void release(self) noexcept:
+        cdef const char *text = self.file_name
+        with nogil:  # it may wait for a sync
+            sgs_abstract_index_close_handler(self.base, self.env, text)
+
+    cdef void note_open(self) noexcept:
+        self.is_closed = False
+
+    cdef void note_renamed(self, bytes file_name) noexcept:
+        self.file_name = file_name
+
+
+cdef _IndexMapping mapping_of(sgs_abstract_index *base, Directory directory, bytes file_name, str index_kind):
+    """The mapping of an index that is not open yet."""
+    cdef _IndexMapping mapping = _IndexMapping()
+    mapping.base = base
+    mapping.environment = directory.environment
+    mapping.env = directory.env
+    mapping.file_name = file_name
+    mapping.index_kind = index_kind
+    return mapping
+
+
+@cython.no_gc_clear
+cdef class _Index:
     """An index file by itself (Kafka ``AbstractIndex``); a segment has its own. Changes take turns [IDX-17]."""
 
     cdef sgs_abstract_index *base  # of the subclass
-    cdef Environment environment
-    cdef const sgs_env *env  # of environment
+    cdef _IndexMapping mapping
+    cdef const sgs_env *env  # of the environment of mapping
     cdef Directory directory
-    cdef bytes file_name
     cdef uint32_t max_size_bytes
     cdef object mutex
 
@@ -28,11 +64,10 @@ cdef class _Index(_Handle):
             options.writable = True
             options.max_size_bytes = self.max_size_bytes = max_size_bytes
         self.mutex = RLock()
-        self.file_name = encoded_name(name)
         self.directory = directory
-        self.environment = directory.environment
         self.env = directory.env
-        text = self.file_name
+        self.mapping = mapping_of(self.base, directory, encoded_name(name), type(self).__name__)
+        text = self.mapping.file_name
         directory.enter()
         try:
             with nogil:
@@ -41,7 +76,7 @@ cdef class _Index(_Handle):
                 if status == SGS_OK:
                     status = self.open_at(directory.fd, text, base_offset, &options, &err)
             check(status, &err, directory.path)
-            self.is_closed = False
+            self.mapping.note_open()
         finally:
             directory.leave()
         return 0
@@ -57,25 +92,19 @@ cdef class _Index(_Handle):
         """Read the last entry again."""
 
     def __dealloc__(self):
-        self.release()
-
-    cdef void release(self) noexcept:
-        cdef const char *text
-        if self.base != NULL:
-            text = self.file_name
-            with nogil:  # it may wait for a sync
-                sgs_abstract_index_close_handler(self.base, self.env, text)
+        if self.mapping is not None:
+            self.mapping.release()
 
     cdef int check(self, sgs_status status, sgs_error *err) except -1:
         return check(status, err, self.directory.path)
 
     def __len__(self):
-        self.require_open()
+        self.mapping.require_open()
         return sgs_abstract_index_entries(self.base)
 
     @property
     def name(self):
-        return self.file_name.decode()
+        return self.mapping.file_name.decode()
 
     @property
     def path(self):
@@ -83,42 +112,42 @@ cdef class _Index(_Handle):
 
     @property
     def closed(self):
-        return bool(self.is_closed)
+        return bool(self.mapping.is_closed)
 
     @property
     def max_entries(self):
         """Of the present or configured size [IDX-2]."""
-        self.require_open()
+        self.mapping.require_open()
         return self.base.max_entries
 
     @property
     def length(self):
         """Of the file."""
-        self.require_open()
+        self.mapping.require_open()
         return self.base.file.length
 
     @property
     def size_in_bytes(self):
         """Of the entries."""
-        self.require_open()
+        self.mapping.require_open()
         return sgs_abstract_index_entries(self.base) * self.base.entry_size
 
     def can_append_offset(self, int64_t offset):
         """Whether *offset* fits beside the base offset [IDX-12]."""
         cdef int32_t relative
-        self.require_open()
+        self.mapping.require_open()
         return bool(sgs_relative_offset(self.base.base_offset, offset, &relative))
 
     def truncate(self):
         """Keep no entry; the bytes stay [OFX-5]."""
         with self.mutex:
-            self.enter()
+            self.mapping.enter()
             try:
                 with nogil:
                     sgs_abstract_index_keep(self.base, 0)
                     self.refresh()
             finally:
-                self.leave()
+                self.mapping.leave()
 
     def trim_to_valid_size(self):
         """Cut the file behind the last entry; nothing once it is closed [IDX-10]."""
@@ -126,16 +155,16 @@ cdef class _Index(_Handle):
         cdef sgs_status status
         cdef const char *text
         with self.mutex:
-            if self.is_closed:
+            if self.mapping.is_closed:
                 return
-            text = self.file_name
-            self.enter()
+            text = self.mapping.file_name
+            self.mapping.enter()
             try:
                 with nogil:
                     status = self.trim(text, &err)
                 self.check(status, &err)
             finally:
-                self.leave()
+                self.mapping.leave()
 
     def reset(self):
         """No entry, at the configured size again [IDX-11]."""
@@ -143,15 +172,15 @@ cdef class _Index(_Handle):
         cdef sgs_status status
         cdef const char *text
         with self.mutex:
-            text = self.file_name
-            self.enter()
+            text = self.mapping.file_name
+            self.mapping.enter()
             try:
                 with nogil:
                     status = sgs_abstract_index_reset(self.base, self.env, text, self.max_size_bytes, &err)
                     self.refresh()
                 self.check(status, &err)
             finally:
-                self.leave()
+                self.mapping.leave()
 
     def flush(self):
         """Entries and length to stable storage; nothing once it is closed [IDX-13]."""
@@ -159,16 +188,16 @@ cdef class _Index(_Handle):
         cdef sgs_status status
         cdef const char *text
         with self.mutex:
-            if self.is_closed:
+            if self.mapping.is_closed:
                 return
-            text = self.file_name
-            self.enter()
+            text = self.mapping.file_name
+            self.mapping.enter()
             try:
                 with nogil:
                     status = sgs_abstract_index_flush(self.base, self.env, text, &err)
                 self.check(status, &err)
             finally:
-                self.leave()
+                self.mapping.leave()
 
     def rename_to(self, str name not None):
         """Give the file another name, which counts even where the renaming fails [IDX-16]."""
@@ -177,7 +206,7 @@ cdef class _Index(_Handle):
             try:
                 self.directory.rename(self.name, name)
             finally:
-                self.file_name = encoded
+                self.mapping.note_renamed(encoded)
 
     def update_parent_directory(self, Directory directory not None):
         """Name the file in *directory* from now on; nothing is moved [IDX-16]."""
@@ -189,26 +218,26 @@ cdef class _Index(_Handle):
         cdef sgs_error err
         cdef sgs_status status
         cdef const char *text
-        if self.process != current_process:
-            self.require_open()
+        if self.mapping.process != current_process:
+            self.mapping.require_open()
         with self.mutex:
-            if self.is_closed:
+            if self.mapping.is_closed:
                 return
-            text = self.file_name
-            self.enter()
+            text = self.mapping.file_name
+            self.mapping.enter()
             try:
                 with nogil:
                     status = self.trim(text, &err)
             finally:
-                self.is_closed = True
-                self.leave()
+                self.mapping.mark_closed()
+                self.mapping.leave()
             self.check(status, &err)
 
     def close_handler(self):
         """Unmap and close, write nothing; twice is harmless [IDX-14]."""
         with self.mutex:
-            if not self.is_closed:
-                self.mark_closed()
+            if not self.mapping.is_closed:
+                self.mapping.mark_closed()
 
     def delete_if_exists(self):
         """Close without a trim and remove the file; returns whether there was one [IDX-15]."""

@@ -65,13 +65,13 @@ cdef class OffsetIndex(_Index):
     @property
     def is_full(self):
         """Whether there is no slot for another entry [IDX-4]."""
-        self.require_open()
+        self.mapping.require_open()
         return bool(sgs_offset_index_is_full(&self.index))
 
     @property
     def last_offset(self):
         """Offset of the last entry, the base offset without one [OFX-2]."""
-        self.require_open()
+        self.mapping.require_open()
         return self.index.last_offset
 
     def entry(self, uint32_t n):
@@ -79,35 +79,35 @@ cdef class OffsetIndex(_Index):
         cdef sgs_offset_position found
         cdef sgs_error err
         cdef sgs_status status
-        self.enter()
+        self.mapping.enter()
         try:
             with nogil:
                 status = sgs_offset_index_entry(&self.index, n, &found, &err)
             self.check(status, &err)
         finally:
-            self.leave()
+            self.mapping.leave()
         return OffsetPosition(found.offset, found.position)
 
     def entries(self):
         """All entries."""
-        self.enter()
+        self.mapping.enter()
         try:
             return offset_index_entries(&self.index, self.directory.path)
         finally:
-            self.leave()
+            self.mapping.leave()
 
     def lookup(self, int64_t target):
         """The last entry at or below *target* [OFX-3]."""
         cdef sgs_offset_position found
         cdef sgs_error err
         cdef sgs_status status
-        self.enter()
+        self.mapping.enter()
         try:
             with nogil:
                 status = sgs_offset_index_lookup(&self.index, target, &found, &err)
             self.check(status, &err)
         finally:
-            self.leave()
+            self.mapping.leave()
         return OffsetPosition(found.offset, found.position)
 
     def fetch_upper_bound_offset(self, int32_t position, int32_t fetch_size):
@@ -119,7 +119,7 @@ cdef class OffsetIndex(_Index):
         cdef sgs_status status
         start.offset = self.base.base_offset
         start.position = position
-        self.enter()
+        self.mapping.enter()
         try:
             with nogil:
                 status = sgs_offset_index_fetch_upper_bound_offset(
@@ -127,7 +127,7 @@ cdef class OffsetIndex(_Index):
                 )
             self.check(status, &err)
         finally:
-            self.leave()
+            self.mapping.leave()
         return OffsetPosition(entry.offset, entry.position) if found else None
 
     def sanity_check(self):
@@ -135,13 +135,13 @@ cdef class OffsetIndex(_Index):
         cdef sgs_error err
         cdef sgs_status status
         with self.mutex:
-            self.enter()
+            self.mapping.enter()
             try:
                 with nogil:
                     status = sgs_offset_index_sanity_check(&self.index, &err)
                 self.check(status, &err)
             finally:
-                self.leave()
+                self.mapping.leave()
 
     def append(self, int64_t offset, int32_t position):
         """Append an entry whose offset is above the last one [OFX-4]."""
@@ -149,8 +149,8 @@ cdef class OffsetIndex(_Index):
         cdef sgs_status status
         cdef const char *text
         with self.mutex:
-            text = self.file_name
-            self.enter()
+            text = self.mapping.file_name
+            self.mapping.enter()
             try:
                 with nogil:
                     status = sgs_offset_index_append(
@@ -158,20 +158,20 @@ cdef class OffsetIndex(_Index):
                     )
                 self.check(status, &err)
             finally:
-                self.leave()
+                self.mapping.leave()
 
     def truncate_to(self, int64_t offset):
         """Drop the entries at or above *offset* [OFX-5]."""
         cdef sgs_error err
         cdef sgs_status status
         with self.mutex:
-            self.enter()
+            self.mapping.enter()
             try:
                 with nogil:
                     status = sgs_offset_index_truncate_to(&self.index, offset, &err)
                 self.check(status, &err)
             finally:
-                self.leave()
+                self.mapping.leave()
 
     def resize(self, uint32_t size):
         """Change the file's length; returns whether it was another [IDX-9]."""
@@ -180,14 +180,14 @@ cdef class OffsetIndex(_Index):
         cdef sgs_status status
         cdef const char *text
         with self.mutex:
-            text = self.file_name
-            self.enter()
+            text = self.mapping.file_name
+            self.mapping.enter()
             try:
                 with nogil:
                     status = sgs_abstract_index_resize(self.base, self.env, text, size, &changed, &err)
                 self.check(status, &err)
             finally:
-                self.leave()
+                self.mapping.leave()
         return bool(changed)
 
 
@@ -216,13 +216,13 @@ cdef class TimeIndex(_Index):
     @property
     def is_full(self):
         """Whether there is no slot for another entry [TMX-4]."""
-        self.require_open()
+        self.mapping.require_open()
         return bool(sgs_time_index_is_full(&self.index))
 
     @property
     def last_entry(self):
         """The last entry, (-1, base offset) without one [TMX-2]."""
-        self.require_open()
+        self.mapping.require_open()
         return TimestampOffset(self.index.last_entry.timestamp, self.index.last_entry.offset)
 
     def entry(self, uint32_t n):
@@ -230,35 +230,35 @@ cdef class TimeIndex(_Index):
         cdef sgs_timestamp_offset found
         cdef sgs_error err
         cdef sgs_status status
-        self.enter()
+        self.mapping.enter()
         try:
             with nogil:
                 status = sgs_time_index_entry(&self.index, n, &found, &err)
             self.check(status, &err)
         finally:
-            self.leave()
+            self.mapping.leave()
         return TimestampOffset(found.timestamp, found.offset)
 
     def entries(self):
         """All entries."""
-        self.enter()
+        self.mapping.enter()
         try:
             return time_index_entries(&self.index, self.directory.path)
         finally:
-            self.leave()
+            self.mapping.leave()
 
     def lookup(self, int64_t timestamp):
         """The last entry at or below *timestamp* [TMX-3]."""
         cdef sgs_timestamp_offset found
         cdef sgs_error err
         cdef sgs_status status
-        self.enter()
+        self.mapping.enter()
         try:
             with nogil:
                 status = sgs_time_index_lookup(&self.index, timestamp, &found, &err)
             self.check(status, &err)
         finally:
-            self.leave()
+            self.mapping.leave()
         return TimestampOffset(found.timestamp, found.offset)
 
     def sanity_check(self):
@@ -266,13 +266,13 @@ cdef class TimeIndex(_Index):
         cdef sgs_error err
         cdef sgs_status status
         with self.mutex:
-            self.enter()
+            self.mapping.enter()
             try:
                 with nogil:
                     status = sgs_time_index_sanity_check(&self.index, &err)
                 self.check(status, &err)
             finally:
-                self.leave()
+                self.mapping.leave()
 
     def maybe_append(self, int64_t timestamp, int64_t offset, *, bint skip_full_check=False):
         """Append an entry if its timestamp is above the last one [TMX-5]."""
@@ -280,8 +280,8 @@ cdef class TimeIndex(_Index):
         cdef sgs_status status
         cdef const char *text
         with self.mutex:
-            text = self.file_name
-            self.enter()
+            text = self.mapping.file_name
+            self.mapping.enter()
             try:
                 with nogil:
                     status = sgs_time_index_maybe_append(
@@ -289,20 +289,20 @@ cdef class TimeIndex(_Index):
                     )
                 self.check(status, &err)
             finally:
-                self.leave()
+                self.mapping.leave()
 
     def truncate_to(self, int64_t offset):
         """Drop the entries at or above *offset* [TMX-7]."""
         cdef sgs_error err
         cdef sgs_status status
         with self.mutex:
-            self.enter()
+            self.mapping.enter()
             try:
                 with nogil:
                     status = sgs_time_index_truncate_to(&self.index, offset, &err)
                 self.check(status, &err)
             finally:
-                self.leave()
+                self.mapping.leave()
 
     def resize(self, uint32_t size):
         """Change the file's length; returns whether it was another [IDX-9]."""
@@ -311,12 +311,12 @@ cdef class TimeIndex(_Index):
         cdef sgs_status status
         cdef const char *text
         with self.mutex:
-            text = self.file_name
-            self.enter()
+            text = self.mapping.file_name
+            self.mapping.enter()
             try:
                 with nogil:
                     status = sgs_time_index_resize(&self.index, self.env, text, size, &changed, &err)
                 self.check(status, &err)
             finally:
-                self.leave()
+                self.mapping.leave()
         return bool(changed)

@@ -1,4 +1,4 @@
-# segment.pxi - one segment: .log, its indexes and its counters (csrc/segment/log_segment.h)
+# segment.pxi - one segment: .log, its indexes and its counters (csrc/segment/)
 
 cdef tuple SUFFIXES = ("", ".deleted", ".cleaned", ".swap")  # in the order of sgs_segment_suffix
 
@@ -9,10 +9,52 @@ cdef sgs_segment_suffix suffix_of(str suffix) except *:
     return <sgs_segment_suffix>(<int>SUFFIXES.index(suffix))
 
 
-@cython.no_gc
-cdef class LogSegment(_SegmentRecovery):
-    """One segment of a partition; the log floor has a subclass of it."""
+cdef inline object named(object kind, tuple values):
+    """A named tuple without its Python constructor."""
+    cdef tuple arguments = (values,)
+    return (<PyTypeObject *>tuple).tp_new(<type>kind, <PyObject *>arguments, NULL)
 
+
+cdef object timestamp_and_offset(const sgs_found_timestamp *found):
+    if not found.found:
+        return None
+    leader_epoch = found.leader_epoch if found.leader_epoch >= 0 else None
+    return named(FileTimestampAndOffset, (found.timestamp, found.offset, leader_epoch))
+
+
+class SegmentSlice(NamedTuple):
+    segment: object
+    base_offset: int
+    position: int
+    size_bytes: int
+    first_entry_incomplete: bool
+    first_batch_size: int
+    first_batch_magic: int
+
+
+class Recovery(NamedTuple):
+    scan: ScanResult
+    truncated_bytes: int
+
+
+class RecoveredBatches(NamedTuple):
+    taken: int
+    last_indexed_position: int
+    error: object
+
+
+@cython.no_gc  # it holds a context and nothing that could lead back to it; there may be very many
+cdef class LogSegment(_Handle):
+    """One segment of a partition; the log floor has a subclass of it.
+
+    Most segments of a large log are never asked: the core opens one at its first use.
+    """
+
+    cdef sgs_log_segment *segment  # NULL before that
+    cdef SegmentContext context
+    cdef readonly int64_t base_offset
+    cdef int64_t listed_ms  # when its size was looked up
+    cdef int32_t listed_size
     cdef c_bool is_poisoned
     cdef c_bool takes_appends  # keeps its files open
     cdef c_bool is_listed  # the list of open_segments.pxi
@@ -345,6 +387,458 @@ cdef class LogSegment(_SegmentRecovery):
         try:
             with nogil:
                 status = sgs_log_segment_delete_files(self.segment, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+
+    cdef int require_open(self) except -1:
+        cdef sgs_error err
+        _Handle.require_open(self)
+        if self.segment == NULL:
+            self.check(
+                sgs_log_segment_open_sized(
+                    &self.context.context, self.base_offset, self.listed_size, self.listed_ms, &self.segment, &err
+                ),
+                &err,
+            )
+        return 0
+
+    cdef int32_t size_now(self) except -1:
+        _Handle.require_open(self)
+        return self.listed_size if self.segment == NULL else sgs_log_segment_size(self.segment)
+
+    cdef int check(self, sgs_status status, sgs_error *err) except -1:
+        return check(status, err, self.context.directory.path)
+
+    @property
+    def closed(self):
+        return bool(self.is_closed)
+
+    @property
+    def directory_path(self):
+        return self.context.directory.path
+
+    @property
+    def size_bytes(self):
+        return self.size_now()
+
+    @property
+    def unflushed_records(self):
+        self.require_open()
+        return sgs_log_segment_unflushed_records(self.segment)
+
+    @property
+    def created_ms(self):
+        self.require_open()
+        return sgs_log_segment_created_ms(self.segment)
+
+    @property
+    def index_damaged(self):
+        """Whether a look-up met, and bypassed, an index entry that cannot be right [DUR-53]."""
+        self.require_open()
+        return bool(sgs_log_segment_index_damaged(self.segment))
+
+    def indexes_full(self):
+        """Whether an index has no room for another entry."""
+        cdef c_bool full = False
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_indexes_full(self.segment, &full, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return bool(full)
+
+    def first_batch_timestamp(self):
+        """Largest timestamp of the first batch, -1 when there is none."""
+        cdef int64_t timestamp = 0
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_first_batch_timestamp(self.segment, &timestamp, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return timestamp
+
+    def max_timestamp(self):
+        """Largest timestamp so far and its offset [SEG-3]."""
+        cdef sgs_timestamp_offset found
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_max_timestamp(self.segment, &found, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return TimestampOffset(found.timestamp, found.offset)
+
+    def modified_ms(self):
+        """Time of the .log's last modification."""
+        cdef int64_t modified_ms = 0
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_modified_ms(self.segment, &modified_ms, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return modified_ms
+
+    def offset_index_entries(self):
+        """All entries of the offset index, for inspection."""
+        cdef sgs_offset_index *index
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_offset_index(self.segment, &index, &err)
+            self.check(status, &err)
+            return offset_index_entries(index, self.context.directory.path)
+        finally:
+            self.leave()
+
+    def time_index_entries(self):
+        """All entries of the time index, for inspection."""
+        cdef sgs_time_index *index
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_time_index(self.segment, &index, &err)
+            self.check(status, &err)
+            return time_index_entries(index, self.context.directory.path)
+        finally:
+            self.leave()
+
+    def offset_index_lookup(self, int64_t target):
+        """The last entry at or below *target* [OFX-3]."""
+        cdef sgs_offset_index *index
+        cdef sgs_offset_position found
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_offset_index(self.segment, &index, &err)
+                if status == SGS_OK:
+                    status = sgs_offset_index_lookup(index, target, &found, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return OffsetPosition(found.offset, found.position)
+
+    def fetch_upper_bound_offset(self, int32_t position, int32_t fetch_size):
+        """The offset of an entry that lies behind a fetch of so many bytes from there, or None [OFX-6, LOC-9]."""
+        cdef sgs_offset_index *index
+        cdef sgs_offset_position start
+        cdef sgs_offset_position entry
+        cdef c_bool found = False
+        cdef sgs_error err
+        cdef sgs_status status
+        start.offset = self.base_offset
+        start.position = position
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_offset_index(self.segment, &index, &err)
+                if status == SGS_OK:
+                    status = sgs_offset_index_fetch_upper_bound_offset(index, start, fetch_size, &entry, &found, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return entry.offset if found else None
+
+    def time_index_lookup(self, int64_t timestamp):
+        """The last entry at or below *timestamp* [TMX-3]."""
+        cdef sgs_time_index *index
+        cdef sgs_timestamp_offset found
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_time_index(self.segment, &index, &err)
+                if status == SGS_OK:
+                    status = sgs_time_index_lookup(index, timestamp, &found, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return TimestampOffset(found.timestamp, found.offset)
+
+    def search_for_timestamp(self, int64_t timestamp, int32_t start_position, int64_t starting_offset):
+        """As `find_offset_by_timestamp`, from the batch at *start_position* on, without a look-up [SEG-23]."""
+        cdef sgs_found_timestamp found
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_search_for_timestamp(
+                    self.segment, timestamp, start_position, starting_offset, &found, &err
+                )
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return timestamp_and_offset(&found)
+
+    def largest_timestamp_after(self, int32_t start_position):
+        """The largest timestamp from the batch at *start_position* on, (-1, -1) without one [SEG-24]."""
+        cdef sgs_found_timestamp found
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_largest_timestamp_after(self.segment, start_position, &found, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return timestamp_and_offset(&found)
+
+    def slice(self, int64_t start_offset, int32_t max_size, int64_t max_position, bint min_one_message):
+        """As `read`, with the bytes left in the file; None [SEG-19]."""
+        cdef sgs_segment_read request
+        cdef sgs_segment_fetch fetch
+        cdef sgs_error err
+        cdef sgs_status status
+        request.start_offset = start_offset
+        request.max_size = max_size
+        request.max_position = max_position
+        request.min_one_message = min_one_message
+        request.start_position = 0
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_slice(self.segment, &request, &fetch, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        if not fetch.found:
+            return None
+        return SegmentSlice(
+            self,
+            fetch.base_offset,
+            fetch.position,
+            fetch.size,
+            bool(fetch.first_entry_incomplete),
+            fetch.first_batch_size,
+            fetch.first_batch_magic,
+        )
+
+    def write_to(self, int destination, int64_t position, int64_t size):
+        """One step of sending bytes to a descriptor: (how many it took, whether it takes no more for now)."""
+        cdef sgs_transfer transfer
+        cdef sgs_error err
+        cdef sgs_status status
+        if size <= 0:
+            return 0, False
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_file_records_write_to(
+                    self.segment, position, <size_t>size, destination, &transfer, &err
+                )
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return transfer.sent, bool(transfer.would_block)
+
+    def read_into(self, unsigned char[::1] buffer not None, int64_t position):
+        """Fill *buffer* with the bytes from *position* on."""
+        cdef uint8_t *start = &buffer[0] if buffer.shape[0] > 0 else NULL
+        cdef size_t size = <size_t>buffer.shape[0]
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_file_records_read_into(self.segment, position, start, size, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+
+    cdef void start_options(self, sgs_scan_options *options, bint check_order, bint contiguous, bint check_epochs,
+                            int64_t expected_offset, int64_t next_base_offset, int32_t previous_epoch) noexcept:
+        """What a scan of this segment has in common with every other, and what is checked of the order."""
+        sgs_scan_options_default(options, SGS_SCAN_FILE)
+        options.kafka_limits = self.context.context.kafka_profile
+        options.max_batch_bytes = self.context.context.max_batch_bytes
+        options.segment_base_offset = self.base_offset
+        options.check_order = check_order
+        options.contiguous = contiguous
+        options.check_epochs = check_epochs
+        options.expected_offset = expected_offset
+        options.next_segment_base_offset = next_base_offset
+        options.previous_epoch = previous_epoch
+
+    def scan(self, *, int64_t start_position=0, int64_t end_position=-1, bint check_crc=True, bint check_order=False,
+             bint contiguous=False, bint check_epochs=False, int64_t expected_offset=0,
+             int64_t next_segment_base_offset=INT64_MAX, int32_t previous_epoch=-1, bint table=True,
+             uint32_t max_batches=0xFFFFFFFF):
+        """Check batches through a bounded window; changes nothing."""
+        cdef sgs_scan_options options
+        cdef sgs_batch_table rows
+        cdef sgs_scan_result result
+        cdef sgs_error err
+        cdef sgs_status status
+        self.start_options(&options, check_order, contiguous, check_epochs, expected_offset, next_segment_base_offset,
+                           previous_epoch)
+        options.check_crc = check_crc
+        options.max_batches = max_batches
+        sgs_batch_table_init(&rows, memory)
+        try:
+            self.enter()
+            try:
+                with nogil:
+                    status = sgs_log_segment_scan(
+                        self.segment, &options, start_position, end_position, &rows if table else NULL, &result, &err
+                    )
+                self.check(status, &err)
+            finally:
+                self.leave()
+            headers = array_of_rows(sgs_batch_table_rows(&rows), sgs_batch_table_count(&rows))
+        finally:
+            sgs_batch_table_deinit(&rows)
+        return headers, scan_result_of(&result, self.context.directory.path)
+
+    def scan_transactions(self, *, int64_t start_position=0, int64_t end_position=-1, int64_t expected_offset=0,
+                          int64_t data_from=0, uint32_t max_batches=0xFFFFFFFF):
+        """The rows of markers and of transactional data, and what the markers end [TXX-1, DUR-7]."""
+        cdef sgs_scan_options options
+        cdef sgs_transaction_rows rows
+        cdef sgs_scan_result result
+        cdef sgs_error err
+        cdef sgs_status status
+        self.start_options(&options, True, False, False, expected_offset, INT64_MAX, -1)
+        options.max_batches = max_batches
+        sgs_transaction_rows_init(&rows, memory)
+        try:
+            self.enter()
+            try:
+                with nogil:
+                    status = sgs_log_segment_scan_transactions(
+                        self.segment, &options, start_position, end_position, data_from, &rows, &result, &err
+                    )
+                self.check(status, &err)
+            finally:
+                self.leave()
+            headers = array_of_rows(sgs_batch_table_rows(&rows.table), sgs_batch_table_count(&rows.table))
+            ends = bytes(rows.ends.data[:rows.ends.size]) if rows.ends.size > 0 else b""
+        finally:
+            sgs_transaction_rows_deinit(&rows)
+        return headers, ends, scan_result_of(&result, self.context.directory.path)
+
+    def drop_cache(self):
+        """Ask the system to forget what it has read of the .log: the next scan reads the disk [DUR-60]."""
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_drop_cache(self.segment, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+
+    def recover(self, *, int64_t cut_at=SGS_CUT_ANYWHERE, bint check_crc=True, bint check_order=True,
+                bint contiguous=False, bint check_epochs=False, int64_t expected_offset=0,
+                int64_t next_segment_base_offset=INT64_MAX, int32_t previous_epoch=-1, bint table=True):
+        """Check every batch, rebuild both indexes, cut what is no batch [SEG-40]; rows only with *table*.
+
+        *cut_at* is where the batches must end for the rest to be cut, -1 for nowhere.
+        """
+        cdef sgs_scan_options options
+        cdef sgs_batch_table rows
+        cdef sgs_batch_table *wanted = &rows if table else NULL
+        cdef sgs_recovery recovery
+        cdef sgs_error err
+        cdef sgs_status status
+        self.start_options(&options, check_order, contiguous, check_epochs, expected_offset, next_segment_base_offset,
+                           previous_epoch)
+        options.check_crc = check_crc
+        sgs_batch_table_init(&rows, memory)
+        try:
+            self.enter()
+            try:
+                with nogil:
+                    status = sgs_log_segment_recover(self.segment, &options, cut_at, wanted, &recovery, &err)
+                self.check(status, &err)
+            finally:
+                self.leave()
+            headers = array_of_rows(sgs_batch_table_rows(&rows), sgs_batch_table_count(&rows))
+        finally:
+            sgs_batch_table_deinit(&rows)
+        scan = scan_result_of(&recovery.scan, self.context.directory.path)
+        return headers, Recovery(scan, recovery.truncated_bytes)
+
+    def begin_recovery(self):
+        """Empty both indexes, at their full size: Kafka's recovery begins [SEG-40]."""
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_begin_recovery(self.segment, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+
+    def recover_batches(self, headers, int64_t last_indexed_position):
+        """Take the next good batches into the indexes; an error says why not all of them [SEG-40, SEG-41]."""
+        cdef size_t rows_count = 0
+        cdef const sgs_batch_header *rows = rows_of_array(headers, False, &rows_count)
+        cdef size_t taken = 0
+        cdef sgs_error err
+        cdef sgs_status status
+        error = None
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_recover_batches(
+                    self.segment, rows, rows_count, &last_indexed_position, &taken, &err
+                )
+            try:
+                self.check(status, &err)
+            except SegstoreError as raised:
+                error = raised
+        finally:
+            self.leave()
+        return RecoveredBatches(taken, last_indexed_position, error)
+
+    def end_recovery(self, int32_t valid_bytes):
+        """Cut the .log behind the last batch that was taken, finish both indexes; returns the bytes cut [SEG-40]."""
+        cdef int32_t truncated_bytes = 0
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_end_recovery(self.segment, valid_bytes, &truncated_bytes, &err)
+            self.check(status, &err)
+        finally:
+            self.leave()
+        return truncated_bytes
+
+    def rewrite(self, int64_t position):
+        """Write the bytes from *position* on again in place, and sync [DUR-36]."""
+        cdef sgs_error err
+        cdef sgs_status status
+        self.enter()
+        try:
+            with nogil:
+                status = sgs_log_segment_rewrite(self.segment, position, &err)
             self.check(status, &err)
         finally:
             self.leave()
