@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from segstore.errors import IllegalArgumentError, IllegalStateError, UnknownTopicOrPartitionError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from segstore.types import TopicPartition
 
@@ -95,8 +95,12 @@ class ConnectorConditionError(IllegalStateError):
         The connector's message parameters.
     """
 
-    condition: str = ""
-    parameters: dict[str, str]
+    def __init__(
+        self, message: str = "", *, condition: str = "", parameters: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.condition = condition
+        self.parameters = dict(parameters or {})
 
 
 class UnresolvedConditionError(ConnectorConditionError, ConnectorOptionError):
@@ -127,10 +131,8 @@ def condition_error(
 ) -> ConnectorConditionError:
     """Return the error for *condition*, its text filled in; *detail* comes after it."""
     texts = {name: str(value) for name, value in parameters.items()}
-    error = kind(f"[{condition}] {MESSAGES[condition].format(**texts)}{detail}")
-    error.condition = condition
-    error.parameters = texts
-    return error
+    message = f"[{condition}] {MESSAGES[condition].format(**texts)}{detail}"
+    return kind(message, condition=condition, parameters=texts)
 
 
 def deleted_error(partitions: object, made_again: str = "") -> ConnectorConditionError:

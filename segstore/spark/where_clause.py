@@ -53,6 +53,24 @@ class Narrowing:
     topics: frozenset[str] | None = None
     columns: frozenset[str] = field(default_factory=frozenset)
 
+    def keep_offsets(self, low: int, end: int) -> None:
+        """Leave out what is outside ``[low, end)``."""
+        self.first_offset = max(self.first_offset, low)
+        self.end_offset = min(self.end_offset, end)
+
+    def keep_timestamps(self, low: int, end: int) -> None:
+        """Leave out what is outside ``[low, end)``."""
+        self.first_timestamp = max(self.first_timestamp, low)
+        self.end_timestamp = min(self.end_timestamp, end)
+
+    def keep_partitions(self, numbers: frozenset[int]) -> None:
+        """Leave out all other partitions."""
+        self.partitions = numbers if self.partitions is None else self.partitions & numbers
+
+    def keep_topics(self, names: frozenset[str]) -> None:
+        """Leave out all other topics."""
+        self.topics = names if self.topics is None else self.topics & names
+
 
 def narrowing_of(condition: str, microseconds_of: Callable[[str], int | None]) -> Narrowing:
     """Read *condition*.
@@ -148,16 +166,12 @@ def _compare(
         case "offset":
             number = _integer(literal)
             if number is not None:
-                low, end = _bounds(operator, number, number)
-                found.first_offset = max(found.first_offset, low)
-                found.end_offset = min(found.end_offset, end)
+                found.keep_offsets(*_bounds(operator, number, number))
         case "timestamp":
             text = _time_literal(literal)
             time = None if text is None else microseconds_of(text)
             if time is not None:
-                low, end = _bounds(operator, time // 1000, -(-time // 1000))
-                found.first_timestamp = max(found.first_timestamp, low)
-                found.end_timestamp = min(found.end_timestamp, end)
+                found.keep_timestamps(*_bounds(operator, time // 1000, -(-time // 1000)))
         case "topic" | "partition" if operator in {"=", "=="}:
             _take_list(column, [("", "("), *literal, ("", ")")], found)
 
@@ -191,11 +205,9 @@ def _take_list(column: str, tokens: _Tokens, found: Narrowing) -> None:
             return
         values.append(value)
     if column == "partition":
-        numbers = frozenset(value for value in values if isinstance(value, int))
-        found.partitions = numbers if found.partitions is None else found.partitions & numbers
+        found.keep_partitions(frozenset(value for value in values if isinstance(value, int)))
     elif column == "topic":
-        names = frozenset(value for value in values if isinstance(value, str))
-        found.topics = names if found.topics is None else found.topics & names
+        found.keep_topics(frozenset(value for value in values if isinstance(value, str)))
 
 
 def _split_at_commas(tokens: _Tokens) -> Iterator[_Tokens]:
