@@ -1347,7 +1347,7 @@ class ReadLane(Generic[_FetchT, _SliceT]):
         max_bytes: int,
         min_one_message: bool,
         log_start_offset: int,
-        log_end: LogOffsetMetadata,
+        published: PublishedEnd,
         topic_partition: tuple[str, int],
     ) -> _FetchT | None:
         """One fetch up to the log end [LOC-6]."""
@@ -1358,7 +1358,7 @@ class ReadLane(Generic[_FetchT, _SliceT]):
         max_bytes: int,
         min_one_message: bool,
         log_start_offset: int,
-        log_end: LogOffsetMetadata,
+        published: PublishedEnd,
         cuts_done: int,
     ) -> _SliceT | None:
         """The same with the bytes left where they are."""
@@ -1367,9 +1367,36 @@ class ReadLane(Generic[_FetchT, _SliceT]):
     def learn_order(self, base_offset: int) -> None:
         """Take over that nothing is missing before the segment of *base_offset* [DUR-79]."""
     def find_offset_by_timestamp(
-        self, timestamp: object, log_start_offset: int, log_end: LogOffsetMetadata
+        self, timestamp: object, log_start_offset: int, published: PublishedEnd
     ) -> FileTimestampAndOffset | None:
         """The first record at or behind both, of the first segment that reaches the timestamp."""
+
+# ---- _cython/published_end.pxi -------------------------------------------------------------------
+
+@final
+class PublishedEnd:
+    """Where one log ends, as its threads see it: each field is replaced, and read without a lock.
+
+    A store runs no bytecode, so no signal handler comes between two of them [CON-4].
+    """
+
+    def __new__(cls) -> Self: ...
+    @property
+    def log_end(self) -> LogOffsetMetadata:
+        """The next offset, and the segment and byte where it will be; stored after the bytes."""
+    @log_end.setter
+    def log_end(self, log_end: LogOffsetMetadata) -> None: ...
+    @property
+    def durable(self) -> LogOffsetMetadata:
+        """All below is on stable storage, by syncs that have ended: never ahead of it [DUR-4]."""
+    @durable.setter
+    def durable(self, durable: LogOffsetMetadata) -> None: ...
+    map_end_offset: int
+    """What is below it is in the state of the producers."""
+    @property
+    def log_end_offset(self) -> int: ...
+    @property
+    def durable_offset(self) -> int: ...
 
 # ---- _cython/append_lane.pxi ---------------------------------------------------------------------
 
@@ -1467,10 +1494,10 @@ class AppendLane:
         options: BatchOptions,
         codecs: CodecTable,
         append_lock: AppendLock,
+        published: PublishedEnd,
         *,
         local_log: object,
         offsets: object,
-        producers: object,
         flusher: object,
         rounds: SyncRounds | None,
         lock_file: str,

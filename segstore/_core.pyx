@@ -21,7 +21,7 @@ from cpython.mem cimport PyMem_Calloc, PyMem_Free, PyMem_Malloc
 from cpython.memoryview cimport PyMemoryView_FromMemory, PyMemoryView_FromObject
 from cpython.object cimport PyObject, PyTypeObject
 from cpython.pycapsule cimport PyCapsule_GetPointer, PyCapsule_IsValid, PyCapsule_New
-from cpython.tuple cimport PyTuple_Check, PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZE
+from cpython.tuple cimport PyTuple_CheckExact, PyTuple_GET_ITEM, PyTuple_GET_SIZE
 from libc.stdint cimport (
     INT8_MAX,
     INT8_MIN,
@@ -155,8 +155,8 @@ include "_cython/segment_listing.pxi"
 include "_cython/segment.pxi"
 include "_cython/segment_lists.pxi"
 include "_cython/open_segments.pxi"
-include "_cython/slots.pxi"
 include "_cython/kept_tuples.pxi"
+include "_cython/published_end.pxi"
 include "_cython/append_lock.pxi"
 include "_cython/sync_rounds.pxi"
 include "_cython/lane_end.pxi"

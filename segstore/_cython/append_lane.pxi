@@ -186,7 +186,7 @@ cdef class AppendLane(_LaneEnd):
                     rounds.wake_next()
         finally:
             segment.leave()
-        if answer.taken and <int64_t>load_slot(self.flusher, self.place_of_durable)[0] <= answer.last_offset:
+        if answer.taken and self.published.durable_at() <= answer.last_offset:
             self.publish_now()
             self.flusher.wait_until_durable(answer.last_offset + 1, generation)
         return 0
@@ -223,7 +223,7 @@ cdef class AppendLane(_LaneEnd):
         cdef object log_append_time = append_time
         cdef object records_count = answer.records_count
         cdef object size_bytes = size
-        cdef object durable = load_slot(self.flusher, self.place_of_durable)
+        cdef object durable = self.published._durable
         cdef object info
         if not is_ours_alone(<PyObject *>self.answer):
             self.answer = new_instance(<PyTypeObject *>LogAppendInfo, 9)

@@ -17,9 +17,8 @@ cdef class _LaneEnd:
     cdef object local_log
     cdef object log_start_offset
     cdef object offsets
-    cdef object producers
     cdef object flusher
-    cdef Py_ssize_t place_of_log_end, place_of_map_end_offset, place_of_durable
+    cdef PublishedEnd published
     cdef object answer  # the last one
     cdef object log_end  # that was published
     cdef object last_log_end  # before that one
@@ -34,22 +33,20 @@ cdef class _LaneEnd:
     cdef int64_t generation
 
     def __cinit__(self, LogValidator validator_of_sent not None, LogValidator validator_of_own not None,
-                  options, CodecTable codecs not None, AppendLock append_lock not None, *, local_log, offsets,
-                  producers, flusher, SyncRounds rounds, str lock_file not None, bint syncs_on_append,
-                  int32_t max_segment_bytes, int32_t max_message_bytes, int64_t max_batch_bytes):
+                  options, CodecTable codecs not None, AppendLock append_lock not None,
+                  PublishedEnd published not None, *, local_log, offsets, flusher, SyncRounds rounds,
+                  str lock_file not None, bint syncs_on_append, int32_t max_segment_bytes,
+                  int32_t max_message_bytes, int64_t max_batch_bytes):
         sgs_append_lane_init(&self.lane, memory)
         self.validator_of_sent = validator_of_sent
         self.validator_of_own = validator_of_own
         self.options_of_writers = (options, codecs, 0, max_batch_bytes)
         self.append_lock = append_lock
+        self.published = published
         self.local_log = local_log
         self.offsets = offsets
         self.is_replicated = offsets.replicated
-        self.producers = producers
         self.flusher = flusher
-        self.place_of_log_end = place_of_slot(local_log, "log_end")
-        self.place_of_map_end_offset = place_of_slot(producers, "map_end_offset")
-        self.place_of_durable = place_of_slot(flusher, "durable")
         self.rounds = rounds
         self.directory = local_log.directory
         self.lock_file = encoded_name(lock_file)
@@ -109,8 +106,7 @@ cdef class _LaneEnd:
 
     cpdef int publish_written(self) except -1:
         """Under the append lock: show readers what was written, as its writer would when he wakes."""
-        cdef object published = load_slot(self.local_log, self.place_of_log_end)
-        if self.segment is not None and self.lane.next_offset > <int64_t>published[0]:
+        if self.segment is not None and self.lane.next_offset > self.published.log_end_at():
             self.publish(self.segment)
         return 0
 
@@ -143,7 +139,7 @@ cdef class _LaneEnd:
             ):
                 return False
             self.publish_written()
-            log_end = load_slot(self.local_log, self.place_of_log_end)
+            log_end = self.published._log_end
             generation = self.generation
             segment.enter()
             self.rounds.begin_next()
@@ -173,9 +169,9 @@ cdef class _LaneEnd:
                 self.flusher.require_untouched()
             if (
                 self.local_log.generation == generation
-                and <int64_t>log_end[0] > <int64_t>load_slot(self.flusher, self.place_of_durable)[0]
+                and <int64_t><object>borrowed_tuple_item(log_end, 0) > self.published.durable_at()
             ):
-                store_slot(self.flusher, self.place_of_durable, log_end)
+                self.published._durable = log_end
         finally:
             append_lock.give_back()
         return 0
@@ -196,8 +192,8 @@ cdef class _LaneEnd:
         put(log_end, 2, position)
         self.last_log_end = self.log_end
         self.log_end = log_end
-        store_slot(self.local_log, self.place_of_log_end, log_end)
-        store_slot(self.producers, self.place_of_map_end_offset, next_offset)
+        self.published._log_end = log_end
+        self.published.map_end_offset = next_offset
         if self.is_replicated:
             self.offsets.follow_log_end()
             self.offsets.update_first_unstable_offset()

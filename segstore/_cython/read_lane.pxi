@@ -1,9 +1,10 @@
 # read_lane.pxi - the short way of a read for which nothing has to be decided [D11]
 #
-# The layers above know where a log begins and ends, and which segments it has: immutable objects, which come in with
-# each call. A read whose segment holds what was asked for, below the end of the log, goes down in one call and comes
-# back as one object. Whatever else there is - another isolation, a gap, the end of a segment, an old format, an
-# argument of another type, any error - is not taken, and the layers do it: their errors are the only ones.
+# The layers above know where a log begins, and which segments it has: immutable objects, which come in with each call.
+# The end is taken as it is published, after those. A read whose segment holds what was asked for, below the end of the
+# log, goes down in one call and comes back as one object. Whatever else there is - another isolation, a gap, the end of
+# a segment, an old format, an argument of another type, any error - is not taken, and the layers do it: their errors
+# are the only ones.
 
 cdef enum:
     MAGIC_WITH_BASE_OFFSET = 2
@@ -21,11 +22,7 @@ cdef bint is_whole_number(object value, int64_t *number) noexcept:
 
 
 cdef inline int64_t offset_in(object metadata, Py_ssize_t field) except? -2:
-    """A field of a LogOffsetMetadata."""
-    if not PyTuple_Check(metadata) or PyTuple_GET_SIZE(metadata) <= field:
-        raise IllegalArgumentError(
-            f"{metadata!r:.80} is no place in a log", found=type(metadata).__name__, expected="LogOffsetMetadata"
-        )
+    """A field of a LogOffsetMetadata, as `PublishedEnd` has them."""
     return <int64_t><object>PyTuple_GET_ITEM(metadata, field)
 
 
@@ -141,7 +138,7 @@ cdef class ReadLane:
         segment.enter()
         return segment
 
-    def read(self, offset, max_bytes, min_one_message, int64_t log_start_offset, log_end not None,
+    def read(self, offset, max_bytes, min_one_message, int64_t log_start_offset, PublishedEnd published not None,
              topic_partition not None):
         """One fetch up to the log end, as a `fetch_class`."""
         cdef sgs_segment_read request
@@ -151,7 +148,7 @@ cdef class ReadLane:
         cdef FetchedRecords answer
         cdef int64_t end_offset = 0
         cdef LogSegment segment = self.prepare(
-            offset, max_bytes, min_one_message, log_start_offset, log_end, &request, &end_offset
+            offset, max_bytes, min_one_message, log_start_offset, published._log_end, &request, &end_offset
         )
         if segment is None:
             return None
@@ -178,8 +175,8 @@ cdef class ReadLane:
         answer._check_order = self.check_order
         return answer
 
-    def slice(self, log, offset, max_bytes, min_one_message, int64_t log_start_offset, log_end not None,
-              int64_t cuts_done):
+    def slice(self, log, offset, max_bytes, min_one_message, int64_t log_start_offset,
+              PublishedEnd published not None, int64_t cuts_done):
         """The same with the bytes left where they are, as a `slice_class`."""
         cdef sgs_segment_read request
         cdef sgs_segment_fetch fetch
@@ -188,7 +185,7 @@ cdef class ReadLane:
         cdef SlicedRecords answer
         cdef int64_t end_offset = 0
         cdef LogSegment segment = self.prepare(
-            offset, max_bytes, min_one_message, log_start_offset, log_end, &request, &end_offset
+            offset, max_bytes, min_one_message, log_start_offset, published._log_end, &request, &end_offset
         )
         if segment is None:
             return None
@@ -227,10 +224,11 @@ cdef class ReadLane:
         if index >= 0 and self.base_offsets[index] == base_offset:
             self.follows[index] = 1
 
-    def find_offset_by_timestamp(self, timestamp, int64_t log_start_offset, log_end not None):
+    def find_offset_by_timestamp(self, timestamp, int64_t log_start_offset, PublishedEnd published not None):
         """The first record at or behind both, of the first segment that reaches the timestamp [TS-2]."""
         cdef int64_t target = 0
         cdef int64_t max_position = 0
+        cdef object log_end = published._log_end
         cdef sgs_found_timestamp found
         cdef sgs_error err
         cdef sgs_status status

@@ -44,13 +44,8 @@ _MAX_SEALED_WAITING: Final = 16  # for the thread; each keeps its files open unt
 class Flusher(RecoveryPointFlusher):
     """Knows how far a log is durable, and makes it so.
 
-    Attributes
-    ----------
-    durable : LogOffsetMetadata
-        All below is on stable storage, by syncs that have ended: never ahead of the truth [DUR-4].
+    Where the log is durable is published for all its threads, by the lane too: `PublishedEnd`.
     """
-
-    __slots__ = ("durable",)  # as LogTail's: every append looks there
 
     def __init__(  # noqa: PLR0913 - what a flusher works with
         self,
@@ -63,7 +58,8 @@ class Flusher(RecoveryPointFlusher):
         failures: LogDirFailureChannel | None = None,
     ) -> None:
         super().__init__(append_lock, local_log.directory, topic_partition, failures)
-        self.durable, self._is_settled = local_log.log_end, True
+        self._published = local_log.published
+        self._published.durable, self._is_settled = local_log.log_end, True
         self.recovery_point = self.highest_recovery_point = recovery_point
         self._local_log = local_log
         self._durability = durability
@@ -83,7 +79,9 @@ class Flusher(RecoveryPointFlusher):
     def settle_later(self, log_start: int) -> None:
         """What lies above the recovery point is to be written again: it is not durable [DUR-36]."""
         offset = max(self.recovery_point, log_start)
-        self.durable = self._local_log.offset_metadata(offset)._replace(message_offset=offset)
+        self._published.durable = self._local_log.offset_metadata(offset)._replace(
+            message_offset=offset
+        )
         self._is_settled = False
 
     def settle(self) -> None:
@@ -94,7 +92,7 @@ class Flusher(RecoveryPointFlusher):
         with self.poisoned_by(FsyncFailedError):
             rewrite_from(log.segments.values(offset, log.log_end.message_offset), offset)
             log.directory.sync(Barrier.RECOVERY_NAMES)
-            self.durable, self._is_settled = log.log_end, True
+            self._published.durable, self._is_settled = log.log_end, True
             with contextlib.suppress(DiskFullError):  # the next open checks more than it needs to
                 self.write_recovery_point(is_locked=True)
 
@@ -117,13 +115,18 @@ class Flusher(RecoveryPointFlusher):
             self._timers.add(seconds)
             self._background.repeat(self._flush_by_timer, seconds)
 
+    @property
+    def durable(self) -> LogOffsetMetadata:
+        """All below is on stable storage, by syncs that have ended: never ahead of it [DUR-4]."""
+        return self._published.durable
+
     def note_log_end(self, offset: int) -> None:
         """The log ends at *offset* now; what is durable is known by syncs alone."""
 
     @property
     def durable_offset(self) -> int:
         """Below it everything is on stable storage [DUR-4]."""
-        return self.durable.message_offset
+        return self._published.durable_offset
 
     def check_window(self) -> None:
         """Refuse an append when the timed sync is twice as late as was promised [DUR-14].
@@ -151,7 +154,7 @@ class Flusher(RecoveryPointFlusher):
         it took anything away, and the rest is gone, durably. That of one which failed is still
         there.
         """
-        while self.durable.message_offset < offset:
+        while self._published.durable_offset < offset:
             if self._local_log.generation != generation:
                 with self._append_lock:  # which a truncation has until it is over
                     self._require_not_failed()
@@ -163,7 +166,7 @@ class Flusher(RecoveryPointFlusher):
     def sync_if_due(self, offset: int, generation: int) -> None:
         """Do what the mode asks for behind an append, outside the append lock."""
         durability = self._durability
-        if durability.sync or offset - self.durable.message_offset >= durability.messages:
+        if durability.sync or offset - self._published.durable_offset >= durability.messages:
             self.wait_until_durable(offset, generation)
 
     def flush(self) -> int:
@@ -176,13 +179,13 @@ class Flusher(RecoveryPointFlusher):
             offset = self._local_log.log_end.message_offset
             generation = self._local_log.generation
             names_version = self._local_log.names_version
-            if self.durable.message_offset == offset:
+            if self._published.durable_offset == offset:
                 self._oldest_unsynced_ns = None  # an append was announced, but wrote nothing
         self._require_not_failed()
         self.wait_until_durable(offset, generation)
         self.sync_names(names_version)  # a roll behind the last sync: all was durable before it
         check_not_removed(self._local_log.directory)
-        return self.durable.message_offset
+        return self._published.durable_offset
 
     def sync_active_segment(self) -> None:
         """Sync the files of the active segment, also when it is empty [FLU-3].
@@ -202,7 +205,7 @@ class Flusher(RecoveryPointFlusher):
     def _join_round(self, offset: int) -> None:
         """Lead a round, or wait for the end of the one that runs."""
         self._require_not_failed()
-        if self.durable.message_offset >= offset:
+        if self._published.durable_offset >= offset:
             return
         if not self._lead_round():
             self._require_not_failed()  # of this round, or the one that would have covered us
@@ -243,7 +246,8 @@ class Flusher(RecoveryPointFlusher):
                         return  # the log was truncated before this round began
                     target = min(target, LogOffsetMetadata(up_to_offset, up_to_offset, 0))
                 segments = log.segments.values(
-                    min(self.durable.message_offset, target.message_offset), target.message_offset
+                    min(self._published.durable_offset, target.message_offset),
+                    target.message_offset,
                 )
                 active = log.segments.active_segment
                 names_version = log.names_version
@@ -257,8 +261,8 @@ class Flusher(RecoveryPointFlusher):
             with self._append_lock:
                 self._oldest_in_round_ns = None
                 self._require_not_failed()  # another sync may have, since this one began
-                if log.generation == generation and target > self.durable:
-                    self.durable = target
+                if log.generation == generation and target > self._published.durable:
+                    self._published.durable = target
                 if lane is not None:
                     lane.note_settled(times_armed)
         except BaseException as error:
@@ -275,10 +279,10 @@ class Flusher(RecoveryPointFlusher):
         behind which records count as they are. A full truncation leaves nothing to sync.
         """
         log = self._local_log
-        if self.durable.message_offset >= offset:
+        if self._published.durable_offset >= offset:
             return
         with self.poisoned_by(FsyncFailedError):
-            for segment in log.segments.values(self.durable.message_offset, offset):
+            for segment in log.segments.values(self._published.durable_offset, offset):
                 is_sealed = segment is not log.segments.active_segment
                 segment.flush(Barrier.TRUNCATION_KEEPS, indexes=is_sealed)
                 log.transaction_indexes.sync(segment.base_offset)
@@ -313,7 +317,7 @@ class Flusher(RecoveryPointFlusher):
             return
         with self._telling_of_failures("sync after a roll"):
             end = following.base_offset
-            while self.durable.message_offset < end and not self._lead_round(end):
+            while self._published.durable_offset < end and not self._lead_round(end):
                 pass  # the round that ran may have begun before this segment's end
             self._sync_segment(segment, indexes=True)  # no round may have known that it is sealed
             sync_snapshots()
@@ -330,12 +334,12 @@ class Flusher(RecoveryPointFlusher):
 
         Called under the append lock. The checkpoint stays lower: a recovery reads more.
         """
-        self.durable = max(self.durable, durable)
+        self._published.durable = max(self._published.durable, durable)
 
     def note_durable(self, log_end: LogOffsetMetadata) -> None:
         """Everything up to *log_end* was synced by the caller, who holds the append lock."""
         self._require_not_failed()  # a sync beside it may have
-        self.durable = log_end
+        self._published.durable = log_end
         self._oldest_unsynced_ns = None
 
     def end(self) -> None:

@@ -35,10 +35,6 @@ class KafkaFlusher(Flusher):
         place = self._local_log.offset_metadata(self.recovery_point)
         return place._replace(message_offset=self.recovery_point)  # it may lie inside a batch
 
-    @durable.setter
-    def durable(self, log_end: LogOffsetMetadata) -> None:
-        """Only the recovery point says what is durable."""
-
     def note_log_end(self, offset: int) -> None:
         """A recovery point above the log end comes down to it [LOC-4, FLU-5]."""
         self.recovery_point = min(self.recovery_point, offset)

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 from segstore._core import AppendLane
 from segstore.log.directory.checkpoints import LOCK
 from segstore.log.log_writer import LogWriter
-from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
     from segstore._core import BatchOptions
@@ -42,9 +41,9 @@ class LaneAppender(LogWriter):
             self._batch_options,
             self._codecs,
             self._append_lock,
+            self._local_log.published,
             local_log=self._local_log,
             offsets=self._offsets,
-            producers=self._producers,
             flusher=self._flusher,
             rounds=self._flusher.rounds if waits_for_each_sync else None,
             lock_file=LOCK,
@@ -60,16 +59,13 @@ class LaneAppender(LogWriter):
 
     def _settle_lane(self) -> None:
         """Take over where the lane has left the log, also when a write was interrupted."""
-        lane, local_log = self._lane, self._local_log
+        lane = self._lane
         if lane is None:
             return
         self._flusher.rounds.require_another_leader()
         if not lane.is_armed:
             return
-        end, base_offset = lane.next_offset, local_log.log_end.segment_base_offset
-        if end > local_log.log_end.message_offset:
-            local_log.log_end = LogOffsetMetadata(end, base_offset, lane.position)
-            self._producers.update_map_end_offset(end)  # nothing of it has a producer
+        lane.publish_written()
         lane.disarm()
 
     def _arm_lane(self) -> None:

@@ -55,8 +55,8 @@ class LaneReader:
         local_log = self._local_log
         segments = local_log.segments
         lane = segments.lane or self._new_read_lane(segments)
-        start, end = self._offsets.log_start_offset, local_log.log_end
-        return lane.read(offset, max_bytes, min_one_message, start, end, self.topic_partition)
+        start, published = self._offsets.log_start_offset, local_log.published
+        return lane.read(offset, max_bytes, min_one_message, start, published, self.topic_partition)
 
     def _slice_by_lane(
         self,
@@ -67,15 +67,15 @@ class LaneReader:
         local_log = self._local_log
         cuts_done, segments = local_log.cuts.done, local_log.segments
         lane = segments.lane or self._new_read_lane(segments)
-        start, end = self._offsets.log_start_offset, local_log.log_end
-        return lane.slice(self, offset, max_bytes, min_one_message, start, end, cuts_done)
+        start, published = self._offsets.log_start_offset, local_log.published
+        return lane.slice(self, offset, max_bytes, min_one_message, start, published, cuts_done)
 
     def _find_offset_by_lane(self, timestamp: int | datetime) -> FileTimestampAndOffset | None:
         local_log = self._local_log
         segments = local_log.segments
         lane = segments.lane or self._new_read_lane(segments)
-        start, end = self._offsets.log_start_offset, local_log.log_end
-        return lane.find_offset_by_timestamp(timestamp, start, end)
+        start, published = self._offsets.log_start_offset, local_log.published
+        return lane.find_offset_by_timestamp(timestamp, start, published)
 
     def _teach_lane(self, segments: Segments) -> None:
         """Tell the lane which of the largest timestamps the layers have asked for meanwhile."""

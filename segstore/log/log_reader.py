@@ -76,7 +76,7 @@ class LogReader(LaneReader):
     @property
     def log_end_offset(self) -> int:
         """The next offset to be written."""
-        return self._local_log.log_end.message_offset
+        return self._local_log.published.log_end_offset
 
     @property
     def high_watermark(self) -> int:

@@ -15,7 +15,7 @@ from segstore.log.sidecar_flusher import SidecarFlusher
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from segstore._core import AppendLock
+    from segstore._core import AppendLock, PublishedEnd
 
 
 class RecoveryPointFlusher(SidecarFlusher):
@@ -32,7 +32,7 @@ class RecoveryPointFlusher(SidecarFlusher):
 
     __slots__ = ()
 
-    durable: LogOffsetMetadata
+    _published: PublishedEnd
     highest_recovery_point: int
     recovery_point: int
     _append_lock: AppendLock
@@ -59,13 +59,13 @@ class RecoveryPointFlusher(SidecarFlusher):
 
     def write_recovery_point(self, *, is_locked: bool = False) -> None:
         """Write a durable offset [DUR-21]; with *is_locked* the caller holds the append lock."""
-        offset = self.durable.message_offset
+        offset = self._published.durable_offset
         with contextlib.nullcontext() if is_locked else self._append_lock:
             names_version = self._local_log.names_version
         # a segment that begins there, and is empty yet, may be all that says where the log ends
         self.sync_names(names_version)
         with self._checkpoint_lock:
-            offset = min(offset, self.durable.message_offset)
+            offset = min(offset, self._published.durable_offset)
             hole_start, hole_end = self._hole
             point = hole_start if offset == hole_end else offset
             if point > self.recovery_point:  # else somebody wrote a later one meanwhile
@@ -79,8 +79,8 @@ class RecoveryPointFlusher(SidecarFlusher):
         with self._checkpoint_lock:
             if self.highest_recovery_point > offset:
                 self._write_recovery_point(offset)
-            if self.durable.message_offset > offset:
-                self.durable = LogOffsetMetadata(offset)
+            if self._published.durable_offset > offset:
+                self._published.durable = LogOffsetMetadata(offset)
 
     def raise_recovery_point(self, offset: int) -> None:
         """Nothing below *offset*, the log start, is to be recovered; in memory only [UNI-3]."""

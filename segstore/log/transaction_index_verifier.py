@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segstore._core import SegmentContext
+from segstore._core import PublishedEnd, SegmentContext
 from segstore.config import LogConfig
 from segstore.log.directory.background import BackgroundWorker
 from segstore.log.directory.log_places import LogPlaces
@@ -40,6 +40,7 @@ def wrong_transaction_indexes_of(path: str) -> list[WrongIndex]:
             LogConfig(),
             loaded.segments,
             loaded.log_end,
+            PublishedEnd(),
             worker,
             codecs,
             may_have_gaps=loaded.may_have_gaps,

@@ -68,7 +68,7 @@ class UnifiedLog(LogChecksums):
         Its end, by `close`, `close_quietly` or `delete`: also who waits for it.
     """
 
-    def __init__(  # noqa: PLR0913 - put together by log_opener
+    def __init__(  # noqa: PLR0913, PLR0915 - put together by log_opener
         self,
         places: LogPlaces,
         loaded: LoadedLog,
@@ -102,12 +102,15 @@ class UnifiedLog(LogChecksums):
         seen_end = None
         if self.read_only:
             seen_end = SeenEnd(places, context, loaded.segments, loaded.log_end)
+        producers = loaded.producer_state
+        published = _core.PublishedEnd() if producers is None else producers.published
         self._local_log = LocalLog(
             self._directory,
             context,
             config,
             loaded.segments,
             loaded.log_end,
+            published,
             self._background,
             codecs,
             may_have_gaps=loaded.may_have_gaps or self.profile is Profile.KAFKA,

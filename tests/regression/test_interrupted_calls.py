@@ -181,7 +181,7 @@ def test_no_clean_mark_on_a_log_end_that_is_not_the_files(new_log):
     log.append([(None, b"x")])
     before = log._local_log.log_end
     log.append([(None, b"y")])
-    log._local_log.log_end = before
+    log._local_log.published.log_end = before
     log._lane.disarm()  # which knows better, and would go on from where the file ends
 
     with pytest.raises(IllegalStateError, match="interrupted"):

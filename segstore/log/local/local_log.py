@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         CodecTable,
         Directory,
         FetchedBytes,
+        PublishedEnd,
         SegmentContext,
         SegmentSlice,
     )
@@ -90,6 +91,8 @@ class LocalLog:
         At least one; the last is the active one.
     log_end : LogOffsetMetadata
         The next offset, and its place in the active segment.
+    published : PublishedEnd
+        That of this log, where the log end is seen by readers.
     background : Scheduler
         Unlinks files later.
     codecs : CodecTable
@@ -107,8 +110,9 @@ class LocalLog:
     ----------
     segments : Segments
         Never empty while the log is open.
-    log_end : LogOffsetMetadata
-        The next offset, and the segment and byte where it will be; published after the bytes.
+    published : PublishedEnd
+        With the log end: the next offset, and the segment and byte where it will be. It is
+        published after the bytes, without a call of Python: no signal handler comes between.
     generation : int
         Raised whenever bytes or names that were written may be gone again [DUR-13].
     names_version : int
@@ -125,8 +129,6 @@ class LocalLog:
         Where the log ended when it was looked at; None where this handle is the one that writes.
     """
 
-    __slots__ = ("__dict__", "log_end")  # every append stores it: a slot takes half the time
-
     def __init__(  # noqa: PLR0913 - what a log consists of
         self,
         directory: Directory,
@@ -134,6 +136,7 @@ class LocalLog:
         config: LogConfig,
         segments: Segments,
         log_end: LogOffsetMetadata,
+        published: PublishedEnd,
         background: Scheduler,
         codecs: CodecTable,
         *,
@@ -145,7 +148,8 @@ class LocalLog:
         self.directory = directory
         self.config = config
         self.segments = segments
-        self.log_end = log_end
+        self.published = published
+        published.log_end = log_end
         self.names_version = 1
         self.generation = 0
         self.cuts = Cuts()
@@ -166,6 +170,11 @@ class LocalLog:
         self._is_sealing = False
         self._is_cutting = False
         self._being_deleted: tuple[Segment, ...] = ()
+
+    @property
+    def log_end(self) -> LogOffsetMetadata:
+        """The next offset, and where it will be."""
+        return self.published.log_end
 
     def _draw_max_segment_ms(self) -> int:
         return self.config.roll_ms - roll_jitter_ms(self.config)
@@ -485,7 +494,7 @@ class LocalLog:
             active.append(batches, headers)
         finally:  # also when something is raised behind the write: the bytes are there
             if active.size_bytes == position:
-                self.log_end = log_end
+                self.published.log_end = log_end
 
     def arm(self, lane: AppendLane, leader_epoch: int, log_start_offset: int) -> None:
         """Tell the short way of an append where the log ends; nothing is left undone [D11]."""
@@ -630,7 +639,7 @@ class LocalLog:
         self.segments = segments  # from here on no call: nothing comes between
         self._active = active
         self._max_segment_ms = max_segment_ms
-        self.log_end = log_end
+        self.published.log_end = log_end
         self._is_sealing = False
         self._rolling_to = None
 
@@ -683,7 +692,7 @@ class LocalLog:
         self._is_cutting = True
         self._active = last
         self._max_segment_ms = max_segment_ms
-        self.log_end = log_end
+        self.published.log_end = log_end
         if removed:
             self._take_out_from_the_end(removed)
             self.segments = self.segments.without(removed)
@@ -725,10 +734,10 @@ class LocalLog:
         """
         active = segments.active_segment
         bound = min(self.log_end, end)
-        self.log_end = bound  # holds for both lists of segments
+        self.published.log_end = bound  # holds for both lists of segments
         self.segments = segments
         self._active = active
-        self.log_end = end
+        self.published.log_end = end
         self.seen_end = seen_end
         self.cuts.finish()
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final
 
+from segstore._core import PublishedEnd
 from segstore.errors import IllegalArgumentError
 from segstore.log.producers.producer_append_info import ProducerAppendInfo
 from segstore.log.producers.producer_state_entry import ProducerStateEntry
@@ -42,8 +43,8 @@ class ProducerStateManager:
 
     Attributes
     ----------
-    map_end_offset : int
-        What is below it is taken in.
+    published : PublishedEnd
+        That of the log: `map_end_offset` is there, which the append lane raises too.
 
     Parameters
     ----------
@@ -58,8 +59,6 @@ class ProducerStateManager:
     kafka_profile : bool
         Write snapshots in place, and read past bytes behind their end, as Kafka does [DUR-62].
     """
-
-    __slots__ = ("__dict__", "map_end_offset")  # as LogTail's
 
     def __init__(
         self,
@@ -79,7 +78,7 @@ class ProducerStateManager:
         self._verification_states: dict[int, VerificationStateEntry] = {}
         self._ongoing_transactions = TransactionsByOffset()
         self._unreplicated_transactions = TransactionsByOffset()
-        self.map_end_offset = 0
+        self.published = PublishedEnd()
         self._last_snapshot_offset = 0
         self._oldest_transaction_timestamp = NO_TIMESTAMP
 
@@ -105,9 +104,14 @@ class ProducerStateManager:
         """Whether there is neither a producer nor a transaction that waits to be replicated."""
         return not self._producers and not self._unreplicated_transactions  # [PSM-48]
 
+    @property
+    def map_end_offset(self) -> int:
+        """What is below it is taken in."""
+        return self.published.map_end_offset
+
     def update_map_end_offset(self, offset: int) -> None:
         """Note that everything below *offset* is taken in."""
-        self.map_end_offset = offset
+        self.published.map_end_offset = offset
 
     def last_entry(self, producer_id: int) -> ProducerStateEntry | None:
         """Return what is known of a producer."""
@@ -361,7 +365,7 @@ class ProducerStateManager:
         for known in self._snapshots.offsets:
             self._snapshots.delete(known)
         self._last_snapshot_offset = 0
-        self.map_end_offset = offset
+        self.published.map_end_offset = offset
         self._update_oldest_transaction_timestamp()
 
     def truncate_fully_and_reload_snapshots(self) -> None:
@@ -372,7 +376,7 @@ class ProducerStateManager:
     def on_log_start_offset_incremented(self, log_start_offset: int) -> None:
         """Note that the log begins later; producers and open transactions stay [PSM-47]."""
         self._unreplicated_transactions.drop_ended_before(log_start_offset)
-        self.map_end_offset = max(self.map_end_offset, log_start_offset)
+        self.published.map_end_offset = max(self.map_end_offset, log_start_offset)
         latest = self.latest_snapshot_offset
         self._last_snapshot_offset = log_start_offset if latest is None else latest
 
@@ -391,4 +395,4 @@ class ProducerStateManager:
             if (first_offset := entry.current_txn_first_offset) is not None:
                 place = LogOffsetMetadata(first_offset)
                 self._ongoing_transactions.put(TxnMetadata(entry.producer_id, place))
-        self._last_snapshot_offset = self.map_end_offset = offset
+        self._last_snapshot_offset = self.published.map_end_offset = offset

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from segstore import Record
+from segstore._core import PublishedEnd
 from segstore.errors import (
+    ArgumentTypeError,
     ClosedError,
     FsyncFailedError,
     LogReadOnlyError,
@@ -20,6 +22,7 @@ from segstore.errors import (
 from segstore.log.directory.checkpoints import CLEAN_SHUTDOWN_MARKER
 from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
 from segstore.log.lane_appender import LaneAppender
+from segstore.types import LogOffsetMetadata
 from tests.log_kit import TIME, Clock, at, batch
 
 if TYPE_CHECKING:
@@ -265,13 +268,11 @@ def test_memory_of_a_large_append_is_given_back(new_log: Callable[..., UnifiedLo
     assert log.verify().ok
 
 
-@pytest.mark.parametrize("kind", [property(lambda _: None), 7], ids=["property", "value"])
-def test_a_lane_stores_into_slots_and_nothing_else(
-    new_log: Callable[..., UnifiedLog], monkeypatch: pytest.MonkeyPatch, kind: object
-):
-    """What is elsewhere is refused before anything is stored [D11]."""
-    log = new_log()
-    with monkeypatch.context() as patched:
-        patched.setattr(log, "_flusher", type("Other", (), {"durable": kind})())
-        with pytest.raises(TypeError, match="durable of Other is no slot"):
-            log._new_lane()
+@pytest.mark.parametrize("place", [None, 7, (1, 0, 0)], ids=["none", "number", "tuple"])
+@pytest.mark.parametrize("end", ["log_end", "durable"])
+def test_only_a_place_in_the_log_is_published(end: str, place: object):
+    """The lane reads both ends without a look at their type [D11]."""
+    published = PublishedEnd()
+    with pytest.raises(ArgumentTypeError, match="is no place in a log"):
+        setattr(published, end, place)
+    assert getattr(published, end) == LogOffsetMetadata(0, 0, 0)
