@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from segstore.log.local.segment import Segment
     from segstore.log.log_offsets import LogOffsetSnapshot
     from segstore.log.log_salvage import salvage
-    from segstore.log.log_scan import LogScan
     from segstore.log.log_verifier import VerifyReport
     from segstore.log.open_log import open
     from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
     from segstore.log.producers.verification_state_entry import VerificationGuard
     from segstore.log.remote_tier import RemoteOffsetReader
-    from segstore.log.unified_log import UnifiedLog
+    from segstore.log.scan import LogScan
+    from segstore.log.unified_log import Log, UnifiedLog
     from segstore.manager.log_manager import LogManager, open_dir
     from segstore.records.error_mapping import ErrorCode
     from segstore.records.fetch_data_info import FetchDataInfo
@@ -72,12 +72,13 @@ _HOMES = {
     "FileRecords": "segstore.log.file_records",
     "FileTimestampAndOffset": "segstore.types",
     "Isolation": "segstore.types",
+    "Log": "segstore.log.unified_log",
     "LogAppendInfo": "segstore.types",
     "LogConfig": "segstore.config",
     "LogManager": "segstore.manager.log_manager",
     "LogOffsetMetadata": "segstore.types",
     "LogOffsetSnapshot": "segstore.log.log_offsets",
-    "LogScan": "segstore.log.log_scan",
+    "LogScan": "segstore.log.scan",
     "LostRange": "segstore.log.loader.salvage_report",
     "MemoryRecords": "segstore.records.memory_records",
     "MessageSet": "segstore.records.message_set_receive",
@@ -114,6 +115,7 @@ __all__ = [
     "FileRecords",
     "FileTimestampAndOffset",
     "Isolation",
+    "Log",
     "LogAppendInfo",
     "LogConfig",
     "LogManager",

@@ -1499,6 +1499,7 @@ class AppendLane:
         local_log: object,
         offsets: object,
         flusher: object,
+        failure_mark: object,
         rounds: SyncRounds | None,
         lock_file: str,
         syncs_on_append: bool,

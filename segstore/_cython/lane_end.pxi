@@ -19,6 +19,7 @@ cdef class _LaneEnd:
     cdef object offsets
     cdef object flusher
     cdef PublishedEnd published
+    cdef object failure_mark
     cdef object answer  # the last one
     cdef object log_end  # that was published
     cdef object last_log_end  # before that one
@@ -34,8 +35,8 @@ cdef class _LaneEnd:
 
     def __cinit__(self, LogValidator validator_of_sent not None, LogValidator validator_of_own not None,
                   options, CodecTable codecs not None, AppendLock append_lock not None,
-                  PublishedEnd published not None, *, local_log, offsets, flusher, SyncRounds rounds,
-                  str lock_file not None, bint syncs_on_append, int32_t max_segment_bytes,
+                  PublishedEnd published not None, *, local_log, offsets, flusher, failure_mark,
+                  SyncRounds rounds, str lock_file not None, bint syncs_on_append, int32_t max_segment_bytes,
                   int32_t max_message_bytes, int64_t max_batch_bytes):
         sgs_append_lane_init(&self.lane, memory)
         self.validator_of_sent = validator_of_sent
@@ -47,6 +48,7 @@ cdef class _LaneEnd:
         self.offsets = offsets
         self.is_replicated = offsets.replicated
         self.flusher = flusher
+        self.failure_mark = failure_mark
         self.rounds = rounds
         self.directory = local_log.directory
         self.lock_file = encoded_name(lock_file)
@@ -135,7 +137,7 @@ cdef class _LaneEnd:
             segment = self.segment
             if (
                 segment is None or self.rounds is None or self.times_armed != self.times_armed_when_settled
-                or directory.sync_failed or self.flusher.failure is not None
+                or directory.sync_failed or self.failure_mark.failure is not None
             ):
                 return False
             self.publish_written()
@@ -155,7 +157,7 @@ cdef class _LaneEnd:
         finally:
             segment.leave()
         if found != SGS_OK:
-            self.flusher.require_untouched()
+            self.failure_mark.require_untouched()
         self.note_durable(log_end, generation)
         return True
 
@@ -165,8 +167,8 @@ cdef class _LaneEnd:
         cdef AppendLock append_lock = self.append_lock
         append_lock.acquire()
         try:
-            if self.directory.sync_failed or self.flusher.failure is not None:
-                self.flusher.require_untouched()
+            if self.directory.sync_failed or self.failure_mark.failure is not None:
+                self.failure_mark.require_untouched()
             if (
                 self.local_log.generation == generation
                 and <int64_t><object>borrowed_tuple_item(log_end, 0) > self.published.durable_at()
@@ -208,6 +210,6 @@ cdef class _LaneEnd:
             segment.check(status, err)
         except SegstoreError as error:
             if segment.is_poisoned or isinstance(error, InternalError):
-                self.flusher.poison(error)
+                self.failure_mark.poison(error)
             raise
         return 0

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from segstore._core import Record
     from segstore.cli.offset_range import OffsetRange
-    from segstore.log.unified_log import UnifiedLog
+    from segstore.log.unified_log import Log
     from segstore.types import IsolationName
 
 OUTPUT_RECORDS = 1000
@@ -93,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 1 if 0 < logs == printed_nothing_of else code
 
 
-def hides_records(log: UnifiedLog, span: OffsetRange) -> bool:
+def hides_records(log: Log, span: OffsetRange) -> bool:
     """Say on stderr that *log* ends at damage, when *span* reaches that far; returns whether."""
     damage = log.report.damage
     if damage is None or span.resolve(log)[1] < log.log_end_offset:
@@ -103,7 +103,7 @@ def hides_records(log: UnifiedLog, span: OffsetRange) -> bool:
 
 
 def records(
-    log: UnifiedLog,
+    log: Log,
     span: OffsetRange,
     *,
     check_crcs: bool,

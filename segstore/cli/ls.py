@@ -15,7 +15,7 @@ from segstore.types import SpecialTimestamp
 if TYPE_CHECKING:
     import argparse
 
-    from segstore.log.unified_log import UnifiedLog
+    from segstore.log.unified_log import Log
 
 COLUMNS = ("TOPIC", "PARTITION", "START", "END", "OFFSETS", "FIRST", "LAST", "BYTES", "SEGMENTS")
 
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     return code
 
 
-def summarise(log: UnifiedLog, path: str) -> PartitionSummary:
+def summarise(log: Log, path: str) -> PartitionSummary:
     """Look up what a line of the list says; reads a batch or two."""
     topic, partition = log.topic_partition
     segments = log.segments()

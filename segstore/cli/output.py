@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from types import TracebackType
 
-    from segstore.log.unified_log import UnifiedLog
+    from segstore.log.unified_log import Log
 
 PLAIN_PROGRESS_SECONDS = 2.0
 """A plain progress line comes at most this often, the first after as long: short work is silent."""
@@ -29,7 +29,7 @@ def say(text: str) -> None:
     sys.stderr.buffer.flush()
 
 
-def say_warnings(log: UnifiedLog, *, quiet: bool = False) -> None:
+def say_warnings(log: Log, *, quiet: bool = False) -> None:
     """Say on stderr what an open to read has found, but for damage, which whoever meets it says."""
     if quiet:
         return

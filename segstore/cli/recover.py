@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from segstore.cli.finding import Finding, PartitionCheck
     from segstore.log.loader.recovery_report import RecoveryReport
-    from segstore.log.log_checksums import SidecarsReport
+    from segstore.log.sidecar_writing import SidecarsReport
 
 
 def register(parser: argparse.ArgumentParser) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from segstore._core import Record
-    from segstore.log.unified_log import UnifiedLog
+    from segstore.log.unified_log import Log
 
 POLL_SECONDS = 0.05
 DEFAULT_RECORDS = 10
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def new_records(
-    log: UnifiedLog, next_offsets: list[int], number: int, isolation: Isolation
+    log: Log, next_offsets: list[int], number: int, isolation: Isolation
 ) -> Iterator[Record]:
     """Yield what came to *log* since the last call; move its entry of *next_offsets* on.
 
@@ -106,9 +106,7 @@ def new_records(
         next_offsets[number] = going_on
 
 
-def last_records(
-    log: UnifiedLog, end_offset: int, count: int, isolation: Isolation
-) -> list[Record]:
+def last_records(log: Log, end_offset: int, count: int, isolation: Isolation) -> list[Record]:
     """Return the last *count* records below *end_offset*.
 
     Compaction and transactions leave offsets without a record, so the look goes further back until

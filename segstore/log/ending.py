@@ -37,6 +37,10 @@ class Ending:
         self._thread = 0  # that has it
         self.waits_for_this_thread = waits_for_this_thread
 
+    def finish(self) -> None:
+        """All was let go of."""
+        self.is_over = True
+
     def is_around_this_thread(self) -> bool:
         """Whether this thread was called in its midst, and must not wait for it."""
         return self._lock.locked() and (

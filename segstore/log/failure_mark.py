@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
     from segstore._core import AppendLock, Directory
     from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
-    from segstore.types import TopicPartition
 
 _log = logging.getLogger(__name__)
 
@@ -42,8 +41,6 @@ class FailureMark:
         Barred by the mark: nobody gets in who does not look why.
     directory : Directory
         The partition's.
-    topic_partition : TopicPartition
-        For messages.
     failures : LogDirFailureChannel or None
         Of the log directory; None = the log was opened alone.
 
@@ -60,18 +57,20 @@ class FailureMark:
         self,
         append_lock: AppendLock,
         directory: Directory,
-        topic_partition: TopicPartition,
         failures: LogDirFailureChannel | None,
     ) -> None:
         self.failure: SegstoreError | None = None
         self._untold: SegstoreError | None = None  # its directory is still to be told of it
         self._append_lock = append_lock
         self._directory = directory
-        self._topic_partition = topic_partition
         self._failures = failures
         append_lock.tell_of_broken_invariants(self)
         if failures is not None:
             failures.watch(self._log_dir, self)
+
+    @property
+    def _name(self) -> str:
+        return self._directory.path.rpartition("/")[2]
 
     @property
     def _log_dir(self) -> str:
@@ -95,7 +94,7 @@ class FailureMark:
             raise
         finally:
             if not is_told:
-                _log.error("%s is read-only from here on: %s", self._topic_partition, error)
+                _log.error("%s is read-only from here on: %s", self._name, error)
 
     def _end_writing(self, error: BaseException) -> None:
         """May be interrupted anywhere, and be done again."""
@@ -134,14 +133,14 @@ class FailureMark:
             raise
 
     @contextlib.contextmanager
-    def _telling_of_failures(self, what: str) -> Iterator[None]:
+    def telling_of_failures(self, what: str) -> Iterator[None]:
         """End an error that nobody waits for: a failed sync makes the log read-only [DUR-39]."""
         try:
             yield
         except (FsyncFailedError, InternalError) as error:
             self.poison(error)  # every later mutation and close raise it
         except SegstoreError:
-            _log.warning("%s: %s failed", self._topic_partition, what, exc_info=True)
+            _log.warning("%s: %s failed", self._name, what, exc_info=True)
         except Exception as error:  # noqa: BLE001 - nobody else would hear of it
             self.poison(error)
 
@@ -160,7 +159,7 @@ class FailureMark:
         self._tell_directory()
         return self.failure
 
-    def _require_not_failed(self) -> None:
+    def require_not_failed(self) -> None:
         """Raise for who would lead a sync, or say that one was enough [DUR-13, DUR-35].
 
         The kernel tells an error once: what is synced after it proves nothing of what was before.
@@ -171,10 +170,10 @@ class FailureMark:
 
     def require_untouched(self) -> None:
         """Raise when writing has ended, or the log was removed: a sync proves nothing then."""
-        self._require_not_failed()
+        self.require_not_failed()
         check_not_removed(self._directory)
 
-    def _poison_by_round(self, error: BaseException) -> None:
+    def poison_by_round(self, error: BaseException) -> None:
         """Before anybody gets the lock, or leads the next round."""
         if isinstance(error, (FsyncFailedError, InternalError, LogNotFoundError)):
             self.poison(error)

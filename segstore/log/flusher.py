@@ -9,6 +9,7 @@ the next round; the first to wait leads it, so many writers share one ``fdatasyn
 from __future__ import annotations
 
 import contextlib
+import logging
 from typing import TYPE_CHECKING, Final
 
 import segstore._core as _core
@@ -22,8 +23,9 @@ from segstore.errors import (
     WriteError,
 )
 from segstore.log.directory.partition_lock import check_not_removed
+from segstore.log.directory_sync import DirectorySync
 from segstore.log.local.tail_rewrite import rewrite_from
-from segstore.log.recovery_point_flusher import RecoveryPointFlusher
+from segstore.log.recovery_point import RecoveryPoint
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
@@ -32,19 +34,26 @@ if TYPE_CHECKING:
     from segstore._core import AppendLane
     from segstore.log.directory.background import Scheduler
     from segstore.log.directory.durability import Durability
-    from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
+    from segstore.log.failure_mark import FailureMark
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
     from segstore.types import TopicPartition
+
+_log = logging.getLogger(__name__)
 
 _NS: Final = 1_000_000_000
 _MAX_SEALED_WAITING: Final = 16  # for the thread; each keeps its files open until it is synced
 
 
-class Flusher(RecoveryPointFlusher):
+class Flusher:
     """Knows how far a log is durable, and makes it so.
 
     Where the log is durable is published for all its threads, by the lane too: `PublishedEnd`.
+
+    Attributes
+    ----------
+    rounds : SyncRounds
+        Of appends that wait for a sync.
     """
 
     def __init__(  # noqa: PLR0913 - what a flusher works with
@@ -55,41 +64,50 @@ class Flusher(RecoveryPointFlusher):
         background: Scheduler,
         topic_partition: TopicPartition,
         recovery_point: int,
-        failures: LogDirFailureChannel | None = None,
+        failure_mark: FailureMark,
+        *,
+        log_start_offset: int,
     ) -> None:
-        super().__init__(append_lock, local_log.directory, topic_partition, failures)
-        self._published = local_log.published
-        self._published.durable, self._is_settled = local_log.log_end, True
-        self.recovery_point = self.highest_recovery_point = recovery_point
         self._local_log = local_log
+        self._published = local_log.published
+        self._append_lock = append_lock
         self._durability = durability
         self._background = background
+        self._failure_mark = failure_mark
+        self._directory_sync = DirectorySync(local_log.directory, append_lock, failure_mark)
+        self._recovery_point = RecoveryPoint(
+            local_log.directory, self._directory_sync, topic_partition, recovery_point
+        )
         self.rounds = SyncRounds(append_lock)
-        self._synced_names_version = 0
-        self._has_ended = False
-        self._checkpoint_lock = AppendLock()
-        append_lock.comes_before(self._checkpoint_lock)
         self._oldest_unsynced_ns: int | None = None
         self._oldest_in_round_ns: int | None = None
         self._sealed_waiting: set[Segment] = set()
-        self._hole = (-1, -1)
         self._timers: set[float] = set()
+        # what lies above the recovery point is to be written again: it is not durable [DUR-36]
+        self._is_settled = recovery_point >= local_log.log_end.message_offset
+        self._published.durable = local_log.log_end
+        if not self._is_settled:
+            offset = max(recovery_point, log_start_offset)
+            place = local_log.offset_metadata(offset)
+            self._published.durable = place._replace(message_offset=offset)
         self._repeat_each(durability.seconds)
 
-    def settle_later(self, log_start: int) -> None:
-        """What lies above the recovery point is to be written again: it is not durable [DUR-36]."""
-        offset = max(self.recovery_point, log_start)
-        self._published.durable = self._local_log.offset_metadata(offset)._replace(
-            message_offset=offset
-        )
-        self._is_settled = False
+    @property
+    def durable(self) -> LogOffsetMetadata:
+        """All below is on stable storage, by syncs that have ended: never ahead of it [DUR-4]."""
+        return self._published.durable
+
+    @property
+    def recovery_point(self) -> int:
+        """What the checkpoint says [DUR-21]."""
+        return self._recovery_point.offset
 
     def settle(self) -> None:
         """Write again what an unclean stop left: the first change begins with this [DUR-36]."""
-        if self._is_settled or self.failure is not None:
+        if self._is_settled or self._failure_mark.failure is not None:
             return
         log, offset = self._local_log, self.recovery_point
-        with self.poisoned_by(FsyncFailedError):
+        with self._failure_mark.poisoned_by(FsyncFailedError):
             rewrite_from(log.segments.values(offset, log.log_end.message_offset), offset)
             log.directory.sync(Barrier.RECOVERY_NAMES)
             self._published.durable, self._is_settled = log.log_end, True
@@ -98,8 +116,7 @@ class Flusher(RecoveryPointFlusher):
 
     def take_name(self, topic_partition: TopicPartition) -> None:
         """Write the recovery point under another name from now on."""
-        with self._checkpoint_lock:
-            self._topic_partition = topic_partition
+        self._recovery_point.take_name(topic_partition)
 
     def use_durability(self, durability: Durability) -> None:
         """Sync as *durability* says from the next append on.
@@ -114,11 +131,6 @@ class Flusher(RecoveryPointFlusher):
         if seconds is not None and seconds not in self._timers:
             self._timers.add(seconds)
             self._background.repeat(self._flush_by_timer, seconds)
-
-    @property
-    def durable(self) -> LogOffsetMetadata:
-        """All below is on stable storage, by syncs that have ended: never ahead of it [DUR-4]."""
-        return self._published.durable
 
     def note_log_end(self, offset: int) -> None:
         """The log ends at *offset* now; what is durable is known by syncs alone."""
@@ -157,7 +169,7 @@ class Flusher(RecoveryPointFlusher):
         while self._published.durable_offset < offset:
             if self._local_log.generation != generation:
                 with self._append_lock:  # which a truncation has until it is over
-                    self._require_not_failed()
+                    self._failure_mark.require_not_failed()
                     if self._local_log.log_end.message_offset < offset:
                         return
                     generation = self._local_log.generation
@@ -181,10 +193,30 @@ class Flusher(RecoveryPointFlusher):
             names_version = self._local_log.names_version
             if self._published.durable_offset == offset:
                 self._oldest_unsynced_ns = None  # an append was announced, but wrote nothing
-        self._require_not_failed()
+        self._failure_mark.require_not_failed()
         self.wait_until_durable(offset, generation)
         self.sync_names(names_version)  # a roll behind the last sync: all was durable before it
         check_not_removed(self._local_log.directory)
+        return self._published.durable_offset
+
+    def flush_log(self, *, force_active_segment: bool) -> int:
+        """As `flush`, and write the recovery point; *force_active_segment* as in `UnifiedLog`."""
+        durable_offset = self.flush()
+        if force_active_segment:
+            self.sync_active_segment()
+        try:
+            self.write_recovery_point()
+        except DiskFullError:  # the records are safe; the next open checks more than it needs to
+            _log.warning("%s: no room for the recovery point", self._local_log.directory.path)
+        except FsyncFailedError as error:
+            self._failure_mark.poison(error)
+            raise
+        return durable_offset
+
+    def flush_up_to_exclusive(self, offset: int) -> int:
+        """Bring what is below *offset* to stable storage, or more; returns the durable offset."""
+        if offset > self._published.durable_offset:
+            return self.flush_log(force_active_segment=False)
         return self._published.durable_offset
 
     def sync_active_segment(self) -> None:
@@ -194,21 +226,22 @@ class Flusher(RecoveryPointFlusher):
         """
 
         def sync() -> None:
-            with self.poisoned_by(FsyncFailedError):
-                self._require_not_failed()
+            with self._failure_mark.poisoned_by(FsyncFailedError):
+                self._failure_mark.require_not_failed()
                 active = self._local_log.segments.active_segment
                 active.flush(Barrier.APPENDED_RECORDS, indexes=True)
 
         while not self.rounds.join(sync):
-            self._require_not_failed()  # another round has ended
+            self._failure_mark.require_not_failed()  # another round has ended
 
     def _join_round(self, offset: int) -> None:
         """Lead a round, or wait for the end of the one that runs."""
-        self._require_not_failed()
+        self._failure_mark.require_not_failed()
         if self._published.durable_offset >= offset:
             return
         if not self._lead_round():
-            self._require_not_failed()  # of this round, or the one that would have covered us
+            # of this round, or the one that would have covered us
+            self._failure_mark.require_not_failed()
 
     def _lead_round(self, up_to_offset: int | None = None) -> bool:
         """Sync when nobody does; else return False when the round that runs has ended."""
@@ -222,7 +255,7 @@ class Flusher(RecoveryPointFlusher):
         except (ClosedError, IllegalStateError, LogNotFoundError):
             pass  # the log has changed since, or is gone: below it is found out
         except BaseException as error:
-            self._poison_by_round(error)
+            self._failure_mark.poison_by_round(error)
             raise
         self._sync_round(lane=lane)
 
@@ -234,8 +267,8 @@ class Flusher(RecoveryPointFlusher):
         times_armed = 0
         try:
             with self._append_lock:
-                self._require_not_ended()
-                self._require_not_failed()
+                self._directory_sync.require_not_ended()
+                self._failure_mark.require_not_failed()
                 if lane is not None:
                     lane.publish_written()
                     times_armed = lane.times_armed
@@ -260,13 +293,13 @@ class Flusher(RecoveryPointFlusher):
             check_not_removed(log.directory)
             with self._append_lock:
                 self._oldest_in_round_ns = None
-                self._require_not_failed()  # another sync may have, since this one began
+                self._failure_mark.require_not_failed()  # another sync may have meanwhile
                 if log.generation == generation and target > self._published.durable:
                     self._published.durable = target
                 if lane is not None:
                     lane.note_settled(times_armed)
         except BaseException as error:
-            self._poison_by_round(error)
+            self._failure_mark.poison_by_round(error)
             with self._append_lock:
                 self._oldest_unsynced_ns = self._oldest_in_round_ns or self._oldest_unsynced_ns
                 self._oldest_in_round_ns = None
@@ -281,13 +314,13 @@ class Flusher(RecoveryPointFlusher):
         log = self._local_log
         if self._published.durable_offset >= offset:
             return
-        with self.poisoned_by(FsyncFailedError):
+        with self._failure_mark.poisoned_by(FsyncFailedError):
             for segment in log.segments.values(self._published.durable_offset, offset):
                 is_sealed = segment is not log.segments.active_segment
                 segment.flush(Barrier.TRUNCATION_KEEPS, indexes=is_sealed)
                 log.transaction_indexes.sync(segment.base_offset)
             self.sync_names(log.names_version)
-        self._require_not_failed()
+        self._failure_mark.require_not_failed()
 
     def _sync_segment(self, segment: Segment, *, indexes: bool) -> None:
         try:
@@ -304,29 +337,33 @@ class Flusher(RecoveryPointFlusher):
         process must not run out of descriptors.
         """
         if len(self._sealed_waiting) >= _MAX_SEALED_WAITING:
-            with self.poisoned_by(FsyncFailedError):
+            with self._failure_mark.poisoned_by(FsyncFailedError):
                 segment.flush(Barrier.APPENDED_RECORDS)
         self._sealed_waiting.add(segment)
-        self._note_for_sidecar(segment)
+        sidecars = self._local_log.checksum_sidecars
+        if sidecars is not None and sidecars.are_written:
+            sidecars.note_sealed(segment)
         self._background.submit(lambda: self._flush_sealed(segment, sync_snapshots))
 
     def _flush_sealed(self, segment: Segment, sync_snapshots: Callable[[], None]) -> None:
         self._sealed_waiting.discard(segment)
         following = self._local_log.segments.higher_segment(segment.base_offset)
-        if self.failure is not None or following is None:
+        if self._failure_mark.failure is not None or following is None:
             return
-        with self._telling_of_failures("sync after a roll"):
+        with self._failure_mark.telling_of_failures("sync after a roll"):
             end = following.base_offset
             while self._published.durable_offset < end and not self._lead_round(end):
                 pass  # the round that ran may have begun before this segment's end
             self._sync_segment(segment, indexes=True)  # no round may have known that it is sealed
             sync_snapshots()
             self.write_recovery_point()
-        self._write_sidecar_behind_roll(segment)
+        if self._failure_mark.failure is None:  # never a gate [DUR-41, DUR-60]
+            with self._failure_mark.telling_of_failures("checksum sidecar"):
+                self.write_checksum_sidecar(segment)
 
     def _flush_by_timer(self) -> None:
-        if self.failure is None and self._oldest_unsynced_ns is not None:
-            with self._telling_of_failures("timed sync"):
+        if self._failure_mark.failure is None and self._oldest_unsynced_ns is not None:
+            with self._failure_mark.telling_of_failures("timed sync"):
                 self.flush()
 
     def take_durable_back(self, durable: LogOffsetMetadata) -> None:
@@ -338,21 +375,64 @@ class Flusher(RecoveryPointFlusher):
 
     def note_durable(self, log_end: LogOffsetMetadata) -> None:
         """Everything up to *log_end* was synced by the caller, who holds the append lock."""
-        self._require_not_failed()  # a sync beside it may have
+        self._failure_mark.require_not_failed()  # a sync beside it may have
         self._published.durable = log_end
         self._oldest_unsynced_ns = None
 
-    def end(self) -> None:
-        """Write nothing any more, and wait until nobody is about to; the log was closed before.
+    # ---- the recovery point, names, sidecars ----------------------------------------------------
 
-        Who still waits for a sync is told that the log is closed.
+    def sync_names(self, version: int) -> None:
+        """Sync the directory when files were created or renamed since it last was."""
+        self._directory_sync.sync_names(version)
+
+    def write_recovery_point(self, *, is_locked: bool = False) -> None:
+        """Write a durable offset [DUR-21]; with *is_locked* the caller holds the append lock."""
+        offset = self._published.durable_offset
+        with contextlib.nullcontext() if is_locked else self._append_lock:
+            names_version = self._local_log.names_version
+        # a segment that begins there, and is empty yet, may be all that says where the log ends
+        self.sync_names(names_version)
+        with self._directory_sync.lock:
+            self._recovery_point.raise_to(min(offset, self._published.durable_offset))
+
+    def lower_recovery_point(self, offset: int) -> None:
+        """Lower durable offset and checkpoint to *offset*, before a truncation.
+
+        Called under the append lock; the checkpoint is on stable storage at return [DUR-16].
+        """
+        with self._directory_sync.lock:
+            self._recovery_point.lower_to(offset)
+            if self._published.durable_offset > offset:
+                self._published.durable = LogOffsetMetadata(offset)
+
+    def raise_recovery_point(self, offset: int) -> None:
+        """Nothing below *offset*, the log start, is to be recovered: an open knows [UNI-3]."""
+
+    def note_hole(self, data_end_offset: int, log_end_offset: int) -> None:
+        """There is nothing between the data and the log end, behind a truncation [TRU-5]."""
+        self._recovery_point.note_hole(data_end_offset, log_end_offset)
+
+    def write_checksum_sidecar(self, segment: Segment, **how: bool) -> bool:
+        """Write that of a segment which is sealed and synced, when it was noted [DUR-60].
+
+        *how* is that of `ChecksumSidecars.make`. Not beside another sync of the directory: of two
+        only one hears of an error [DUR-35].
+        """
+        sidecars = self._local_log.checksum_sidecars
+        made = None if sidecars is None else sidecars.make(segment, **how)
+        if sidecars is None or made is None:
+            return False
+        with self._directory_sync.lock, self._directory_sync.writing():
+            return sidecars.publish(made)
+
+    # ---- the end ---------------------------------------------------------------------------------
+
+    def end(self) -> None:
+        """Write nothing any more, and wait until no thread is about to; the log was closed before.
+
+        A thread that still waits for a sync gets `ClosedError`.
         """
         with self._append_lock:
-            self._has_ended = True
+            self._directory_sync.end()
         self.rounds.wait()
-        with self._checkpoint_lock:
-            pass
-
-    def _require_not_ended(self) -> None:
-        if self._has_ended:
-            raise ClosedError("the log is closed", file=self._local_log.directory.path)
+        self._directory_sync.wait()

@@ -234,6 +234,13 @@ class LogOffsets:
         self.log_start_offset = offset
         self.raise_high_watermark(offset)
 
+    def reset_log_start_offset(self, offset: int) -> None:
+        """Set the log start of a log that was cut, or that another process writes.
+
+        The high watermark stays: a truncation moves it afterwards.
+        """
+        self.log_start_offset = offset
+
     def raise_high_watermark(self, offset: int) -> None:
         """Move it to *offset* when it is below: what is here of the log begins there [UNI-3]."""
         if self.replicated and self._high_watermark.message_offset < offset:

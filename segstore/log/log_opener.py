@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 import segstore._core as _core
 from segstore.arguments import path_text
 from segstore.config import MAX_INT
-from segstore.errors import CorruptCheckpointError
+from segstore.errors import CorruptCheckpointError, IllegalArgumentError
+from segstore.log.access import LogAccess
+from segstore.log.closing import Closing
 from segstore.log.directory.checkpoints import read_topic_id
 from segstore.log.directory.gone_partition import forget_above, forget_state
 from segstore.log.directory.holdings import Holdings
@@ -27,16 +29,18 @@ from segstore.log.directory.partition_path import (
     open_partition_directory,
 )
 from segstore.log.directory.profile import Profile
+from segstore.log.follower import LogFollower
 from segstore.log.loader.kafka_log_loader import KafkaLogLoader
 from segstore.log.loader.log_loader import LogLoader
 from segstore.log.loader.producer_recovery import recover_producers
 from segstore.log.loader.read_only_loader import ReadOnlyLoader
 from segstore.log.loader.recovery_report import RecoveryReport
 from segstore.log.local.segment_contexts import segment_context
+from segstore.log.log_parts import log_parts
 from segstore.log.producers.producer_state_manager import ProducerStateManager
 from segstore.log.remote_tier import is_remote_log_enabled
 from segstore.log.surroundings import ALONE, Surroundings
-from segstore.log.unified_log import UnifiedLog
+from segstore.log.unified_log import Log, UnifiedLog
 from segstore.records.compression import codec_table, require_codec
 from segstore.records.record_builder import codec_of
 
@@ -44,13 +48,15 @@ if TYPE_CHECKING:
     import os
     import uuid
 
+    from segstore.log.local.seen_end import SeenEnd
+    from segstore.log.log_parts import LogParts
     from segstore.log.open_options import OpenOptions
     from segstore.types import TopicPartition
 
 
 def open_partition(
     path: str | os.PathLike[str], options: OpenOptions, surroundings: Surroundings = ALONE
-) -> UnifiedLog:
+) -> Log:
     """Do what `open` does, for who opens a log on behalf of others."""
     began = _core.monotonic_ns()
     full_path = absolute_path(path_text("path", path))
@@ -137,13 +143,46 @@ def open_partition(
         if is_kafka:
             topic_id = _topic_id(directory, options, report)
         loaded = loaded._replace(topic_id=topic_id)
-        log = UnifiedLog(places, loaded, context, codecs, options, report, holdings, surroundings)
+        parts = log_parts(places, loaded, context, codecs, options, report, holdings, surroundings)
+        log = UnifiedLog(parts) if parts.seen_end is None else _log_to_read(parts, parts.seen_end)
         report.seconds = (_core.monotonic_ns() - began) / 1e9
     except BaseException as error:
         report.tell_in(error)
         holdings.let_go()
         raise
     return log
+
+
+def open_partition_to_write(
+    path: str | os.PathLike[str], options: OpenOptions, surroundings: Surroundings = ALONE
+) -> UnifiedLog:
+    """As `open_partition`, for options without ``read_only``."""
+    log = open_partition(path, options, surroundings)
+    if not isinstance(log, UnifiedLog):
+        log.close()
+        raise IllegalArgumentError(
+            "a log is to be written, and was opened to be read",
+            found=f"read_only={options.read_only}",
+            expected="read_only=False",
+        )
+    return log
+
+
+def _log_to_read(parts: LogParts, seen_end: SeenEnd) -> Log:
+    """Return a handle that reads, and follows what another process writes."""
+    local_log, loaded = parts.local_log, parts.loaded
+    follower = LogFollower(
+        local_log,
+        seen_end,
+        parts.offsets,
+        parts.places,
+        parts.context,
+        loaded.recovery_point,
+        loaded.topic_id,
+    )
+    access = LogAccess(parts.places, parts.append_lock, None, parts.surroundings.failures)
+    closing = Closing(access, parts.append_lock, parts.background, local_log, parts.holdings)
+    return Log(parts, access, closing, follower, follower)
 
 
 def _open_directories(

@@ -1,147 +1,126 @@
-"""The reading side of a log: fetches, scans, following the tail.
+"""Reading a log: where visible data ends, one fetch, one slice, one look-up by time [RD-*, TS-*].
 
-Source: [RD-*].
+No method takes a lock, but to look up the place of a high watermark once: each takes the log end
+and the segments, immutable objects, once. `LogScan` reads a range, chunk by chunk.
 """
 
 from __future__ import annotations
 
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, overload
+from typing import TYPE_CHECKING, Final
 
-from segstore._core import AbortedTransactions, process_id
-from segstore.arguments import flag, integer, isolation_of, natural
-from segstore.errors import (
-    ClosedError,
-    ForkedHandleError,
-    SegstoreError,
-)
+from segstore._core import AbortedTransactions, ReadLane
+from segstore.config import MAX_INT
+from segstore.errors import SegstoreError
 from segstore.log.committed_view import LogMoment, current_view
 from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, file_name
 from segstore.log.directory.profile import Profile
-from segstore.log.lane_reader import LaneReader
+from segstore.log.file_records import FileRecords
 from segstore.log.local.batch_transactions import BatchTransactions
 from segstore.log.local.list_of_aborted import list_of_aborted
 from segstore.log.local.local_log import out_of_range
-from segstore.log.log_scan import LogScan, check_range, timestamp_bounds
-from segstore.log.remote_tier import only_in_remote_storage
+from segstore.log.local.timestamp_lookup import fetch_offset, find_offset_by_timestamp
+from segstore.log.remote_tier import fetch_tiered_offset, only_in_remote_storage
+from segstore.log.scan import LogScan
 from segstore.log.visible_range import NOTHING_ABORTED, VisibleRange
 from segstore.records.fetch_data_info import FetchDataInfo
-from segstore.types import Isolation, LogOffsetMetadata
+from segstore.types import Isolation
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
     from datetime import datetime
+    from typing import Protocol
 
-    from segstore._core import AppendLock, ArrowStream, Record
-    from segstore.config import LogConfig
+    from segstore._core import AppendLock, CodecTable, SegmentSlice
     from segstore.log.committed_view import CommittedView
     from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
-    from segstore.log.local.segment import Segment
-    from segstore.log.log_follower import LogFollower
-    from segstore.log.remote_tier import RemoteTier
-    from segstore.types import IsolationName
+    from segstore.log.directory.log_places import LogPlaces
+    from segstore.log.local.local_log import LocalLog
+    from segstore.log.local.segments import Segments
+    from segstore.log.log_offsets import LogOffsets
+    from segstore.log.remote_part import RemotePart
+    from segstore.types import FileTimestampAndOffset, LogOffsetMetadata
 
-_LOG_END: Final = Isolation.LOG_END
+    Lane = ReadLane[FetchDataInfo, FileRecords]
+
+    class DurableEnd(Protocol):
+        """What knows how far the log is durable: its flusher, or the follower of its writer."""
+
+        @property
+        def durable(self) -> LogOffsetMetadata:
+            """Below it all is on stable storage."""
+
+        @property
+        def recovery_point(self) -> int:
+            """What the next open will not check again."""
 
 
-class LogReader(LaneReader):
-    """What can be read of a log; `UnifiedLog` adds what changes it.
+SLICE_MAX_BYTES: Final = MAX_INT
 
-    No method takes a lock: each takes the log end and the segments, immutable objects, once.
+
+class LogReader:
+    """Reads one log, of any number of threads.
+
+    Attributes
+    ----------
+    batch_transactions : BatchTransactions
+        What the batches say of aborted transactions, as far as they were read for that.
     """
 
-    config: LogConfig
-    read_only: bool
-    _epochs: LeaderEpochFileCache
-    _append_lock: AppendLock
-    _process_id: int
-    _is_closed: bool
-    profile: Profile
-    _committed: CommittedView | None = None
-    _follower: LogFollower | None = None
-    _tier: RemoteTier | None = None
+    def __init__(  # noqa: PLR0913 - what a log is read from
+        self,
+        local_log: LocalLog,
+        offsets: LogOffsets,
+        epochs: LeaderEpochFileCache,
+        places: LogPlaces,
+        remote: RemotePart,
+        durable_end: DurableEnd,
+        append_lock: AppendLock,
+        codecs: CodecTable,
+        profile: Profile,
+        *,
+        has_other_writer: bool,
+    ) -> None:
+        self.batch_transactions = BatchTransactions(local_log)
+        self._committed: CommittedView | None = None
+        self._local_log = local_log
+        self._offsets = offsets
+        self._epochs = epochs
+        self._places = places
+        self._remote = remote
+        self._durable_end = durable_end
+        self._append_lock = append_lock
+        self._codecs = codecs
+        self._profile = profile
+        self._has_other_writer = has_other_writer
 
-    # ---- offsets ---------------------------------------------------------------------------------
-
-    @property
-    def closed(self) -> bool:
-        """Whether the log was closed."""
-        return self._is_closed
-
-    @property
-    def log_start_offset(self) -> int:
-        """The first offset that can be read."""
-        return self._offsets.log_start_offset
-
-    @property
-    def log_end_offset(self) -> int:
-        """The next offset to be written."""
-        return self._local_log.published.log_end_offset
-
-    @property
-    def high_watermark(self) -> int:
-        """What a consumer sees is below it: the log end, unless the log is ``replicated``."""
-        return self._offsets.high_watermark
+    # ---- what can be read ------------------------------------------------------------------------
 
     @property
-    def durable_offset(self) -> int:
-        """Everything below is on stable storage: behind the truth, never ahead of it [DUR-4]."""
-        return self._durable.message_offset
+    def first_offset_here(self) -> int:
+        """The log start; behind it, where what comes first is in remote storage alone [RD-2]."""
+        start = self._offsets.log_start_offset
+        if self._remote.tier is None:
+            return start
+        return max(start, self._local_log.segments.first_segment.base_offset)
 
-    @property
-    def _durable(self) -> LogOffsetMetadata:
-        raise NotImplementedError
+    def require_in_range(self, offset: int, first: int) -> None:
+        """Raise when *offset* is not between *first* and the log end, or says where it is."""
+        log_start, end = self._offsets.log_start_offset, self._local_log.log_end.message_offset
+        if not first <= offset <= max(first, end):
+            directory = self._local_log.directory
+            if log_start <= offset < first:
+                raise only_in_remote_storage(offset, log_start, first, end, directory)
+            raise out_of_range(offset, first, end, directory)
 
-    @property
     def last_stable_offset(self) -> int:
-        """Where committed data ends: at an open transaction, or the high watermark [LSO-2]."""
-        self._require_open()
+        """Return where committed data ends [LSO-2]."""
         if self._offsets.replicated:
             return self._offsets.last_stable_offset
         return self._committed_view().last_stable_offset
 
-    def segments(self) -> tuple[Segment, ...]:
-        """Return the segments, ascending; the last is the active one."""
-        return self._local_log.segments.as_tuple
-
-    def _require_open(self) -> None:
-        self._require_same_process()
-        if self._is_closed:
-            raise ClosedError(f"the log {self.topic_partition} is closed")
-
-    def _require_same_process(self) -> None:
-        if self._process_id != process_id():
-            raise ForkedHandleError(
-                f"the log was opened by process {self._process_id}: open it in this one instead",
-                found=f"process {process_id()}",
-                expected=f"process {self._process_id}",
-            )
-
-    def _check_log_start_offset(self, offset: int) -> None:
-        """Kafka does so before it looks where visible data ends, which may move offsets [RD-2]."""
-        if offset < self.log_start_offset:
-            self._require_in_range(offset)
-
-    @property
-    def _first_offset_here(self) -> int:
-        """The log start; behind it, where what comes first is in remote storage alone [RD-2]."""
-        start = self.log_start_offset
-        if self._tier is None:
-            return start
-        return max(start, self._local_log.segments.first_segment.base_offset)
-
-    def _require_in_range(self, offset: int, start: int | None = None) -> None:
-        start, end = self.log_start_offset if start is None else start, self.log_end_offset
-        if not start <= offset <= max(start, end):
-            if self.log_start_offset <= offset < start:
-                raise only_in_remote_storage(
-                    offset, self.log_start_offset, start, end, self._local_log.directory
-                )
-            raise out_of_range(offset, start, end, self._local_log.directory)
-
-    def _visible(
+    def visible(
         self,
-        isolation: Isolation | IsolationName,
+        isolation: Isolation,
         offset: int | None = None,
         size_bytes: int | None = None,
         end_offset: int | None = None,
@@ -154,12 +133,12 @@ class LogReader(LaneReader):
             What is read: from there on, so many bytes, or up to an offset, or all; by default
             nothing.
         """
-        wanted, local_log = isolation_of(isolation), self._local_log
+        local_log = self._local_log
         cuts_done, end = local_log.cuts.done, local_log.log_end
         try:
-            match wanted:
+            match isolation:
                 case Isolation.DURABLE:
-                    return VisibleRange(self._durable)
+                    return VisibleRange(self._durable_end.durable)
                 case Isolation.READ_COMMITTED:
                     return self._committed_range(offset, size_bytes, end_offset)
                 case Isolation.HIGH_WATERMARK | Isolation.READ_UNCOMMITTED:
@@ -180,21 +159,22 @@ class LogReader(LaneReader):
     def _committed_range(
         self, offset: int | None, size_bytes: int | None, end_offset: int | None
     ) -> VisibleRange:
-        if not self._offsets.replicated:  # what the files say, and no more than that
+        offsets = self._offsets
+        if not offsets.replicated:  # what the files say, and no more than that
             view = self._committed_view()
             visible = VisibleRange(view.bound, view.aborted_from, view.damage)
-            if offset is None or not self.log_start_offset <= offset < view.known_from:
+            if offset is None or not offsets.log_start_offset <= offset < view.known_from:
                 return visible
             return self._told_by_batches(visible, view.moment, offset, size_bytes, end_offset)
-        bound = self._offsets.last_stable_offset_metadata
-        is_known = not self._offsets.high_watermark_metadata.message_offset_only
+        bound = offsets.last_stable_offset_metadata
+        is_known = not offsets.high_watermark_metadata.message_offset_only
         if not is_known or bound.message_offset_only:
             with self._append_lock:
-                bound = self._offsets.fetch_last_stable_offset_metadata()
-        if self.profile is Profile.KAFKA:
+                bound = offsets.fetch_last_stable_offset_metadata()
+        if self._profile is Profile.KAFKA:
             return VisibleRange(bound, self._local_log.aborted_between)
         visible = VisibleRange(bound, lambda *_: NOTHING_ABORTED)
-        if offset is None or not self.log_start_offset <= offset < bound.message_offset:
+        if offset is None or not offsets.log_start_offset <= offset < bound.message_offset:
             return visible
         moment = LogMoment.of(self._local_log)
         return self._told_by_batches(visible, moment, offset, size_bytes, end_offset)
@@ -215,12 +195,12 @@ class LogReader(LaneReader):
             upper_bound_offset = min(max(upper, offset + 1), upper_bound_offset)
         elif end_offset is not None:
             upper_bound_offset = min(end_offset, upper_bound_offset)
+        batches = self.batch_transactions
 
         def aborted(first_offset: int, end: int) -> AbortedTransactions:
-            found = self._batch_transactions.between(moment.segments, moment.end, first_offset, end)
+            found = batches.between(moment.segments, moment.end, first_offset, end)
             return AbortedTransactions(list_of_aborted(local_log, found, first_offset, end))
 
-        batches = self._batch_transactions
         found = batches.between(moment.segments, moment.end, offset, upper_bound_offset)
         if found.bound is not None and found.bound.message_offset < visible.bound.message_offset:
             visible = VisibleRange(found.bound, damage=found.damage)
@@ -229,109 +209,44 @@ class LogReader(LaneReader):
         table = AbortedTransactions(found.transactions)
         return visible._replace(aborted_from=lambda *_: table)
 
-    @cached_property
-    def _batch_transactions(self) -> BatchTransactions:
-        return BatchTransactions(self._local_log)
-
     def _committed_view(self) -> CommittedView:
         view = self._committed = current_view(
             self._committed,
             self._local_log,
             self._codecs,
-            self.log_start_offset,
-            lambda: self._durable.message_offset,
-            has_other_writer=self.read_only,
+            self._offsets.log_start_offset,
+            lambda: self._durable_end.durable.message_offset,
+            has_other_writer=self._has_other_writer,
         )
         return view
 
-    # ---- records ---------------------------------------------------------------------------------
+    # ---- one fetch -------------------------------------------------------------------------------
 
-    @overload
-    def read(
-        self,
-        offset: int,
-        max_bytes: None = None,
-        isolation: Isolation | IsolationName = ...,
-        *,
-        min_one_message: bool = ...,
-    ) -> LogScan: ...
-
-    @overload
-    def read(
+    def read_by_lane(
         self,
         offset: int,
         max_bytes: int,
-        isolation: Isolation | IsolationName = ...,
-        *,
-        min_one_message: bool = ...,
-    ) -> FetchDataInfo: ...
-
-    def read(
-        self,
-        offset: int,
-        max_bytes: int | None = None,
-        isolation: Isolation | IsolationName = Isolation.LOG_END,
-        *,
-        min_one_message: bool = True,
-    ) -> FetchDataInfo | LogScan:
-        """Return the records from *offset* on: one fetch of stored bytes, or all of them lazily.
-
-        Parameters
-        ----------
-        offset : int
-            ``log_start_offset <= offset <= log_end_offset``.
-        max_bytes : int or None
-            Soft limit in bytes of one fetch from one segment, Kafka's semantics: it begins with the
-            batch that contains *offset* and its last batch may be cut. None: a `LogScan` of
-            everything up to the end as it is now.
-        isolation : Isolation or str
-            ``log_end``, ``high_watermark`` and ``read_uncommitted`` (the same here), ``durable``,
-            or ``read_committed``.
-        min_one_message : bool
-            The first batch of a fetch comes whole even when it is larger than *max_bytes*.
-
-        Returns
-        -------
-        FetchDataInfo or LogScan
-            Both give records when they are iterated, and Arrow.
-
-        Raises
-        ------
-        OffsetOutOfRangeError
-            *offset* is outside the range above.
-        LogTruncatedError
-            The log was truncated in that moment [DUR-77].
-
-        Source: [RD-1, LOC-6]; Kafka ``UnifiedLog.read``, ``LocalLog.read``.
-        """
-        if max_bytes is None:
-            return self.scan(offset, isolation=isolation)
-        if isolation is _LOG_END:
-            found = self._read_by_lane(offset, max_bytes, min_one_message)
-            if found is not None:
-                return found
-        return self._fetch(offset, max_bytes, isolation, min_one_message)
-
-    def _fetch(
-        self,
-        offset: int,
-        max_bytes: int,
-        isolation: Isolation | IsolationName,
         min_one_message: bool,  # noqa: FBT001 - as the caller gave it
+    ) -> FetchDataInfo | None:
+        """Read what one segment holds by one call of the core; None: the layers have to [D11]."""
+        local_log = self._local_log
+        segments = local_log.segments
+        lane = segments.lane or self._new_lane(segments)
+        start, published = self._offsets.log_start_offset, local_log.published
+        topic_partition = self._places.topic_partition
+        return lane.read(offset, max_bytes, min_one_message, start, published, topic_partition)
+
+    def fetch(
+        self, offset: int, max_bytes: int, isolation: Isolation, *, min_one_message: bool
     ) -> FetchDataInfo:
-        self._require_open()
-        offset, max_bytes = integer("offset", offset), natural("max_bytes", max_bytes)
-        flag("min_one_message", min_one_message)
+        """Read from one segment, as `UnifiedLog.read` says; the arguments are checked."""
         local_log = self._local_log
         cuts_done = local_log.cuts.done
-        self._check_log_start_offset(offset)
-        max_length = min(max_bytes, 2**31 - 1)
-        visible = self._visible(isolation, offset, max_length)
-        self._require_in_range(offset, self._first_offset_here)
+        visible = self._visible_fetch(offset, max_bytes, isolation)
         bound = visible.bound
         try:
             metadata, fetched = local_log.fetch(
-                offset, max_length, bound, min_one_message=min_one_message
+                offset, max_bytes, bound, min_one_message=min_one_message
             )
         except SegstoreError as error:
             local_log.check_not_torn(cuts_done, bound.message_offset, error)
@@ -343,7 +258,7 @@ class LogReader(LaneReader):
         )
         if aborted is not None:  # looked up behind the bytes: both of one log
             local_log.cuts.check_not_cut(cuts_done, bound.message_offset)
-        topic, partition = self.topic_partition
+        topic, partition = self._places.topic_partition
         return FetchDataInfo(
             b"" if fetched is None else fetched,
             metadata,
@@ -361,62 +276,152 @@ class LogReader(LaneReader):
             check_order=local_log.written_order,
         )
 
+    def _visible_fetch(self, offset: int, max_bytes: int, isolation: Isolation) -> VisibleRange:
+        log_start_offset = self._offsets.log_start_offset
+        if offset < log_start_offset:  # Kafka asks first: what is visible may move offsets [RD-2]
+            self.require_in_range(offset, log_start_offset)
+        visible = self.visible(isolation, offset, max_bytes)
+        self.require_in_range(offset, self.first_offset_here)
+        return visible
+
     def _file_of(self, metadata: LogOffsetMetadata) -> str:
         name = file_name(metadata.segment_base_offset, LOG_FILE_SUFFIX)
         return f"{self._local_log.directory.path}/{name}"
 
+    def _new_lane(self, segments: Segments) -> Lane:
+        """Make the lane of a snapshot, with which it ends: it keeps no file of a deleted one."""
+        lane: Lane = ReadLane(
+            segments.as_tuple,
+            self._codecs,
+            self._local_log.directory,
+            fetch_class=FetchDataInfo,
+            slice_class=FileRecords,
+            check_order=self._local_log.written_order,
+            is_kafkas=self._profile is Profile.KAFKA,
+        )
+        segments.keep_lane(lane)
+        return lane
+
+    # ---- one slice -------------------------------------------------------------------------------
+
+    def slice_by_lane(
+        self,
+        offset: int,
+        max_bytes: int,
+        min_one_message: bool,  # noqa: FBT001 - as the caller gave it
+    ) -> FileRecords | None:
+        """As `read_by_lane`, with the bytes left where they are."""
+        local_log = self._local_log
+        cuts_done, segments = local_log.cuts.done, local_log.segments
+        lane = segments.lane or self._new_lane(segments)
+        start, published = self._offsets.log_start_offset, local_log.published
+        return lane.slice(self, offset, max_bytes, min_one_message, start, published, cuts_done)
+
+    def slice(
+        self,
+        offset: int,
+        max_bytes: int,
+        isolation: Isolation,
+        *,
+        min_one_message: bool,
+        check_crcs: bool,
+    ) -> FileRecords:
+        """Find what `fetch` would read, and leave it in the file; the arguments are checked."""
+        local_log = self._local_log
+        cuts_done = local_log.cuts.done
+        visible = self._visible_fetch(offset, max_bytes, isolation)
+        bound = visible.bound
+        try:
+            metadata, found = local_log.slice(
+                offset, max_bytes, bound, min_one_message=min_one_message
+            )
+            if found is not None and check_crcs:
+                _check_batches(found)
+        except SegstoreError as error:
+            local_log.check_not_torn(cuts_done, bound.message_offset, error)
+            raise
+        if visible.damage is not None and offset >= bound.message_offset:
+            raise visible.damage.error()
+        aborted, _ = visible.aborted_of_fetch(
+            local_log, offset, metadata, None if found is None else found.size_bytes
+        )
+        return FileRecords(
+            None if found is None else found.segment,
+            metadata.relative_position_in_segment,
+            0 if found is None else found.size_bytes,
+            log=self,
+            cuts_done=cuts_done,
+            start_offset=offset,
+            end_offset=min(
+                bound.message_offset, local_log.end_of_segment(metadata.segment_base_offset)
+            ),
+            aborted=aborted,
+            fetch_offset_metadata=metadata,
+            first_entry_incomplete=found is not None and found.first_entry_incomplete,
+        )
+
+    def check_slice_not_cut(self, cuts_done: int, base_offset: int, end_position: int) -> None:
+        """Raise when bytes of a slice were cut since it was made [DUR-77]; `FileRecords` asks."""
+        self._local_log.cuts.check_place_not_cut(cuts_done, base_offset, end_position)
+
+    def describe_slice(  # noqa: PLR0913 - what a slice knows, each by its name
+        self,
+        data: bytearray,
+        place: LogOffsetMetadata,
+        *,
+        start_offset: int,
+        end_offset: int,
+        first_entry_incomplete: bool,
+        aborted: AbortedTransactions | None,
+        has_file: bool,
+    ) -> FetchDataInfo:
+        """Return the bytes of a slice as `fetch` had given them; `FileRecords` asks."""
+        topic, partition = self._places.topic_partition
+        upper_bound_offset = 0  # of no interest without a list
+        if aborted is not None:
+            upper_bound_offset = self._local_log.upper_bound_of_fetch(place, len(data))
+        return FetchDataInfo(
+            data,
+            place,
+            start_offset=start_offset,
+            first_entry_incomplete=first_entry_incomplete,
+            end_offset=end_offset,
+            aborted=aborted,
+            aborted_below=upper_bound_offset,
+            codecs=self._codecs,
+            topic=topic,
+            partition=partition,
+            file=self._file_of(place) if has_file else None,
+            check_order=self._local_log.written_order,
+        )
+
+    # ---- a range ---------------------------------------------------------------------------------
+
     def scan(  # noqa: PLR0913 - the parts of a query
         self,
-        start_offset: int | None = None,
-        end_offset: int | None = None,
+        start_offset: int | None,
+        end_offset: int | None,
+        isolation: Isolation,
         *,
-        columns: Sequence[str] | None = None,
-        start_timestamp: int | datetime | None = None,
-        end_timestamp: int | datetime | None = None,
-        isolation: Isolation | IsolationName = Isolation.LOG_END,
-        check_crcs: bool = True,
+        columns: Sequence[str] | None,
+        start_timestamp: int | None,
+        end_timestamp: int | None,
+        check_crcs: bool,
     ) -> LogScan:
-        """Return a range of the log, to be read lazily.
-
-        Parameters
-        ----------
-        start_offset, end_offset : int or None
-            First offset, and the one behind the last; by default the whole log as it is now, as far
-            as it is here and not in remote storage. An end above the log's is the log's.
-        columns : sequence of str or None
-            For Arrow: key, value, topic, partition, offset, timestamp, timestampType, headers,
-            leaderEpoch; by default all but the last.
-        start_timestamp, end_timestamp : int, datetime or None
-            In ms, or with a time zone: records with ``start <= timestamp < end``.
-        isolation : Isolation or str
-            Where visible data ends; ``read_committed`` leaves out aborted transactions.
-        check_crcs : bool
-            False trusts the bytes; bounds and order are checked all the same [DUR-79].
-
-        Raises
-        ------
-        OffsetOutOfRangeError
-            *start_offset* is below the log start or above the log end.
-        IllegalArgumentError
-            A reversed range, or a column that does not exist.
-        """
-        self._require_open()
-        flag("check_crcs", check_crcs)
+        """Return a range of the log, as it is now; the arguments are checked."""
         cuts_done = self._local_log.cuts.done
-        first = self._first_offset_here
-        start = first if start_offset is None else integer("start_offset", start_offset)
-        self._require_in_range(start, first)
-        check_range(start_offset, end_offset, "offset")
-        visible = self._visible(isolation, start, None, end_offset)
+        first = self.first_offset_here
+        start = first if start_offset is None else start_offset
+        self.require_in_range(start, first)
+        visible = self.visible(isolation, start, None, end_offset)
         if start_offset is None:
-            start = max(start, self._first_offset_here)  # what was deleted meanwhile
-        low, high = timestamp_bounds(start_timestamp, end_timestamp)
+            start = max(start, self.first_offset_here)  # what was deleted meanwhile
         end = visible.bound.message_offset
         is_cut_off = end_offset is None or end_offset > end
         scan = LogScan(
             self._local_log,
             self._codecs,
-            self.topic_partition,
+            self._places.topic_partition,
             start_offset=start,
             end_offset=end if end_offset is None else min(end, end_offset),
             bound=visible.bound,
@@ -424,45 +429,81 @@ class LogReader(LaneReader):
             damage=visible.damage if is_cut_off else None,
             cuts_done=cuts_done,
             columns=columns,
-            start_timestamp=low,
-            end_timestamp=high,
+            start_timestamp=start_timestamp,
+            end_timestamp=end_timestamp,
             check_crcs=check_crcs,
         )
-        self._require_in_range(start, self._first_offset_here)  # what it has taken may begin later
+        self.require_in_range(start, self.first_offset_here)  # what it has taken may begin later
         return scan
 
-    def select(
-        self, *columns: str, isolation: Isolation | IsolationName = Isolation.LOG_END
-    ) -> LogScan:
-        """Return the whole log with these columns, for Arrow consumers."""
-        return self.scan(columns=columns, isolation=isolation)
+    # ---- by time ---------------------------------------------------------------------------------
 
-    def to_arrow(
-        self,
-        start_offset: int | None = None,
-        end_offset: int | None = None,
-        columns: Sequence[str] | None = None,
-        *,
-        isolation: Isolation | IsolationName = Isolation.LOG_END,
-    ) -> Any:
-        """Return a ``pyarrow.Table`` of a range; needs pyarrow. Parameters as in `scan`."""
-        scan = self.scan(start_offset, end_offset, columns=columns, isolation=isolation)
-        return scan.to_arrow()
+    def find_offset_by_lane(self, timestamp: int | datetime) -> FileTimestampAndOffset | None:
+        """Find the first record of that time or a later one by one call of the core [D11].
 
-    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
-        """Give the whole log to any Arrow consumer: pandas, polars, DuckDB, pyarrow.
-
-        All of it, aborted and open transactions too: `select` takes an isolation.
+        None: the layers have to look.
         """
-        return self.scan().__arrow_c_stream__(requested_schema)
+        if self._remote.tier is not None:
+            return None
+        local_log = self._local_log
+        segments = local_log.segments
+        lane = segments.lane or self._new_lane(segments)
+        start, published = self._offsets.log_start_offset, local_log.published
+        return lane.find_offset_by_timestamp(timestamp, start, published)
 
-    def _columns_to_append(self) -> ArrowStream:
-        return self.scan()._columns_to_append()  # noqa: SLF001 - the same question to another
+    def find_offset(self, timestamp: int) -> int | None:
+        """Return the offset of the first record of that time or a later one, None without one."""
+        local_log, tier = self._local_log, self._remote.tier
+        segments, log_start = local_log.segments, self._offsets.log_start_offset
+        if tier is not None and log_start != local_log.log_end.message_offset:
+            topic_partition = self._places.topic_partition
+            remote = tier.search(topic_partition, timestamp, log_start, self._epochs.entries)
+            found = tier.first_of(
+                remote, lambda start: find_offset_by_timestamp(local_log, start, timestamp)
+            )
+        else:
+            found = find_offset_by_timestamp(local_log, log_start, timestamp)
+        _teach_lane(segments)
+        return None if found is None else found.offset
 
-    def __iter__(self) -> Iterator[Record]:
-        """Yield all records, of aborted and open transactions too: `scan` takes an isolation."""
-        return iter(self.scan())
+    def fetch_offset(self, timestamp: int, isolation: Isolation) -> FileTimestampAndOffset:
+        """Answer as a broker answers ListOffsets [TS-1]."""
+        bound, log_start = (
+            self.visible(isolation).bound.message_offset,
+            self._offsets.log_start_offset,
+        )
+        local_log, tier, epochs = self._local_log, self._remote.tier, self._epochs
+        segments, cuts_done = local_log.segments, local_log.cuts.done
+        try:
+            if tier is None:
+                found = fetch_offset(local_log, epochs, log_start, bound, timestamp)
+            else:
+                topic_partition = self._places.topic_partition
+                found = fetch_tiered_offset(
+                    tier, local_log, epochs, topic_partition, log_start, bound, timestamp
+                )
+        except SegstoreError as error:
+            local_log.check_not_torn(cuts_done, bound, error)
+            raise
+        _teach_lane(segments)
+        return found
 
-    def refresh(self) -> int:
-        """Look for what another process wrote since; returns the log end."""
-        raise NotImplementedError
+
+def _teach_lane(segments: Segments) -> None:
+    """Tell the lane which of the largest timestamps the layers have asked for meanwhile."""
+    lane = segments.lane
+    if lane is not None:
+        lane.learn(segments.running_maxima)
+
+
+def _check_batches(found: SegmentSlice) -> None:
+    """Check the whole batches, which end where the slice does or are followed by part of one."""
+    _, result = found.segment.scan(
+        start_position=found.position,
+        end_position=found.position + found.size_bytes,
+        check_order=True,
+        expected_offset=found.base_offset,
+        table=False,
+    )
+    if result.why is not None:
+        raise result.why

@@ -37,7 +37,7 @@ from segstore.log.directory.partition_lock import PartitionLock
 from segstore.log.directory.partition_path import absolute_path, check_file_system, make_directory
 from segstore.log.directory.unknown_state import write_unknown_state
 from segstore.log.loader.salvage_report import SalvageReport
-from segstore.log.log_opener import open_partition
+from segstore.log.log_opener import open_partition_to_write
 from segstore.log.open_options import OpenOptions, open_options
 from segstore.log.salvage.salvage_source import SalvageSource
 from segstore.log.salvage.salvage_target import SalvageTarget
@@ -148,7 +148,7 @@ def salvage_and_open(
             raise
         parent.sync(_core.Barrier.NEW_DIRECTORY)
     start = report.log_start_offset
-    log = open_partition(
+    log = open_partition_to_write(
         target_path,
         options,
         surroundings._replace(

@@ -113,6 +113,14 @@ class RemoteTier:
         self.highest_offset = NOTHING_UPLOADED
         self.copies = copies
 
+    def copy_segments(self, *, copies: bool) -> None:
+        """Upload sealed segments from now on, or no more."""
+        self.copies = copies
+
+    def restart_at(self, offset: int) -> None:
+        """The local part was emptied, and goes on at *offset*."""
+        self.local_log_start_offset = offset
+
     def raise_local_log_start(self, offset: int) -> None:
         """Let the local part begin at *offset*, or where it does, above that [LST-1, LST-3]."""
         self.local_log_start_offset = max(offset, self.local_log_start_offset)

@@ -1,52 +1,121 @@
-"""The log of one partition as a user sees it.
+"""The log of one partition as a user sees it: `Log` reads, `UnifiedLog` also writes.
 
-State, roll, flush, close (Kafka ``UnifiedLog``). What reads, appends and truncates is in its bases,
-`LogReader`, `LogAppender` and `LogTruncator`; `log_opener` makes it.
+Every public method checks its arguments and whether the log may be asked, takes the lock where it
+changes something, and lets a collaborator do it. What a method does belongs into that collaborator:
+`LogReader`, `Appender`, `Truncation`, `Retention`, `LogStart`, `RemotePart`, `Flusher`, and so on.
 """
 
 from __future__ import annotations
 
 import logging
+import threading
 import warnings
-from contextlib import nullcontext
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Final, overload
 
 import segstore._core as _core
-from segstore.arguments import flag, integer, refuse_pickle
-from segstore.errors import DiskFullError, FsyncFailedError, IllegalStateError
+from segstore import arguments
+from segstore.arguments import (
+    append_origin,
+    callback,
+    flag,
+    instance,
+    integer,
+    integer_within,
+    isolation_of,
+    natural,
+    refuse_pickle,
+    seconds,
+)
+from segstore.arguments import timestamp as timestamp_of
+from segstore.config import MAX_INT, MAX_LONG, LogConfig
+from segstore.errors import (
+    DiskFullError,
+    FsyncFailedError,
+    IllegalArgumentError,
+    IllegalStateError,
+    ResourceError,
+)
+from segstore.log import relocation
+from segstore.log.access import LogAccess
+from segstore.log.appender import Appender
+from segstore.log.checker import SCRUB_BYTES_PER_SECOND, Checker
+from segstore.log.closing import Closing
 from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
 from segstore.log.directory.copied_log import place_of
 from segstore.log.directory.log_dir_failure_channel import IO_ERRORS
-from segstore.log.directory.partition_metadata_file import PartitionMetadataFile
+from segstore.log.directory.partition_directory import parse_directory_name
+from segstore.log.directory.partition_metadata_file import check_topic_id
 from segstore.log.directory.profile import Profile
-from segstore.log.ending import Ending, told_once
+from segstore.log.ending import told_once
+from segstore.log.failure_mark import FailureMark
 from segstore.log.flusher import Flusher
-from segstore.log.kafka_flusher import KafkaFlusher
-from segstore.log.local.local_log import LocalLog
-from segstore.log.local.seen_end import SeenEnd
+from segstore.log.lane_switch import LaneSwitch
+from segstore.log.local.local_log import out_of_range
 from segstore.log.local.segment import Segment
-from segstore.log.log_checksums import LogChecksums
-from segstore.log.log_follower import LogFollower
-from segstore.log.log_offsets import LogOffsets
+from segstore.log.local.segment_contexts import segment_context
+from segstore.log.local.transaction_index_check import check_indexes
+from segstore.log.log_flusher import new_flusher
+from segstore.log.log_reader import LogReader
+from segstore.log.log_start import LogStart
+from segstore.log.log_writer import LogWriter
+from segstore.log.metadata import LogMetadata
+from segstore.log.producer_expiration import ProducerExpiration
+from segstore.log.producers import active_producers, transaction_verification
+from segstore.log.producers.producer_analysis import AppendRequest
+from segstore.log.producers.producer_append_info import UNKNOWN_TRANSACTION_VERSION
+from segstore.log.producers.verification_state_entry import VerificationGuard
+from segstore.log.remote_tier import NOTHING_UPLOADED
+from segstore.log.retention import Retention
+from segstore.log.scan import check_range, timestamp_bounds
+from segstore.log.tail_reader import follow
+from segstore.log.topic_identity import TopicIdentity
+from segstore.log.transaction_index_repair import rebuild_before_close, rebuild_wrong_indexes
+from segstore.log.truncation import Truncation
+from segstore.records.compression import require_codec
+from segstore.records.message_set_reader import MAX_CHUNK_BYTES, MessageSetReader
+from segstore.records.message_set_receive import FETCH_MAX_BYTES
+from segstore.records.record_builder import codec_of
+from segstore.types import AppendOrigin, Isolation, LogAppendInfo, LogOffsetMetadata
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    import uuid
+    from collections.abc import Callable, Iterator, Sequence
+    from datetime import datetime
     from typing import NoReturn, Self
 
-    from segstore._core import CodecTable, Directory, SegmentContext
-    from segstore.log.directory.holdings import Holdings
-    from segstore.log.directory.log_places import LogPlaces
+    from typing_extensions import Buffer
+
+    from segstore._core import ArrowStream, EncodedBatches, Record
+    from segstore.log.ending import Ending
+    from segstore.log.file_records import FileRecords
+    from segstore.log.follower import LogFollower
     from segstore.log.loader.loaded_log import LoadedLog
-    from segstore.log.loader.recovery_report import RecoveryReport
-    from segstore.log.open_options import OpenOptions
-    from segstore.log.surroundings import Surroundings
-    from segstore.types import LogOffsetMetadata
+    from segstore.log.local.transaction_index import AbortedTransaction
+    from segstore.log.log_offsets import LogOffsetSnapshot
+    from segstore.log.log_parts import LogParts
+    from segstore.log.log_reader import DurableEnd
+    from segstore.log.log_verifier import VerifyReport
+    from segstore.log.producers.active_producers import ActiveProducer, LastRecord
+    from segstore.log.producers.producer_state_manager import ProducerStateManager
+    from segstore.log.scan import LogScan
+    from segstore.log.sidecar_writing import SidecarsReport
+    from segstore.records.fetch_data_info import FetchDataInfo
+    from segstore.records.memory_records import MemoryRecords
+    from segstore.records.record_builder import Records
+    from segstore.types import EpochEntry, FileTimestampAndOffset, IsolationName, TopicPartition
+
+_LOG_END: Final = Isolation.LOG_END
+_CLIENT: Final = AppendOrigin.CLIENT
+_SENTINEL: Final = VerificationGuard.SENTINEL
 
 _log = logging.getLogger(__name__)
 
 
-class UnifiedLog(LogChecksums):
-    """One partition's log; any number of threads append and read. Made by `segstore.open`.
+class Log:
+    """One partition's log, to be read; any number of threads read. ``read_only=True`` makes one.
+
+    Another process may be writing the log: `refresh` shows what it has written since. A method of
+    `UnifiedLog` that changes a log raises `LogReadOnlyError` here.
 
     Attributes
     ----------
@@ -55,130 +124,115 @@ class UnifiedLog(LogChecksums):
     path : str
         The directory, absolute.
     config : LogConfig
-        The settings that the log goes by; `update_config` changes them.
+        The settings that the log goes by.
     durability : Durability
         When an append returns, as ``durability=`` and the flush settings of *config* say.
     profile : Profile
         ``Profile.SAFE``, or ``Profile.KAFKA`` with ``recovery="kafka"``.
-    read_only : bool
-        The log takes no changes, and another process may be writing it.
     report : RecoveryReport
         What the open found and did.
-    ending : Ending
-        Its end, by `close`, `close_quietly` or `delete`: also who waits for it.
     """
 
-    def __init__(  # noqa: PLR0913, PLR0915 - put together by log_opener
-        self,
-        places: LogPlaces,
-        loaded: LoadedLog,
-        context: SegmentContext,
-        codecs: CodecTable,
-        options: OpenOptions,
-        report: RecoveryReport,
-        holdings: Holdings,
-        surroundings: Surroundings,
-    ) -> None:
-        config = options.config
-        self.topic_partition = places.topic_partition
-        self.path: str = places.directory.path
-        self.config = config
-        self.profile = options.profile
-        self._chosen_durability = options.durability
-        self.durability = durability = options.durability.with_flush_settings(config)
-        self.read_only = holdings.lock is None
-        self.report, self._remote_offset_reader = report, options.remote_offset_reader
-        self._process_id = _core.process_id()
-        self._is_closed = True  # until it is open to somebody: an open that fails warns of nothing
-        self._places = places
-        self._directory: Directory = places.directory
-        self._codecs, self._holdings = codecs, holdings
-        self._failures, self._on_new_name = surroundings.failures, surroundings.on_new_name
-        self._background = background = surroundings.background(
-            f"segstore-{self.topic_partition}", holdings.lock
-        )
-        self._append_lock, self.ending = _core.AppendLock(), Ending(background.runs_this_thread)
-        self._epochs, self._state_file = loaded.epochs, loaded.state_file
-        seen_end = None
-        if self.read_only:
-            seen_end = SeenEnd(places, context, loaded.segments, loaded.log_end)
-        producers = loaded.producer_state
-        published = _core.PublishedEnd() if producers is None else producers.published
-        self._local_log = LocalLog(
-            self._directory,
-            context,
-            config,
-            loaded.segments,
-            loaded.log_end,
-            published,
-            self._background,
-            codecs,
-            may_have_gaps=loaded.may_have_gaps or self.profile is Profile.KAFKA,
-            first_missing_offset=loaded.first_missing_offset,
-            checksum_sidecars=self._sidecars(loaded, options),
-            seen_end=seen_end,
-        )
-        self._offsets = LogOffsets(
-            self._local_log,
-            loaded.producer_state,
-            loaded.log_start_offset,
-            replicated=options.replicated,
-            profile=self.profile,
-        )
-        self._topic_id = loaded.topic_id
-        self._follower = None
-        if seen_end is not None:
-            self._follower = LogFollower(
-                self._local_log,
-                seen_end,
-                self._offsets,
-                places,
-                context,
-                loaded.recovery_point,
-                loaded.topic_id,
-            )
-            self._is_closed = False
-            return
-        if loaded.producer_state is None:
-            raise IllegalStateError("a log that is written needs its producers", file=self.path)
-        self._producers = loaded.producer_state
-        flusher = KafkaFlusher if self.profile is Profile.KAFKA else Flusher
-        self._flusher = flusher(
-            self._local_log,
-            self._append_lock,
-            durability,
-            self._background,
-            self.topic_partition,
-            loaded.recovery_point,
-            surroundings.failures,
-        )
-        self._let_handlers_know(loaded)
-        self._keeps_remote_part = loaded.keeps_remote_part
-        self._use_config(config)
-        self._flusher.raise_recovery_point(self.local_log_start_offset)
-        if self.profile is Profile.SAFE and loaded.recovery_point < loaded.log_end.message_offset:
-            self._flusher.settle_later(loaded.log_start_offset)
-        self._offsets.update_first_unstable_offset()
-        self._partition_metadata = PartitionMetadataFile(self._directory)
-        if options.topic_id is not None:
-            self._take_topic_id(options.topic_id)
-        for one in loaded.awaiting_deletion:
-            unlink = one.delete_files if isinstance(one, Segment) else one.delete_if_exists
-            self._local_log.unlink_later(unlink)
-        self._opened_ms = self._now_ms()
-        if self.profile is Profile.KAFKA or not self._producers.is_empty:
-            self._expire_producers_later()
-        self._is_closed = False
+    __slots__ = ("__dict__", "__weakref__", "_access", "_published", "_reader")
+    # a slot is found faster than one of so many attributes; every read looks there
 
-    def _let_handlers_know(self, loaded: LoadedLog) -> None:
-        """Let a signal's handler that changes the log while a file is written be told before it."""
-        files = loaded.state_file, self._local_log.checksum_sidecars
-        for one in files:
-            if one is not None:
-                self._append_lock.comes_before(one.lock)
-        self._append_lock.comes_before(self._producers.sync_lock)
+    read_only = True
+    """The log takes no changes, and another process may be writing it."""
+
+    def __init__(
+        self,
+        parts: LogParts,
+        access: LogAccess,
+        closing: Closing,
+        durable_end: DurableEnd,
+        follower: LogFollower | None,
+    ) -> None:
+        options, places = parts.options, parts.places
+        self.topic_partition: TopicPartition = places.topic_partition
+        self.path: str = places.directory.path
+        self.config: LogConfig = options.config
+        self.profile: Profile = options.profile
+        self.durability = options.durability.with_flush_settings(options.config)
+        self.report = parts.report
+        self._topic_id = parts.loaded.topic_id
+        self._access = access
+        self._append_lock = parts.append_lock
+        self._background = parts.background
+        self._closing = closing
+        self._codecs = parts.codecs
+        self._directory = places.directory
+        self._durable_end = durable_end
+        self._epochs = parts.loaded.epochs
+        self._follower = follower
+        self._local_log = parts.local_log
+        self._offsets = parts.offsets
+        self._published = parts.local_log.published
+        self._remote = parts.remote
+        self._reader = LogReader(
+            parts.local_log,
+            parts.offsets,
+            parts.loaded.epochs,
+            places,
+            parts.remote,
+            durable_end,
+            parts.append_lock,
+            parts.codecs,
+            options.profile,
+            has_other_writer=follower is not None,
+        )
+        self._checker = Checker(parts.local_log, parts.report)
 
     # ---- state -----------------------------------------------------------------------------------
+
+    @property
+    def closed(self) -> bool:
+        """Whether the log was closed."""
+        return self._access.is_closed
+
+    @property
+    def ending(self) -> Ending:
+        """Its end, by `close`, `close_quietly` or `delete`: also who waits for it."""
+        return self._closing.ending
+
+    @property
+    def topic_id(self) -> uuid.UUID | None:
+        """The topic's id, None when none is known; in ``partition.metadata``."""
+        return self._topic_id
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that can be read."""
+        return self._offsets.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """The next offset to be written."""
+        return self._published.log_end_offset
+
+    @property
+    def high_watermark(self) -> int:
+        """What a consumer sees is below it: the log end, unless the log is ``replicated``."""
+        return self._offsets.high_watermark
+
+    @property
+    def durable_offset(self) -> int:
+        """Everything below is on stable storage: behind the truth, never ahead of it [DUR-4]."""
+        return self._durable_end.durable.message_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """Where committed data ends: at an open transaction, or the high watermark [LSO-2]."""
+        self._access.require_open()
+        return self._reader.last_stable_offset()
+
+    @property
+    def first_unstable_offset(self) -> int | None:
+        """Where the first transaction begins that is open, or ended above the high watermark.
+
+        None when there is none, or the log was opened to be read [LSO-1].
+        """
+        self._access.require_open()
+        return self._offsets.first_unstable_offset
 
     @property
     def recovery_point(self) -> int:
@@ -186,17 +240,15 @@ class UnifiedLog(LogChecksums):
 
         The checkpoint on disk, at or below the durable offset.
         """
-        follower = self._follower
-        return self._flusher.recovery_point if follower is None else follower.recovery_point
+        return self._durable_end.recovery_point
 
-    @property
-    def _durable(self) -> LogOffsetMetadata:
-        follower = self._follower
-        return self._flusher.durable if follower is None else follower.durable
+    def segments(self) -> tuple[Segment, ...]:
+        """Return the segments, ascending; the last is the active one."""
+        return self._local_log.segments.as_tuple
 
     def stats(self) -> dict[str, int | str | bool]:
         """Return counters and sizes; the names follow Kafka's metrics."""
-        self._require_open()
+        self._access.require_open()
         segments = self._local_log.segments
         return {
             "topic": self.topic_partition.topic,
@@ -210,60 +262,462 @@ class UnifiedLog(LogChecksums):
             "active_segment_base_offset": segments.active_segment.base_offset,
             "latest_leader_epoch": -1 if (epoch := self._epochs.latest_epoch) is None else epoch,
             "durability": str(self.durability),
-            "read_only": self.read_only or self._flusher.failure is not None,
+            "read_only": self._takes_no_changes,
         }
 
-    # ---- roll, flush -----------------------------------------------------------------------------
+    @property
+    def _takes_no_changes(self) -> bool:
+        return True
 
-    def roll(self, expected_next_offset: int | None = None) -> Segment:
-        """Begin a new segment at the log end; returns it [ROL-1]."""
-        self._require_writable()
-        with self._append_lock:
-            self._require_writable()
-            self._begin_change()
-            return self._roll(expected_next_offset)
+    def maybe_convert_to_offset_metadata(self, offset: int) -> LogOffsetMetadata:
+        """Return *offset* with its place, offset-only where it is not held here [HW-9]."""
+        self._access.require_open()
+        return self._local_log.offset_metadata(integer("offset", offset))
 
-    def flush(self, *, force_active_segment: bool = False) -> int:
-        """Bring everything appended so far to stable storage; returns the durable offset.
+    # ---- leader epochs ---------------------------------------------------------------------------
+
+    @property
+    def latest_epoch(self) -> int | None:
+        """The newest leader epoch."""
+        return self._epochs.latest_epoch
+
+    @property
+    def leader_epochs(self) -> tuple[EpochEntry, ...]:
+        """All leader epochs that are known, ascending, each with its first offset.
+
+        Of a handle that reads, as they were when it was opened.
+        """
+        return self._epochs.entries
+
+    def end_offset_for_epoch(self, epoch: int) -> tuple[int, int] | None:
+        """Return the newest epoch up to *epoch* and where it ends, None when unknown [EPC-5]."""
+        self._access.require_open()
+        found = self._epochs.end_offset_for(integer("epoch", epoch), self.log_end_offset)
+        return None if found[1] < 0 else found
+
+    # ---- records ---------------------------------------------------------------------------------
+
+    @overload
+    def read(
+        self,
+        offset: int,
+        max_bytes: None = None,
+        isolation: Isolation | IsolationName = ...,
+        *,
+        min_one_message: bool = ...,
+    ) -> LogScan: ...
+
+    @overload
+    def read(
+        self,
+        offset: int,
+        max_bytes: int,
+        isolation: Isolation | IsolationName = ...,
+        *,
+        min_one_message: bool = ...,
+    ) -> FetchDataInfo: ...
+
+    def read(
+        self,
+        offset: int,
+        max_bytes: int | None = None,
+        isolation: Isolation | IsolationName = Isolation.LOG_END,
+        *,
+        min_one_message: bool = True,
+    ) -> FetchDataInfo | LogScan:
+        """Return the records from *offset* on: one fetch of stored bytes, or all of them lazily.
 
         Parameters
         ----------
-        force_active_segment : bool
-            Also when it is empty: its files are made and synced, as before a clean stop [FLU-3].
+        offset : int
+            ``log_start_offset <= offset <= log_end_offset``.
+        max_bytes : int or None
+            Soft limit in bytes of one fetch from one segment, Kafka's semantics: it begins with the
+            batch that contains *offset* and its last batch may be cut. None: a `LogScan` of
+            everything up to the end as it is now.
+        isolation : Isolation or str
+            ``log_end``, ``high_watermark`` and ``read_uncommitted`` (the same here), ``durable``,
+            or ``read_committed``.
+        min_one_message : bool
+            The first batch of a fetch comes whole even when it is larger than *max_bytes*.
+
+        Returns
+        -------
+        FetchDataInfo or LogScan
+            Both give records when they are iterated, and Arrow.
 
         Raises
         ------
-        FsyncFailedError
-            The sync failed: the log is read-only from here on [DUR-35].
-        """
-        self._require_writable()
-        flag("force_active_segment", force_active_segment)
-        flusher = self._flusher
-        if isinstance(flusher, KafkaFlusher):
-            return flusher.flush_up_to(self.log_end_offset, inclusive=force_active_segment)
-        durable_offset = flusher.flush()
-        if force_active_segment:
-            flusher.sync_active_segment()
-        try:
-            flusher.write_recovery_point()
-        except DiskFullError:  # the records are safe; the next open checks more than it needs to
-            _log.warning("%s: no room for the recovery point", self.path)
-        except FsyncFailedError as error:
-            flusher.poison(error)
-            raise
-        return durable_offset
+        OffsetOutOfRangeError
+            *offset* is outside the range above.
+        LogTruncatedError
+            The log was truncated in that moment [DUR-77].
 
-    def flush_up_to_offset_exclusive(self, offset: int) -> int:
-        """Bring what is below *offset* to stable storage, or more; returns the durable offset.
-
-        Source: [FLU-1]; Kafka ``UnifiedLog.flushUptoOffsetExclusive``.
+        Source: [RD-1, LOC-6]; Kafka ``UnifiedLog.read``, ``LocalLog.read``.
         """
-        self._require_writable()
-        offset = integer("offset", offset)
-        flusher = self._flusher
-        if isinstance(flusher, KafkaFlusher):
-            return flusher.flush_up_to(offset, inclusive=False)
-        return self.flush() if offset > self.durable_offset else self.durable_offset
+        if max_bytes is None:
+            return self.scan(offset, isolation=isolation)
+        reader = self._reader
+        if isolation is _LOG_END:
+            found = reader.read_by_lane(offset, max_bytes, min_one_message)
+            if found is not None:
+                return found
+        self._access.require_open()
+        offset, max_bytes = integer("offset", offset), natural("max_bytes", max_bytes)
+        flag("min_one_message", min_one_message)
+        return reader.fetch(
+            offset,
+            min(max_bytes, MAX_INT),
+            isolation_of(isolation),
+            min_one_message=min_one_message,
+        )
+
+    def scan(  # noqa: PLR0913 - the parts of a query
+        self,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        start_timestamp: int | datetime | None = None,
+        end_timestamp: int | datetime | None = None,
+        isolation: Isolation | IsolationName = Isolation.LOG_END,
+        check_crcs: bool = True,
+    ) -> LogScan:
+        """Return a range of the log, to be read lazily.
+
+        Parameters
+        ----------
+        start_offset, end_offset : int or None
+            First offset, and the one behind the last; by default the whole log as it is now, as far
+            as it is here and not in remote storage. An end above the log's is the log's.
+        columns : sequence of str or None
+            For Arrow: key, value, topic, partition, offset, timestamp, timestampType, headers,
+            leaderEpoch; by default all but the last.
+        start_timestamp, end_timestamp : int, datetime or None
+            In ms, or with a time zone: records with ``start <= timestamp < end``.
+        isolation : Isolation or str
+            Where visible data ends; ``read_committed`` leaves out aborted transactions.
+        check_crcs : bool
+            False trusts the bytes; bounds and order are checked all the same [DUR-79].
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            *start_offset* is below the log start or above the log end.
+        IllegalArgumentError
+            A reversed range, or a column that does not exist.
+        """
+        self._access.require_open()
+        flag("check_crcs", check_crcs)
+        check_range(start_offset, end_offset, "offset")
+        low, high = timestamp_bounds(start_timestamp, end_timestamp)
+        return self._reader.scan(
+            start_offset,
+            end_offset,
+            isolation_of(isolation),
+            columns=columns,
+            start_timestamp=low,
+            end_timestamp=high,
+            check_crcs=check_crcs,
+        )
+
+    def select(
+        self, *columns: str, isolation: Isolation | IsolationName = Isolation.LOG_END
+    ) -> LogScan:
+        """Return the whole log with these columns, for Arrow consumers."""
+        return self.scan(columns=columns, isolation=isolation)
+
+    def to_arrow(
+        self,
+        start_offset: int | None = None,
+        end_offset: int | None = None,
+        columns: Sequence[str] | None = None,
+        *,
+        isolation: Isolation | IsolationName = Isolation.LOG_END,
+    ) -> Any:
+        """Return a ``pyarrow.Table`` of a range; needs pyarrow. Parameters as in `scan`."""
+        scan = self.scan(start_offset, end_offset, columns=columns, isolation=isolation)
+        return scan.to_arrow()
+
+    def __arrow_c_stream__(self, requested_schema: object | None = None) -> object:
+        """Give the whole log to any Arrow consumer: pandas, polars, DuckDB, pyarrow.
+
+        All of it, aborted and open transactions too: `select` takes an isolation.
+        """
+        return self.scan().__arrow_c_stream__(requested_schema)
+
+    def _columns_to_append(self) -> ArrowStream:
+        return self.scan()._columns_to_append()  # noqa: SLF001 - the same question to another
+
+    def __iter__(self) -> Iterator[Record]:
+        """Yield all records, of aborted and open transactions too: `scan` takes an isolation."""
+        return iter(self.scan())
+
+    def slice(
+        self,
+        offset: int,
+        max_bytes: int,
+        isolation: Isolation | IsolationName = Isolation.LOG_END,
+        *,
+        min_one_message: bool = True,
+        check_crcs: bool = False,
+    ) -> FileRecords:
+        """Find what `read` would return and leave it in the file, to be sent as it is.
+
+        Parameters
+        ----------
+        offset, max_bytes, isolation, min_one_message
+            As in `read`, with Kafka's semantics of one fetch from one segment.
+        check_crcs : bool
+            Check all whole batches, their CRC too, before anything can go out; else only the
+            headers on the way to the first batch are looked at, as in a fetch [DUR-79].
+
+        Returns
+        -------
+        FileRecords
+            ``write_to`` sends it to a socket, pipe or file without a copy through this process.
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            *offset* is below the log start or above the log end.
+        CorruptRecordError
+            With *check_crcs*: a batch is damaged.
+
+        Source: Kafka ``UnifiedLog.read``, ``FileRecords.slice``.
+        """
+        reader = self._reader
+        if isolation is _LOG_END and check_crcs is False:
+            found = reader.slice_by_lane(offset, max_bytes, min_one_message)
+            if found is not None:
+                return found
+        self._access.require_open()
+        offset, max_bytes = integer("offset", offset), natural("max_bytes", max_bytes)
+        flag("min_one_message", min_one_message)
+        flag("check_crcs", check_crcs)
+        return reader.slice(
+            offset,
+            min(max_bytes, MAX_INT),
+            isolation_of(isolation),
+            min_one_message=min_one_message,
+            check_crcs=check_crcs,
+        )
+
+    def message_set_reader(
+        self,
+        *,
+        max_chunk_bytes: int = MAX_CHUNK_BYTES,
+        max_buffer_bytes: int = FETCH_MAX_BYTES,
+        isolation: Isolation | IsolationName = Isolation.LOG_END,
+    ) -> MessageSetReader:
+        """Return what reads this log by offset and max chunk, as Kafka's design pages say.
+
+        Parameters
+        ----------
+        max_chunk_bytes : int
+            Size of a chunk; for a batch above it the read is tried again with twice the size.
+        max_buffer_bytes : int
+            Where that ends: a larger batch is a `LimitExceededError`.
+        isolation : Isolation or str
+            As in `read`.
+        """
+        isolation = isolation_of(isolation)
+
+        def fetch(offset: int, max_bytes: int) -> FetchDataInfo:
+            return self.read(offset, max_bytes, isolation, min_one_message=False)
+
+        return MessageSetReader(
+            fetch, max_chunk_bytes=max_chunk_bytes, max_buffer_bytes=max_buffer_bytes
+        )
+
+    def tail(
+        self,
+        offset: int | None = None,
+        *,
+        timeout: float | None = None,
+        poll_interval: float = 0.05,
+        isolation: Isolation | IsolationName = Isolation.LOG_END,
+    ) -> Iterator[Record]:
+        """Yield records from *offset* on and wait for more; also while another process writes.
+
+        Parameters
+        ----------
+        offset : int or None
+            None = the log end: only what comes.
+        timeout : float or None
+            Seconds without a new record after which the iterator ends; None = never.
+        poll_interval : float
+            Seconds between two looks at the log.
+        isolation : Isolation or str
+            As in `scan`: ``read_committed`` waits for the end of a transaction.
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            *offset* is not in the log, or was deleted before it could be read.
+        LogTruncatedError
+            The writer cut the log below what was read already: it ends below that now, or holds
+            another batch where the last one was [DUR-77].
+        LogNotFoundError
+            The log was deleted; one that was made in its place is not followed.
+        InconsistentTopicIdError
+            The same, where ``partition.metadata`` has another topic's id; the error has both.
+        """
+        self._access.require_open()
+        start = self.log_end_offset if offset is None else integer("offset", offset)
+        self.refresh()
+        reader = self._reader
+        reader.require_in_range(start, reader.first_offset_here)
+        patience = None if timeout is None else seconds("timeout", timeout)
+        pause = min(seconds("poll_interval", poll_interval), threading.TIMEOUT_MAX)
+        return follow(self, reader.visible, start, patience, pause, isolation_of(isolation))
+
+    # ---- by time ---------------------------------------------------------------------------------
+
+    def offset_for_timestamp(self, timestamp: int | datetime) -> int | None:
+        """Return the offset of the first record with that timestamp or a later one.
+
+        None without one.
+
+        Parameters
+        ----------
+        timestamp : int or datetime
+            In ms, or a datetime with a time zone; negative ones have no special meaning here.
+        """
+        cuts, reader = self._local_log.cuts, self._reader
+        cuts_done = cuts.done
+        found = reader.find_offset_by_lane(timestamp)
+        if found is not None:
+            cuts.check_not_cut(cuts_done, found.offset + 1)
+            return found.offset
+        self._access.require_open()
+        return reader.find_offset(timestamp_of("timestamp", timestamp))
+
+    def fetch_offset_by_timestamp(
+        self, timestamp: int | datetime, isolation: Isolation | IsolationName = Isolation.LOG_END
+    ) -> FileTimestampAndOffset:
+        """Answer as a broker answers ListOffsets [TS-1].
+
+        Parameters
+        ----------
+        timestamp : int or datetime
+            In ms, a datetime with a time zone, or one of `SpecialTimestamp`: latest, earliest, max,
+            and so on.
+        isolation : Isolation or str
+            Nothing at or behind its end is found; it is the latest offset.
+
+        Returns
+        -------
+        FileTimestampAndOffset
+            ``offset`` -1 when nothing was found.
+
+        Source: [TS-1..TS-4, TS-6]; Kafka ``UnifiedLog.fetchOffsetByTimestamp``.
+        """
+        reader = self._reader
+        if isolation is _LOG_END:
+            found = reader.find_offset_by_lane(timestamp)
+            if found is not None:
+                return found
+        self._access.require_open()
+        is_number = hasattr(timestamp, "__index__")
+        time_ms = timestamp_of("timestamp", timestamp)
+        if not is_number and time_ms < 0:  # a time before 1970, and none of the special numbers
+            time_ms = 0
+        return reader.fetch_offset(time_ms, isolation_of(isolation))
+
+    # ---- checks ----------------------------------------------------------------------------------
+
+    def verify(self, progress: Callable[[str, int, int], None] | None = None) -> VerifyReport:
+        """Check every batch and every index entry; changes nothing.
+
+        Parameters
+        ----------
+        progress : callable or None
+            Called with ``"verify"``, bytes checked, bytes to check.
+
+        Raises
+        ------
+        LogTruncatedError
+            Another process cut the log, which this handle has seen longer.
+        """
+        self._access.require_open()
+        callback("progress", progress)
+        return self._checker.verify(self.log_start_offset, progress, self.refresh)
+
+    def scrub(
+        self,
+        *,
+        bytes_per_second: int | None = SCRUB_BYTES_PER_SECOND,
+        progress: Callable[[str, int, int], None] | None = None,
+    ) -> VerifyReport:
+        """Check the sealed segments as they are on the disk, slowly; changes nothing.
+
+        As `verify`, but for the active segment, and past the page cache: what the system has in
+        memory of the ``.log`` files is dropped first, so that a disk that lost bits is found out
+        while another copy is there to be had. Deletions, truncations and appends go on meanwhile.
+
+        Parameters
+        ----------
+        bytes_per_second : int or None
+            How fast it may read, 64 MiB; None = as fast as it goes.
+        progress : callable or None
+            Called with ``"scrub"``, bytes read, bytes to read.
+
+        Returns
+        -------
+        VerifyReport
+            Of the sealed segments.
+
+        Raises
+        ------
+        ClosedError
+            The log was closed, before or meanwhile.
+        LogTruncatedError
+            Another process cut the log, which this handle has seen longer.
+
+        Notes
+        -----
+        [DUR-60]. The kernel keeps what is mapped, or not written back yet.
+        """
+        self._access.require_open()
+        if bytes_per_second is not None:
+            integer_within("bytes_per_second", bytes_per_second, 1, MAX_LONG)
+        callback("progress", progress)
+        return self._checker.scrub(self.log_start_offset, bytes_per_second, progress, self.refresh)
+
+    # ---- remote storage --------------------------------------------------------------------------
+
+    @property
+    def remote_log_enabled(self) -> bool:
+        """Whether the log has a part in remote storage [UNI-6]."""
+        return self._remote.tier is not None
+
+    @property
+    def local_log_start_offset(self) -> int:
+        """Where the log begins here; the log start where nothing is in remote storage [UNI-2]."""
+        tier = self._remote.tier
+        return self.log_start_offset if tier is None else tier.local_log_start_offset
+
+    @property
+    def highest_offset_in_remote_storage(self) -> int:
+        """The last offset that is known to be in remote storage, -1 for none."""
+        tier = self._remote.tier
+        return NOTHING_UPLOADED if tier is None else tier.highest_offset
+
+    @property
+    def only_local_log_segments_count(self) -> int:
+        """Number of the segments that are not in remote storage [LST-7]."""
+        return len(self._only_local())
+
+    @property
+    def only_local_log_segments_size(self) -> int:
+        """Bytes of the segments that are not in remote storage [LST-7]."""
+        return sum(segment.size_bytes for segment in self._only_local())
+
+    def _only_local(self) -> list[Segment]:
+        self._access.require_open()
+        tier, segments = self._remote.tier, self._local_log.segments
+        return list(segments) if tier is None else tier.only_local(segments)
 
     # ---- reading what others write ---------------------------------------------------------------
 
@@ -281,7 +735,7 @@ class UnifiedLog(LogChecksums):
         InconsistentTopicIdError
             The same, where ``partition.metadata`` has another topic's id; the error has both.
         """
-        self._require_open()
+        self._access.require_open()
         follower = self._follower
         if follower is not None:
             with self._append_lock:
@@ -295,6 +749,907 @@ class UnifiedLog(LogChecksums):
     # ---- the end ---------------------------------------------------------------------------------
 
     def close(self) -> None:
+        """Close all files; twice is harmless."""
+        self._closing.end(None)
+
+    def close_quietly(self) -> None:
+        """Let go of everything and write nothing.
+
+        As if the process had died (Kafka ``closeQuietly``).
+        """
+        self._closing.end(None)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
+        with told_once(error):
+            self.close()
+
+    def __del__(
+        self,
+        process_id: Callable[[], int] = _core.process_id,
+    ) -> None:
+        # at the interpreter's end a module's names may be gone before the last log is
+        access = getattr(self, "_access", None)
+        if access is not None and not access.is_closed and access.process_id == process_id():
+            self._background.drop()
+
+    def __reduce_ex__(self, protocol: object) -> NoReturn:
+        refuse_pickle(
+            f"the log {self.topic_partition}",
+            "pass its path, and open it there: segstore.open(path, read_only=True)",
+        )
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        if self.closed:
+            return f"<{name} {self.topic_partition}, closed>"
+        return (
+            f"<{name} {self.topic_partition}, offsets {self.log_start_offset} to"
+            f" {self.log_end_offset}{', read-only' if self.read_only else ''}>"
+        )
+
+
+class UnifiedLog(Log):
+    """One partition's log; any number of threads append and read. Made by `segstore.open`."""
+
+    __slots__ = ("_appender", "_lane_switch")  # every append looks there
+
+    read_only = False
+
+    def __init__(self, parts: LogParts) -> None:
+        loaded, options, places = parts.loaded, parts.options, parts.places
+        profile, config = options.profile, options.config
+        local_log, offsets, producers = parts.local_log, parts.offsets, loaded.producer_state
+        if producers is None:
+            raise IllegalStateError(
+                "a log that is written needs its producers", file=places.directory.path
+            )
+        append_lock, background, surroundings = (
+            parts.append_lock,
+            parts.background,
+            parts.surroundings,
+        )
+        self._chosen_durability = options.durability
+        durability = options.durability.with_flush_settings(config)
+        failure_mark = FailureMark(append_lock, places.directory, surroundings.failures)
+        flusher = new_flusher(parts, durability, failure_mark)
+        _let_handlers_know(parts, producers)
+        access = LogAccess(places, append_lock, failure_mark, surroundings.failures)
+        lane_switch = LaneSwitch(local_log, offsets, loaded.epochs, flusher)
+        closing = Closing(
+            access, append_lock, background, local_log, parts.holdings, flusher, lane_switch
+        )
+        super().__init__(parts, access, closing, flusher, None)
+        self._flusher = flusher
+        self._failure_mark = failure_mark
+        self._holdings = parts.holdings
+        self._lane_switch = lane_switch
+        self._on_new_name = surroundings.on_new_name
+        self._places = places
+        self._producers = producers
+        self._metadata = metadata = LogMetadata(
+            loaded.epochs,
+            loaded.state_file,
+            places,
+            local_log,
+            offsets,
+            flusher,
+            failure_mark,
+            profile,
+        )
+        self._expiration = ProducerExpiration(producers, append_lock, background, places.directory)
+        self._topic_identity = TopicIdentity(places.directory, loaded.topic_id, failure_mark)
+        self._writer = writer = LogWriter(
+            access,
+            local_log,
+            offsets,
+            producers,
+            self._expiration,
+            metadata,
+            flusher,
+            failure_mark,
+            lane_switch,
+            parts.codecs,
+            profile,
+        )
+        self._log_start = LogStart(
+            local_log,
+            offsets,
+            places,
+            producers,
+            metadata,
+            writer,
+            parts.remote,
+            flusher,
+            failure_mark,
+            profile,
+        )
+        self._retention = Retention(
+            local_log,
+            offsets,
+            producers,
+            metadata,
+            writer,
+            self._log_start,
+            parts.remote,
+            flusher,
+            failure_mark,
+            profile,
+        )
+        self._truncation = Truncation(
+            local_log,
+            offsets,
+            places,
+            producers,
+            metadata,
+            writer,
+            parts.remote,
+            flusher,
+            failure_mark,
+            profile,
+        )
+        parts.remote.use_config(config, local_log, offsets, flusher)
+        self._appender = Appender(
+            access,
+            append_lock,
+            local_log,
+            offsets,
+            metadata,
+            self._topic_identity,
+            writer,
+            flusher,
+            failure_mark,
+            lane_switch,
+            parts.codecs,
+            profile,
+            config,
+            durability,
+        )
+        self._begin(loaded, options.topic_id)
+        access.open()
+
+    def _begin(self, loaded: LoadedLog, topic_id: uuid.UUID | None) -> None:
+        """Do what follows an open, before the first call."""
+        flusher, profile = self._flusher, self.profile
+        flusher.raise_recovery_point(self.local_log_start_offset)
+        self._offsets.update_first_unstable_offset()
+        if topic_id is not None:
+            self._take_topic_id(topic_id)
+        for one in loaded.awaiting_deletion:
+            unlink = one.delete_files if isinstance(one, Segment) else one.delete_if_exists
+            self._local_log.unlink_later(unlink)
+        if profile is Profile.KAFKA or not self._producers.is_empty:
+            self._expiration.start()
+
+    @property
+    def topic_id(self) -> uuid.UUID | None:
+        """The topic's id, None when none is known; in ``partition.metadata``."""
+        return self._topic_identity.topic_id
+
+    @property
+    def _takes_no_changes(self) -> bool:
+        return self._failure_mark.failure is not None
+
+    # ---- append ----------------------------------------------------------------------------------
+
+    def append(self, records: Records, *, timestamp: int | datetime | None = None) -> LogAppendInfo:
+        """Append records and return when they are as safe as `durability` says.
+
+        Parameters
+        ----------
+        records : iterable, Record or Arrow data
+            ``(key, value)`` or ``(timestamp, key, value)`` tuples of bytes or None, `Record`
+            objects, or anything with ``__arrow_c_stream__`` (key, value, timestamp, headers).
+            A timestamp is one as below; the index of a DataFrame is none and is refused.
+        timestamp : int, datetime or None
+            In ms, or with a time zone, for records without one; None = now.
+
+        Returns
+        -------
+        LogAppendInfo
+            First and last offset, and more.
+
+        Raises
+        ------
+        RecordTypeError
+            Something that is no record.
+        RecordTooLargeError
+            A record that no batch of ``max_message_bytes`` holds.
+        RecordBatchTooLargeError
+            A record that no segment of ``segment_bytes`` holds; nothing was appended.
+        LimitExceededError
+            A record that is larger than ``max_decompressed_batch_bytes`` before compression.
+        InvalidRecordError, InvalidTimestampError
+            Records against the log's settings; ``record_errors`` names them by their index.
+        DiskFullError
+            No space: nothing was appended, the log stays writable. What is larger than a segment
+            goes in several steps; those before the failed one stay, and the message names them.
+        """
+        lane = self._lane_switch.lane
+        done = None if lane is None else lane.append(records, timestamp)  # [D11]
+        if isinstance(done, LogAppendInfo):
+            return done
+        self._access.require_writable()
+        default = None if timestamp is None else arguments.default_timestamp(timestamp)
+        return self._appender.append(records, default, done)
+
+    def append_as_leader(
+        self,
+        batches: Buffer | MemoryRecords | EncodedBatches,
+        leader_epoch: int | None = None,
+        *,
+        origin: AppendOrigin = AppendOrigin.CLIENT,
+        verification_guard: VerificationGuard = VerificationGuard.SENTINEL,
+        transaction_version: int = UNKNOWN_TRANSACTION_VERSION,
+    ) -> LogAppendInfo:
+        """Append prebuilt batches, also of idempotent and transactional producers.
+
+        Offsets, leader epoch and largest timestamp are stamped in a copy. A batch that its producer
+        sent before is not appended again: the answer is that of the first time.
+
+        Parameters
+        ----------
+        batches : Buffer, MemoryRecords or EncodedBatches
+            Bytes count as a produce request and hold one batch, as Kafka wants it [APP-31];
+            `MemoryRecords` and `EncodedBatches` may hold many. Base offsets are 0.
+        leader_epoch : int or None
+            None = the log's latest, 0 for a new log.
+        origin : AppendOrigin
+            CLIENT: everything is checked. COORDINATOR: the markers that end transactions.
+            RAFT_LEADER: offsets and epochs are in the batches and stay.
+        verification_guard : VerificationGuard
+            Of `maybe_start_transaction_verification`; asked for where verification is on (KIP-890).
+        transaction_version : int
+            Of the transaction that a marker ends, 0 to 2: markers need it [PSM-18].
+
+        Raises
+        ------
+        CorruptRecordError, InvalidRecordError, UnsupportedFormatError
+            What the batches are refused for; nothing was appended.
+        RecordTooLargeError
+            A batch is larger than ``max_message_bytes``.
+        RecordBatchTooLargeError
+            All together are larger than a segment.
+        InvalidEpochError
+            *leader_epoch* is older than the log's latest [DUR-64].
+        OutOfOrderSequenceError, InvalidProducerEpochError, InvalidTxnStateError,
+        TransactionCoordinatorFencedError
+            The producer may not append this now [PSM-11..PSM-18].
+
+        Source: [APP-1, APP-4, APP-8, APP-13]; Kafka ``UnifiedLog.appendAsLeader``.
+        """
+        lane = self._lane_switch.lane
+        if (
+            lane is not None
+            and origin is _CLIENT
+            and verification_guard is _SENTINEL
+            and transaction_version is UNKNOWN_TRANSACTION_VERSION
+        ):
+            done = lane.append_as_leader(batches, leader_epoch)  # [D11]
+            if done is not None:
+                return done
+        self._access.require_writable()
+        if leader_epoch is not None:
+            leader_epoch = arguments.leader_epoch(leader_epoch)
+        origin = append_origin(origin)
+        instance("verification_guard", verification_guard, VerificationGuard, "a VerificationGuard")
+        transaction_version = integer_within("transaction_version", transaction_version, -1, 2)
+        request = AppendRequest(origin, verification_guard, transaction_version)
+        return self._appender.append_as_leader(batches, leader_epoch, request)
+
+    def append_as_follower(
+        self, batches: Buffer | MemoryRecords, leader_epoch: int
+    ) -> LogAppendInfo:
+        """Append batches of another log as they are: offsets, epochs and timestamps are kept.
+
+        Parameters
+        ----------
+        batches : Buffer or MemoryRecords
+            Offsets ascend from the log end on; gaps are accepted.
+        leader_epoch : int
+            The epoch of the leader they are from: batches of a newer one are left out [APP-4.3].
+
+        Raises
+        ------
+        UnexpectedAppendOffsetError
+            The first offset is below the log end.
+        InvalidEpochError
+            An epoch is older than the log's latest [DUR-64].
+        InvalidTxnStateError
+            Data outside a transaction of a producer that has one open.
+
+        Source: [APP-2, APP-9, PSM-15]; Kafka ``UnifiedLog.appendAsFollower``.
+        """
+        lane = self._lane_switch.lane
+        done = None if lane is None else lane.append_as_follower(batches, leader_epoch)  # [D11]
+        if done is not None:
+            return done
+        self._access.require_writable()
+        epoch = arguments.leader_epoch(leader_epoch)
+        return self._appender.append_with_offsets(
+            batches, epoch, AppendRequest(AppendOrigin.REPLICATION)
+        )
+
+    # ---- roll, flush -----------------------------------------------------------------------------
+
+    def roll(self, expected_next_offset: int | None = None) -> Segment:
+        """Begin a new segment at the log end; returns it [ROL-1]."""
+        self._access.require_writable()
+        with self._access.change():
+            self._writer.begin_change()
+            return self._writer.roll(expected_next_offset)
+
+    def flush(self, *, force_active_segment: bool = False) -> int:
+        """Bring everything appended so far to stable storage; returns the durable offset.
+
+        Parameters
+        ----------
+        force_active_segment : bool
+            Also when it is empty: its files are made and synced, as before a clean stop [FLU-3].
+
+        Raises
+        ------
+        FsyncFailedError
+            The sync failed: the log is read-only from here on [DUR-35].
+        """
+        self._access.require_writable()
+        flag("force_active_segment", force_active_segment)
+        return self._flusher.flush_log(force_active_segment=force_active_segment)
+
+    def flush_up_to_offset_exclusive(self, offset: int) -> int:
+        """Bring what is below *offset* to stable storage, or more; returns the durable offset.
+
+        Source: [FLU-1]; Kafka ``UnifiedLog.flushUptoOffsetExclusive``.
+        """
+        self._access.require_writable()
+        offset = integer("offset", offset)
+        return self._flusher.flush_up_to_exclusive(offset)
+
+    # ---- truncation, deletion --------------------------------------------------------------------
+
+    def truncate_to(self, offset: int) -> bool:
+        """Remove the records from *offset* on, durably; returns whether there were any.
+
+        Source: [TRU-1..TRU-3].
+
+        A batch that holds *offset* goes whole; the next append gets *offset* all the same [TRU-5],
+        as in Kafka. Without one, the log ends at the first offset of that batch when it is opened
+        again: no file says that it had been longer.
+        Below the log start it empties the log and moves the log start back to *offset*: deleted
+        records do not come back [TRU-2]. Where only remote storage has what lies below *offset*,
+        the log start stays; in Kafka's profile it moves there, and those records are given up.
+
+        Parameters
+        ----------
+        offset : int
+            The next offset to be written; at or above the log end nothing changes.
+        """
+        self._access.require_writable()
+        offset = natural("offset", offset)
+        with self._access.change():
+            return self._truncation.truncate_to(offset)
+
+    def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
+        """Remove all records, durably, and go on at *offset* [TRU-4].
+
+        Parameters
+        ----------
+        log_start_offset : int or None
+            Where a log begins that has a part in remote storage, at most *offset*; None = there,
+            as without one: no offset below the first segment can be read here, and the next open
+            would move the log start there [UNI-2, LDR-9]. In Kafka's profile the handle has it all
+            the same until then.
+        """
+        self._access.require_writable()
+        offset = natural("offset", offset)
+        log_start = offset if log_start_offset is None else natural("offset", log_start_offset)
+        if log_start > offset and self.profile is Profile.SAFE:
+            raise IllegalArgumentError(
+                f"a log cannot begin at {log_start} and end at {offset}",
+                found=str(log_start),
+                expected=f"at most {offset}",
+            )
+        with self._access.change():
+            self._truncation.truncate_fully_and_start_at(offset, log_start)
+
+    def delete_records(self, before_offset: int) -> int:
+        """Remove the records below *before_offset*; returns the log start offset, durable [LST-4].
+
+        Files go when all of their records are below it, and are unlinked after
+        ``file_delete_delay_ms``.
+
+        Parameters
+        ----------
+        before_offset : int
+            At most the high watermark; -1 = the high watermark, so that every record goes that
+            consumers see.
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            It is above the high watermark, or below -1.
+        """
+        self._access.require_writable()
+        before_offset = integer("before_offset", before_offset)
+        policies = self.config.cleanup_policies
+        if "compact" in policies and "delete" not in policies:
+            raise IllegalArgumentError(
+                "records of a compacted log are deleted by compaction",
+                found=f"cleanup_policy {self.config.cleanup_policy!r}",
+                expected="one with delete",
+            )
+        with self._access.change():
+            offset = self.high_watermark if before_offset == -1 else before_offset
+            if offset < 0:
+                raise out_of_range(
+                    offset, self.log_start_offset, self.high_watermark, self._directory
+                )
+            self._log_start.increment(offset)
+            if self.profile is Profile.SAFE:  # also what an earlier call could not take
+                self._retention.delete_below_log_start()
+            return self.log_start_offset
+
+    def delete_old_segments(self) -> int:
+        """Delete the segments that nobody needs to keep; returns how many [RET-1].
+
+        Those below the log start, and by ``retention.bytes`` and ``retention.ms`` where the
+        policy contains ``delete``. Only what lies below the high watermark goes. The log start
+        moves first, durably; files are unlinked after ``file_delete_delay_ms`` [DUR-19].
+
+        Of a log that is copied to remote storage, what goes has been uploaded, or lies below the
+        log start; ``local.retention.bytes`` and ``local.retention.ms`` say when, and the local log
+        start moves instead [RET-2, RET-4, RET-8].
+        """
+        self._access.require_writable()
+        with self._access.change():
+            return self._retention.delete_old_segments()
+
+    @property
+    def retention_size_in_percent(self) -> int:
+        """How much of ``retention.bytes`` the last run left in use; 0 without a limit [RET-11]."""
+        return self._retention.size_in_percent
+
+    def maybe_increment_log_start_offset(self, offset: int) -> bool:
+        """Move the log start forwards, durably; returns whether it moved [LST-1].
+
+        No file goes: `delete_old_segments` deletes those that end below it [LST-2].
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            *offset* is above the high watermark.
+        """
+        self._access.require_writable()
+        offset = integer("offset", offset)
+        with self._access.change():
+            return self._log_start.increment(offset)
+
+    # ---- high watermark --------------------------------------------------------------------------
+
+    def update_high_watermark(self, offset: int) -> int:
+        """Move the high watermark, between log start and log end; returns where it is [HW-2].
+
+        It may move backwards. It is not written down: after an open it is the log start [UNI-4].
+
+        Raises
+        ------
+        IllegalStateError
+            The log was not opened with ``replicated=True``.
+        """
+        self._access.require_writable()
+        metadata = LogOffsetMetadata(integer("offset", offset))
+        with self._access.change():
+            return self._offsets.update_high_watermark(metadata)
+
+    def maybe_increment_high_watermark(
+        self, high_watermark: LogOffsetMetadata
+    ) -> LogOffsetMetadata | None:
+        """Move the high watermark forwards, as a leader; returns the old one if it moved [HW-4].
+
+        Raises
+        ------
+        IllegalArgumentError
+            It is above the log end.
+        """
+        self._access.require_writable()
+        instance("high_watermark", high_watermark, LogOffsetMetadata, "a LogOffsetMetadata")
+        with self._access.change():
+            return self._offsets.maybe_increment_high_watermark(high_watermark)
+
+    def maybe_update_high_watermark(self, offset: int) -> int | None:
+        """Take over the leader's high watermark, as a follower; returns the new one if it moved.
+
+        Source: [HW-5].
+        """
+        self._access.require_writable()
+        offset = integer("offset", offset)
+        with self._access.change():
+            old = self._offsets.high_watermark
+            new = self._offsets.update_high_watermark(LogOffsetMetadata(offset))
+            return None if new == old else new
+
+    def set_high_watermark_listener(self, listener: Callable[[int], None] | None) -> None:
+        """Call *listener* with each high watermark that the caller moved, under the append lock.
+
+        That is of a log that was opened with ``replicated=True``: elsewhere it is the log end, and
+        each append returns it. It must not call the log; what it raises comes out of the call that
+        moved the watermark, which has moved. Setting it calls nothing; `close` drops it [LIS-1].
+        """
+        self._access.require_open()
+        callback("listener", listener)
+        with self._append_lock:
+            self._offsets.listen(listener)
+
+    def fetch_offset_snapshot(self) -> LogOffsetSnapshot:
+        """Return log start, log end, high watermark and last stable offset, with their places.
+
+        Source: [LSO-4].
+        """
+        self._access.require_writable()
+        with self._append_lock:
+            return self._offsets.snapshot()
+
+    # ---- leader epochs ---------------------------------------------------------------------------
+
+    def assign_epoch_start_offset(self, epoch: int, start_offset: int) -> None:
+        """Note that *epoch* begins at *start_offset*, durably [EPC-2].
+
+        Raises
+        ------
+        IllegalArgumentError
+            One of them is negative.
+        InvalidEpochError
+            *epoch* is older than the newest [DUR-64].
+        """
+        self._access.require_writable()
+        epoch, start_offset = arguments.leader_epoch(epoch), integer("start_offset", start_offset)
+        with self._access.change():
+            self._writer.begin_change()
+            self._metadata.note_epoch(self._metadata.epoch_to_stamp(epoch), start_offset)
+
+    # ---- producers, transactions -----------------------------------------------------------------
+
+    def active_producers(self) -> list[ActiveProducer]:
+        """Return the producers that are known: their epochs, sequences, open transactions."""
+        self._access.require_writable()
+        with self._append_lock:
+            return active_producers.active_producers(self._producers)
+
+    def last_records_of_active_producers(self) -> dict[int, LastRecord]:
+        """Return where each producer's newest data is; compaction keeps it [PSM-75]."""
+        self._access.require_writable()
+        with self._append_lock:
+            return active_producers.last_records_of_active_producers(self._producers)
+
+    @property
+    def producer_id_count(self) -> int:
+        """Number of producers that are known; takes no lock."""
+        self._access.require_writable()
+        return self._producers.producer_id_count
+
+    def remove_expired_producers(self, now_ms: int | None = None) -> None:
+        """Forget the producers that are silent for too long [PSM-45].
+
+        Parameters
+        ----------
+        now_ms : int or None
+            None = the wall clock.
+        """
+        self._access.require_writable()
+        now_ms = self._directory.wall_clock_ms() if now_ms is None else integer("now_ms", now_ms)
+        with self._append_lock:
+            self._producers.remove_expired_producers(now_ms)
+
+    def has_late_transaction(self, now_ms: int | None = None) -> bool:
+        """Whether a transaction hangs: open for longer than a coordinator allows [PSM-46]."""
+        self._access.require_writable()
+        now_ms = self._directory.wall_clock_ms() if now_ms is None else integer("now_ms", now_ms)
+        return self._producers.has_late_transaction(now_ms)
+
+    def take_producer_snapshot(self) -> None:
+        """Write the producers down, as a close and a roll do [PSM-51]."""
+        self._access.require_writable()
+        with self._access.change():
+            self._producers.take_snapshot()
+
+    def maybe_start_transaction_verification(
+        self,
+        producer_id: int,
+        sequence: int,
+        epoch: int,
+        *,
+        supports_epoch_bump: bool = False,
+    ) -> VerificationGuard:
+        """Return the guard that a transaction's first batch must be appended with [PSM-32].
+
+        Raises
+        ------
+        InvalidProducerEpochError
+            A newer producer of the same id is known.
+        """
+        self._access.require_writable()
+        producer_id, epoch = natural("producer_id", producer_id), integer("epoch", epoch)
+        flag("supports_epoch_bump", supports_epoch_bump)
+        with self._append_lock:
+            self._expiration.start()
+            return transaction_verification.maybe_start_transaction_verification(
+                self._producers,
+                producer_id,
+                integer("sequence", sequence),
+                epoch,
+                self._directory.wall_clock_ms(),
+                supports_epoch_bump=supports_epoch_bump,
+            )
+
+    def collect_aborted_transactions(
+        self, start_offset: int, upper_bound_offset: int
+    ) -> list[AbortedTransaction]:
+        """Return the aborted transactions that a fetch of the range has to know [LOC-10].
+
+        Of the segments from that of *start_offset* on: one that ended before *start_offset* in the
+        same segment is among them, as in Kafka. Who reads them compares offsets.
+
+        Raises
+        ------
+        CorruptIndexError
+            The index of one of these segments is not what the batches say. Kafka's profile believes
+            it.
+        """
+        self._access.require_open()
+        start_offset = integer("start_offset", start_offset)
+        upper_bound_offset = integer("upper_bound_offset", upper_bound_offset)
+        local_log = self._local_log
+        if self.profile is Profile.SAFE:
+            check_indexes(
+                self._reader.batch_transactions, local_log, start_offset, self.log_start_offset
+            )
+        return local_log.collect_aborted_transactions(
+            self.log_start_offset, start_offset, upper_bound_offset
+        )
+
+    def rebuild_transaction_indexes(self) -> list[str]:
+        """Make the transaction indexes anew that the batches contradict; returns their names.
+
+        All batch headers are looked at, and appends wait meanwhile. Readers here do not ask these
+        files; a broker that opens the directory later believes them. One stays as it is where
+        damaged or missing batches hide what it should hold: `verify` names it.
+
+        Source: [DUR-8, DUR-52].
+        """
+        self._access.require_writable()
+        with self._access.change():
+            self._writer.begin_change()
+            return rebuild_wrong_indexes(self._local_log, self.log_start_offset, self._failure_mark)
+
+    # ---- remote storage --------------------------------------------------------------------------
+
+    def update_highest_offset_in_remote_storage(self, offset: int) -> None:
+        """Note that everything up to *offset* is in remote storage: it may be deleted here [LST-6].
+
+        A lower one than before changes nothing; nor does any, with a warning, in a log that has no
+        remote part. It is not written down: after an open the embedder says it again.
+
+        Raises
+        ------
+        IllegalArgumentError
+            No record has it: the log ends there or below, or it is below -1. What is appended later
+            would count as uploaded, and be deleted [DUR-26]. Kafka's profile takes any.
+        """
+        self._access.require_writable()
+        offset = integer("offset", offset)
+        with self._access.change():
+            tier = self._remote.tier
+            if tier is None:
+                self._warn_of("the highest offset in remote storage", offset)
+                return
+            last = self.log_end_offset - 1
+            if self.profile is Profile.SAFE and not NOTHING_UPLOADED <= offset <= last:
+                raise IllegalArgumentError(
+                    f"{offset} cannot be the last offset in remote storage: the log ends at"
+                    f" {last + 1}, which is no record yet",
+                    file=self.path,
+                    found=str(offset),
+                    expected=f"{NOTHING_UPLOADED} to {last}",
+                )
+            tier.raise_highest_offset(offset)
+
+    def update_log_start_offset_from_remote_tier(self, offset: int) -> bool:
+        """Move the log start to what remote storage still has, durably; returns whether it moved.
+
+        As `maybe_increment_log_start_offset`; a log that has no remote part stays as it is, with a
+        warning [LST-6].
+        """
+        self._access.require_writable()
+        offset = integer("offset", offset)
+        with self._access.change():
+            if self._remote.tier is not None:
+                return self._log_start.increment(offset)
+            self._warn_of("the log start of remote storage", offset)
+            return False
+
+    def maybe_increment_local_log_start_offset(self, offset: int) -> None:
+        """Let the local part begin at *offset*, unless it begins above that [LST-3].
+
+        Nothing else moves and no file goes: the next `delete_old_segments` deletes what is
+        uploaded. A log that has no remote part stays as it is, with a warning.
+
+        Raises
+        ------
+        OffsetOutOfRangeError
+            It is above the high watermark, as a log start cannot be [LST-5]. Kafka's profile takes
+            any.
+        """
+        self._access.require_writable()
+        offset = integer("offset", offset)
+        with self._access.change():
+            tier = self._remote.tier
+            if tier is None:
+                self._warn_of("the local log start", offset)
+                return
+            last = self.high_watermark
+            if offset > last and self.profile is Profile.SAFE:
+                raise out_of_range(offset, self.local_log_start_offset, last, self._directory)
+            tier.raise_local_log_start(offset)
+
+    def _warn_of(self, what: str, offset: int) -> None:
+        _log.warning("%s: %s is not %d: the log has no remote part", self.path, what, offset)
+
+    # ---- settings --------------------------------------------------------------------------------
+
+    def update_config(self, config: LogConfig) -> LogConfig:
+        """Use other settings from the next decision on; returns the old ones [UNI-7].
+
+        Files that are open keep the size of their indexes. Where the new ones end a remote part of
+        the log, it begins at its local log start from then on.
+
+        Raises
+        ------
+        IllegalArgumentError
+            They contradict each other for a log in remote storage, or turn that off without
+            ``remote_log_delete_on_disable``.
+        """
+        self._access.require_writable()
+        instance("config", config, LogConfig, "a LogConfig")
+        require_codec(codec_of(config))
+        remote = self._remote
+        with self._access.change():
+            remote.check(config)
+            if remote.is_ended_by(config):  # the log begins where it does here, from then on
+                start = self.local_log_start_offset
+                self._log_start.increment(min(start, self.high_watermark))
+            old, self.config = self.config, config
+            self.durability = self._chosen_durability.with_flush_settings(config)
+            context = segment_context(
+                self._directory,
+                self._codecs,
+                config,
+                self.profile,
+                writable=True,
+                heap_indexes=self._local_log.has_heap_indexes,
+            )
+            self._local_log.use_config(config, context)
+            remote.use_config(config, self._local_log, self._offsets, self._flusher)
+            self._appender.use_config(config, self.durability)
+            self._flusher.use_durability(self.durability)
+        return old
+
+    def assign_topic_id(self, topic_id: uuid.UUID) -> None:
+        """Give the log the id of its topic, on stable storage before the next batch [UNI-8].
+
+        Raises
+        ------
+        InconsistentTopicIdError
+            It has another one.
+        """
+        self._access.require_writable()
+        check_topic_id(topic_id)
+        with self._access.change():
+            self._take_topic_id(topic_id)
+
+    def _take_topic_id(self, topic_id: uuid.UUID) -> None:
+        if self._topic_identity.topic_id is None:
+            self._lane_switch.settle()  # the id is written down before the next batch
+        if self._topic_identity.assign(topic_id):
+            self._background.submit(self._write_topic_id)
+
+    def _write_topic_id(self) -> None:
+        with self._append_lock:
+            if not self.closed and self._failure_mark.failure is None:
+                self._topic_identity.flush()
+
+    def write_checksum_sidecars(
+        self, progress: Callable[[str, int, int], None] | None = None
+    ) -> SidecarsReport:
+        """Check every sealed segment, and write the checksum sidecar of each that has none.
+
+        As ``checksum_sidecar=True`` does behind each roll. Appends, truncations and deletions go on
+        meanwhile. Source: [DUR-60].
+
+        Parameters
+        ----------
+        progress : callable or None
+            Called with ``"sidecars"``, bytes checked, bytes to check.
+
+        Raises
+        ------
+        IllegalArgumentError
+            The log was opened with ``recovery="kafka"``, which makes no files but Kafka's.
+        DiskFullError
+            What was written until then stays.
+        """
+        from segstore.log.sidecar_writing import SidecarWriting
+
+        self._access.require_writable()
+        callback("progress", progress)
+        local_log, flusher = self._local_log, self._flusher
+        sidecars = local_log.checksum_sidecars
+        if sidecars is None or not isinstance(flusher, Flusher):
+            raise IllegalArgumentError(
+                "a log that was opened with recovery='kafka' makes no files but Kafka's",
+                found="recovery='kafka'",
+                expected="recovery='safe'",
+            )
+        writing = SidecarWriting(self._access, local_log, sidecars, self._metadata, flusher)
+        return writing.write(progress)
+
+    # ---- the directory, the end ------------------------------------------------------------------
+
+    def rename_dir(self, name: str, *, reinitialize: bool = True) -> bool:
+        """Rename the directory within the one above it, durably; returns whether it changed.
+
+        Source: [REN-1, LOC-23]; Kafka ``UnifiedLog.renameDir``.
+
+        Parameters
+        ----------
+        name : str
+            ``<topic>-<partition>``, or with one of Kafka's endings ``.<id>-delete``, ``-future``,
+            ``-stray``.
+        reinitialize : bool
+            False for a topic that is being deleted: from then on nothing can be appended.
+
+        Raises
+        ------
+        NotALogError
+            *name* is not that of a partition's directory.
+        IllegalStateError
+            The directory above cannot be opened.
+        """
+        self._access.require_writable()
+        instance("name", name, str, "a str")
+        topic_partition = parse_directory_name(name)
+        flag("reinitialize", reinitialize)
+        directory, parent = self._directory, relocation.parent_to_rename_in(self._holdings)
+        with self._access.change():
+            self._writer.begin_deletion()
+            self._topic_identity.flush()
+            if name == directory.path.rpartition("/")[2]:
+                return False
+            relocation.check_new_name(directory, parent, name)
+            with self._failure_mark.poisoned_by(BaseException):
+                self._note_name(topic_partition)
+                relocation.rename(directory, parent, name)
+                self.path = directory.path
+                if self._on_new_name is not None:
+                    self._on_new_name()
+            self._access.note_rename(for_deletion=not reinitialize)
+            if not reinitialize:
+                self._epochs.clear()
+        return True
+
+    def _note_name(self, topic_partition: TopicPartition) -> None:
+        """Write the checkpoints for the new name, beside the old one's lines, before it counts.
+
+        Deleted records would come back else, and synced ones count as a tail [DUR-5, DUR-19].
+        """
+        if topic_partition == self.topic_partition:
+            return
+        self._places.take_name(topic_partition)
+        self._flusher.take_name(topic_partition)
+        self.topic_partition = topic_partition
+
+    def close(self) -> None:
         """Sync, trim, write checkpoints and the clean marker, let go of everything.
 
         Twice is harmless.
@@ -304,31 +1659,37 @@ class UnifiedLog(LogChecksums):
         SegstoreError
             A step failed: what was synced is safe, the next open recovers the rest [DUR-24].
         """
-        with nullcontext() if self.read_only else self._flusher.poisoned_by(*IO_ERRORS):
-            self._end(lambda: None if self.read_only else self._close_cleanly())
+        with self._failure_mark.poisoned_by(*IO_ERRORS):
+            self._closing.end(self._close_cleanly)
 
     def _close_cleanly(self) -> None:
-        self._require_not_failed()
+        self._access.require_not_failed()
         local_log, is_safe = self._local_log, self.profile is Profile.SAFE
         with self._append_lock:
             local_log.settle()  # no mark on what was interrupted
             if is_safe:
-                self._settle_notes()
-            self._flush_topic_id()
+                self._metadata.settle()
+            self._topic_identity.flush()
             self._offsets.listen(None)
         active = local_log.segments.active_segment
         if is_safe:
             self._flusher.flush()
             active.on_become_inactive()
             active.flush(_core.Barrier.CLOSED_RECORDS, indexes=True)
-        elif self._places.takes_marks and isinstance(self._flusher, KafkaFlusher):
-            self._flusher.flush_up_to(self.log_end_offset, inclusive=True)  # what it says is there
+        elif self._places.takes_marks:  # what the marker says is on stable storage
+            self._flusher.flush_log(force_active_segment=True)
         self._take_last_snapshot()
         data_end = active.read_next_offset()[0] if is_safe else self.log_end_offset
         size = active.size_bytes
         sizes = local_log.segments.size_in_bytes
         if is_safe:
-            self._rebuild_indexes_at_last()
+            rebuild_before_close(
+                local_log,
+                self.log_start_offset,
+                self._failure_mark,
+                self._append_lock,
+                self._reader.batch_transactions,
+            )
         local_log.close(unlink=is_safe)
         if is_safe:
             self._epochs.flush()
@@ -343,58 +1704,70 @@ class UnifiedLog(LogChecksums):
             *place_of(local_log.directory, active.base_offset),
         )
         self._flusher.end()  # no flush that came just before writes a recovery point beside this
-        self._require_not_failed()  # nor a log beside it, meanwhile [LOC-27]
+        self._access.require_not_failed()  # nor a log beside it, meanwhile [LOC-27]
         self._places.mark_clean(self.log_start_offset, marker)
 
-    def close_quietly(self) -> None:
-        """Let go of everything and write nothing.
+    def _take_last_snapshot(self) -> None:
+        """Write the producers down for the next open, all on stable storage [CLO-1, DUR-24]."""
+        with self._failure_mark.poisoned_by(FsyncFailedError):
+            self._producers.sync_snapshots()
+            try:
+                self._producers.take_snapshot()
+            except (DiskFullError, ResourceError) as error:  # [DUR-22]
+                if self.profile is Profile.KAFKA:
+                    raise
+                _log.warning("%s: no producer snapshot: %s", self.path, error)
 
-        As if the process had died (Kafka ``closeQuietly``).
+    def delete(self) -> None:
+        """Close the log and remove its directory with everything in it, durably [DEL-1].
+
+        Also of a log that was closed [CLO-2]. Source: Kafka ``UnifiedLog.delete``.
+
+        Raises
+        ------
+        LogLockedError
+            It was closed, and somebody else has it open for writing now.
         """
-        self._end(lambda: None)
-
-    def _let_go(self) -> None:
-        self._background.close()  # once more, when that was interrupted
+        if not self.closed:
+            self._closing.end_by(self._remove)
+            return
+        holdings = relocation.take_again(self.path, self._directory.environment)
         try:
-            if not self.read_only:
-                self._flusher.end()
+            relocation.remove_tree(holdings)
         finally:
-            self._local_log.close_quietly()
-            self._holdings.let_go()
-        self.ending.is_over = True
+            holdings.let_go()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        with told_once(error):
-            self.close()
+    def _remove(self) -> None:
+        self._epochs.clear()
+        relocation.remove_tree(self._holdings)
 
     def __del__(
         self,
-        warn: Callable[..., None] = warnings.warn,
         process_id: Callable[[], int] = _core.process_id,
+        warn: Callable[..., None] = warnings.warn,
     ) -> None:
         # at the interpreter's end a module's names may be gone before the last log is
-        if getattr(self, "_is_closed", True) or self._process_id != process_id():
+        access = getattr(self, "_access", None)
+        if access is None or access.is_closed or access.process_id != process_id():
             return
         self._background.drop()
-        if not self.read_only:
-            message = (
-                f"the log {self.path} was dropped without close(): the next open will recover it"
-            )
-            warn(message, ResourceWarning, source=self)
+        message = f"the log {self.path} was dropped without close(): the next open will recover it"
+        warn(message, ResourceWarning, source=self)
 
-    def __reduce_ex__(self, protocol: object) -> NoReturn:
-        refuse_pickle(
-            f"the log {self.topic_partition}",
-            "pass its path, and open it there: segstore.open(path, read_only=True)",
-        )
 
-    def __repr__(self) -> str:
-        if self._is_closed:
-            return f"<UnifiedLog {self.topic_partition}, closed>"
-        return (
-            f"<UnifiedLog {self.topic_partition}, offsets {self.log_start_offset} to"
-            f" {self.log_end_offset}{', read-only' if self.read_only else ''}>"
-        )
+def _let_handlers_know(parts: LogParts, producers: ProducerStateManager) -> None:
+    """Let a signal's handler that changes the log while a file is written be told before it."""
+    for one in (parts.loaded.state_file, parts.local_log.checksum_sidecars):
+        if one is not None:
+            parts.append_lock.comes_before(one.lock)
+    parts.append_lock.comes_before(producers.sync_lock)
+
+
+def _refused(log: Log, *_: object, **__: object) -> NoReturn:
+    """Raise `LogReadOnlyError`: a log that was opened to be read takes no changes."""
+    log._access.refuse()  # noqa: SLF001 - a method of the class above
+
+
+for _name, _member in vars(UnifiedLog).items():  # a class with __getattr__ finds nothing fast
+    if not _name.startswith("_") and not hasattr(Log, _name):
+        setattr(Log, _name, property(_refused) if isinstance(_member, property) else _refused)

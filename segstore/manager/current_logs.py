@@ -81,7 +81,7 @@ class CurrentLogs:
         """Raise RuntimeError in the midst of a call that the end of one of them waits for."""
         for log in self.all_that_may_write():
             if not log.ending.is_over:
-                log._require_not_awaited()  # noqa: SLF001 - one ends with the other
+                log._closing.require_not_awaited()  # noqa: SLF001 - one ends with the other
 
 
 def _name_of(log: UnifiedLog) -> str:

@@ -8,7 +8,7 @@ looks for. Retention, compaction and schedules are not here.
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, cast
 
 import segstore._core as _core
 from segstore._core import AppendLock, Directory
@@ -265,6 +265,7 @@ class LogManager:
         return log
 
     def _open(self, topic_partition: TopicPartition) -> UnifiedLog:
+        # a log that only reads refuses what it does not have: whoever asks for one asked to write
         name = directory_name(topic_partition)
         path = os.path.join(self.path, name)  # noqa: PTH118 - the directory's own spelling
         options = self._options._replace(state_dir=self._state_dir_of(topic_partition))
@@ -274,18 +275,18 @@ class LogManager:
             on_new_name=self._logs.note_rename,
         )
         if self._owned is None:  # to be read only: nothing is to be ended
-            return open_partition(path, options, surroundings)
+            return cast("UnifiedLog", open_partition(path, options, surroundings))
         if self._failures.has_offline_log_dir(self.path):  # to be read, as those that are open
             was_clean = self._owned.was_clean(topic_partition)
             surroundings = surroundings._replace(parent_was_clean=was_clean)
             options = options._replace(read_only=True, remote_offset_reader=None)
-            return open_partition(path, options, surroundings)
+            return cast("UnifiedLog", open_partition(path, options, surroundings))
         with (
             self._failures.guard(self.path),
             self._owned.opening(topic_partition) as was_clean,
         ):
             surroundings = surroundings._replace(parent_is_locked=True, parent_was_clean=was_clean)
-            return open_partition(path, options, surroundings)
+            return cast("UnifiedLog", open_partition(path, options, surroundings))
 
     def _state_dir_of(self, topic_partition: TopicPartition) -> str | None:
         """Return where a partition keeps its state: each has a directory of its own there."""
@@ -439,7 +440,7 @@ class LogManager:
         if self._owned is not None:
             self._owned.release()
         self._directory.close()
-        self._ending.is_over = True
+        self._ending.finish()
 
     def _check_process(self) -> None:
         if self._process_id != _core.process_id():

@@ -13,7 +13,7 @@ from segstore.remote.urls import is_url, normal_url, shown_url
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from segstore.log.unified_log import UnifiedLog
+    from segstore.log.unified_log import Log
 
 
 @contextmanager
@@ -23,7 +23,7 @@ def open_url(
     spool_directory: str | None = None,
     spool_max_bytes: int | None = None,
     **settings: str,
-) -> Iterator[UnifiedLog]:
+) -> Iterator[Log]:
     """Open the log at *url* as it is now, for reading only; all of its files are fetched.
 
     Parameters
@@ -40,7 +40,7 @@ def open_url(
 
     Yields
     ------
-    UnifiedLog
+    Log
         Closed, and its files free to be evicted, at the end of the block.
 
     Raises

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from contextlib import AbstractContextManager
 
-    from segstore.log.unified_log import UnifiedLog
+    from segstore.log.unified_log import Log
     from segstore.remote.remote_partition import RemotePart, RemotePartition
     from segstore.types import Isolation, TopicPartition
 
@@ -129,7 +129,7 @@ class RemoteLogs:
             return bounds
 
     @contextmanager
-    def open_whole(self, topic_partition: TopicPartition) -> Iterator[UnifiedLog]:
+    def open_whole(self, topic_partition: TopicPartition) -> Iterator[Log]:
         """Open the whole log as it is now; all of its files are fetched."""
         with self._opened(topic_partition, lambda partition: partition.open_whole()) as (_, log):
             yield log

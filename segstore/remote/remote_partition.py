@@ -39,7 +39,7 @@ from segstore.types import Isolation
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from segstore.log.unified_log import UnifiedLog
+    from segstore.log.unified_log import Log
     from segstore.remote.remote_file import Folder, RemoteFile, RemoteStore
     from segstore.remote.spool import Spool
     from segstore.remote.spool_view import SpoolView
@@ -54,7 +54,7 @@ class RemotePart(NamedTuple):
 
     Attributes
     ----------
-    log : UnifiedLog
+    log : Log
         Open, for reading only.
     end_offset : int
         Up to there it answers as the whole log does.
@@ -62,7 +62,7 @@ class RemotePart(NamedTuple):
         To read it with.
     """
 
-    log: UnifiedLog
+    log: Log
     end_offset: int
     isolation: Isolation
 
@@ -73,7 +73,7 @@ def _is_of_a_log(name: str) -> bool:
     return name in OWN_FILES if parsed is None else parsed.suffix != DELETED_FILE_SUFFIX
 
 
-def _is_settled(log: UnifiedLog, end_offset: int) -> bool:
+def _is_settled(log: Log, end_offset: int) -> bool:
     """Whether *log* holds the end of each transaction of records below, or damage that hides it."""
     stable = log.last_stable_offset
     if stable >= end_offset:
@@ -160,7 +160,7 @@ class RemotePartition:
         return max(0, bisect_right(self.base_offsets, offset) - 1)
 
     @contextmanager
-    def open_whole(self) -> Iterator[UnifiedLog]:
+    def open_whole(self) -> Iterator[Log]:
         """Fetch all of the log and open that: everything is as it would be on a local disk."""
         with self._view(self._files, self._above) as view:
             log = self._open(view, ALONE)
@@ -170,7 +170,7 @@ class RemotePartition:
                 log.close()
 
     @contextmanager
-    def open_end(self, isolation: Isolation) -> Iterator[UnifiedLog]:
+    def open_end(self, isolation: Isolation) -> Iterator[Log]:
         """Fetch what decides where the log ends, and open that.
 
         Its log end, recovery point and, for ``read_committed``, last stable offset are those of the
@@ -224,7 +224,7 @@ class RemotePartition:
             behind, step = min(behind + step, len(self.base_offsets)), step * 2
 
     @contextmanager
-    def _open_segments(self, index: int, behind: int, end: int) -> Iterator[UnifiedLog]:
+    def _open_segments(self, index: int, behind: int, end: int) -> Iterator[Log]:
         """Open segments by their numbers; the records below *end* are known to be whole."""
         bases = self.base_offsets[index:behind]
         if behind < len(self.base_offsets):
@@ -291,7 +291,7 @@ class RemotePartition:
         snapshot: int | None,
         following: int | None,
         found: FoundState,
-    ) -> Iterator[UnifiedLog]:
+    ) -> Iterator[Log]:
         names = [file_name(base, kind) for base in bases for kind in _OF_SEGMENT]
         names.append(LEADER_EPOCH_CHECKPOINT)
         if snapshot is not None:
@@ -308,7 +308,7 @@ class RemotePartition:
             finally:
                 log.close()
 
-    def _open(self, view: SpoolView, surroundings: Surroundings) -> UnifiedLog:
+    def _open(self, view: SpoolView, surroundings: Surroundings) -> Log:
         path = view.path / directory_name(self.topic_partition)
         return open_partition(path, open_options(read_only=True), surroundings)
 

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from contextlib import AbstractContextManager
 
-    from segstore.log.unified_log import UnifiedLog
+    from segstore.log.unified_log import Log
     from segstore.remote.remote_logs import RemoteBounds
     from segstore.spark.local_planned_log import LocalPlannedLog
     from segstore.spark.options import ConnectorOptions
@@ -50,9 +50,7 @@ class LogSource(Protocol):
         """Return what planning asks of the log of *partition*, as it is now."""
         ...
 
-    def open_whole(
-        self, partition: TopicPartition
-    ) -> AbstractContextManager[tuple[UnifiedLog, str]]:
+    def open_whole(self, partition: TopicPartition) -> AbstractContextManager[tuple[Log, str]]:
         """Open a whole log anew, and say where it lies."""
         ...
 
@@ -91,7 +89,7 @@ class LocalSource:
         return planned_log(self._path, partition, self._options.isolation)
 
     @contextmanager
-    def open_whole(self, partition: TopicPartition) -> Iterator[tuple[UnifiedLog, str]]:
+    def open_whole(self, partition: TopicPartition) -> Iterator[tuple[Log, str]]:
         """See `LogSource`; anew, because an open log's epochs are as old as it."""
         path = f"{self._path}/{directory_name(partition)}"
         with open_log(path, read_only=True) as log:
@@ -134,7 +132,7 @@ class RemoteSource:
         return RemotePlannedLog(self._logs, partition, self._options.isolation, bounds)
 
     @contextmanager
-    def open_whole(self, partition: TopicPartition) -> Iterator[tuple[UnifiedLog, str]]:
+    def open_whole(self, partition: TopicPartition) -> Iterator[tuple[Log, str]]:
         """See `LogSource`."""
         with self._logs.open_whole(partition) as log:
             yield log, self._logs.url_of(partition)

@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from segstore._core import BatchHeaders
-    from segstore.log.log_scan import LogScan
-    from segstore.log.unified_log import UnifiedLog
+    from segstore.log.scan import LogScan
+    from segstore.log.unified_log import Log
 
 CODEC_NAMES = [
     Codec(number).name.lower() if number in set(Codec) else f"unknown-{number}"
@@ -82,7 +82,7 @@ def _batch_columns(segment_base_offset: int, headers: BatchHeaders) -> dict[str,
     }
 
 
-def segment_rows(log: UnifiedLog) -> dict[str, Any]:
+def segment_rows(log: Log) -> dict[str, Any]:
     """Return the columns of ``kind=segments``."""
     segments = log.segments()
     bases = [segment.base_offset for segment in segments]
@@ -108,7 +108,7 @@ def segment_rows(log: UnifiedLog) -> dict[str, Any]:
     }
 
 
-def producer_rows(log: UnifiedLog) -> dict[str, Any]:
+def producer_rows(log: Log) -> dict[str, Any]:
     """Return the columns of ``kind=producers``, by producer id."""
     producers = sorted(_history(log).producers.values(), key=lambda producer: producer.producer_id)
     return {
@@ -125,7 +125,7 @@ def producer_rows(log: UnifiedLog) -> dict[str, Any]:
     }
 
 
-def transaction_rows(log: UnifiedLog) -> dict[str, Any]:
+def transaction_rows(log: Log) -> dict[str, Any]:
     """Return the columns of ``kind=transactions``, by first offset."""
     found = _history(log).transactions
     return {
@@ -140,7 +140,7 @@ def transaction_rows(log: UnifiedLog) -> dict[str, Any]:
     }
 
 
-def epoch_rows(log: UnifiedLog) -> dict[str, Any]:
+def epoch_rows(log: Log) -> dict[str, Any]:
     """Return the columns of ``kind=epochs``; each epoch ends where the next one begins."""
     entries = log.leader_epochs
     starts = [entry.start_offset for entry in entries]
@@ -151,7 +151,7 @@ def epoch_rows(log: UnifiedLog) -> dict[str, Any]:
     }
 
 
-ROWS_OF_LOGS: Mapping[str, Callable[[UnifiedLog], dict[str, Any]]] = {
+ROWS_OF_LOGS: Mapping[str, Callable[[Log], dict[str, Any]]] = {
     "segments": segment_rows,
     "producers": producer_rows,
     "transactions": transaction_rows,
@@ -196,5 +196,5 @@ def _size_of(directory: Directory, name: str) -> int | None:
     return directory.info(name).size if directory.exists(name) else None
 
 
-def _history(log: UnifiedLog) -> ProducerHistory:
+def _history(log: Log) -> ProducerHistory:
     return ProducerHistory(codec_table()).take(log.scan().headers())

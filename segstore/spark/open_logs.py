@@ -21,7 +21,7 @@ from segstore.log.open_log import open as open_log
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from segstore.log.unified_log import UnifiedLog
+    from segstore.log.unified_log import Log
     from segstore.types import TopicPartition
 
 MAX_OPEN_LOGS: Final = 64
@@ -47,7 +47,7 @@ class OpenLogs:
         self._forget()
 
     @contextmanager
-    def lease(self, path: str, partition: TopicPartition) -> Iterator[UnifiedLog]:
+    def lease(self, path: str, partition: TopicPartition) -> Iterator[Log]:
         """Lend the log of *partition* in the log directory *path*, as it is now."""
         if self._process_id != os.getpid():  # forked: handles and lock are the parent's
             self._forget()
@@ -80,11 +80,11 @@ class OpenLogs:
 
     def _forget(self) -> None:
         self._lock = threading.Lock()
-        self._idle: OrderedDict[str, tuple[_Signature, UnifiedLog]] = OrderedDict()
+        self._idle: OrderedDict[str, tuple[_Signature, Log]] = OrderedDict()
         self._process_id = os.getpid()
 
 
-def _refreshed(then: _Signature, log: UnifiedLog, now: _Signature) -> UnifiedLog | None:
+def _refreshed(then: _Signature, log: Log, now: _Signature) -> Log | None:
     """Return *log* as the directory is now, or close it and return None."""
     if now == then:
         return log

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     import uuid
     from collections.abc import Sequence
 
-    from segstore.log.log_scan import LogScan
-    from segstore.log.unified_log import UnifiedLog
+    from segstore.log.scan import LogScan
+    from segstore.log.unified_log import Log
     from segstore.types import FileTimestampAndOffset, TopicPartition
 
 
@@ -65,14 +65,14 @@ class VisibleLog(NamedTuple):
 
     Attributes
     ----------
-    log : UnifiedLog
+    log : Log
         Open, for reading only.
     isolation : Isolation
         ``read_uncommitted``: up to the log end; ``read_committed``: up to the last stable offset
         and without aborted transactions; ``durable``: up to what is on stable storage.
     """
 
-    log: UnifiedLog
+    log: Log
     isolation: Isolation
 
     @property

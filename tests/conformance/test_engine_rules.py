@@ -165,7 +165,7 @@ def test_a_log_that_is_loaded_again(replica):
     log._producers.truncate_fully_and_start_at(0)
     assert log.producer_id_count == 0
     with log._append_lock:
-        log._rebuild_producers()
+        log._writer.rebuild_producers()
     follow(log)
     assert (log.producer_id_count, log.first_unstable_offset) == (1, 2)
 

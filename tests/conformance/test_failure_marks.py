@@ -174,8 +174,8 @@ def test_what_marks_no_directory(open_log):
     full, interrupted, other = (open_log(f"topic-{number}", failures) for number in range(3))
     for log in (full, interrupted, other):
         log.append([(None, b"v")])
-    full._flusher.poison(DiskFullError("no space left"))
-    interrupted._flusher.poison(KeyboardInterrupt())
+    full._failure_mark.poison(DiskFullError("no space left"))
+    interrupted._failure_mark.poison(KeyboardInterrupt())
     assert not failures.has_offline_log_dir("/logs")
     for log in (full, interrupted):
         with pytest.raises(LogReadOnlyError):

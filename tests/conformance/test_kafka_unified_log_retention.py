@@ -286,7 +286,7 @@ def test_deletable_segments_are_walked_in_order(replica, clock):
         return True
 
     with log._append_lock:
-        assert log._delete_while(goes) == 9
+        assert log._retention._delete_while(goes) == 9
     assert asked == [*((n, n + 1) for n in range(9)), (9, None)]
     assert bases(log) == [9]
 
@@ -298,7 +298,7 @@ def test_the_predicate_is_not_asked_above_the_high_watermark(replica, clock):
     log.update_high_watermark(9)
     asked = []
     with log._append_lock:
-        log._delete_while(lambda segment, _: asked.append(segment.base_offset) or True)
+        log._retention._delete_while(lambda segment, _: asked.append(segment.base_offset) or True)
     assert asked == [0]
     assert bases(log) == [5, 10]
 

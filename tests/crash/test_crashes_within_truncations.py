@@ -1,6 +1,6 @@
 """A crash at each effect of truncations and deletions, and of what comes next [DUR-16, DUR-18].
 
-tests/crash/test_crash_scripts.py tries sequences; here each step of `LogTruncator` has a script
+tests/crash/test_crash_scripts.py tries sequences; here each step of `Truncation` has a script
 that needs it, with all crashes of its last two operations.
 """
 

@@ -160,7 +160,7 @@ class FaultRunner(ScriptRunner):
             self._require_excuse(error)
             log = self._log
             is_as_before = (log.log_start_offset, log.log_end_offset) == before[:2]
-            if log._flusher.failure is not None or not is_as_before:
+            if log._failure_mark.failure is not None or not is_as_before:
                 self._doubtful = (before, operation)
             else:
                 self._producers, self._epoch = producers, epoch

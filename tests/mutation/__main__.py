@@ -43,7 +43,7 @@ CORE = (
     "csrc/index/time_index.c",
 )
 PYTHON = (
-    "segstore/log/log_truncator.py",
+    "segstore/log/truncation.py",
     "segstore/log/loader/leftovers.py",
     "segstore/log/loader/log_begin.py",
     "segstore/log/loader/log_loader.py",

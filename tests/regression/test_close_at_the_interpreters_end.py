@@ -79,7 +79,7 @@ def run():
     "of its own, in a task": (WAITS + "    log._background.submit(wait)", REFUSED),
     "in an append": (WAITS + "    with log._append_lock: wait()", REFUSED),
     "in a round of syncs": (WAITS + "    log._flusher.rounds.join(wait)", REFUSED),
-    "with the checkpoint": (WAITS + "    with log._flusher._checkpoint_lock: wait()", REFUSED),
+    "with the checkpoint": (WAITS + "    with log._flusher._directory_sync.lock: wait()", REFUSED),
     "that closes it": (WAITS + "    log._close_cleanly = wait; log.close()", REFUSED),
     "that opens a log": (WAITS + "    with manager._mutex: wait()", REFUSED),
 }

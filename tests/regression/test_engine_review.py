@@ -228,4 +228,4 @@ def test_verifications_without_a_batch_are_forgotten(tmp_path):
     """[PSM-45] The task that does so began with the first producer."""
     with segstore.open(tmp_path / "t-0", durability="none") as log:
         log.maybe_start_transaction_verification(1, 0, 0)
-        assert log._expires_producers
+        assert log._expiration.is_running

@@ -74,7 +74,7 @@ def test_of_records_that_the_lane_syncs(interrupted_report):
     log = open_log(disk, durability="sync")
     for _ in range(3):
         log.append(ONE)
-    assert log._lane.is_armed
+    assert log._lane_switch.lane.is_armed
     fail_sync_of(disk, ".log")
     with pytest.raises(KeyboardInterrupt):
         log.append(ONE)

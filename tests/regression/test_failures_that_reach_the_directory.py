@@ -72,7 +72,7 @@ def test_a_failure_of_another_log_in_the_midst_of_a_close(monkeypatch):
     end = closing._flusher.end
 
     def end_beside_a_failure() -> None:
-        other._flusher.poison(FsyncFailedError("cannot sync"))
+        other._failure_mark.poison(FsyncFailedError("cannot sync"))
         end()
 
     monkeypatch.setattr(closing._flusher, "end", end_beside_a_failure)
@@ -123,7 +123,7 @@ def test_a_log_that_was_not_open_when_the_directory_failed(manager, recovery):
     """[LOC-27, DUR-38] it is read all the same; every change is refused, and the cause is told."""
     error = FsyncFailedError("cannot sync")
     again = segstore.open_dir(manager, durability="none", recovery=recovery)
-    again.log("topic", 0)._flusher.poison(error)
+    again.log("topic", 0)._failure_mark.poison(error)
     log = again.log("topic", 1)
     assert log is again.log("topic", 1)
     assert [record.value for record in log.scan()] == [b"v"]

@@ -179,7 +179,7 @@ def test_a_full_disk_that_keeps_a_file_ahead_refuses_records_alone(monkeypatch):
     scene, doubts = Scene(ACTS["gap"]), 0
     for place in scene.places():
         log = scene.log
-        if log._state_file.is_in_doubt:
+        if log._metadata.state_file.is_in_doubt:
             doubts += 1
             with monkeypatch.context() as patched:
                 patched.setattr(LogStateFile, "_write", refuse)

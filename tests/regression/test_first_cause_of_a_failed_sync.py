@@ -68,7 +68,7 @@ def test_the_log_directory_hears_of_the_sync(opened, monkeypatch):
     with pytest.raises(FsyncFailedError):
         log.append([(None, b"c")])
     assert met
-    assert isinstance(log._flusher.failure, FsyncFailedError)
+    assert isinstance(log._failure_mark.failure, FsyncFailedError)
     assert failures.has_offline_log_dir("/data")
 
 
@@ -105,7 +105,7 @@ def test_an_interrupted_truncation_is_no_failure_of_the_disk(opened, monkeypatch
             log.truncate_to(1)
         waiting.join(PATIENCE_SECONDS)
     assert not failures.has_offline_log_dir("/data")
-    assert isinstance(log._flusher.failure, IllegalStateError)
+    assert isinstance(log._failure_mark.failure, IllegalStateError)
     assert other.append([(None, b"goes on")]).durable_offset == 4
 
 
@@ -113,8 +113,8 @@ def test_what_is_told_again_is_no_cause(opened):
     """[DUR-35, LOC-27] Nothing of the disk has failed: the other logs of the directory go on."""
     _, failures, log, other = opened
     met = IllegalStateError("the log ends where nobody left it")
-    log._flusher.poison(met)
-    log._flusher.poison(sync_failed_before(met, log.path))
-    assert log._flusher.failure is met
+    log._failure_mark.poison(met)
+    log._failure_mark.poison(sync_failed_before(met, log.path))
+    assert log._failure_mark.failure is met
     assert not failures.has_offline_log_dir("/data")
     assert other.append([(None, b"goes on")]).durable_offset == 4

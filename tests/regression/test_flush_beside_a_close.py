@@ -10,7 +10,7 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 import segstore
-from segstore.log import recovery_point_flusher
+from segstore.log import recovery_point
 from segstore.log.directory import log_places
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ class OneWriter:
     def __init__(self) -> None:
         self.has_begun = threading.Event()
         self.was_joined = threading.Event()
-        self._write = recovery_point_flusher.write_offset
+        self._write = recovery_point.write_offset
         self._running = 0
 
     def __call__(self, *arguments: Any) -> None:
@@ -45,7 +45,7 @@ class OneWriter:
 def test_a_flush_beside_a_close_leaves_a_clean_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """[DUR-21, DUR-24] The close waits for the flush that writes the recovery point."""
     writer = OneWriter()
-    monkeypatch.setattr(recovery_point_flusher, "write_offset", writer)
+    monkeypatch.setattr(recovery_point, "write_offset", writer)
     monkeypatch.setattr(log_places, "write_offset", writer)
     log = segstore.open(tmp_path / "orders-0", durability="none")
     log.append([(b"key", b"value")])

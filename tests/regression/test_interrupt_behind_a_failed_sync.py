@@ -36,14 +36,14 @@ def test_a_log_takes_no_changes_behind_a_failed_sync_that_was_interrupted(monkey
     batch = encode_records([(None, b"y")], BatchOptions(), codec_table(), START_MS, 10_000)
     disk.fail("sync_directory", 1, EIO)
     with monkeypatch.context() as patched:
-        patched.setattr(log._flusher, "poisoned_by", interrupted_behind)
+        patched.setattr(log._failure_mark, "poisoned_by", interrupted_behind)
         with pytest.raises(KeyboardInterrupt):
             log.append_as_leader(bytes(memoryview(batch)), 5)
     disk.fail("sync_directory", 0, EIO)
 
     with pytest.raises(LogReadOnlyError):
         log.append([(None, b"z")])
-    assert isinstance(log._flusher.failure, FsyncFailedError)
+    assert isinstance(log._failure_mark.failure, FsyncFailedError)
     with pytest.raises(LogReadOnlyError):
         log.flush()
     with pytest.raises(LogReadOnlyError):

@@ -182,7 +182,7 @@ def test_no_clean_mark_on_a_log_end_that_is_not_the_files(new_log):
     before = log._local_log.log_end
     log.append([(None, b"y")])
     log._local_log.published.log_end = before
-    log._lane.disarm()  # which knows better, and would go on from where the file ends
+    log._lane_switch.lane.disarm()  # which knows better, and would go on from where the file ends
 
     with pytest.raises(IllegalStateError, match="interrupted"):
         log.append([(None, b"z")])
@@ -226,10 +226,10 @@ def test_a_flush_that_was_interrupted_forgets_no_names(new_log, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         log.flush()
     monkeypatch.setattr(log._flusher, "_sync_segment", real)
-    assert log._flusher._synced_names_version < version
+    assert log._flusher._directory_sync.synced_names_version < version
 
     assert log.flush() == 2
-    assert log._flusher._synced_names_version == version
+    assert log._flusher._directory_sync.synced_names_version == version
 
 
 def test_two_interrupts_in_a_roll(new_log, monkeypatch):

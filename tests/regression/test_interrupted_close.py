@@ -13,14 +13,14 @@ import pytest
 
 import segstore
 from segstore.errors import ForkedHandleError
-from segstore.log.log_removal import LogRemoval
+from segstore.log.closing import Closing
 from segstore.log.unified_log import UnifiedLog
 from tests.log_kit import in_a_child
 
 ENDS = {
-    "close": (UnifiedLog.close, UnifiedLog._end, UnifiedLog._end_alone),
-    "close_quietly": (UnifiedLog.close_quietly, UnifiedLog._end, UnifiedLog._end_alone),
-    "delete": (LogRemoval.delete, LogRemoval._delete_alone),
+    "close": (UnifiedLog.close, Closing.end, Closing._end_alone),
+    "close_quietly": (UnifiedLog.close_quietly, Closing.end, Closing._end_alone),
+    "delete": (UnifiedLog.delete, Closing._delete_alone),
 }
 
 
@@ -103,7 +103,7 @@ def test_a_forked_child_finishes_no_close_of_its_parent(tmp_path, monkeypatch):
 
     with monkeypatch.context() as patched:
         patched.setattr(type(log._background), "close", interrupted)
-        patched.setattr(UnifiedLog, "_let_go", interrupted)
+        patched.setattr(Closing, "_close_all", interrupted)
         with pytest.raises(KeyboardInterrupt):
             log.close()
 

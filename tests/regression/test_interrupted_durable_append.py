@@ -73,7 +73,7 @@ def test_what_an_interrupted_append_wrote_is_in_the_log(memory_path, alarms, bes
             except InterruptedAppend:
                 alarms(0)
                 interrupts += 1
-                assert log._lane is not None
+                assert log._lane_switch.lane is not None
                 if not beside:
                     seen = log.log_end_offset
                     assert not log.truncate_to(seen)
@@ -120,8 +120,8 @@ def test_a_handler_that_uses_the_log_in_its_own_round_is_told(memory_path, monke
 
 
 LOCKS = {
-    "recovery point": lambda log: log._flusher._checkpoint_lock,
-    "state": lambda log: log._state_file.lock,
+    "recovery point": lambda log: log._flusher._directory_sync.lock,
+    "state": lambda log: log._metadata.state_file.lock,
     "checksum sidecar": lambda log: log._local_log.checksum_sidecars.lock,
     "producer snapshot": lambda log: log._producers.sync_lock,
 }

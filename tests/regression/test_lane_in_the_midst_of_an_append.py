@@ -37,7 +37,7 @@ def test_what_is_left_undone_is_done_before_the_next_append(monkeypatch):
             log.append(SEVERAL_SEGMENTS)
     first = log.log_end_offset
     assert first > 1
-    assert not log._lane.is_armed
+    assert not log._lane_switch.lane.is_armed
     assert log.append(ONE).base_offset == first
 
     for fate, seed in [("lost", 0), ("kept", 0), ("killed", 0), *(("seed", n) for n in range(20))]:

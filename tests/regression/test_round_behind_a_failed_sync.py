@@ -144,7 +144,7 @@ def test_a_round_beside_a_sync_that_fails(open_log, monkeypatch):
 
     def sync_names(self, version=None):
         real(self, version)
-        log._flusher.poison(FsyncFailedError("the other one"))
+        log._failure_mark.poison(FsyncFailedError("the other one"))
 
     monkeypatch.setattr(Flusher, "sync_names", sync_names)
     with pytest.raises(FsyncFailedError):
@@ -157,7 +157,7 @@ def test_no_recovery_point_after_a_failure(open_log, disk):
     log = synced_below_a_roll(open_log)
     log._flusher.flush()
     assert (log.durable_offset, log.recovery_point) == (7, 3)
-    log._flusher.poison(FsyncFailedError("cannot sync"))
+    log._failure_mark.poison(FsyncFailedError("cannot sync"))
     before = disk.effects
     for write in (
         log._flusher.write_recovery_point,
@@ -173,7 +173,7 @@ def test_a_recovery_point_that_cannot_be_written(open_log, disk):
     log = synced_below_a_roll(open_log)
     log._flusher.flush()
     fail_a_directory_sync(disk, None, log._flusher.write_recovery_point)
-    assert isinstance(log._flusher.failure, FsyncFailedError)
+    assert isinstance(log._failure_mark.failure, FsyncFailedError)
 
 
 @pytest.mark.parametrize("cut", [lambda log: log.truncate_to(5), lambda log: log.truncate_to(0)])
@@ -185,7 +185,7 @@ def test_a_truncation_beside_a_sync_that_fails(open_log, monkeypatch, cut):
         real = getattr(LocalLog, name)
 
         def truncate(self, *arguments, real=real):
-            log._flusher.poison(FsyncFailedError("beside it"))
+            log._failure_mark.poison(FsyncFailedError("beside it"))
             return real(self, *arguments)
 
         monkeypatch.setattr(LocalLog, name, truncate)
@@ -243,7 +243,7 @@ def test_writers_beside_a_roll_whose_sync_fails(disk):
             thread.join()
         time.sleep(0.001)
         disk.fail("sync_directory", 0, 0)
-        assert isinstance(log._flusher.failure, FsyncFailedError)
+        assert isinstance(log._failure_mark.failure, FsyncFailedError)
         assert (log.durable_offset, acknowledged) == (3, []), number
         log.close_quietly()
 

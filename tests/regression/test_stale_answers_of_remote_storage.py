@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import pytest
 
-from segstore.log import remote_tier, timestamp_reader
+from segstore.log import log_reader, remote_tier
 from tests.log_kit import TIME, bases, batch, singleton
 from tests.remote_kit import TIERED, RemoteRecords
 
@@ -41,7 +41,7 @@ def test_what_is_here_is_found_here(log, stale):
     Kafka ``RemoteLogManager.findOffsetByTimestamp``, which asks the local segments from the first
     of them on.
     """
-    remote = log._remote_offset_reader
+    remote = log._remote._reader
     remote.records += RemoteRecords([(TIME + 50, stale, 9)]).records
     assert log.fetch_offset_by_timestamp(TIME + 5) == (TIME + 5, 5, 2)
     assert log.offset_for_timestamp(TIME + 5) == 5
@@ -54,11 +54,11 @@ def test_what_is_here_is_found_here(log, stale):
 
 @pytest.mark.parametrize(
     ("of", "finds"),
-    [(timestamp_reader, "find_offset_by_timestamp"), (remote_tier, "fetch_offset")],
+    [(log_reader, "find_offset_by_timestamp"), (remote_tier, "fetch_offset")],
 )
 def test_what_goes_while_it_is_looked_for_is_remote(log, monkeypatch, of, finds):
     """[TS-1, LST-3] its remote answer holds, though it was here when that was given."""
-    log._remote_offset_reader.records += RemoteRecords([(TIME + 5, 5, 2)]).records
+    log._remote._reader.records += RemoteRecords([(TIME + 5, 5, 2)]).records
     real = getattr(of, finds)
 
     def find_beside_retention(*arguments):

@@ -25,7 +25,7 @@ from segstore.errors import (
     SegstoreError,
     WriteError,
 )
-from segstore.log import log_producers
+from segstore.log import transaction_index_repair
 from tests.conformance.transactions_kit import ABORT, Producer, write
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def test_a_lost_index_and_a_full_disk(
         raise error("no space left")
 
     with monkeypatch.context() as patched:
-        patched.setattr(log_producers, "write_index", refuse)
+        patched.setattr(transaction_index_repair, "write_index", refuse)
         with segstore.open(path, **SETTINGS) as log:
             assert committed(log) == [3, 4]
     assert "no space left" in caplog.text
@@ -142,7 +142,7 @@ def test_a_sync_of_a_new_index_that_fails(tmp_path: Path, monkeypatch: pytest.Mo
     def fail(*_arguments: object) -> None:
         raise FsyncFailedError("cannot sync")
 
-    monkeypatch.setattr(log_producers, "write_index", fail)
+    monkeypatch.setattr(transaction_index_repair, "write_index", fail)
     log = segstore.open(path, **SETTINGS)
     assert committed(log) == []
     with pytest.raises(FsyncFailedError):

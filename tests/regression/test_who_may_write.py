@@ -73,10 +73,10 @@ def test_close_quietly_waits_for_a_sync_and_refuses_later_ones(tmp_path, monkeyp
     threads[0].start()
     assert syncing.wait(20)
     threads[1].start()
-    wait_for(lambda: log._lane.next_offset == 2)  # readers see it when its sync begins
+    wait_for(lambda: log._lane_switch.lane.next_offset == 2)  # readers see it when its sync begins
     threads.append(threading.Thread(target=log.close_quietly))
     threads[2].start()
-    while not log._flusher._has_ended:
+    while not log._flusher._directory_sync.has_ended:
         time.sleep(0.001)
     with pytest.raises(LogLockedError):
         segstore.open(tmp_path / "topic-0")
@@ -112,12 +112,12 @@ def test_a_truncation_lets_nobody_go_without_a_sync(new_log, monkeypatch):
     threads[0].start()
     assert leading.wait(20)
     threads[1].start()
-    wait_for(lambda: log._lane.next_offset == 3)
+    wait_for(lambda: log._lane_switch.lane.next_offset == 3)
     size = log.segments()[0].size_bytes
     monkeypatch.setattr(log._flusher, "segment_was_sealed", lambda *_: None)
     log.roll()
     with log._append_lock:
-        log._truncate(3)
+        log._truncation._truncate(3)
     assert max(synced) == size  # before anybody is let go
     may_lead.set()
     for thread in threads:

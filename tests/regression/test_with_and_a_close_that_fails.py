@@ -131,7 +131,7 @@ def test_a_manager_tells_of_each_of_its_logs(dead, bad):
 
         def act() -> None:
             disk.fail("sync_data", 1, errno.EIO, for_ever=True)
-            with manager.log(dead, 0)._flusher.poisoned_by():
+            with manager.log(dead, 0)._failure_mark.poisoned_by():
                 raise InternalError("on purpose")
 
         with pytest.raises((FsyncFailedError, LogReadOnlyError)) as caught:

@@ -41,6 +41,10 @@ class Segments:
         self._running_maxima = running_maxima
         self.lane = None
 
+    def keep_lane(self, lane: Any) -> None:
+        """Keep what reads this snapshot the short way, for the readers that come later."""
+        self.lane = lane
+
     def __len__(self) -> int:
         return len(self._segments)
 

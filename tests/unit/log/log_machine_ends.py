@@ -8,7 +8,9 @@ from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import precondition, rule
 
-from segstore.log.log_settings import PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS as EXPIRY_CHECK_MS
+from segstore.log.producer_expiration import (
+    PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS as EXPIRY_CHECK_MS,
+)
 from tests.unit.log.log_machine import RECORDS, SETTINGS, TIMES
 from tests.unit.log.log_machine_producers import ProducingMachine
 

@@ -21,7 +21,7 @@ from segstore.errors import (
 )
 from segstore.log.directory.checkpoints import CLEAN_SHUTDOWN_MARKER
 from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
-from segstore.log.lane_appender import LaneAppender
+from segstore.log.lane_switch import LaneSwitch
 from segstore.types import LogOffsetMetadata
 from tests.log_kit import TIME, Clock, at, batch
 
@@ -146,7 +146,7 @@ def test_the_lane_does_what_the_layers_do(  # noqa: PLR0913 - fixtures
     clock.sleep(TIME + 10_000 - clock.now)
     by_lane = run(log := new_log(tmp_path / "lane" / "topic-0", **settings), seed)
     log.close()
-    monkeypatch.setattr(LaneAppender, "_arm_lane", lambda _: None)
+    monkeypatch.setattr(LaneSwitch, "arm", lambda _: None)
     by_layers = run(log := new_log(tmp_path / "layers" / "topic-0", **settings), seed)
     log.close()
 
@@ -159,8 +159,8 @@ def test_plain_appends_take_the_lane(new_log: Callable[..., UnifiedLog], monkeyp
     """Else the test above compares the layers with themselves."""
     log = new_log()
     log.append([(None, b"first")])
-    monkeypatch.setattr(type(log), "_append", None)
-    monkeypatch.setattr(type(log), "_append_with_offsets", None)
+    monkeypatch.setattr(type(log._appender), "_append", None)
+    monkeypatch.setattr(type(log._appender), "append_with_offsets", None)
 
     log.append([(None, b"second")])
     log.append_as_leader(batch([(None, b"third")]))
@@ -236,7 +236,7 @@ def test_a_failed_sync_closes_the_lane(new_log: Callable[..., UnifiedLog]):
     """[DUR-38] Whoever noted it, whenever."""
     log = new_log()
     log.append([(None, b"first")])
-    log._flusher.poison(FsyncFailedError("the disk is gone"))
+    log._failure_mark.poison(FsyncFailedError("the disk is gone"))
     for append in (
         lambda: log.append([(None, b"value")]),
         lambda: log.append_as_leader(batch([(None, b"value")])),
@@ -252,7 +252,7 @@ def test_a_log_that_was_quietly_closed_takes_nothing(new_log: Callable[..., Unif
     log = new_log()
     log.append([(None, b"value")])
     log.close_quietly()
-    assert not log._lane.is_armed
+    assert not log._lane_switch.lane.is_armed
     with pytest.raises(ClosedError):
         log.append([(None, b"value")])
 

@@ -34,7 +34,7 @@ def test_the_log_takes_no_more(new_log, monkeypatch, name):
     """[DUR-38, DUR-44] Its handle is read-only; another one begins with what is on the disk."""
     log = new_log(durability="none")
     log.append([(None, b"v")] * 2)
-    log._settle_lane()
+    log._lane_switch.settle()
     of, method, change = CHANGES[name]
     monkeypatch.setattr(of, method, breaks)
     with pytest.raises(InternalError) as first:

@@ -131,7 +131,7 @@ def test_many_writers_share_a_sync(new_log, syncs):
     wait_for(lambda: syncs.started)
     for thread in threads[1:]:
         thread.start()
-    wait_for(lambda: log._lane.next_offset == 8)  # readers see it when its round begins
+    wait_for(lambda: log._lane_switch.lane.next_offset == 8)  # readers see it when its round begins
     assert infos == []
     assert log.durable_offset == 0
     syncs.may_end.set()
@@ -158,7 +158,7 @@ def test_one_failed_sync_fails_every_waiter(new_log, syncs):
     threads = [threading.Thread(target=write) for _ in range(4)]
     for thread in threads:
         thread.start()
-    wait_for(lambda: log._lane.next_offset == 5)
+    wait_for(lambda: log._lane_switch.lane.next_offset == 5)
     syncs.error = FsyncFailedError("the disk is gone", file="0.log", os_error=5)
     syncs.may_end.set()
     for thread in threads:

@@ -41,7 +41,7 @@ def test_the_layers_lead_one_round_behind_each_other_change(new_log, rounds_by_l
             info = log.append(ONE)
             assert info.durable_offset == log.durable_offset == info.base_offset + 1
         assert len(rounds_by_layers) == number
-        assert log._flusher._synced_names_version == log._local_log.names_version
+        assert log._flusher._directory_sync.synced_names_version == log._local_log.names_version
 
 
 @pytest.fixture
@@ -64,7 +64,7 @@ def test_a_sync_of_the_lane_that_fails_ends_writing(lane_on_a_disk, rounds_by_la
         log.append(ONE)
 
     disk.fail("sync_data", 0, 0)
-    assert isinstance(log._flusher.failure, FsyncFailedError)
+    assert isinstance(log._failure_mark.failure, FsyncFailedError)
     assert (log.log_end_offset, log.durable_offset, len(rounds_by_layers)) == (4, 3, 1)
     with pytest.raises(LogReadOnlyError):
         log.append(ONE)
@@ -86,7 +86,7 @@ def test_the_lane_notices_that_the_log_was_removed(lane_on_a_disk):
 def test_the_lane_leads_no_round_of_a_log_that_has_failed(lane_on_a_disk):
     """[DUR-35] Another sync may have failed while the append waited for its turn."""
     _, log = lane_on_a_disk
-    log._flusher.failure = FsyncFailedError("beside it")  # and not told of yet
+    log._failure_mark.failure = FsyncFailedError("beside it")  # and not told of yet
     with pytest.raises(FsyncFailedError, match="beside it"):
         log.append(ONE)
 

@@ -125,8 +125,9 @@ def test_plain_reads_take_the_lane(new_log: Callable[..., UnifiedLog], monkeypat
     assert log.offset_for_timestamp(TIME + 29) == 29  # the layers look at all segments once
     for first in (5, 15, 25):  # of its segment: once, the layers look at the one before [DUR-79]
         assert log.offset_for_timestamp(TIME + first) == first
-    for name in ("_fetch", "_slice", "_visible", "_require_open"):
-        monkeypatch.setattr(type(log), name, None)
+    for name in ("fetch", "slice", "visible"):
+        monkeypatch.setattr(type(log._reader), name, None)
+    monkeypatch.setattr(type(log._access), "require_open", None)
 
     for number in range(30):
         fetched = log.read(number, 100)

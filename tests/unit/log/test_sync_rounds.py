@@ -144,7 +144,7 @@ def test_an_append_is_not_released_by_a_sync_that_began_before_its_write(held_lo
         first = pool.submit(log.append, ONE)
         assert begun.wait(PATIENCE_SECONDS)
         second = pool.submit(log.append, ONE)
-        wait_for(lambda: log._lane.next_offset == 3)
+        wait_for(lambda: log._lane_switch.lane.next_offset == 3)
         begun.clear()
         may_end.set()
         may_end.clear()
@@ -174,7 +174,7 @@ def test_a_truncation_takes_away_what_waits_for_its_sync(held_log):
         first = pool.submit(log.append, ONE)
         assert begun.wait(PATIENCE_SECONDS)
         second = pool.submit(log.append, ONE)
-        wait_for(lambda: log._lane.next_offset == 3)
+        wait_for(lambda: log._lane_switch.lane.next_offset == 3)
         assert log.log_end_offset == 2
         truncated = pool.submit(log.truncate_to, 2)
         may_end.set()
@@ -190,7 +190,7 @@ def test_control_c_while_a_sync_runs_that_another_thread_leads(held_log):
     with ThreadPoolExecutor(1) as pool:
         first = pool.submit(log.append, [(None, b"first")])
         assert begun.wait(PATIENCE_SECONDS)
-        control_c_later(0.2, lambda: log._lane.next_offset == 3)
+        control_c_later(0.2, lambda: log._lane_switch.lane.next_offset == 3)
         with pytest.raises(KeyboardInterrupt):
             log.append([(None, b"interrupted")])
         assert log.log_end_offset == 3
@@ -209,10 +209,10 @@ def test_who_waits_for_the_lock_of_a_log_that_fails_writes_nothing(new_log):
         with log._append_lock:
             waiting = pool.submit(log.append, ONE)
             time.sleep(0.1)
-            log._flusher.poison(FsyncFailedError("the disk is gone"))
+            log._failure_mark.poison(FsyncFailedError("the disk is gone"))
         with pytest.raises(LogReadOnlyError):
             waiting.result(PATIENCE_SECONDS)
-    assert log._lane.next_offset == 2
+    assert log._lane_switch.lane.next_offset == 2
     assert len(list(log)) == 2
 
 
@@ -223,8 +223,8 @@ def test_who_waits_for_the_lock_of_a_log_that_rolls_goes_on_there(new_log):
         with log._append_lock:
             waiting = pool.submit(log.append, ONE)
             time.sleep(0.1)
-            log._begin_change()
-            log._roll(None)
+            log._writer.begin_change()
+            log._writer.roll(None)
         assert waiting.result(PATIENCE_SECONDS).durable_offset == 2
     assert [segment.base_offset for segment in log.segments()] == [0, 1]
 
@@ -319,7 +319,7 @@ def test_who_waits_is_told_when_the_log_is_closed(held_log):
         first = pool.submit(log.append, ONE)
         assert begun.wait(PATIENCE_SECONDS)
         others = [pool.submit(log.append, ONE) for _ in range(4)]
-        wait_for(lambda: log._lane.next_offset == 6)
+        wait_for(lambda: log._lane_switch.lane.next_offset == 6)
         closing = pool.submit(log.close)
         time.sleep(0.05)
         may_end.set()

@@ -75,6 +75,8 @@ def steps(monkeypatch) -> list[str]:
             monkeypatch.setattr(log._places, "_home", spy)
             monkeypatch.setattr(log._local_log, "directory", spy)
             monkeypatch.setattr(log, "_directory", spy)
+            monkeypatch.setattr(log._flusher._recovery_point, "_directory", spy)
+            monkeypatch.setattr(log._flusher._directory_sync, "_directory", spy)
             for segment_step in ("change_suffix", "truncate_to"):
                 real = getattr(_core.LogSegment, segment_step)
 

@@ -70,7 +70,7 @@ def test_epochs_without_records_go_from_the_disk_too(new_log):
     for epoch in (1, 3):
         log.append_as_leader(singleton(), leader_epoch=epoch)
     log._epochs.assign(9, 2)
-    log._save_state()
+    log._metadata.save_state()
     assert epochs_of(log) == ["1 0", "3 1", "9 2"]
     assert state_of(log).latest_epoch == EpochEntry(9, 2)
 
@@ -101,7 +101,7 @@ def test_without_epochs_that_go_nothing_is_written(new_log, monkeypatch):
     """[TRU-2] A truncation to the log end, or behind it, costs no sync."""
     log = new_log()
     log.append_as_leader(singleton(), leader_epoch=1)
-    monkeypatch.setattr(log, "_save_state", lambda *_: pytest.fail("nothing has changed"))
+    monkeypatch.setattr(log._metadata, "save_state", lambda *_: pytest.fail("nothing has changed"))
 
     assert log.truncate_to(1) is log.truncate_to(7) is False
 
@@ -321,7 +321,7 @@ def test_a_hole_is_noted_before_it_is_made(new_log, monkeypatch):
         raise DiskFullError("no space")
 
     with monkeypatch.context() as patched:
-        patched.setattr(log, "_save_state", refuse)
+        patched.setattr(log._metadata, "save_state", refuse)
         log.truncate_to(5)
     assert state_of(log).contiguous_from == 5
     log.append([(None, b"z")])

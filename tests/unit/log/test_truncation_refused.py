@@ -59,7 +59,7 @@ def test_an_error_while_a_call_waits_for_the_lock_ends_it_too(log, call):
         thread.start()
         thread.join(0.1)
         assert thread.is_alive()
-        log._flusher.poison(FsyncFailedError("cannot sync the segment"))
+        log._failure_mark.poison(FsyncFailedError("cannot sync the segment"))
     thread.join(PATIENCE_SECONDS)
 
     assert not thread.is_alive()

@@ -302,7 +302,8 @@ class LogFollower:
         if is_cut:
             local_log.note_cut(SOMEWHERE)
         # first, so that whoever misses a segment is told that it lies before the log start
-        self._offsets.log_start_offset = max(found.log_start_offset, segments.base_offsets[0])
+        log_start_offset = max(found.log_start_offset, segments.base_offsets[0])
+        self._offsets.reset_log_start_offset(log_start_offset)
         local_log.show(segments, end, seen_end)
         self._seen_end = seen_end
         recovery_point = found.recovery_point

@@ -270,7 +270,7 @@ def test_a_truncation_keeps_what_is_remote_below_it(log, tiered):
 
 def test_remote_records_are_found_first(log, tiered, tmp_path):
     """[TS-1] from the log start on; a bound holds for them too."""
-    remote = log._remote_offset_reader
+    remote = log._remote._reader
     remote.records += RemoteRecords([(TIME + 1, 1, 0), (TIME + 3, 3, 1)]).records
     assert log.fetch_offset_by_timestamp(TIME) == (TIME + 1, 1, 0)
     assert log.offset_for_timestamp(TIME) == 1
@@ -295,11 +295,11 @@ def test_no_record_of_the_local_part_is_found_below_it(log):
 
 def test_a_reader_that_fails(log):
     """Its own error comes out; an answer of another type is refused."""
-    log._remote_offset_reader.records = None
+    log._remote._reader.records = None
     with pytest.raises(TypeError):
         log.fetch_offset_by_timestamp(TIME)
-    log._remote_offset_reader.records = []
-    log._remote_offset_reader.find_offset_by_timestamp = lambda *_: 5
+    log._remote._reader.records = []
+    log._remote._reader.find_offset_by_timestamp = lambda *_: 5
     for ask in (log.fetch_offset_by_timestamp, log.offset_for_timestamp):
         with pytest.raises(IllegalStateError, match="remote_offset_reader") as caught:
             ask(TIME)
@@ -312,10 +312,8 @@ def test_a_reader_that_fails(log):
 def test_what_the_reader_finds_is_in_the_log(log, wrong):
     """[TS-1] no answer that is no offset, or that of a deleted record, reaches who asked."""
     log.maybe_increment_log_start_offset(4)
-    log._remote_offset_reader.records = [segstore.FileTimestampAndOffset(TIME, wrong, 0)]
-    log._remote_offset_reader.find_offset_by_timestamp = lambda *_: (
-        log._remote_offset_reader.records[0]
-    )
+    log._remote._reader.records = [segstore.FileTimestampAndOffset(TIME, wrong, 0)]
+    log._remote._reader.find_offset_by_timestamp = lambda *_: log._remote._reader.records[0]
     for ask in (log.fetch_offset_by_timestamp, log.offset_for_timestamp):
         with pytest.raises(IllegalStateError, match="remote_offset_reader") as caught:
             ask(TIME)

@@ -1,0 +1,138 @@
+"""Whether a log may be read or changed now: its process, its end, its first failure.
+
+Every public method of a log asks here once, before it does anything [DUR-38, DUR-68].
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, NoReturn
+
+from segstore._core import process_id
+from segstore.errors import ClosedError, ForkedHandleError, IllegalStateError, LogReadOnlyError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from segstore._core import AppendLock
+    from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
+    from segstore.log.directory.log_places import LogPlaces
+    from segstore.log.failure_mark import FailureMark
+
+
+class LogAccess:
+    """The state of one handle: opened by a process, closed once, perhaps ended by a failure.
+
+    Parameters
+    ----------
+    places : LogPlaces
+        Has the name and the directory of the partition.
+    append_lock : AppendLock
+        Held by each change.
+    failure_mark : FailureMark or None
+        What ends writing; None: the handle only reads.
+    failures : LogDirFailureChannel or None
+        Of the log directory: says why a handle of it only reads.
+
+    Attributes
+    ----------
+    process_id : int
+        The process that opened the log.
+    is_closed : bool
+        True also until a log that is written is complete: an open that fails warns of nothing.
+    """
+
+    __slots__ = (
+        "_append_lock",
+        "_failure_mark",
+        "_failures",
+        "_is_renamed_for_deletion",
+        "_places",
+        "is_closed",
+        "process_id",
+    )
+
+    def __init__(
+        self,
+        places: LogPlaces,
+        append_lock: AppendLock,
+        failure_mark: FailureMark | None,
+        failures: LogDirFailureChannel | None,
+    ) -> None:
+        self.process_id = process_id()
+        self.is_closed = failure_mark is not None
+        self._is_renamed_for_deletion = False
+        self._places = places
+        self._append_lock = append_lock
+        self._failure_mark = failure_mark
+        self._failures = failures
+
+    def open(self) -> None:
+        """The log is complete."""
+        self.is_closed = False
+
+    def close(self) -> None:
+        """Take no calls any more; under the append lock."""
+        self.is_closed = True
+
+    def require_same_process(self) -> None:
+        """Raise ForkedHandleError in a forked child of the process that opened the log."""
+        if self.process_id != process_id():
+            raise ForkedHandleError(
+                f"the log was opened by process {self.process_id}: open it in this one instead",
+                found=f"process {process_id()}",
+                expected=f"process {self.process_id}",
+            )
+
+    def require_open(self) -> None:
+        """Raise when the log was closed, or belongs to another process."""
+        self.require_same_process()
+        if self.is_closed:
+            raise ClosedError(f"the log {self._places.topic_partition} is closed")
+
+    def require_writable(self) -> None:
+        """Raise when the log takes no changes."""
+        self.require_open()
+        if self._failure_mark is None:
+            self.refuse()
+        self.require_not_failed()
+
+    def refuse(self) -> NoReturn:
+        """Raise for a change that a handle for reading was asked for."""
+        self.require_open()
+        path = self._places.directory.path
+        if self._failures is not None:  # why it is, where an earlier error has ended writing
+            self._failures.check(path.rpartition("/")[0])
+        raise LogReadOnlyError("the log was opened with read_only=True", file=path)
+
+    def require_not_failed(self) -> None:
+        """Raise the first error again, as what it has made of the log [DUR-38]."""
+        mark = self._failure_mark
+        cause = None if mark is None else mark.find_failure()
+        if cause is not None:
+            path = self._places.directory.path
+            raise LogReadOnlyError(
+                f"the log takes no changes since an earlier error: {cause.told_within(path)}",
+                file=path,
+            ) from cause
+
+    @contextmanager
+    def change(self) -> Iterator[None]:
+        """Hold the append lock; the log takes changes, also when this thread waited for that."""
+        with self._append_lock:
+            self.require_writable()
+            yield
+
+    # ---- renamed for deletion --------------------------------------------------------------------
+
+    def note_rename(self, *, for_deletion: bool) -> None:
+        """A directory that was renamed for deletion takes no records from then on [REN-1]."""
+        self._is_renamed_for_deletion = for_deletion
+
+    def require_not_doomed(self) -> None:
+        """Raise when the directory was renamed for deletion."""
+        if self._is_renamed_for_deletion:
+            raise IllegalStateError(
+                "the log was renamed for deletion: it takes no changes",
+                file=self._places.directory.path,
+            )

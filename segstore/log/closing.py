@@ -1,0 +1,145 @@
+"""The end of one handle: takes no calls any more, does a last step, closes everything [DUR-70]."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segstore.log.ending import Ending
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segstore._core import AppendLock
+    from segstore.log.access import LogAccess
+    from segstore.log.directory.background import Scheduler
+    from segstore.log.directory.holdings import Holdings
+    from segstore.log.lane_switch import LaneSwitch
+    from segstore.log.local.local_log import LocalLog
+    from segstore.log.log_flusher import LogFlusher
+
+
+class Closing:
+    """Ends a handle once, whoever asks first.
+
+    Parameters
+    ----------
+    flusher, lane_switch : LogFlusher, LaneSwitch or None
+        Of a handle that writes.
+
+    Attributes
+    ----------
+    ending : Ending
+        Its end, by `close`, `close_quietly` or `delete`: also who waits for it.
+    """
+
+    __slots__ = (
+        "_access",
+        "_append_lock",
+        "_background",
+        "_flusher",
+        "_holdings",
+        "_lane_switch",
+        "_local_log",
+        "ending",
+    )
+
+    def __init__(  # noqa: PLR0913 - what comes to an end
+        self,
+        access: LogAccess,
+        append_lock: AppendLock,
+        background: Scheduler,
+        local_log: LocalLog,
+        holdings: Holdings,
+        flusher: LogFlusher | None = None,
+        lane_switch: LaneSwitch | None = None,
+    ) -> None:
+        self.ending = Ending(background.runs_this_thread)
+        self._access = access
+        self._append_lock = append_lock
+        self._background = background
+        self._local_log = local_log
+        self._holdings = holdings
+        self._flusher = flusher
+        self._lane_switch = lane_switch
+
+    def end(self, last_step: Callable[[], None] | None) -> None:
+        """Take no calls any more, do *last_step*, and close everything.
+
+        Once: a second call does what is left of one that was interrupted. Beside one that is under
+        way it waits. Called in the middle of that one, by the same thread, it does nothing.
+        """
+        ending = self.ending
+        if ending.is_over:
+            return
+        self._access.require_same_process()  # no thread of the parent's ends here [DUR-68]
+        if ending.is_around_this_thread():
+            return
+        self.require_not_awaited()
+        ending.run(lambda: self._end_alone(last_step))
+
+    def _end_alone(self, last_step: Callable[[], None] | None) -> None:
+        if self.ending.is_over:  # by the thread that was waited for
+            return
+        try:
+            if self._take_no_more() and last_step is not None:
+                last_step()
+        finally:
+            if self._access.is_closed:
+                self._close_all()
+
+    def end_by(self, remove: Callable[[], None]) -> None:
+        """As `end`, for a log that is deleted: it must take changes.
+
+        Raises
+        ------
+        RuntimeError
+            The log is being closed, by a thread that waits for this call.
+        """
+        self._access.require_writable()
+        self.require_not_awaited()
+        if not self.ending.run(lambda: self._delete_alone(remove)):
+            raise RuntimeError("the log is being closed, by who waits for this call")
+
+    def _delete_alone(self, remove: Callable[[], None]) -> None:
+        try:
+            with self._access.change():
+                self._mark_closed()
+            self._background.close()
+            remove()
+        finally:
+            if self._access.is_closed:
+                self._close_all()
+
+    def _take_no_more(self) -> bool:
+        """Mark the handle closed and end its tasks; False where that was done before."""
+        with self._append_lock:  # a thread that is inside an append leaves it first [DUR-70]
+            is_first = not self._access.is_closed
+            if is_first:
+                self._mark_closed()
+        if is_first:
+            self._background.close()
+        return is_first
+
+    def _mark_closed(self) -> None:
+        if self._lane_switch is not None:
+            self._lane_switch.settle()
+        self._access.close()
+
+    def require_not_awaited(self) -> None:
+        """Raise RuntimeError in the middle of a call that an end of the log waits for [DUR-70].
+
+        A handler or a finalizer that waited there for that call would wait for itself.
+        """
+        self._append_lock.require_another_owner()
+        if self._flusher is not None:
+            self._flusher.rounds.require_another_leader()
+
+    def _close_all(self) -> None:
+        self._background.close()  # once more, when that was interrupted
+        try:
+            if self._flusher is not None:
+                self._flusher.end()
+        finally:
+            self._local_log.close_quietly()
+            self._holdings.let_go()
+        self.ending.finish()

@@ -1,0 +1,1 @@
+"""What a log does as a broker does it, with ``recovery="kafka"``."""

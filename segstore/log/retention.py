@@ -1,0 +1,218 @@
+"""Deleting the oldest segments of a log: by log start, by size, by time [RET-*].
+
+Source: Kafka ``UnifiedLog.deleteOldSegments``. When this runs is the manager's business [RET-10].
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import pairwise, zip_longest
+from typing import TYPE_CHECKING, Final
+
+from segstore.errors import DiskFullError, FsyncFailedError
+from segstore.log.directory.profile import Profile
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from segstore.config import LogConfig
+    from segstore.log.failure_mark import FailureMark
+    from segstore.log.local.local_log import LocalLog
+    from segstore.log.local.segment import Segment
+    from segstore.log.log_flusher import LogFlusher
+    from segstore.log.log_offsets import LogOffsets
+    from segstore.log.log_start import LogStart
+    from segstore.log.log_writer import LogWriter
+    from segstore.log.metadata import LogMetadata
+    from segstore.log.producers.producer_state_manager import ProducerStateManager
+    from segstore.log.remote_part import RemotePart
+
+_LARGEST_CLOCK_STEP_MS: Final = 3600 * 1000
+_NS_PER_MS: Final = 1_000_000
+
+
+class Retention:
+    """Takes whole segments away at the old end, under the append lock.
+
+    Attributes
+    ----------
+    size_in_percent : int
+        How much of ``retention.bytes`` the last run left in use; 0 without a limit [RET-11].
+    """
+
+    def __init__(  # noqa: PLR0913 - what a deletion moves
+        self,
+        local_log: LocalLog,
+        offsets: LogOffsets,
+        producers: ProducerStateManager,
+        metadata: LogMetadata,
+        writer: LogWriter,
+        log_start: LogStart,
+        remote: RemotePart,
+        flusher: LogFlusher,
+        failure_mark: FailureMark,
+        profile: Profile,
+    ) -> None:
+        self.size_in_percent = 0
+        self._last_clocks: tuple[int, int] | None = None  # wall and monotonic, in ms
+        self._local_log = local_log
+        self._offsets = offsets
+        self._producers = producers
+        self._metadata = metadata
+        self._writer = writer
+        self._log_start = log_start
+        self._remote = remote
+        self._flusher = flusher
+        self._failure_mark = failure_mark
+        self._profile = profile
+
+    def delete_old_segments(self) -> int:
+        """Delete what lies below the log start, and what the settings keep no longer [RET-1]."""
+        config = self._local_log.config
+        self._writer.begin_deletion()
+        try:
+            with self._failure_mark.poisoned_by(FsyncFailedError):
+                deleted = self._delete_while(self._is_below_log_start)
+                policies = config.cleanup_policies
+                if "delete" in policies or (self._is_copied and not policies):
+                    deleted += self._delete_by_size(config) + self._delete_by_time(config)
+        finally:
+            self._note_size(config)
+        return deleted
+
+    def delete_below_log_start(self) -> None:
+        """Delete the segments that end at or below the log start; the active one stays [RET-5]."""
+        self._writer.begin_deletion()
+        start = self._offsets.log_start_offset
+        pairs = pairwise(self._local_log.segments.as_tuple)
+        chosen = [one for one, following in pairs if following.base_offset <= start]
+        with self._failure_mark.poisoned_by(FsyncFailedError):
+            self._delete_segments(chosen)
+
+    def _note_size(self, config: LogConfig) -> None:
+        limit = 0 if self._is_copied else config.retention_bytes
+        size = self._local_log.segments.size_in_bytes
+        self.size_in_percent = size * 100 // limit if limit > 0 else 0
+
+    # ---- what goes -------------------------------------------------------------------------------
+
+    @property
+    def _is_copied(self) -> bool:
+        """Whether sealed segments are uploaded, and go here then."""
+        tier = self._remote.tier
+        return tier is not None and tier.copies
+
+    def _is_below_log_start(self, _: Segment, following: Segment | None) -> bool:
+        tier = self._remote.tier
+        start = self._offsets.log_start_offset if tier is None else tier.local_log_start_offset
+        return following is not None and following.base_offset <= start  # [RET-5]
+
+    def _delete_by_size(self, config: LogConfig) -> int:
+        """Keep at least ``retention.bytes`` [RET-6, RET-8]."""
+        limit = config.local_bytes if self._is_copied else config.retention_bytes
+        surplus = self._local_log.segments.size_in_bytes - limit
+        if limit < 0 or surplus < 0:
+            return 0
+
+        def is_surplus(segment: Segment, _: Segment | None) -> bool:
+            nonlocal surplus
+            if surplus < segment.size_bytes:
+                return False
+            surplus -= segment.size_bytes
+            return True
+
+        return self._delete_while(is_surplus)
+
+    def _delete_by_time(self, config: LogConfig) -> int:
+        """Delete what is older than ``retention.ms`` by its newest record [RET-7, RET-8]."""
+        limit = config.local_ms if self._is_copied else config.retention_ms
+        now_ms = self._local_log.directory.wall_clock_ms()
+        if limit is None or limit < 0 or not self._believes_clock(now_ms):
+            return 0
+        return self._delete_while(lambda segment, _: now_ms - segment.largest_timestamp() > limit)
+
+    def _believes_clock(self, now_ms: int) -> bool:
+        """Whether the wall clock went on as time did: one that was set deletes nothing [DUR-28]."""
+        if self._profile is Profile.KAFKA:
+            return True
+        last, monotonic_ns = self._last_clocks, self._local_log.directory.monotonic_ns()
+        clocks = self._last_clocks = now_ms, monotonic_ns // _NS_PER_MS
+        if last is None:
+            return True
+        return abs((clocks[0] - last[0]) - (clocks[1] - last[1])) <= _LARGEST_CLOCK_STEP_MS
+
+    def _delete_while(self, goes: Callable[[Segment, Segment | None], bool]) -> int:
+        """Delete from the oldest on, up to the first that stays; returns how many [RET-2].
+
+        An active segment that would go is rolled where there is remote storage: it can be uploaded
+        then, and deleted later [RET-3].
+        """
+        chosen: list[Segment] = []
+        segments, tier = self._local_log.segments.as_tuple, self._remote.tier
+        high_watermark, start = self._offsets.high_watermark, self._offsets.log_start_offset
+        rolls_active = False
+        for segment, following in zip_longest(segments, segments[1:]):
+            log_end_offset = self._local_log.log_end.message_offset
+            end = log_end_offset if following is None else following.base_offset
+            if high_watermark < end or not goes(segment, following):
+                break
+            if following is None and segment.size_bytes == 0:
+                break
+            rolls_active = tier is not None and following is None
+            is_deleted = following is not None and following.base_offset <= start
+            if tier is not None and not is_deleted and not tier.lets_go(end):
+                break
+            chosen.append(segment)
+        if rolls_active:
+            self._writer.roll()
+        self._delete_segments(chosen)
+        return len(chosen)
+
+    # ---- how it goes -----------------------------------------------------------------------------
+
+    def _delete_segments(self, chosen: list[Segment]) -> None:
+        """Roll when all would go, move the log start, then take them out [RET-4].
+
+        Where a full disk has no room for another segment, the last one stays.
+        """
+        local_log = self._local_log
+        if not chosen:
+            return
+        if len(chosen) == len(local_log.segments):
+            try:
+                self._writer.roll()
+            except DiskFullError:
+                if len(chosen) == 1 or self._profile is Profile.KAFKA:
+                    raise
+                chosen.pop()
+        self._producers.sync_snapshots()  # older ones go with their segments
+        following = local_log.segments.higher_segment(chosen[-1].base_offset)
+        if following is not None:
+            self._raise_start(following.base_offset)
+        gone = [segment for segment in chosen if segment in local_log.segments.as_tuple]
+        if self._profile is Profile.SAFE:  # after a crash there is the one behind them [DUR-54]
+            self._flusher.sync_names(local_log.names_version)
+        local_log.delete_segments(gone)
+        delete_snapshots_of(gone, self._producers, local_log)
+
+    def _raise_start(self, offset: int) -> None:
+        """Let the log begin at *offset*, or here, where the rest is uploaded; durably [DUR-19]."""
+        tier = self._remote.tier
+        if tier is None or not tier.copies:
+            self._log_start.increment(offset)
+            return
+        tier.raise_local_log_start(offset)
+        state_file = self._metadata.state_file
+        if state_file is not None and offset > state_file.state.local_log_start_offset:
+            change = partial(state_file.change, local_log_start_offset=offset)
+            self._log_start.with_room(change, offset)
+
+
+def delete_snapshots_of(
+    segments: Iterable[Segment], producers: ProducerStateManager, local_log: LocalLog
+) -> None:
+    """Mark the snapshots that went with *segments*, and unlink them as late [PSM-57]."""
+    for segment in segments:
+        file = producers.remove_and_mark_snapshot_for_deletion(segment.base_offset)
+        if file is not None:
+            local_log.unlink_later(file.delete_if_exists)

@@ -1,0 +1,200 @@
+"""Cutting a log at its newest end, durably [TRU-*, DUR-16, DUR-18].
+
+A truncation first writes all that a full disk could refuse; nothing has changed until then. Behind
+that point a failure ends writing, as memory and disk may be apart.
+"""
+
+from __future__ import annotations
+
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING
+
+from segstore.errors import DiskFullError, FsyncFailedError, SegstoreError
+from segstore.log.directory.profile import Profile
+from segstore.log.retention import delete_snapshots_of
+
+if TYPE_CHECKING:
+    from segstore.log.directory.log_places import LogPlaces
+    from segstore.log.directory.prepared_file import PreparedFile
+    from segstore.log.failure_mark import FailureMark
+    from segstore.log.local.local_log import LocalLog
+    from segstore.log.log_flusher import LogFlusher
+    from segstore.log.log_offsets import LogOffsets
+    from segstore.log.log_writer import LogWriter
+    from segstore.log.metadata import LogMetadata
+    from segstore.log.producers.producer_state_manager import ProducerStateManager
+    from segstore.log.remote_part import RemotePart
+
+
+class Truncation:
+    """Makes one log shorter, under the append lock, and durably when a call returns."""
+
+    def __init__(  # noqa: PLR0913 - what a truncation moves
+        self,
+        local_log: LocalLog,
+        offsets: LogOffsets,
+        places: LogPlaces,
+        producers: ProducerStateManager,
+        metadata: LogMetadata,
+        writer: LogWriter,
+        remote: RemotePart,
+        flusher: LogFlusher,
+        failure_mark: FailureMark,
+        profile: Profile,
+    ) -> None:
+        self._local_log = local_log
+        self._offsets = offsets
+        self._places = places
+        self._producers = producers
+        self._metadata = metadata
+        self._writer = writer
+        self._remote = remote
+        self._flusher = flusher
+        self._failure_mark = failure_mark
+        self._is_safe = profile is Profile.SAFE
+
+    def truncate_to(self, offset: int) -> bool:
+        """Remove the records from *offset* on; returns whether there were any [TRU-1..TRU-3]."""
+        self._writer.begin_change()  # it may finish a deletion
+        local_log, metadata = self._local_log, self._metadata
+        log_end_offset = local_log.log_end.message_offset
+        if offset >= log_end_offset:
+            if metadata.epochs.truncate_from_end(log_end_offset):
+                with self._failure_mark.poisoned_by(FsyncFailedError):
+                    metadata.epochs.flush()
+                    metadata.save_state()
+            return False
+        if offset < local_log.segments.first_segment.base_offset:
+            keeps = self._remote.tier is not None and self._is_safe
+            log_start = min(self._offsets.log_start_offset, offset) if keeps else offset
+            self._truncate_fully(offset, log_start, keeps_epochs=log_start < offset)
+        else:
+            self._truncate(offset)
+        return True
+
+    def truncate_fully_and_start_at(self, offset: int, log_start_offset: int) -> None:
+        """Remove all records and go on at *offset* [TRU-4]."""
+        if self._remote.tier is None and self._is_safe:
+            log_start_offset = offset
+        self._truncate_fully(offset, log_start_offset)
+
+    def _truncate(self, offset: int) -> None:
+        local_log, flusher, metadata = self._local_log, self._flusher, self._metadata
+        kept_end = local_log.end_of_data_below(offset)
+        flusher.sync_what_stays(offset)
+        goes_back = offset < self._offsets.log_start_offset
+        has_hole, file = kept_end != offset, metadata.state_file
+        # without one, what may be missing above *offset* goes with the records there
+        contiguous_from = (
+            offset if has_hole or file is None else min(file.state.contiguous_from, offset)
+        )
+        with self._failure_mark.poisoned_by(FsyncFailedError), ExitStack() as undo:  # [DUR-30]
+            undo.callback(flusher.take_durable_back, flusher.durable)
+            point = min(offset, kept_end) if self._is_safe else offset
+            flusher.lower_recovery_point(point)
+            self._places.lower_recovery_point(point)
+            self._weaken_state(undo, offset if has_hole else None)
+            epochs = _or_discard(undo, metadata.epochs.prepare_truncation(offset))
+            log_start = self._places.prepare_log_start(offset) if goes_back else None
+            _or_discard(undo, log_start)
+            local_log.begin_truncation(offset)
+            undo.pop_all()  # nothing was changed yet, and no full disk can refuse the rest
+        with self._failure_mark.poisoned_by(BaseException):  # memory and disk may be apart [DUR-38]
+            flusher.note_hole(kept_end, offset)
+            removed = local_log.truncate_to(offset)
+            delete_snapshots_of(removed, self._producers, local_log)
+            metadata.epochs.finish_truncation(offset, epochs)
+            with suppress(DiskFullError):  # it says less than it could until the next that is
+                metadata.save_state(contiguous_from)
+            if goes_back:
+                self._offsets.reset_log_start_offset(offset)
+                self._places.write_log_start(offset, log_start)
+            if self._remote.tier is not None and self._is_safe:
+                self._remote.tier.forget_from(offset)
+            self._writer.rebuild_producers()
+            self._offsets.cut_to_log_end()
+            flusher.note_durable(local_log.log_end)
+
+    def _weaken_state(
+        self, undo: ExitStack, contiguous_from: int | None, *, is_being_emptied: bool = False
+    ) -> None:
+        """Before a cut, let ``.segstore`` say no more than is true before and behind it."""
+        file = self._metadata.state_file
+        if file is None:
+            return
+        known = file.state.contiguous_from
+        if is_being_emptied:
+
+            def take_back() -> None:
+                with suppress(SegstoreError):  # else the next that is written does
+                    file.change(is_being_emptied=False)
+
+            undo.callback(take_back)
+        file.change(
+            contiguous_from=known if contiguous_from is None else max(known, contiguous_from),
+            is_being_emptied=is_being_emptied,
+        )
+
+    def _truncate_fully(
+        self, offset: int, log_start_offset: int, *, keeps_epochs: bool = False
+    ) -> None:
+        self._writer.begin_change()
+        places, metadata, flusher = self._places, self._metadata, self._flusher
+        old_log_start = self._offsets.log_start_offset
+        goes_back = log_start_offset < old_log_start
+        file = metadata.state_file
+        no_gap = log_start_offset == offset  # else what lies between is one
+        contiguous_from = min(file.state.contiguous_from, offset) if file and no_gap else offset
+        epochs_end = offset if keeps_epochs else 0
+        with self._failure_mark.poisoned_by(FsyncFailedError), ExitStack() as undo:  # [DUR-30]
+            undo.callback(flusher.take_durable_back, flusher.durable)
+            lowest = min(log_start_offset, old_log_start) if self._is_safe else offset
+            flusher.lower_recovery_point(lowest)
+            places.lower_recovery_point(lowest)
+            # a crash leaves no .log, and that is no loss then
+            self._weaken_state(undo, contiguous_from, is_being_emptied=True)
+            epochs = _or_discard(undo, metadata.epochs.prepare_truncation(epochs_end))
+            log_start = places.prepare_log_start(log_start_offset)
+            _or_discard(undo, log_start)
+            self._local_log.begin_truncation(None)
+            if log_start is None and not goes_back:
+                places.write_log_start(log_start_offset)
+            undo.pop_all()  # nothing was changed yet, and no full disk can refuse the rest
+        with self._failure_mark.poisoned_by(BaseException):  # memory and disk may be apart [DUR-38]
+            if log_start is not None and not goes_back:
+                places.write_log_start(log_start_offset, log_start)
+            removed = self._local_log.truncate_fully_and_start_at(offset)
+            if goes_back:  # not before the files are gone: deleted records would come back [DUR-5]
+                places.write_log_start(log_start_offset, log_start)
+            metadata.epochs.finish_truncation(epochs_end, epochs)
+            if epochs is None and not (keeps_epochs or self._is_safe):
+                metadata.epochs.clear_and_flush()  # a broker writes that there are none, again
+            self._producers.truncate_fully_and_start_at(offset)
+            delete_snapshots_of(removed, self._producers, self._local_log)
+            self._offsets.reset_log_start_offset(log_start_offset)
+            tier = self._remote.tier
+            if tier is not None:
+                tier.restart_at(offset)
+                if self._is_safe:
+                    tier.forget_from(offset)
+            self._writer.rebuild_producers()
+            self._offsets.cut_to_log_end(always=True)
+            with suppress(DiskFullError):  # it says less than it could until the next that is
+                metadata.save_state(contiguous_from)
+                self._note_local_start(offset, log_start_offset)
+            flusher.note_durable(self._local_log.log_end)
+
+    def _note_local_start(self, offset: int, log_start_offset: int) -> None:
+        file = self._metadata.state_file
+        if file is not None:
+            is_remote_below = self._remote.tier is not None and log_start_offset < offset
+            local_start = file.state.local_log_start_offset
+            if is_remote_below or local_start > offset:
+                file.change(local_log_start_offset=offset)
+
+
+def _or_discard(undo: ExitStack, prepared: PreparedFile | None) -> PreparedFile | None:
+    """Return what was prepared, to be given up when the operation is refused."""
+    if prepared is not None:
+        undo.callback(prepared.discard)
+    return prepared
