@@ -22,13 +22,13 @@ from segstore.errors import *  # noqa: F403 - the names of errors.__all__
 if TYPE_CHECKING:
     from segstore._core import Record
     from segstore.config import LogConfig
+    from segstore.log.check.log_verifier import VerifyReport
     from segstore.log.file_records import FileRecords
     from segstore.log.loader.recovery_report import RecoveryReport
     from segstore.log.loader.salvage_report import LostRange, SalvageReport
     from segstore.log.local.segment import Segment
     from segstore.log.log_offsets import LogOffsetSnapshot
     from segstore.log.log_salvage import salvage
-    from segstore.log.log_verifier import VerifyReport
     from segstore.log.open_log import open
     from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
     from segstore.log.producers.verification_state_entry import VerificationGuard
@@ -99,7 +99,7 @@ _HOMES = {
     "TopicPartition": "segstore.types",
     "UnifiedLog": "segstore.log.unified_log",
     "VerificationGuard": "segstore.log.producers.verification_state_entry",
-    "VerifyReport": "segstore.log.log_verifier",
+    "VerifyReport": "segstore.log.check.log_verifier",
     "open": "segstore.log.open_log",
     "open_dir": "segstore.manager.log_manager",
     "partition_for_key": "segstore.records.partitioner",

@@ -1291,7 +1291,7 @@ class SlicedRecords:
         size_bytes: int,
         *,
         log: Any,
-        cuts_done: int,
+        truncations_done: int,
         start_offset: int,
         end_offset: int,
         aborted: AbortedTransactions | None,
@@ -1314,7 +1314,7 @@ class SlicedRecords:
     @property
     def _aborted(self) -> AbortedTransactions | None: ...
     @property
-    def _cuts_done(self) -> int: ...
+    def _truncations_done(self) -> int: ...
     @property
     def _start_offset(self) -> int: ...
     @property
@@ -1359,7 +1359,7 @@ class ReadLane(Generic[_FetchT, _SliceT]):
         min_one_message: bool,
         log_start_offset: int,
         published: PublishedEnd,
-        cuts_done: int,
+        truncations_done: int,
     ) -> _SliceT | None:
         """The same with the bytes left where they are."""
     def learn(self, running_maxima: tuple[int, ...]) -> None:
@@ -1529,7 +1529,7 @@ class AppendLane:
 
     @property
     def times_armed(self) -> int: ...
-    def note_settled(self, times_armed: int) -> None:
+    def note_reconciled(self, times_armed: int) -> None:
         """Tell of a round of the layers that has ended: it began when `times_armed` was this.
 
         Until the lane is armed again, records that it wrote are all that a round has to sync.

@@ -89,7 +89,7 @@ class SegstoreError(Exception):
     def __str__(self) -> str:
         return self._located(self.file)
 
-    def told_within(self, path: str) -> str:
+    def text_within(self, path: str) -> str:
         """Return what ``str`` does, for a sentence that names *path*: it is not named again.
 
         A file below *path* is named from there on.

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from segstore._core import Directory, SegmentContext
 from segstore.errors import UnsupportedFormatError
-from segstore.log.directory.found_state import FoundState
-from segstore.log.directory.log_places import LogPlaces
-from segstore.log.loader.kafka_log_loader import KafkaLogLoader
+from segstore.log.files.checkpoint_store import CheckpointStore
+from segstore.log.files.stored_state import StoredState
+from segstore.log.kafka_profile.kafka_log_loader import KafkaLogLoader
 from segstore.log.loader.recovery_report import RecoveryReport
 from segstore.log.producers.producer_state_manager import ProducerStateManager
 from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
@@ -33,14 +33,14 @@ class Settings(NamedTuple):
     producer_id_expiration_ms: int = 86400000
 
 
-class _Places(LogPlaces):
+class _FixedCheckpointStore(CheckpointStore):
     """Checkpoints and marker as a test gives them."""
 
-    def __init__(self, directory: Directory, found: FoundState) -> None:
+    def __init__(self, directory: Directory, found: StoredState) -> None:
         super().__init__(directory, None, TopicPartition("topic", 0))
         self._given = found
 
-    def read(self) -> FoundState:
+    def read(self) -> StoredState:
         return self._given
 
 
@@ -75,7 +75,9 @@ def load_as_kafka(  # noqa: PLR0913 - Kafka's own arguments
 
     return KafkaLogLoader(
         directory,
-        _Places(directory, FoundState(log_start_offset, recovery_point, clean, None)),
+        _FixedCheckpointStore(
+            directory, StoredState(log_start_offset, recovery_point, clean, None)
+        ),
         context,
         RecoveryReport(mode="kafka") if report is None else report,
         codecs=codec_table(),

@@ -17,16 +17,16 @@ import pytest
 import segstore
 from segstore import _core
 from segstore._core import BatchOptions, Environment, encode_records
-from segstore.log.directory.checkpoints import (
+from segstore.log.files.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
     LOG_STATE,
     RECOVERY_POINT_CHECKPOINT,
     LogState,
 )
 from segstore.log.flusher import Flusher
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
@@ -44,18 +44,18 @@ def new_log(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Callable
 
     A test that has the `clock` or the `scheduler` too has logs that go by it.
     """
-    surroundings = Surroundings()
+    log_environment = LogEnvironment()
     if "clock" in request.fixturenames:
         environment = request.getfixturevalue("clock").environment
-        surroundings = surroundings._replace(environment=environment)
+        log_environment = log_environment._replace(environment=environment)
     if "scheduler" in request.fixturenames:
         scheduler = request.getfixturevalue("scheduler")
-        surroundings = surroundings._replace(background=lambda *_: scheduler)
+        log_environment = log_environment._replace(background=lambda *_: scheduler)
     opened: list[UnifiedLog] = []
 
     def open_log(path: Path | None = None, **settings: object) -> UnifiedLog:
         options = open_options(**{"durability": "none", "segment_ms": None, **settings})
-        opened.append(open_partition(path or tmp_path / "topic-0", options, surroundings))
+        opened.append(open_partition(path or tmp_path / "topic-0", options, log_environment))
         return opened[-1]
 
     yield open_log

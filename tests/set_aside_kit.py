@@ -10,15 +10,15 @@ import pytest
 import segstore
 from segstore.cli import main
 from segstore.errors import CorruptLogError
-from segstore.log.directory.checkpoints import (
-    BEGINS_ANEW_MARK,
+from segstore.log.files.checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
+    RESTART_MARKER,
 )
-from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
-from segstore.log.loader.begins_anew_mark import BeginsAnewMark
+from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.log.loader.log_loader import LogLoader
 from segstore.log.loader.quarantine import Quarantine
+from segstore.log.loader.restart_marker import RestartMarker
 from tests.log_kit import in_a_child
 
 if TYPE_CHECKING:
@@ -73,7 +73,7 @@ def with_the_new_segment(monkeypatch) -> None:
 
 
 def before_the_mark_goes(monkeypatch) -> None:
-    _end_at(monkeypatch, BeginsAnewMark, "remove", 1)
+    _end_at(monkeypatch, RestartMarker, "remove", 1)
 
 
 def _end_at(monkeypatch, owner: type, method: str, number: int) -> None:
@@ -103,21 +103,21 @@ def begin_and_end(path, end, monkeypatch) -> None:
         end(patched)
         with pytest.raises(Ended):
             segstore.open(path)
-    assert (path / BEGINS_ANEW_MARK).exists()
+    assert (path / RESTART_MARKER).exists()
 
 
 def follow(path, advice: str) -> list[str]:
     """Do what *advice* says; returns what was renamed."""
     renamed = re.findall(r"(\S+\.quarantine-\d+) to (\d{20}\.log)", advice)
-    if f"that {BEGINS_ANEW_MARK} names" in advice:
-        text = (path / BEGINS_ANEW_MARK).read_text()
+    if f"that {RESTART_MARKER} names" in advice:
+        text = (path / RESTART_MARKER).read_text()
         renamed = [(name, f"{name[:20]}.log") for name in re.findall(r"\S+\.quarantine-\d+", text)]
     assert (not renamed) == ("No segment stands aside" in advice)
     for old, new in renamed:
         assert not (path / new).exists()
         (path / old).rename(path / new)
-    assert f"remove {BEGINS_ANEW_MARK}" in advice
-    (path / BEGINS_ANEW_MARK).unlink()
+    assert f"remove {RESTART_MARKER}" in advice
+    (path / RESTART_MARKER).unlink()
     return [old for old, _ in renamed]
 
 

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 SEED: Final = 20130101
+CLEAN_SHUTDOWN_MARKER: Final = ".kafka_cleanshutdown"
+RECOVERY_POINT_CHECKPOINT: Final = "recovery-point-offset-checkpoint"
+"""Kafka's names: a build from before a module moved has them too."""
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import segstore
-from segstore.log.directory.checkpoints import CLEAN_SHUTDOWN_MARKER, RECOVERY_POINT_CHECKPOINT
 
-from .common import PROFILE, ScratchDirectory
+from .common import CLEAN_SHUTDOWN_MARKER, PROFILE, RECOVERY_POINT_CHECKPOINT, ScratchDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

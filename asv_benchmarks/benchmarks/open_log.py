@@ -9,9 +9,16 @@ import sys
 from typing import TYPE_CHECKING, Any
 
 import segstore
-from segstore.log.directory.checkpoints import CLEAN_SHUTDOWN_MARKER, RECOVERY_POINT_CHECKPOINT
 
-from .common import PROFILE, Cost, ScratchDirectory, _Comparison, cost_of
+from .common import (
+    CLEAN_SHUTDOWN_MARKER,
+    PROFILE,
+    RECOVERY_POINT_CHECKPOINT,
+    Cost,
+    ScratchDirectory,
+    _Comparison,
+    cost_of,
+)
 from .datasets import batches, replicated
 from .kafka_peer import kafka_log
 

@@ -43,7 +43,7 @@ cdef class AppendLane:
     cdef Directory directory
     cdef bytes lock_file
     cdef readonly uint64_t times_armed
-    cdef uint64_t times_armed_when_settled
+    cdef uint64_t times_armed_when_reconciled
     cdef sgs_log_segment *armed  # that of `segment`; guarded by the append lock
     cdef int64_t generation
 
@@ -125,12 +125,12 @@ cdef class AppendLane:
             self.publish(self.segment)
         return 0
 
-    def note_settled(self, uint64_t times_armed):
+    def note_reconciled(self, uint64_t times_armed):
         """A round of the layers has ended that began when the lane had been armed so many times.
 
         Until the next time records of the lane are all that a round has to sync: for any other change it is disarmed.
         """
-        self.times_armed_when_settled = times_armed
+        self.times_armed_when_reconciled = times_armed
 
     def sync_records(self):
         """Lead a round as the layers do; False when there is more to sync than the lane's records."""
@@ -149,7 +149,7 @@ cdef class AppendLane:
         try:
             segment = self.segment
             if (
-                segment is None or self.rounds is None or self.times_armed != self.times_armed_when_settled
+                segment is None or self.rounds is None or self.times_armed != self.times_armed_when_reconciled
                 or directory.sync_failed or self.failure_mark.failure is not None
             ):
                 return False

@@ -89,19 +89,19 @@ cdef class SlicedRecords:
     cdef readonly object _aborted
     cdef readonly int64_t position
     cdef readonly int64_t size_bytes
-    cdef readonly int64_t _cuts_done
+    cdef readonly int64_t _truncations_done
     cdef readonly int64_t _start_offset
     cdef readonly int64_t _end_offset
     cdef readonly bint first_entry_incomplete
 
-    def __init__(self, LogSegment segment, int64_t position, int64_t size_bytes, *, log, int64_t cuts_done,
+    def __init__(self, LogSegment segment, int64_t position, int64_t size_bytes, *, log, int64_t truncations_done,
                  int64_t start_offset, int64_t end_offset, aborted, fetch_offset_metadata not None,
                  bint first_entry_incomplete):
         self._segment = segment
         self.position = position
         self.size_bytes = size_bytes
         self._log = log
-        self._cuts_done = cuts_done
+        self._truncations_done = truncations_done
         self._start_offset = start_offset
         self._end_offset = end_offset
         self._aborted = aborted

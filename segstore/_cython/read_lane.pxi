@@ -176,7 +176,7 @@ cdef class ReadLane:
         return answer
 
     def slice(self, log, offset, max_bytes, min_one_message, int64_t log_start_offset,
-              PublishedEnd published not None, int64_t cuts_done):
+              PublishedEnd published not None, int64_t truncations_done):
         """The same with the bytes left where they are, as a `slice_class`."""
         cdef sgs_segment_read request
         cdef sgs_segment_fetch fetch
@@ -204,7 +204,7 @@ cdef class ReadLane:
         answer.position = fetch.position
         answer.size_bytes = fetch.size
         answer._log = log
-        answer._cuts_done = cuts_done
+        answer._truncations_done = truncations_done
         answer._start_offset = request.start_offset
         answer._end_offset = end_offset
         answer.first_entry_incomplete = fetch.first_entry_incomplete

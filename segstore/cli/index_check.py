@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from segstore.cli.finding import Finding
-from segstore.log.directory.partition_directory import file_name
+from segstore.log.files.partition_directory import file_name
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

@@ -51,8 +51,8 @@ def inspect_partition(path: str, progress: Progress) -> dict[str, Any]:
     """Collect the facts about the partition at *path* as plain values."""
     import segstore._core as _core
     from segstore.cli.state_check import read_state
-    from segstore.log.directory.checksum_sidecar import sidecar_base_offset
-    from segstore.log.directory.partition_directory import segment_files
+    from segstore.log.files.checksum_sidecar import sidecar_base_offset
+    from segstore.log.files.partition_directory import segment_files
     from segstore.log.loader.quarantined_file import quarantine_names, quarantined_files
     from segstore.records.compression import codec_table
 
@@ -151,7 +151,7 @@ class Tallies:
 
 def _segment(directory: Directory, context: Any, base: int, tallies: Tallies) -> dict[str, Any]:
     import segstore._core as _core
-    from segstore.log.directory.partition_directory import file_name
+    from segstore.log.files.partition_directory import file_name
     from segstore.records.compression import codec_table
     from segstore.records.records_count import count_records
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Final
 
 from segstore.cli.finding import OPEN_REBUILDS, Finding, PartitionCheck
 from segstore.errors import CorruptCheckpointError, LimitExceededError
-from segstore.log.directory.checkpoints import (
+from segstore.log.files.checkpoint_store import CheckpointStore
+from segstore.log.files.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
     LOG_START_OFFSET_CHECKPOINT,
     read_offset,
 )
-from segstore.log.directory.log_places import LogPlaces
 
 if TYPE_CHECKING:
     from segstore._core import Directory
@@ -67,7 +67,7 @@ def read_log_start(
         else:
             if start is not None:
                 told[file] = start
-    found = LogPlaces(directory, parent, topic_partition).read()
+    found = CheckpointStore(directory, parent, topic_partition).read()
     highest, start, marker = max(told.values(), default=0), found.log_start_offset, found.own_marker
     if marker is not None and marker.has_crc and marker.log_start_offset is not None:
         told = {CLEAN_SHUTDOWN_MARKER: marker.log_start_offset, **told}

@@ -11,20 +11,20 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from segstore.cli.begins_anew_check import is_of_mark, refused_mark
 from segstore.cli.finding import OPEN_REBUILDS, Finding, PartitionCheck
 from segstore.cli.index_check import check_indexes
 from segstore.cli.log_start_check import opened_log_start
 from segstore.cli.records_check import check_records
+from segstore.cli.restart_check import is_of_marker, refused_marker
 from segstore.cli.sidecar_findings import compare_with_sidecars
 from segstore.cli.small_file_findings import judge_small_files
 from segstore.cli.state_check import check_state_files, read_state
 from segstore.errors import CorruptLogError, SegstoreError
-from segstore.log.directory.partition_directory import file_name, segment_files
-from segstore.log.directory.ways_out import salvage_hint, ways_out
+from segstore.log.check.stable_read import CHANGED, read_while_stable
+from segstore.log.files.partition_directory import file_name, segment_files
+from segstore.log.files.recovery_advice import recovery_advice, salvage_hint
 from segstore.log.loader.open_forecast import OpenForecast, forecast_open
 from segstore.log.loader.quarantined_file import quarantined_files
-from segstore.log.quiet_look import CHANGED, look_while_quiet
 from segstore.log.salvage.lost_records import lost_records, runs_text
 
 if TYPE_CHECKING:
@@ -66,12 +66,12 @@ def check_partition(
 
     directory = _core.Directory(path)
     try:
-        check, is_quiet = look_while_quiet(
+        check, is_stable = read_while_stable(
             directory, lambda: _look_at(directory, progress), lambda each: not each.findings
         )
     finally:
         directory.close()
-    if not is_quiet:
+    if not is_stable:
         check.notes.append(CHANGED)
     return check
 
@@ -118,8 +118,8 @@ def _look_at(
             progress(path, done, check.size_bytes)
     check.log_end_offset = max(expected, bases[-1] if bases else 0)
     forecast = check.forecast
-    begins_anew = bases and forecast.report.set_aside and start > check.log_end_offset
-    if opened is not None and not forecast.report.created and not begins_anew:
+    restarts = bases and forecast.report.set_aside and start > check.log_end_offset
+    if opened is not None and not forecast.report.created and not restarts:
         check.log_end_offset = forecast.report.log_end_offset
     check_state_files(directory, names, state, check)
     check.findings = _with_outcomes(check.forecast, check.findings)
@@ -195,9 +195,9 @@ def _outcome(
     """Return what bad bytes mean, what to do, and whether an open for writing removes them."""
     forecast = check.forecast
     recover = f"`segstore recover {check.path}`"
-    refused = f"as any open for writing does; {ways_out(check.path)}"
+    refused = f"as any open for writing does; {recovery_advice(check.path)}"
     left = f"{LEFT_AS_IT_IS}; {salvage_hint(check.path)}"
-    cut_at = forecast.cuts.get(base)
+    cut_at = forecast.truncations.get(base)
     if forecast.error is not None:
         return (
             str(loss),
@@ -264,8 +264,8 @@ def _judge_open(check: PartitionCheck) -> None:
     """Add what only the open finds: records that are missing, segments that overlap [DUR-54]."""
     forecast = check.forecast
     error = forecast.error
-    if isinstance(error, CorruptLogError) and is_of_mark(error):
-        check.findings.append(refused_mark(error))
+    if isinstance(error, CorruptLogError) and is_of_marker(error):
+        check.findings.append(refused_marker(error))
     elif isinstance(error, CorruptLogError):
         if not any(map(_is_of_records, check.findings)):
             check.findings.append(
@@ -273,7 +273,7 @@ def _judge_open(check: PartitionCheck) -> None:
                     file=os.path.basename(error.file or check.path),  # noqa: PTH119 - a name
                     what=error.message,
                     meaning="records that were once safe are missing or cannot be read",
-                    advice=f"restore the directory from a copy; {_way_out(check)}",
+                    advice=f"restore the directory from a copy; {_advice(check)}",
                     repaired=False,
                 )
             )
@@ -305,8 +305,8 @@ def _severity(finding: Finding) -> int:
     return 3 if finding.file.endswith(INDEX_FILES) else 2
 
 
-def _way_out(check: PartitionCheck) -> str:
-    return ways_out(check.path) if check.segments else "there is nothing left to salvage"
+def _advice(check: PartitionCheck) -> str:
+    return recovery_advice(check.path) if check.segments else "there is nothing left to salvage"
 
 
 class _Loss(NamedTuple):

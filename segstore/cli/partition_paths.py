@@ -85,11 +85,11 @@ def partitions_of(path: str) -> list[tuple[str, int, str]]:
     A topic whose making was interrupted is not there.
     """
     from segstore._core import Directory
-    from segstore.log.directory.partition_directory import (
+    from segstore.log.files.partition_directory import (
         is_partition_directory_name,
         parse_directory_name,
     )
-    from segstore.manager.partition_directories import look_beside_topics
+    from segstore.manager.partition_directories import read_with_topics
 
     def look() -> list[str]:
         with os.scandir(path) as entries:
@@ -101,7 +101,7 @@ def partitions_of(path: str) -> list[tuple[str, int, str]]:
 
     try:
         with closing(Directory(path)) as directory:
-            names, hidden = look_beside_topics(directory, look)
+            names, hidden = read_with_topics(directory, look)
     except (LogNotFoundError, FileNotFoundError) as error:
         raise LogNotFoundError("there is no such directory", file=path) from error
     except (NotALogError, NotADirectoryError) as error:
@@ -131,12 +131,12 @@ def is_partition(path: str) -> bool:
 
 def holds_log(path: str) -> bool:
     """Whether the directory is a log's, or was one: many a directory's name ends in a number."""
-    from segstore.log.directory.checkpoints import (
+    from segstore.log.files.checkpoints import (
         LEADER_EPOCH_CHECKPOINT,
         LOG_STATE,
         PARTITION_METADATA,
     )
-    from segstore.log.directory.partition_directory import segment_files
+    from segstore.log.files.partition_directory import segment_files
 
     names = {name.name for name in Path(path).iterdir()}
     return not names.isdisjoint({LEADER_EPOCH_CHECKPOINT, LOG_STATE, PARTITION_METADATA}) or any(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from segstore.cli.finding import Finding
 from segstore.cli.output import count_of
-from segstore.log.directory.partition_directory import file_name
+from segstore.log.files.partition_directory import file_name
 
 if TYPE_CHECKING:
     from segstore._core import BatchHeaders, Directory

@@ -83,20 +83,20 @@ def _recover(path: str, progress: Progress, *, as_json: bool, with_sidecars: boo
         if as_json:
             write_line(json.dumps({"path": path, "error": f"{type(error).__name__}: {error}"}))
         else:
-            write_line(f"{path}: cannot be repaired: {error.told_within(path)}")
+            write_line(f"{path}: cannot be repaired: {error.text_within(path)}")
         return 1
     left = check_partition(path, progress).findings
     damaged = [finding.file for finding in left if finding.file.endswith(INDEX_FILES)]
     if damaged:
-        _build_anew(path, damaged)
+        _rebuild_files(path, damaged)
         report.rebuilt += damaged
         left = check_partition(path, progress).findings
-    _tell(path, report, sidecars, left, as_json=as_json)
+    _report(path, report, sidecars, left, as_json=as_json)
     lacks_sidecars = sidecars is not None and bool(sidecars.problems)
     return 1 if changed_records(report) or left or lacks_sidecars else 0
 
 
-def _tell(
+def _report(
     path: str,
     report: RecoveryReport,
     sidecars: SidecarsReport | None,
@@ -129,12 +129,12 @@ def _sidecars_text(sidecars: SidecarsReport) -> str:
     )
 
 
-def _build_anew(path: str, names: list[str]) -> None:
+def _rebuild_files(path: str, names: list[str]) -> None:
     """Build damaged index files anew that an open does not look into: a missing one it does."""
     import segstore
     import segstore._core as _core
-    from segstore.log.directory.partition_lock import PartitionLock
-    from segstore.log.directory.partition_path import absolute_path, open_parent_directory
+    from segstore.log.files.partition_lock import PartitionLock
+    from segstore.log.files.partition_path import absolute_path, open_parent_directory
 
     full_path = absolute_path(path)
     directory = _core.Directory(full_path)
@@ -163,8 +163,8 @@ def _foretell(path: str, progress: Progress, *, as_json: bool) -> int:
     """Say what an open for writing would do, told by the loader, and what it would leave."""
     from segstore.cli.partition_check import check_partition
     from segstore.cli.verify import check_text
-    from segstore.log.directory.partition_lock import check_no_writer
-    from segstore.log.directory.partition_path import absolute_path
+    from segstore.log.files.partition_lock import check_no_writer
+    from segstore.log.files.partition_path import absolute_path
 
     check_no_writer(absolute_path(path))  # what is said of a log that grows is not true for long
     check = check_partition(path, progress)

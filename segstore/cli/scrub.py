@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from segstore.cli.output import Progress, UsageError, count_of, human_bytes, write_line
 from segstore.cli.partition_paths import all_partitions
 from segstore.errors import LogTruncatedError
-from segstore.log.quiet_look import LOOKS
+from segstore.log.check.stable_read import MAX_ATTEMPTS
 
 if TYPE_CHECKING:
     import argparse
     from collections.abc import Callable
 
-    from segstore.log.log_verifier import VerifyReport
+    from segstore.log.check.log_verifier import VerifyReport
 
 MEBIBYTE = 1024 * 1024
 
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
     with Progress(quiet=arguments.quiet) as progress:
         for given in arguments.paths:
             for path in all_partitions(given):
-                report = scrub_partition(path, rate, partial(_tell, progress, path))
+                report = scrub_partition(path, rate, partial(_report, progress, path))
                 values = {"path": path, **report.to_dict()}
                 write_line(json.dumps(values) if arguments.json else scrub_text(path, report))
                 found = found or not report.ok
@@ -63,14 +63,14 @@ def scrub_partition(
     """Open the partition and scrub it; again where its writer cut it meanwhile."""
     from segstore.log.open_log import open as open_log
 
-    for _ in range(LOOKS - 1):
+    for _ in range(MAX_ATTEMPTS - 1):
         with suppress(LogTruncatedError), open_log(path, read_only=True) as log:
             return log.scrub(bytes_per_second=rate, progress=progress)
     with open_log(path, read_only=True) as log:
         return log.scrub(bytes_per_second=rate, progress=progress)
 
 
-def _tell(progress: Progress, path: str, _what: str, done: int, total: int) -> None:
+def _report(progress: Progress, path: str, _what: str, done: int, total: int) -> None:
     progress(path, done, total)
 
 

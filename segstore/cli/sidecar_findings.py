@@ -6,17 +6,17 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from segstore.cli.finding import Finding, PartitionCheck
-from segstore.log.checksum_sidecar_check import check_sidecar
-from segstore.log.directory.checksum_sidecar import sidecar_name
+from segstore.log.check.checksum_sidecar_check import check_sidecar
+from segstore.log.check.log_verifier import MAY_BE_OF_OTHERS, all_headers
+from segstore.log.files.checksum_sidecar import sidecar_name
 from segstore.log.local.segment import Segment
-from segstore.log.log_verifier import MAY_BE_OF_OTHERS, all_headers
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from segstore._core import BatchHeaders, Directory, SegmentContext
     from segstore.cli.state_check import PartitionState
-    from segstore.log.checksum_sidecar_check import SidecarCheck
+    from segstore.log.check.checksum_sidecar_check import SidecarCheck
 
 
 def compare_with_sidecars(
@@ -85,11 +85,11 @@ def _finding(check: PartitionCheck, base_offset: int, found: SidecarCheck) -> Fi
 
 
 def _damage(check: PartitionCheck, sidecar: str, found: SidecarCheck, anew: str) -> Finding:
-    is_told = any(finding.file == found.file for finding in check.findings)
+    is_reported = any(finding.file == found.file for finding in check.findings)
     meaning = (
         "bytes of the segment were changed by the disk, or past this library, after they were safe"
     )
-    if not is_told:
+    if not is_reported:
         meaning += (
             "; every batch that is there passes its own checksum, which leaves out base offset, "
             "length, leader epoch and magic: one of them is wrong, or whole batches are others or "

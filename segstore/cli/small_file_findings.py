@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segstore.cli.finding import Finding
-from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE
+from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

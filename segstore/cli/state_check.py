@@ -9,25 +9,25 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
-from segstore.cli.begins_anew_check import lies_beside, lost_files, standing_mark
 from segstore.cli.dump_state import TRANSACTION_ENTRY, producer_lines
 from segstore.cli.finding import OPEN_REBUILDS, Finding, PartitionCheck
 from segstore.cli.log_start_check import check_log_start, read_log_start
+from segstore.cli.restart_check import lies_beside, lost_files, standing_marker
 from segstore.errors import (
     CorruptCheckpointError,
     CorruptSnapshotError,
     LimitExceededError,
     SegstoreError,
 )
-from segstore.log.directory import checkpoints
-from segstore.log.directory.partition_directory import (
+from segstore.log.check.transaction_index_verifier import wrong_transaction_indexes_of
+from segstore.log.files import checkpoints
+from segstore.log.files.partition_directory import (
     file_name,
     parse_directory_name,
     segment_files,
 )
-from segstore.log.directory.ways_out import missing_records
-from segstore.log.loader.begins_anew_mark import BeginsAnewMark
-from segstore.log.transaction_index_verifier import wrong_transaction_indexes_of
+from segstore.log.files.recovery_advice import missing_records
+from segstore.log.loader.restart_marker import RestartMarker
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -58,7 +58,7 @@ class PartitionState:
     topic_partition: TopicPartition | None = None
     log_start_offset: int | None = None
     """As an open reads it."""
-    told_log_start_offset: int | None = None
+    reported_log_start_offset: int | None = None
     """The greatest that a checkpoint says."""
     recovery_point: int | None = None
     epochs: list[EpochEntry] = field(default_factory=list)
@@ -90,7 +90,7 @@ def read_state(
                 state.clean_markers.append(prefix + checkpoints.CLEAN_SHUTDOWN_MARKER)
             _read_recovery_point(place, prefix, state, findings)
         if state.topic_partition is not None:
-            state.log_start_offset, state.told_log_start_offset = read_log_start(
+            state.log_start_offset, state.reported_log_start_offset = read_log_start(
                 directory, parent, state.topic_partition, findings, opened_at
             )
     finally:
@@ -170,11 +170,11 @@ def check_state_files(
 ) -> None:
     """Compare the checkpoints with the log's end; check snapshots and transaction indexes."""
     findings, forecast = check.findings, check.forecast
-    mark = BeginsAnewMark(directory)
+    mark = RestartMarker(directory)
     if mark.missing:
         findings.append(lost_files(mark))
     if mark.stands and forecast.error is None:
-        findings.append(standing_mark(mark))
+        findings.append(standing_marker(mark))
     if forecast.split is None and not lies_beside(mark, check.log_end_offset):
         # else it is not known before where it will end
         _check_offsets(state, check)
@@ -208,7 +208,7 @@ def _check_offsets(state: PartitionState, check: PartitionCheck) -> None:
                 advice="restore the directory from a copy, or go on without these records",
             )
         )
-    check_log_start(state.told_log_start_offset, check)
+    check_log_start(state.reported_log_start_offset, check)
 
 
 def _check_epochs(epochs: list[EpochEntry], findings: list[Finding]) -> None:

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from segstore._core import AppendLock
-    from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
-    from segstore.log.directory.log_places import LogPlaces
     from segstore.log.failure_mark import FailureMark
+    from segstore.log.files.checkpoint_store import CheckpointStore
+    from segstore.log.log_dir_failure_channel import LogDirFailureChannel
 
 
 class LogAccess:
@@ -25,7 +25,7 @@ class LogAccess:
 
     Parameters
     ----------
-    places : LogPlaces
+    checkpoint_store : CheckpointStore
         Has the name and the directory of the partition.
     append_lock : AppendLock
         Held by each change.
@@ -44,17 +44,17 @@ class LogAccess:
 
     __slots__ = (
         "_append_lock",
+        "_checkpoint_store",
         "_failure_mark",
         "_failures",
         "_is_renamed_for_deletion",
-        "_places",
         "is_closed",
         "process_id",
     )
 
     def __init__(
         self,
-        places: LogPlaces,
+        checkpoint_store: CheckpointStore,
         append_lock: AppendLock,
         failure_mark: FailureMark | None,
         failures: LogDirFailureChannel | None,
@@ -62,7 +62,7 @@ class LogAccess:
         self.process_id = process_id()
         self.is_closed = failure_mark is not None
         self._is_renamed_for_deletion = False
-        self._places = places
+        self._checkpoint_store = checkpoint_store
         self._append_lock = append_lock
         self._failure_mark = failure_mark
         self._failures = failures
@@ -88,7 +88,7 @@ class LogAccess:
         """Raise when the log was closed, or belongs to another process."""
         self.require_same_process()
         if self.is_closed:
-            raise ClosedError(f"the log {self._places.topic_partition} is closed")
+            raise ClosedError(f"the log {self._checkpoint_store.topic_partition} is closed")
 
     def require_writable(self) -> None:
         """Raise when the log takes no changes."""
@@ -100,7 +100,7 @@ class LogAccess:
     def refuse(self) -> NoReturn:
         """Raise for a change that a handle for reading was asked for."""
         self.require_open()
-        path = self._places.directory.path
+        path = self._checkpoint_store.directory.path
         if self._failures is not None:  # why it is, where an earlier error has ended writing
             self._failures.check(path.rpartition("/")[0])
         raise LogReadOnlyError("the log was opened with read_only=True", file=path)
@@ -110,9 +110,9 @@ class LogAccess:
         mark = self._failure_mark
         cause = None if mark is None else mark.find_failure()
         if cause is not None:
-            path = self._places.directory.path
+            path = self._checkpoint_store.directory.path
             raise LogReadOnlyError(
-                f"the log takes no changes since an earlier error: {cause.told_within(path)}",
+                f"the log takes no changes since an earlier error: {cause.text_within(path)}",
                 file=path,
             ) from cause
 
@@ -134,5 +134,5 @@ class LogAccess:
         if self._is_renamed_for_deletion:
             raise IllegalStateError(
                 "the log was renamed for deletion: it takes no changes",
-                file=self._places.directory.path,
+                file=self._checkpoint_store.directory.path,
             )

@@ -13,8 +13,8 @@ import numpy as np
 import segstore._core as _core
 from segstore.config import MAX_INT, MAX_LONG
 from segstore.errors import InvalidOffsetError, InvalidRecordError, RecordBatchTooLargeError
-from segstore.log.directory.checkpoints import LOCK
-from segstore.log.directory.profile import Profile
+from segstore.log.files.checkpoints import LOCK
+from segstore.log.files.profile import Profile
 from segstore.log.producers.producer_input import (
     ProducerInput,
     check_epochs_ascend,
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     )
     from segstore.config import LogConfig
     from segstore.log.access import LogAccess
-    from segstore.log.directory.durability import Durability
+    from segstore.log.durability import Durability
     from segstore.log.failure_mark import FailureMark
     from segstore.log.lane_switch import LaneSwitch
     from segstore.log.local.local_log import LocalLog
@@ -114,7 +114,7 @@ class Appender:
         self._syncs_on_append = durability.sync or durability.messages != MAX_LONG
         self._stamps_append_time = config.message_timestamp_type == "LogAppendTime"
         self._input = ProducerInput(config, self._codecs, self._profile)
-        self.lane_switch.settle()
+        self.lane_switch.reconcile()
         lane = None
         if self._profile is Profile.SAFE:
             lane = self._new_lane(self._batch_options, durability)

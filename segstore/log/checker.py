@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX
-from segstore.log.quiet_look import CHANGED, look_while_quiet
+from segstore.log.check.stable_read import CHANGED, read_while_stable
+from segstore.log.files.partition_directory import LOG_FILE_SUFFIX
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from segstore.log.check.log_verifier import VerifyReport
     from segstore.log.loader.recovery_report import RecoveryReport
     from segstore.log.local.local_log import LocalLog
-    from segstore.log.log_verifier import VerifyReport
 
     Progress = Callable[[str, int, int], None]
 
@@ -44,7 +44,7 @@ class Checker:
         refresh : callable
             Lets a handle that reads look at the log again.
         """
-        from segstore.log.log_verifier import verify_log
+        from segstore.log.check.log_verifier import verify_log
 
         return self._checked(
             lambda: verify_log(self._local_log, log_start_offset, progress, self._report), refresh
@@ -58,8 +58,8 @@ class Checker:
         refresh: Callable[[], object],
     ) -> VerifyReport:
         """As `verify`, of the sealed segments as they are on the disk, past the page cache."""
-        from segstore.log.cold_scan import ColdScan
-        from segstore.log.log_verifier import verify_log
+        from segstore.log.check.log_verifier import verify_log
+        from segstore.log.check.uncached_scan import UncachedScan
 
         def look() -> VerifyReport:
             sealed = self._local_log.segments.as_tuple[:-1]
@@ -70,7 +70,7 @@ class Checker:
                 None,
                 self._report,
                 sealed_only=True,
-                scan_segment=ColdScan(bytes_per_second, progress, size),
+                scan_segment=UncachedScan(bytes_per_second, progress, size),
             )
 
         return self._checked(look, refresh)
@@ -99,13 +99,13 @@ class Checker:
             there = local_log.directory.segment_listing().base_offsets(LOG_FILE_SUFFIX)
             return report.missing is not None or not there or there[-1] in bad
 
-        report, is_quiet = look_while_quiet(
+        report, is_stable = read_while_stable(
             local_log.directory,
             look_again,
             lambda each: each.ok,
-            least_looks=2,
+            min_attempts=2,
             is_of_newest=is_of_newest,
         )
-        if not is_quiet:
+        if not is_stable:
             report.notes.append(CHANGED)
         return report

@@ -10,9 +10,9 @@ import numpy as np
 from segstore._core import scan_batches
 from segstore.config import MIN_LONG
 from segstore.errors import CorruptLogError, CorruptRecordError, SegstoreError
-from segstore.log.byte_cuts import Span
-from segstore.log.directory.ways_out import salvage_hint
+from segstore.log.files.recovery_advice import salvage_hint
 from segstore.log.local.local_log import out_of_range
+from segstore.log.split_offsets import Span
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -59,7 +59,7 @@ class ChunkReader:
         Read while others append to it, cut it or delete from it.
     bound : LogOffsetMetadata
         The log end when the range was taken.
-    cuts_done : int
+    truncations_done : int
         How often the log had been cut then.
     start_timestamp : int
         In ms: segments and batches before the first one with such a timestamp are left out, as far
@@ -70,13 +70,13 @@ class ChunkReader:
 
     __slots__ = (
         "_bound",
-        "_cuts_done",
         "_damage",
         "_end_offset",
         "_first_offset",
         "_local_log",
         "_start_offset",
         "_start_timestamp",
+        "_truncations_done",
     )
 
     def __init__(  # noqa: PLR0913 - the parts of a range
@@ -86,7 +86,7 @@ class ChunkReader:
         start_offset: int,
         end_offset: int,
         bound: LogOffsetMetadata,
-        cuts_done: int,
+        truncations_done: int,
         start_timestamp: int = MIN_LONG,
         damage: Damage | None = None,
     ) -> None:
@@ -96,34 +96,34 @@ class ChunkReader:
         self._first_offset = max(start_offset, local_log.segments.first_segment.base_offset)
         self._end_offset = end_offset
         self._bound = bound
-        self._cuts_done = cuts_done
+        self._truncations_done = truncations_done
         self._start_timestamp = start_timestamp
         self._damage = damage
 
     def __iter__(self) -> Iterator[Chunk]:
         """Yield whole batches of the range, as the log was when the scan was made [DUR-77]."""
-        return self._unless_cut(self._chunks_of)
+        return self._unless_truncated(self._chunks_of)
 
     def headers_only(self) -> Iterator[Chunk]:
         """Yield the headers of the same batches, without data: records are not read.
 
         Positions are those in the segment.
         """
-        return self._unless_cut(self._headers_of)
+        return self._unless_truncated(self._headers_of)
 
-    def _unless_cut(self, chunks_of: _ChunksOf) -> Iterator[Chunk]:
+    def _unless_truncated(self, chunks_of: _ChunksOf) -> Iterator[Chunk]:
         chunks = self._chunks_as_they_are(chunks_of)
         read_up_to = self._start_offset
         while read_up_to < self._end_offset:
             try:
                 chunk = next(chunks, None)
             except SegstoreError as error:
-                self._local_log.check_not_torn(self._cuts_done, self._end_offset, error)
+                self._local_log.check_not_changed(self._truncations_done, self._end_offset, error)
                 raise
             read_up_to = self._end_offset
             if chunk is not None:
                 read_up_to = min(read_up_to, int(chunk.headers["last_offset"][-1]) + 1)
-            self._local_log.check_not_cut(self._cuts_done, read_up_to)
+            self._local_log.check_not_truncated(self._truncations_done, read_up_to)
             if chunk is not None:
                 yield chunk
         if self._damage is not None:

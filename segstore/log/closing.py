@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from segstore.log.ending import Ending
+from segstore.log.shutdown import Shutdown
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segstore._core import AppendLock
     from segstore.log.access import LogAccess
-    from segstore.log.directory.background import Scheduler
-    from segstore.log.directory.holdings import Holdings
+    from segstore.log.files.background import Scheduler
     from segstore.log.lane_switch import LaneSwitch
     from segstore.log.local.local_log import LocalLog
     from segstore.log.log_flusher import LogFlusher
+    from segstore.log.open_handles import OpenHandles
 
 
 class Closing:
@@ -28,7 +28,7 @@ class Closing:
 
     Attributes
     ----------
-    ending : Ending
+    shutdown : Shutdown
         Its end, by `close`, `close_quietly` or `delete`: also who waits for it.
     """
 
@@ -37,10 +37,10 @@ class Closing:
         "_append_lock",
         "_background",
         "_flusher",
-        "_holdings",
         "_lane_switch",
         "_local_log",
-        "ending",
+        "_open_handles",
+        "shutdown",
     )
 
     def __init__(  # noqa: PLR0913 - what comes to an end
@@ -49,16 +49,16 @@ class Closing:
         append_lock: AppendLock,
         background: Scheduler,
         local_log: LocalLog,
-        holdings: Holdings,
+        open_handles: OpenHandles,
         flusher: LogFlusher | None = None,
         lane_switch: LaneSwitch | None = None,
     ) -> None:
-        self.ending = Ending(background.runs_this_thread)
+        self.shutdown = Shutdown(background.runs_this_thread)
         self._access = access
         self._append_lock = append_lock
         self._background = background
         self._local_log = local_log
-        self._holdings = holdings
+        self._open_handles = open_handles
         self._flusher = flusher
         self._lane_switch = lane_switch
 
@@ -68,17 +68,17 @@ class Closing:
         Once: a second call does what is left of one that was interrupted. Beside one that is under
         way it waits. Called in the middle of that one, by the same thread, it does nothing.
         """
-        ending = self.ending
-        if ending.is_over:
+        shutdown = self.shutdown
+        if shutdown.is_over:
             return
         self._access.require_same_process()  # no thread of the parent's ends here [DUR-68]
-        if ending.is_around_this_thread():
+        if shutdown.runs_in_this_thread():
             return
         self.require_not_awaited()
-        ending.run(lambda: self._end_alone(last_step))
+        shutdown.run(lambda: self._end_alone(last_step))
 
     def _end_alone(self, last_step: Callable[[], None] | None) -> None:
-        if self.ending.is_over:  # by the thread that was waited for
+        if self.shutdown.is_over:  # by the thread that was waited for
             return
         try:
             if self._take_no_more() and last_step is not None:
@@ -97,7 +97,7 @@ class Closing:
         """
         self._access.require_writable()
         self.require_not_awaited()
-        if not self.ending.run(lambda: self._delete_alone(remove)):
+        if not self.shutdown.run(lambda: self._delete_alone(remove)):
             raise RuntimeError("the log is being closed, by who waits for this call")
 
     def _delete_alone(self, remove: Callable[[], None]) -> None:
@@ -122,7 +122,7 @@ class Closing:
 
     def _mark_closed(self) -> None:
         if self._lane_switch is not None:
-            self._lane_switch.settle()
+            self._lane_switch.reconcile()
         self._access.close()
 
     def require_not_awaited(self) -> None:
@@ -141,5 +141,5 @@ class Closing:
                 self._flusher.end()
         finally:
             self._local_log.close_quietly()
-            self._holdings.let_go()
-        self.ending.finish()
+            self._open_handles.close()
+        self.shutdown.finish()

@@ -21,7 +21,7 @@ from segstore.errors import (
     LogNotFoundError,
     SegstoreError,
 )
-from segstore.log.directory.partition_directory import file_name
+from segstore.log.files.partition_directory import file_name
 from segstore.log.local.transaction_walk import TransactionWalk, Walked
 from segstore.log.producers.producer_snapshot import open_transactions
 from segstore.log.producers.snapshot_files import snapshot_offsets
@@ -41,14 +41,14 @@ class LogMoment(NamedTuple):
 
     end: LogOffsetMetadata
     segments: Segments
-    cuts: tuple[int, int]
+    truncations: tuple[int, int]
     """Truncations that began, and that came to their end."""
 
     @classmethod
     def of(cls, local_log: LocalLog) -> LogMoment:
         """Return what *local_log* is like now."""
-        cuts = local_log.generation, local_log.cuts.done
-        return cls(local_log.log_end, local_log.segments, cuts)
+        truncations = local_log.generation, local_log.truncations.done
+        return cls(local_log.log_end, local_log.segments, truncations)
 
 
 class CommittedView:
@@ -148,12 +148,12 @@ def current_view(  # noqa: PLR0913 - the log, and what is known of it
             bound = _bound(local_log, moment, walked, log_start_offset, place)
         except SegstoreError:
             now = LogMoment.of(local_log)
-            if now.segments is moment.segments and now.cuts == moment.cuts:
+            if now.segments is moment.segments and now.truncations == moment.truncations:
                 raise
             continue
         # While files were read by name, segments may have gone with theirs.
         now = LogMoment.of(local_log)
-        if now.cuts == moment.cuts and (is_known or now.segments is moment.segments):
+        if now.truncations == moment.truncations and (is_known or now.segments is moment.segments):
             return CommittedView(moment, log_start_offset, walked, bound, known_from)
 
 
@@ -181,7 +181,10 @@ def _what_holds(last: CommittedView, moment: LogMoment, *, check: bool) -> Walke
     """
     walked, segments = last.walked, moment.segments
     at = walked.segment_base_offset
-    is_cut = last.moment.cuts != moment.cuts or walked.next_offset > moment.end.message_offset
+    is_cut = (
+        last.moment.truncations != moment.truncations
+        or walked.next_offset > moment.end.message_offset
+    )
     if is_cut or at not in segments or at > moment.end.segment_base_offset:
         return None
     if check and not _endings_are_there(walked, segments):

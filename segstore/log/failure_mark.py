@@ -19,15 +19,15 @@ from segstore.errors import (
     LogNotFoundError,
     SegstoreError,
 )
-from segstore.log.directory.durability import sync_failed_before
-from segstore.log.directory.log_dir_failure_channel import IO_ERRORS
-from segstore.log.directory.partition_lock import check_not_removed
+from segstore.log.durability import sync_failed_before
+from segstore.log.files.partition_lock import check_not_removed
+from segstore.log.log_dir_failure_channel import IO_ERRORS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from segstore._core import AppendLock, Directory
-    from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
+    from segstore.log.log_dir_failure_channel import LogDirFailureChannel
 
 _log = logging.getLogger(__name__)
 
@@ -60,7 +60,7 @@ class FailureMark:
         failures: LogDirFailureChannel | None,
     ) -> None:
         self.failure: SegstoreError | None = None
-        self._untold: SegstoreError | None = None  # its directory is still to be told of it
+        self._unreported: SegstoreError | None = None  # its directory is still to be told of it
         self._append_lock = append_lock
         self._directory = directory
         self._failures = failures
@@ -86,14 +86,14 @@ class FailureMark:
         first = self.failure
         if first is not None and not (_is_met(first) and _is_cause(error)):
             return
-        is_told = self._error_of_directory() is not None  # for all logs at once
+        is_reported = self._error_of_directory() is not None  # for all logs at once
         try:
             self._end_writing(error)
         except BaseException:  # interrupted: nobody may come here again
             self._end_writing(error)
             raise
         finally:
-            if not is_told:
+            if not is_reported:
                 _log.error("%s is read-only from here on: %s", self._name, error)
 
     def _end_writing(self, error: BaseException) -> None:
@@ -103,17 +103,17 @@ class FailureMark:
             failure = IllegalStateError(f"interrupted by {type(error).__name__}: {error}")
             failure.__cause__ = error
         if isinstance(error, IO_ERRORS) and self._error_of_directory() is not error:
-            self._untold = error
+            self._unreported = error
         self.failure = failure
         self._append_lock.bar()
-        self._tell_directory()
+        self._notify_directory()
 
-    def _tell_directory(self) -> None:
+    def _notify_directory(self) -> None:
         """Whoever has done so may have been interrupted: until he has not, it is done again."""
-        failures, error = self._failures, self._untold
+        failures, error = self._failures, self._unreported
         if failures is not None and error is not None:
             failures.maybe_add_offline_log_dir(self._log_dir, error)
-        self._untold = None
+        self._unreported = None
 
     def _error_of_directory(self) -> SegstoreError | None:
         failures = self._failures
@@ -156,7 +156,7 @@ class FailureMark:
                 error = sync_failed_before(None, self._directory.path)
             if error is not None:
                 self.poison(error)
-        self._tell_directory()
+        self._notify_directory()
         return self.failure
 
     def require_not_failed(self) -> None:

@@ -34,7 +34,7 @@ class FileRecords(SlicedRecords, TransferableRecords):
         The bytes, in the ``.log``.
     log : LogReader
         Knows what was cut since, and what the bytes are.
-    cuts_done : int
+    truncations_done : int
         How many truncations had come to their end before the log was looked at.
     start_offset, end_offset : int
         The offset that was asked for, and where visible data ended.
@@ -80,7 +80,7 @@ class FileRecords(SlicedRecords, TransferableRecords):
             place,
             min(length, self.size_bytes - start),
             log=self._log,
-            cuts_done=self._cuts_done,
+            truncations_done=self._truncations_done,
             start_offset=self._start_offset,
             end_offset=self._end_offset,
             aborted=self._aborted,
@@ -97,11 +97,11 @@ class FileRecords(SlicedRecords, TransferableRecords):
         """
         if self._segment is None:
             return 0
-        self._check_not_cut()
+        self._check_not_truncated()
         try:
             return channel.transfer_from(self._segment, self.position + position, count)
         finally:
-            self._check_not_cut()  # an error, too, may come from a cut
+            self._check_not_truncated()  # an error, too, may come from a cut
 
     def read(self) -> FetchDataInfo:
         """Read the bytes into memory: the same as ``UnifiedLog.read`` had given."""
@@ -110,7 +110,7 @@ class FileRecords(SlicedRecords, TransferableRecords):
             try:
                 self._segment.read_into(data, self.position)
             finally:
-                self._check_not_cut()
+                self._check_not_truncated()
         fetched: FetchDataInfo = self._log.describe_slice(
             data,
             self.fetch_offset_metadata,
@@ -122,10 +122,10 @@ class FileRecords(SlicedRecords, TransferableRecords):
         )
         return fetched
 
-    def _check_not_cut(self) -> None:
+    def _check_not_truncated(self) -> None:
         end = self.position + self.size_bytes
         base_offset = self.fetch_offset_metadata.segment_base_offset
-        self._log.check_slice_not_cut(self._cuts_done, base_offset, end)
+        self._log.check_slice_not_truncated(self._truncations_done, base_offset, end)
 
     def batches(self) -> Iterator[RecordBatch]:
         """Yield the whole batches, from memory."""

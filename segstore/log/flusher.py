@@ -22,8 +22,8 @@ from segstore.errors import (
     LogNotFoundError,
     WriteError,
 )
-from segstore.log.directory.partition_lock import check_not_removed
 from segstore.log.directory_sync import DirectorySync
+from segstore.log.files.partition_lock import check_not_removed
 from segstore.log.local.tail_rewrite import rewrite_from
 from segstore.log.recovery_point import RecoveryPoint
 from segstore.types import LogOffsetMetadata
@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segstore._core import AppendLane
-    from segstore.log.directory.background import Scheduler
-    from segstore.log.directory.durability import Durability
+    from segstore.log.durability import Durability
     from segstore.log.failure_mark import FailureMark
+    from segstore.log.files.background import Scheduler
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
     from segstore.types import TopicPartition
@@ -84,9 +84,9 @@ class Flusher:
         self._sealed_waiting: set[Segment] = set()
         self._timers: set[float] = set()
         # what lies above the recovery point is to be written again: it is not durable [DUR-36]
-        self._is_settled = recovery_point >= local_log.log_end.message_offset
+        self._is_reconciled = recovery_point >= local_log.log_end.message_offset
         self._published.durable = local_log.log_end
-        if not self._is_settled:
+        if not self._is_reconciled:
             offset = max(recovery_point, log_start_offset)
             place = local_log.offset_metadata(offset)
             self._published.durable = place._replace(message_offset=offset)
@@ -102,21 +102,21 @@ class Flusher:
         """What the checkpoint says [DUR-21]."""
         return self._recovery_point.offset
 
-    def settle(self) -> None:
+    def reconcile(self) -> None:
         """Write again what an unclean stop left: the first change begins with this [DUR-36]."""
-        if self._is_settled or self._failure_mark.failure is not None:
+        if self._is_reconciled or self._failure_mark.failure is not None:
             return
         log, offset = self._local_log, self.recovery_point
         with self._failure_mark.poisoned_by(FsyncFailedError):
             rewrite_from(log.segments.values(offset, log.log_end.message_offset), offset)
             log.directory.sync(Barrier.RECOVERY_NAMES)
-            self._published.durable, self._is_settled = log.log_end, True
+            self._published.durable, self._is_reconciled = log.log_end, True
             with contextlib.suppress(DiskFullError):  # the next open checks more than it needs to
                 self.write_recovery_point(is_locked=True)
 
-    def take_name(self, topic_partition: TopicPartition) -> None:
+    def use_name(self, topic_partition: TopicPartition) -> None:
         """Write the recovery point under another name from now on."""
-        self._recovery_point.take_name(topic_partition)
+        self._recovery_point.use_name(topic_partition)
 
     def use_durability(self, durability: Durability) -> None:
         """Sync as *durability* says from the next append on.
@@ -187,7 +187,7 @@ class Flusher:
         Source: [FLU-1, FLU-2].
         """
         with self._append_lock:
-            self.settle()
+            self.reconcile()
             offset = self._local_log.log_end.message_offset
             generation = self._local_log.generation
             names_version = self._local_log.names_version
@@ -297,7 +297,7 @@ class Flusher:
                 if log.generation == generation and target > self._published.durable:
                     self._published.durable = target
                 if lane is not None:
-                    lane.note_settled(times_armed)
+                    lane.note_reconciled(times_armed)
         except BaseException as error:
             self._failure_mark.poison_by_round(error)
             with self._append_lock:
@@ -366,7 +366,7 @@ class Flusher:
             with self._failure_mark.telling_of_failures("timed sync"):
                 self.flush()
 
-    def take_durable_back(self, durable: LogOffsetMetadata) -> None:
+    def restore_durable(self, durable: LogOffsetMetadata) -> None:
         """Everything up to *durable* is still there: the truncation was refused, nothing was cut.
 
         Called under the append lock. The checkpoint stays lower: a recovery reads more.

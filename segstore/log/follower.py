@@ -21,14 +21,14 @@ from segstore.errors import (
     NotALogError,
     SegstoreError,
 )
-from segstore.log.directory.checkpoints import PARTITION_METADATA, read_topic_id
-from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, list_beside_a_writer
-from segstore.log.directory.partition_lock import removed_while_read
-from segstore.log.directory.partition_metadata_file import check_same_topic, topic_id_words
-from segstore.log.local.cuts import SOMEWHERE
-from segstore.log.local.seen_end import Fate, SeenEnd
+from segstore.log.files.checkpoints import PARTITION_METADATA, read_topic_id
+from segstore.log.files.partition_directory import LOG_FILE_SUFFIX, list_during_writes
+from segstore.log.files.partition_lock import removed_while_read
+from segstore.log.files.partition_metadata_file import check_same_topic, topic_id_words
+from segstore.log.local.observed_end import EndState, ObservedEnd
 from segstore.log.local.segment import Segment
 from segstore.log.local.segments import Segments
+from segstore.log.local.truncation_history import UNKNOWN_PLACE
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segstore._core import FileInfo, SegmentContext
-    from segstore.log.directory.found_state import FoundState
-    from segstore.log.directory.log_places import LogPlaces
+    from segstore.log.files.checkpoint_store import CheckpointStore
+    from segstore.log.files.stored_state import StoredState
     from segstore.log.local.local_log import LocalLog
     from segstore.log.log_offsets import LogOffsets
 
@@ -58,7 +58,7 @@ class _View(NamedTuple):
 
     segments: Segments
     end: LogOffsetMetadata
-    seen_end: SeenEnd
+    observed_end: ObservedEnd
     is_cut: bool
 
 
@@ -74,24 +74,26 @@ class LogFollower:
     def __init__(  # noqa: PLR0913 - what a log is read from, and what is known of it
         self,
         local_log: LocalLog,
-        seen_end: SeenEnd,
+        observed_end: ObservedEnd,
         offsets: LogOffsets,
-        places: LogPlaces,
+        checkpoint_store: CheckpointStore,
         context: SegmentContext,
         recovery_point: int,
         topic_id: uuid.UUID | None = None,
     ) -> None:
         self.recovery_point = recovery_point
-        self._identity = places.directory.identity  # of one that is gone it cannot be asked
+        self._identity = (
+            checkpoint_store.directory.identity
+        )  # of one that is gone it cannot be asked
         self._topic_id = topic_id
         self._topic_id_is_of: FileInfo | None = None
         self._offsets = offsets
         self._local_log = local_log
-        self._places = places
+        self._checkpoint_store = checkpoint_store
         self._context = context
         self._lock = threading.Lock()
         self._swaps = {one.name + one.suffix for one in local_log.segments if one.suffix}
-        self._seen_end = seen_end
+        self._observed_end = observed_end
 
     @property
     def durable(self) -> LogOffsetMetadata:
@@ -136,7 +138,7 @@ class LogFollower:
 
     def _require_in_place(self) -> None:
         """Raise when the directory that was opened was removed: another may be at its path."""
-        directory = self._places.directory
+        directory = self._checkpoint_store.directory
         try:
             found = Directory(directory.path, directory.environment)
         except (LogNotFoundError, NotALogError) as error:
@@ -161,7 +163,7 @@ class LogFollower:
 
         Of a directory that has none at this moment the bytes are all that can be compared.
         """
-        directory = self._places.directory
+        directory = self._checkpoint_store.directory
         try:
             info = directory.info(PARTITION_METADATA)
             if info == self._topic_id_is_of:
@@ -174,17 +176,17 @@ class LogFollower:
             self._topic_id, self._topic_id_is_of = found, info
 
     def _refresh(self) -> None:
-        directory = self._places.directory
+        directory = self._checkpoint_store.directory
         why: SegstoreError | None = None
         for _ in range(_LOOKS):
             try:
-                found = self._places.read()
+                found = self._checkpoint_store.read()
                 listing = directory.segment_listing()
                 if not self._swaps.isdisjoint(listing.others):
                     return  # which a writer gives their names before anything else
                 bases = listing.base_offsets(LOG_FILE_SUFFIX)
                 if bases != self._local_log.segments.base_offsets:
-                    listing, bases = list_beside_a_writer(directory)
+                    listing, bases = list_during_writes(directory)
                 view = self._look(found, bases) if bases else None
             except _CHANGED_MEANWHILE as error:
                 why = error
@@ -199,7 +201,7 @@ class LogFollower:
                     raise removed_while_read(directory.path)
                 why = None
             time.sleep(_PAUSE_SECONDS)
-        if isinstance(why, _DAMAGE) and self._seen_end.fate() is not Fate.CUT:
+        if isinstance(why, _DAMAGE) and self._observed_end.end_state() is not EndState.TRUNCATED:
             raise why
         raise LogTruncatedError(
             "the log is cut, or deleted from, again and again while it is looked at",
@@ -208,24 +210,24 @@ class LogFollower:
             expected="a moment without one",
         ) from why
 
-    def _look(self, found: FoundState, bases: array[int]) -> _View | None:
+    def _look(self, found: StoredState, bases: array[int]) -> _View | None:
         """Return what is there now, None when it changed meanwhile."""
-        local_log, seen_end = self._local_log, self._seen_end
+        local_log, observed_end = self._local_log, self._observed_end
         known, seen = local_log.segments, local_log.log_end
-        is_quiet = self._is_quiet(known, seen, bases)
-        fate = seen_end.fate()
+        is_stable = self._is_stable(known, seen, bases)
+        end_state = observed_end.end_state()
         # a truncation takes the newest: where the end is in its file, the segments before it are in
         # theirs, unless the descriptor of the end was given back in between
         if (
-            fate is Fate.CUT
-            or self._began_anew(found, known, bases)
+            end_state is EndState.TRUNCATED
+            or self._restarted(found, known, bases)
             or is_any_replaced(known.as_tuple[-_FEW:])
         ):
-            return self._look_anew(bases, is_cut=True)
+            return self._read_again(bases, is_cut=True)
         if self._swaps:
-            return self._look_anew(bases, is_cut=False)
-        if is_quiet and fate is Fate.THERE:
-            return _View(known, seen, seen_end, is_cut=False)
+            return self._read_again(bases, is_cut=False)
+        if is_stable and end_state is EndState.UNCHANGED:
+            return _View(known, seen, observed_end, is_cut=False)
         intact_below = _intact_below(known.base_offsets, bases, seen.segment_base_offset)
         there = set(bases)
         kept = [
@@ -235,19 +237,19 @@ class LogFollower:
         ]
         kept = self._without_rewritten(kept)
         segments, end = self._look_from(seen, kept, bases)
-        new_seen_end = self._new_seen_end(segments, end)
+        new_observed_end = self._new_observed_end(segments, end)
         # all that was read behind the first check is of one log, or it is looked at again; what is
         # cut from here on differs from what the new one has seen
         if (
-            seen_end.fate() is Fate.CUT
-            or new_seen_end.fate() is Fate.CUT
+            observed_end.end_state() is EndState.TRUNCATED
+            or new_observed_end.end_state() is EndState.TRUNCATED
             or is_any_replaced(segments.as_tuple[max(len(kept) - _FEW, 0) :])
         ):
             return None
         is_cut = end.message_offset < seen.message_offset
-        return _View(segments, end, new_seen_end, is_cut=is_cut)
+        return _View(segments, end, new_observed_end, is_cut=is_cut)
 
-    def _began_anew(self, found: FoundState, known: Segments, bases: array[int]) -> bool:
+    def _restarted(self, found: StoredState, known: Segments, bases: array[int]) -> bool:
         """Whether the log begins before what was seen of it: only a truncation takes it back.
 
         Both its first segment and its log start do; files that deletion left may lie there, too.
@@ -257,7 +259,7 @@ class LogFollower:
             and found.log_start_offset < self._offsets.log_start_offset
         )
 
-    def _is_quiet(self, known: Segments, seen: LogOffsetMetadata, bases: array[int]) -> bool:
+    def _is_stable(self, known: Segments, seen: LogOffsetMetadata, bases: array[int]) -> bool:
         """Whether names and size are those that were seen."""
         if bases != known.base_offsets:
             return False
@@ -266,10 +268,10 @@ class LogFollower:
         return (
             active.base_offset == seen.segment_base_offset
             and active.size_bytes == size
-            and self._places.directory.info(active.name).size == size
+            and self._checkpoint_store.directory.info(active.name).size == size
         )
 
-    def _look_anew(self, bases: array[int], *, is_cut: bool) -> _View | None:
+    def _read_again(self, bases: array[int], *, is_cut: bool) -> _View | None:
         """Return what is there behind a cut, or new names: of what is known, no segment stays.
 
         Only the end is looked for; segments that have their size still are not read for that.
@@ -287,25 +289,25 @@ class LogFollower:
             kept.append(segment)
         base = seen.segment_base_offset
         segments, end = self._look_from(LogOffsetMetadata(base, base, 0), kept, bases)
-        seen_end = self._new_seen_end(segments, end)
-        if seen_end.fate() is Fate.CUT or is_any_replaced(segments):
+        observed_end = self._new_observed_end(segments, end)
+        if observed_end.end_state() is EndState.TRUNCATED or is_any_replaced(segments):
             return None
-        return _View(segments, end, seen_end, is_cut=is_cut)
+        return _View(segments, end, observed_end, is_cut=is_cut)
 
-    def _new_seen_end(self, segments: Segments, end: LogOffsetMetadata) -> SeenEnd:
-        return SeenEnd(self._places, self._context, segments, end)
+    def _new_observed_end(self, segments: Segments, end: LogOffsetMetadata) -> ObservedEnd:
+        return ObservedEnd(self._checkpoint_store, self._context, segments, end)
 
-    def _publish(self, found: FoundState, view: _View) -> None:
+    def _publish(self, found: StoredState, view: _View) -> None:
         """Show the log as it was found; readers under way learn first that it was cut [DUR-77]."""
-        local_log, (segments, end, seen_end, is_cut) = self._local_log, view
+        local_log, (segments, end, observed_end, is_cut) = self._local_log, view
         seen, self._swaps = local_log.log_end, set()
         if is_cut:
-            local_log.note_cut(SOMEWHERE)
+            local_log.note_truncation(UNKNOWN_PLACE)
         # first, so that whoever misses a segment is told that it lies before the log start
         log_start_offset = max(found.log_start_offset, segments.base_offsets[0])
         self._offsets.reset_log_start_offset(log_start_offset)
-        local_log.show(segments, end, seen_end)
-        self._seen_end = seen_end
+        local_log.show(segments, end, observed_end)
+        self._observed_end = observed_end
         recovery_point = found.recovery_point
         self.recovery_point = min(
             end.message_offset, self.recovery_point if recovery_point is None else recovery_point
@@ -313,7 +315,7 @@ class LogFollower:
         if end.message_offset < seen.message_offset:
             raise LogTruncatedError(
                 f"the log ends at {end.message_offset} now, it was read to {seen.message_offset}",
-                file=self._places.directory.path,
+                file=self._checkpoint_store.directory.path,
                 found=str(end.message_offset),
                 expected=f"at least {seen.message_offset}",
             )
@@ -321,7 +323,7 @@ class LogFollower:
             raise LogTruncatedError(
                 f"the log was cut below {seen.message_offset}, to which it was read, and written"
                 f" again: it ends at {end.message_offset} now",
-                file=self._places.directory.path,
+                file=self._checkpoint_store.directory.path,
                 found="another last batch",
                 expected="the one that was read",
             )
@@ -331,7 +333,7 @@ class LogFollower:
 
         A sealed segment has its size for ever, and a truncation takes the newest ones.
         """
-        directory = self._places.directory
+        directory = self._checkpoint_store.directory
         for index in range(max(len(kept) - _NEWEST_COUNT, 0), len(kept)):
             try:
                 if directory.info(kept[index].name).size != kept[index].size_bytes:

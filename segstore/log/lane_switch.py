@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from segstore._core import AppendLane
-    from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
+    from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.local.local_log import LocalLog
     from segstore.log.log_flusher import LogFlusher
     from segstore.log.log_offsets import LogOffsets
@@ -44,10 +44,10 @@ class LaneSwitch:
 
     def use(self, lane: AppendLane | None, *, held: bool) -> None:
         """Go by another lane from now on; with *held* it is never armed."""
-        self.settle()
+        self.reconcile()
         self.lane, self._is_held = lane, held
 
-    def settle(self) -> None:
+    def reconcile(self) -> None:
         """Take over where the lane has left the log, also when a write was interrupted."""
         lane = self.lane
         if lane is None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeAlias
 
-from segstore.log.directory.profile import Profile
+from segstore.log.files.profile import Profile
 from segstore.log.flusher import Flusher
 from segstore.log.kafka_profile.kafka_flusher import KafkaFlusher
 
 if TYPE_CHECKING:
-    from segstore.log.directory.durability import Durability
+    from segstore.log.durability import Durability
     from segstore.log.failure_mark import FailureMark
     from segstore.log.log_parts import LogParts
 
@@ -33,7 +33,7 @@ def new_flusher(parts: LogParts, durability: Durability, failure_mark: FailureMa
         parts.append_lock,
         durability,
         parts.background,
-        parts.places.topic_partition,
+        parts.checkpoint_store.topic_partition,
         loaded.recovery_point,
         failure_mark,
         log_start_offset=loaded.log_start_offset,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from segstore.errors import IllegalArgumentError, IllegalStateError
-from segstore.log.directory.profile import Profile
+from segstore.log.files.profile import Profile
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:

@@ -11,35 +11,35 @@ from segstore.config import MAX_INT
 from segstore.errors import CorruptCheckpointError, IllegalArgumentError
 from segstore.log.access import LogAccess
 from segstore.log.closing import Closing
-from segstore.log.directory.checkpoints import read_topic_id
-from segstore.log.directory.gone_partition import forget_above, forget_state
-from segstore.log.directory.holdings import Holdings
-from segstore.log.directory.log_places import LogPlaces
-from segstore.log.directory.names_above import sync_names_of_log
-from segstore.log.directory.partition_lock import PartitionLock
-from segstore.log.directory.partition_metadata_file import (
+from segstore.log.files.checkpoint_store import CheckpointStore
+from segstore.log.files.checkpoints import read_topic_id
+from segstore.log.files.parent_directory_sync import sync_directory_names
+from segstore.log.files.partition_lock import PartitionLock
+from segstore.log.files.partition_metadata_file import (
     PartitionMetadataFile,
     inconsistent_topic_id,
 )
-from segstore.log.directory.partition_path import (
+from segstore.log.files.partition_path import (
     absolute_path,
     check_file_system,
     make_directory,
     open_parent_directory,
     open_partition_directory,
 )
-from segstore.log.directory.profile import Profile
+from segstore.log.files.profile import Profile
+from segstore.log.files.stale_partition_state import remove_stale_checkpoints, remove_stale_state
 from segstore.log.follower import LogFollower
-from segstore.log.loader.kafka_log_loader import KafkaLogLoader
+from segstore.log.kafka_profile.kafka_log_loader import KafkaLogLoader
 from segstore.log.loader.log_loader import LogLoader
 from segstore.log.loader.producer_recovery import recover_producers
 from segstore.log.loader.read_only_loader import ReadOnlyLoader
 from segstore.log.loader.recovery_report import RecoveryReport
 from segstore.log.local.segment_contexts import segment_context
+from segstore.log.log_environment import STANDALONE, LogEnvironment
 from segstore.log.log_parts import log_parts
+from segstore.log.open_handles import OpenHandles
 from segstore.log.producers.producer_state_manager import ProducerStateManager
 from segstore.log.remote_tier import is_remote_log_enabled
-from segstore.log.surroundings import ALONE, Surroundings
 from segstore.log.unified_log import Log, UnifiedLog
 from segstore.records.compression import codec_table, require_codec
 from segstore.records.record_builder import codec_of
@@ -48,14 +48,14 @@ if TYPE_CHECKING:
     import os
     import uuid
 
-    from segstore.log.local.seen_end import SeenEnd
+    from segstore.log.local.observed_end import ObservedEnd
     from segstore.log.log_parts import LogParts
     from segstore.log.open_options import OpenOptions
     from segstore.types import TopicPartition
 
 
 def open_partition(
-    path: str | os.PathLike[str], options: OpenOptions, surroundings: Surroundings = ALONE
+    path: str | os.PathLike[str], options: OpenOptions, log_environment: LogEnvironment = STANDALONE
 ) -> Log:
     """Do what `open` does, for who opens a log on behalf of others."""
     began = _core.monotonic_ns()
@@ -63,25 +63,25 @@ def open_partition(
     config, read_only = options.config, options.read_only
     if not read_only:
         require_codec(codec_of(config))
-    environment = surroundings.environment
-    holdings, topic_partition = _open_directories(full_path, options, surroundings)
-    directory = holdings.directory
+    environment = log_environment.environment
+    open_handles, topic_partition = _open_directories(full_path, options, log_environment)
+    directory = open_handles.directory
     report = RecoveryReport(mode=options.profile.value)
     try:
-        parent = holdings.parent = open_parent_directory(full_path, environment)
+        parent = open_handles.parent = open_parent_directory(full_path, environment)
         is_kafka = options.profile is Profile.KAFKA
-        home = holdings.home if is_kafka else directory
+        home = open_handles.home if is_kafka else directory
         if not read_only:
             check_file_system(directory, allowed=options.allow_network_fs)
-            holdings.lock = PartitionLock.acquire(
-                directory, parent, parent_is_locked=surroundings.parent_is_locked, home=home
+            open_handles.lock = PartitionLock.acquire(
+                directory, parent, parent_is_locked=log_environment.parent_is_locked, home=home
             )
             if not is_kafka:
-                sync_names_of_log(
+                sync_directory_names(
                     directory,
                     parent,
                     environment,
-                    parent_is_locked=surroundings.parent_is_locked,
+                    parent_is_locked=log_environment.parent_is_locked,
                 )
         # loading removes the clean marker; a broker has loaded a log when it looks at its topic
         topic_id = None if is_kafka else _topic_id(directory, options, report)
@@ -94,17 +94,17 @@ def open_partition(
             writable=not read_only,
             heap_indexes=_has_heap_indexes(directory, options, report),
         )
-        places = LogPlaces(
+        checkpoint_store = CheckpointStore(
             directory,
             parent,
             topic_partition,
-            parent_was_clean=surroundings.parent_was_clean,
+            parent_was_clean=log_environment.parent_was_clean,
             profile=options.profile,
             home=home,
-            found=surroundings.found,
-            above=surroundings.checkpoints_above,
+            found=log_environment.found,
+            above=log_environment.checkpoints_above,
         )
-        arguments = (directory, places, context, report, options.progress)
+        arguments = (directory, checkpoint_store, context, report, options.progress)
         is_tiered = is_remote_log_enabled(
             config,
             topic_partition.topic,
@@ -114,8 +114,8 @@ def open_partition(
             ProducerStateManager,
             str(topic_partition),
             directory,
-            options.producer_config or surroundings.producer_config,
-            max_transaction_timeout_ms=surroundings.max_transaction_timeout_ms,
+            options.producer_config or log_environment.producer_config,
+            max_transaction_timeout_ms=log_environment.max_transaction_timeout_ms,
             kafka_profile=is_kafka,
         )
         if read_only:
@@ -136,28 +136,41 @@ def open_partition(
             ).load()
             producers = recover_producers(loaded, new_producers, codecs, directory, report)
             loaded = loaded._replace(producer_state=producers)
-            if loaded.begins_anew_mark is not None:  # behind it no other step needs what it says
-                loaded.begins_anew_mark.remove()
+            if loaded.restart_marker is not None:  # behind it no other step needs what it says
+                loaded.restart_marker.remove()
             if loaded.moves_recovery_point:
-                places.write_recovery_point(loaded.recovery_point)
+                checkpoint_store.write_recovery_point(loaded.recovery_point)
         if is_kafka:
             topic_id = _topic_id(directory, options, report)
         loaded = loaded._replace(topic_id=topic_id)
-        parts = log_parts(places, loaded, context, codecs, options, report, holdings, surroundings)
-        log = UnifiedLog(parts) if parts.seen_end is None else _log_to_read(parts, parts.seen_end)
+        parts = log_parts(
+            checkpoint_store,
+            loaded,
+            context,
+            codecs,
+            options,
+            report,
+            open_handles,
+            log_environment,
+        )
+        log = (
+            UnifiedLog(parts)
+            if parts.observed_end is None
+            else _log_to_read(parts, parts.observed_end)
+        )
         report.seconds = (_core.monotonic_ns() - began) / 1e9
     except BaseException as error:
-        report.tell_in(error)
-        holdings.let_go()
+        report.add_notes_to(error)
+        open_handles.close()
         raise
     return log
 
 
 def open_partition_to_write(
-    path: str | os.PathLike[str], options: OpenOptions, surroundings: Surroundings = ALONE
+    path: str | os.PathLike[str], options: OpenOptions, log_environment: LogEnvironment = STANDALONE
 ) -> UnifiedLog:
     """As `open_partition`, for options without ``read_only``."""
-    log = open_partition(path, options, surroundings)
+    log = open_partition(path, options, log_environment)
     if not isinstance(log, UnifiedLog):
         log.close()
         raise IllegalArgumentError(
@@ -168,31 +181,33 @@ def open_partition_to_write(
     return log
 
 
-def _log_to_read(parts: LogParts, seen_end: SeenEnd) -> Log:
+def _log_to_read(parts: LogParts, observed_end: ObservedEnd) -> Log:
     """Return a handle that reads, and follows what another process writes."""
     local_log, loaded = parts.local_log, parts.loaded
     follower = LogFollower(
         local_log,
-        seen_end,
+        observed_end,
         parts.offsets,
-        parts.places,
+        parts.checkpoint_store,
         parts.context,
         loaded.recovery_point,
         loaded.topic_id,
     )
-    access = LogAccess(parts.places, parts.append_lock, None, parts.surroundings.failures)
-    closing = Closing(access, parts.append_lock, parts.background, local_log, parts.holdings)
+    access = LogAccess(
+        parts.checkpoint_store, parts.append_lock, None, parts.log_environment.failures
+    )
+    closing = Closing(access, parts.append_lock, parts.background, local_log, parts.open_handles)
     return Log(parts, access, closing, follower, follower)
 
 
 def _open_directories(
-    path: str, options: OpenOptions, surroundings: Surroundings
-) -> tuple[Holdings, TopicPartition]:
+    path: str, options: OpenOptions, log_environment: LogEnvironment
+) -> tuple[OpenHandles, TopicPartition]:
     """Open the partition's directory and the one for its state, or make them.
 
     That for the state comes first: where it cannot be made, nothing else was.
     """
-    home, environment = None, surroundings.environment
+    home, environment = None, log_environment.environment
     if options.state_dir is not None:
         home = make_directory(options.state_dir, environment)
     try:
@@ -201,7 +216,7 @@ def _open_directories(
             read_only=options.read_only,
             environment=environment,
             as_broker=options.profile is Profile.KAFKA,
-            before_making=partial(_forget_older, path, options, surroundings),
+            before_making=partial(_forget_older, path, options, log_environment),
         )
     except BaseException:
         if home is not None:
@@ -209,20 +224,23 @@ def _open_directories(
         raise
     if home is not None:
         home = _one_object(home, directory)
-    return Holdings(directory, home=home), topic_partition
+    return OpenHandles(directory, home=home), topic_partition
 
 
 def _forget_older(
-    path: str, options: OpenOptions, surroundings: Surroundings, topic_partition: TopicPartition
+    path: str,
+    options: OpenOptions,
+    log_environment: LogEnvironment,
+    topic_partition: TopicPartition,
 ) -> None:
     """Remove what is left of an older partition of that name, before there is a directory."""
-    environment = surroundings.environment
-    if surroundings.checkpoints_above is not None:
-        surroundings.checkpoints_above.forget([topic_partition])
+    environment = log_environment.environment
+    if log_environment.checkpoints_above is not None:
+        log_environment.checkpoints_above.forget([topic_partition])
     else:
-        forget_above(path, topic_partition, environment)
+        remove_stale_checkpoints(path, topic_partition, environment)
     if options.state_dir is not None:
-        forget_state(options.state_dir, topic_partition, environment)
+        remove_stale_state(options.state_dir, topic_partition, environment)
 
 
 def _one_object(home: _core.Directory, directory: _core.Directory) -> _core.Directory:

@@ -6,62 +6,64 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import segstore._core as _core
-from segstore.log.directory.profile import Profile
+from segstore.log.files.profile import Profile
 from segstore.log.local.checksum_sidecars import ChecksumSidecars
 from segstore.log.local.local_log import LocalLog
-from segstore.log.local.seen_end import SeenEnd
+from segstore.log.local.observed_end import ObservedEnd
 from segstore.log.log_offsets import LogOffsets
 from segstore.log.remote_part import RemotePart
 
 if TYPE_CHECKING:
     from segstore._core import AppendLock, CodecTable, SegmentContext
-    from segstore.log.directory.background import Scheduler
-    from segstore.log.directory.holdings import Holdings
-    from segstore.log.directory.log_places import LogPlaces
+    from segstore.log.files.background import Scheduler
+    from segstore.log.files.checkpoint_store import CheckpointStore
     from segstore.log.loader.loaded_log import LoadedLog
     from segstore.log.loader.recovery_report import RecoveryReport
+    from segstore.log.log_environment import LogEnvironment
+    from segstore.log.open_handles import OpenHandles
     from segstore.log.open_options import OpenOptions
-    from segstore.log.surroundings import Surroundings
 
 
 @dataclass(frozen=True, slots=True)
 class LogParts:
     """Made by an open, one after another; each part has its own state."""
 
-    places: LogPlaces
+    checkpoint_store: CheckpointStore
     loaded: LoadedLog
     context: SegmentContext
     codecs: CodecTable
     options: OpenOptions
     report: RecoveryReport
-    holdings: Holdings
-    surroundings: Surroundings
+    open_handles: OpenHandles
+    log_environment: LogEnvironment
     append_lock: AppendLock
     background: Scheduler
     local_log: LocalLog
-    seen_end: SeenEnd | None
+    observed_end: ObservedEnd | None
     offsets: LogOffsets
     remote: RemotePart
 
 
 def log_parts(  # noqa: PLR0913 - what an open has found and taken
-    places: LogPlaces,
+    checkpoint_store: CheckpointStore,
     loaded: LoadedLog,
     context: SegmentContext,
     codecs: CodecTable,
     options: OpenOptions,
     report: RecoveryReport,
-    holdings: Holdings,
-    surroundings: Surroundings,
+    open_handles: OpenHandles,
+    log_environment: LogEnvironment,
 ) -> LogParts:
     """Make the parts of a log."""
-    directory, profile = places.directory, options.profile
-    background = surroundings.background(f"segstore-{places.topic_partition}", holdings.lock)
+    directory, profile = checkpoint_store.directory, options.profile
+    background = log_environment.background(
+        f"segstore-{checkpoint_store.topic_partition}", open_handles.lock
+    )
     producers = loaded.producer_state
     published = _core.PublishedEnd() if producers is None else producers.published
-    seen_end = sidecars = None
-    if holdings.lock is None:
-        seen_end = SeenEnd(places, context, loaded.segments, loaded.log_end)
+    observed_end = sidecars = None
+    if open_handles.lock is None:
+        observed_end = ObservedEnd(checkpoint_store, context, loaded.segments, loaded.log_end)
     elif profile is Profile.SAFE:  # a broker and a reader keep none
         there, are_written = loaded.checksum_sidecars, options.checksum_sidecar
         sidecars = ChecksumSidecars(directory, there, are_written=are_written)
@@ -77,7 +79,7 @@ def log_parts(  # noqa: PLR0913 - what an open has found and taken
         may_have_gaps=loaded.may_have_gaps or profile is Profile.KAFKA,
         first_missing_offset=loaded.first_missing_offset,
         checksum_sidecars=sidecars,
-        seen_end=seen_end,
+        observed_end=observed_end,
     )
     offsets = LogOffsets(
         local_log,
@@ -86,20 +88,22 @@ def log_parts(  # noqa: PLR0913 - what an open has found and taken
         replicated=options.replicated,
         profile=profile,
     )
-    remote = RemotePart(places, options.remote_offset_reader, is_kept=loaded.keeps_remote_part)
+    remote = RemotePart(
+        checkpoint_store, options.remote_offset_reader, is_kept=loaded.keeps_remote_part
+    )
     return LogParts(
-        places,
+        checkpoint_store,
         loaded,
         context,
         codecs,
         options,
         report,
-        holdings,
-        surroundings,
+        open_handles,
+        log_environment,
         _core.AppendLock(),
         background,
         local_log,
-        seen_end,
+        observed_end,
         offsets,
         remote,
     )

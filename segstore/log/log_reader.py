@@ -12,9 +12,9 @@ from segstore._core import AbortedTransactions, ReadLane
 from segstore.config import MAX_INT
 from segstore.errors import SegstoreError
 from segstore.log.committed_view import LogMoment, current_view
-from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX, file_name
-from segstore.log.directory.profile import Profile
 from segstore.log.file_records import FileRecords
+from segstore.log.files.partition_directory import LOG_FILE_SUFFIX, file_name
+from segstore.log.files.profile import Profile
 from segstore.log.local.batch_transactions import BatchTransactions
 from segstore.log.local.list_of_aborted import list_of_aborted
 from segstore.log.local.local_log import out_of_range
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 
     from segstore._core import AppendLock, CodecTable, SegmentSlice
     from segstore.log.committed_view import CommittedView
-    from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
-    from segstore.log.directory.log_places import LogPlaces
+    from segstore.log.files.checkpoint_store import CheckpointStore
+    from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segments import Segments
     from segstore.log.log_offsets import LogOffsets
@@ -71,7 +71,7 @@ class LogReader:
         local_log: LocalLog,
         offsets: LogOffsets,
         epochs: LeaderEpochFileCache,
-        places: LogPlaces,
+        checkpoint_store: CheckpointStore,
         remote: RemotePart,
         durable_end: DurableEnd,
         append_lock: AppendLock,
@@ -85,7 +85,7 @@ class LogReader:
         self._local_log = local_log
         self._offsets = offsets
         self._epochs = epochs
-        self._places = places
+        self._checkpoint_store = checkpoint_store
         self._remote = remote
         self._durable_end = durable_end
         self._append_lock = append_lock
@@ -134,7 +134,7 @@ class LogReader:
             nothing.
         """
         local_log = self._local_log
-        cuts_done, end = local_log.cuts.done, local_log.log_end
+        truncations_done, end = local_log.truncations.done, local_log.log_end
         try:
             match isolation:
                 case Isolation.DURABLE:
@@ -146,7 +146,7 @@ class LogReader:
                 case _:
                     return VisibleRange(end)
         except SegstoreError as error:
-            local_log.check_not_torn(cuts_done, end.message_offset, error)
+            local_log.check_not_changed(truncations_done, end.message_offset, error)
             raise
 
     def _high_watermark(self) -> LogOffsetMetadata:
@@ -165,7 +165,7 @@ class LogReader:
             visible = VisibleRange(view.bound, view.aborted_from, view.damage)
             if offset is None or not offsets.log_start_offset <= offset < view.known_from:
                 return visible
-            return self._told_by_batches(visible, view.moment, offset, size_bytes, end_offset)
+            return self._from_batches(visible, view.moment, offset, size_bytes, end_offset)
         bound = offsets.last_stable_offset_metadata
         is_known = not offsets.high_watermark_metadata.message_offset_only
         if not is_known or bound.message_offset_only:
@@ -177,9 +177,9 @@ class LogReader:
         if offset is None or not offsets.log_start_offset <= offset < bound.message_offset:
             return visible
         moment = LogMoment.of(self._local_log)
-        return self._told_by_batches(visible, moment, offset, size_bytes, end_offset)
+        return self._from_batches(visible, moment, offset, size_bytes, end_offset)
 
-    def _told_by_batches(
+    def _from_batches(
         self,
         visible: VisibleRange,
         moment: LogMoment,
@@ -233,7 +233,7 @@ class LogReader:
         segments = local_log.segments
         lane = segments.lane or self._new_lane(segments)
         start, published = self._offsets.log_start_offset, local_log.published
-        topic_partition = self._places.topic_partition
+        topic_partition = self._checkpoint_store.topic_partition
         return lane.read(offset, max_bytes, min_one_message, start, published, topic_partition)
 
     def fetch(
@@ -241,7 +241,7 @@ class LogReader:
     ) -> FetchDataInfo:
         """Read from one segment, as `UnifiedLog.read` says; the arguments are checked."""
         local_log = self._local_log
-        cuts_done = local_log.cuts.done
+        truncations_done = local_log.truncations.done
         visible = self._visible_fetch(offset, max_bytes, isolation)
         bound = visible.bound
         try:
@@ -249,7 +249,7 @@ class LogReader:
                 offset, max_bytes, bound, min_one_message=min_one_message
             )
         except SegstoreError as error:
-            local_log.check_not_torn(cuts_done, bound.message_offset, error)
+            local_log.check_not_changed(truncations_done, bound.message_offset, error)
             raise
         if visible.damage is not None and offset >= bound.message_offset:
             raise visible.damage.error()
@@ -257,8 +257,8 @@ class LogReader:
             local_log, offset, metadata, None if fetched is None else fetched.size_bytes
         )
         if aborted is not None:  # looked up behind the bytes: both of one log
-            local_log.cuts.check_not_cut(cuts_done, bound.message_offset)
-        topic, partition = self._places.topic_partition
+            local_log.truncations.check_not_truncated(truncations_done, bound.message_offset)
+        topic, partition = self._checkpoint_store.topic_partition
         return FetchDataInfo(
             b"" if fetched is None else fetched,
             metadata,
@@ -312,10 +312,12 @@ class LogReader:
     ) -> FileRecords | None:
         """As `read_by_lane`, with the bytes left where they are."""
         local_log = self._local_log
-        cuts_done, segments = local_log.cuts.done, local_log.segments
+        truncations_done, segments = local_log.truncations.done, local_log.segments
         lane = segments.lane or self._new_lane(segments)
         start, published = self._offsets.log_start_offset, local_log.published
-        return lane.slice(self, offset, max_bytes, min_one_message, start, published, cuts_done)
+        return lane.slice(
+            self, offset, max_bytes, min_one_message, start, published, truncations_done
+        )
 
     def slice(
         self,
@@ -328,7 +330,7 @@ class LogReader:
     ) -> FileRecords:
         """Find what `fetch` would read, and leave it in the file; the arguments are checked."""
         local_log = self._local_log
-        cuts_done = local_log.cuts.done
+        truncations_done = local_log.truncations.done
         visible = self._visible_fetch(offset, max_bytes, isolation)
         bound = visible.bound
         try:
@@ -338,7 +340,7 @@ class LogReader:
             if found is not None and check_crcs:
                 _check_batches(found)
         except SegstoreError as error:
-            local_log.check_not_torn(cuts_done, bound.message_offset, error)
+            local_log.check_not_changed(truncations_done, bound.message_offset, error)
             raise
         if visible.damage is not None and offset >= bound.message_offset:
             raise visible.damage.error()
@@ -350,7 +352,7 @@ class LogReader:
             metadata.relative_position_in_segment,
             0 if found is None else found.size_bytes,
             log=self,
-            cuts_done=cuts_done,
+            truncations_done=truncations_done,
             start_offset=offset,
             end_offset=min(
                 bound.message_offset, local_log.end_of_segment(metadata.segment_base_offset)
@@ -360,9 +362,13 @@ class LogReader:
             first_entry_incomplete=found is not None and found.first_entry_incomplete,
         )
 
-    def check_slice_not_cut(self, cuts_done: int, base_offset: int, end_position: int) -> None:
+    def check_slice_not_truncated(
+        self, truncations_done: int, base_offset: int, end_position: int
+    ) -> None:
         """Raise when bytes of a slice were cut since it was made [DUR-77]; `FileRecords` asks."""
-        self._local_log.cuts.check_place_not_cut(cuts_done, base_offset, end_position)
+        self._local_log.truncations.check_place_not_truncated(
+            truncations_done, base_offset, end_position
+        )
 
     def describe_slice(  # noqa: PLR0913 - what a slice knows, each by its name
         self,
@@ -376,7 +382,7 @@ class LogReader:
         has_file: bool,
     ) -> FetchDataInfo:
         """Return the bytes of a slice as `fetch` had given them; `FileRecords` asks."""
-        topic, partition = self._places.topic_partition
+        topic, partition = self._checkpoint_store.topic_partition
         upper_bound_offset = 0  # of no interest without a list
         if aborted is not None:
             upper_bound_offset = self._local_log.upper_bound_of_fetch(place, len(data))
@@ -409,7 +415,7 @@ class LogReader:
         check_crcs: bool,
     ) -> LogScan:
         """Return a range of the log, as it is now; the arguments are checked."""
-        cuts_done = self._local_log.cuts.done
+        truncations_done = self._local_log.truncations.done
         first = self.first_offset_here
         start = first if start_offset is None else start_offset
         self.require_in_range(start, first)
@@ -421,13 +427,13 @@ class LogReader:
         scan = LogScan(
             self._local_log,
             self._codecs,
-            self._places.topic_partition,
+            self._checkpoint_store.topic_partition,
             start_offset=start,
             end_offset=end if end_offset is None else min(end, end_offset),
             bound=visible.bound,
             aborted=visible.aborted_at(start),
             damage=visible.damage if is_cut_off else None,
-            cuts_done=cuts_done,
+            truncations_done=truncations_done,
             columns=columns,
             start_timestamp=start_timestamp,
             end_timestamp=end_timestamp,
@@ -456,7 +462,7 @@ class LogReader:
         local_log, tier = self._local_log, self._remote.tier
         segments, log_start = local_log.segments, self._offsets.log_start_offset
         if tier is not None and log_start != local_log.log_end.message_offset:
-            topic_partition = self._places.topic_partition
+            topic_partition = self._checkpoint_store.topic_partition
             remote = tier.search(topic_partition, timestamp, log_start, self._epochs.entries)
             found = tier.first_of(
                 remote, lambda start: find_offset_by_timestamp(local_log, start, timestamp)
@@ -473,17 +479,17 @@ class LogReader:
             self._offsets.log_start_offset,
         )
         local_log, tier, epochs = self._local_log, self._remote.tier, self._epochs
-        segments, cuts_done = local_log.segments, local_log.cuts.done
+        segments, truncations_done = local_log.segments, local_log.truncations.done
         try:
             if tier is None:
                 found = fetch_offset(local_log, epochs, log_start, bound, timestamp)
             else:
-                topic_partition = self._places.topic_partition
+                topic_partition = self._checkpoint_store.topic_partition
                 found = fetch_tiered_offset(
                     tier, local_log, epochs, topic_partition, log_start, bound, timestamp
                 )
         except SegstoreError as error:
-            local_log.check_not_torn(cuts_done, bound, error)
+            local_log.check_not_changed(truncations_done, bound, error)
             raise
         _teach_lane(segments)
         return found

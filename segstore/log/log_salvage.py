@@ -20,28 +20,28 @@ from segstore.errors import (
     NotALogError,
     SegstoreError,
 )
-from segstore.log.directory.checkpoints import (
+from segstore.log.files.checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
     read_topic_id,
     write_offset,
 )
-from segstore.log.directory.found_state import FoundState
-from segstore.log.directory.partition_directory import (
+from segstore.log.files.partition_directory import (
     delete_directory_name,
     has_unique_id,
     parse_directory_name,
 )
-from segstore.log.directory.partition_lock import PartitionLock
-from segstore.log.directory.partition_path import absolute_path, check_file_system, make_directory
-from segstore.log.directory.unknown_state import write_unknown_state
+from segstore.log.files.partition_lock import PartitionLock
+from segstore.log.files.partition_path import absolute_path, check_file_system, make_directory
+from segstore.log.files.stored_state import StoredState
+from segstore.log.files.unknown_log_state import write_unknown_state
 from segstore.log.loader.salvage_report import SalvageReport
+from segstore.log.log_environment import STANDALONE, LogEnvironment
 from segstore.log.log_opener import open_partition_to_write
 from segstore.log.open_options import OpenOptions, open_options
 from segstore.log.salvage.salvage_source import SalvageSource
 from segstore.log.salvage.salvage_target import SalvageTarget
-from segstore.log.surroundings import ALONE, Surroundings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -109,14 +109,14 @@ def salvage_and_open(
     source: str | os.PathLike[str],
     target: str | os.PathLike[str],
     options: OpenOptions,
-    surroundings: Surroundings = ALONE,
+    log_environment: LogEnvironment = STANDALONE,
 ) -> tuple[UnifiedLog, SalvageReport]:
     """Do what `salvage` does, and return the new log too, open; its report has the salvage's."""
     began = _core.monotonic_ns()
     source_path = absolute_path(path_text("path", source))
     target_path = absolute_path(path_text("target", target))
     topic_partition = _check_target(source_path, target_path)
-    environment = surroundings.environment
+    environment = log_environment.environment
     report = SalvageReport(source=source_path, target=target_path)
     above, name = os.path.split(target_path)
     with contextlib.ExitStack() as stack:
@@ -137,7 +137,7 @@ def salvage_and_open(
         stack.callback(directory.close)
         try:
             lock = PartitionLock.acquire(
-                directory, parent, parent_is_locked=surroundings.parent_is_locked
+                directory, parent, parent_is_locked=log_environment.parent_is_locked
             )
             stack.callback(lock.release)
             _build(found, directory, topic_partition, report)
@@ -151,8 +151,8 @@ def salvage_and_open(
     log = open_partition_to_write(
         target_path,
         options,
-        surroundings._replace(
-            found=FoundState(start, start, parent_is_clean=False, own_marker=None)
+        log_environment._replace(
+            found=StoredState(start, start, parent_is_clean=False, own_marker=None)
         ),
     )
     try:

@@ -10,14 +10,14 @@ from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from segstore.errors import DiskFullError, FsyncFailedError
-from segstore.log.directory.profile import Profile
+from segstore.log.files.profile import Profile
 from segstore.log.local.local_log import out_of_range
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from segstore.log.directory.log_places import LogPlaces
     from segstore.log.failure_mark import FailureMark
+    from segstore.log.files.checkpoint_store import CheckpointStore
     from segstore.log.local.local_log import LocalLog
     from segstore.log.log_flusher import LogFlusher
     from segstore.log.log_offsets import LogOffsets
@@ -34,7 +34,7 @@ class LogStart:
         self,
         local_log: LocalLog,
         offsets: LogOffsets,
-        places: LogPlaces,
+        checkpoint_store: CheckpointStore,
         producers: ProducerStateManager,
         metadata: LogMetadata,
         writer: LogWriter,
@@ -45,7 +45,7 @@ class LogStart:
     ) -> None:
         self._local_log = local_log
         self._offsets = offsets
-        self._places = places
+        self._checkpoint_store = checkpoint_store
         self._producers = producers
         self._metadata = metadata
         self._writer = writer
@@ -73,7 +73,7 @@ class LogStart:
         self._writer.begin_deletion()
         with self._failure_mark.poisoned_by(FsyncFailedError):
             self._producers.sync_snapshots()  # what they know of records that go is nowhere else
-            self.with_room(lambda: self._places.write_log_start(offset), offset)
+            self.with_room(lambda: self._checkpoint_store.write_log_start(offset), offset)
             offsets.update_log_start_offset(offset)
             self._flusher.raise_recovery_point(offset)
             is_changed = metadata.epochs.truncate_from_start(offset)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from segstore.errors import DiskFullError, FsyncFailedError, SegstoreError
-from segstore.log.directory.profile import Profile
+from segstore.log.files.profile import Profile
 from segstore.log.producers.producer_analysis import analyze_producers
 from segstore.log.producers.producer_state_rebuild import rebuild_producer_state
 
@@ -71,25 +71,25 @@ class LogWriter:
 
     def begin_change(self) -> None:
         """Bring in order what an interrupted call has left; every change begins with this."""
-        self._settle_records()
-        self._metadata.settle()
+        self._reconcile_records()
+        self._metadata.reconcile()
 
     def begin_deletion(self) -> None:
         """As `begin_change`; but a full disk keeps nobody from deleting [DUR-30]."""
-        self._settle_records()
+        self._reconcile_records()
         try:
-            self._metadata.settle()
+            self._metadata.reconcile()
         except DiskFullError:
             path = self._local_log.directory.path
             _log.warning("%s: no room for what an interrupted call is to undo", path)
 
-    def _settle_records(self) -> None:
+    def _reconcile_records(self) -> None:
         self._access.require_not_doomed()
-        self._lane_switch.settle()
+        self._lane_switch.reconcile()
         local_log = self._local_log
-        self._flusher.settle()
+        self._flusher.reconcile()
         try:
-            local_log.settle()
+            local_log.reconcile()
         except FsyncFailedError as error:  # of every append: `poisoned_by` takes longer
             self._failure_mark.poison(error)
             raise

@@ -1,7 +1,7 @@
 """The small files beside the records while the log changes: leader epochs, `.segstore`, log start.
 
 An exception of a signal handler (Ctrl-C above all) leaves a write when the write is done. The file
-is then ahead of memory. A log decides by memory, so `LogMetadata.settle` brings the files back
+is then ahead of memory. A log decides by memory, so `LogMetadata.reconcile` brings the files back
 before the log changes again. `Flusher` does the same for the recovery point.
 
 Source: [DUR-12, DUR-16, DUR-19, DUR-64].
@@ -14,15 +14,15 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 
 from segstore.errors import FsyncFailedError, IllegalArgumentError, InvalidEpochError
-from segstore.log.directory.profile import Profile
+from segstore.log.files.profile import Profile
 from segstore.types import CURRENT_MAGIC
 
 if TYPE_CHECKING:
     from segstore._core import BatchHeaders
-    from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
-    from segstore.log.directory.log_places import LogPlaces
-    from segstore.log.directory.log_state_file import LogStateFile
     from segstore.log.failure_mark import FailureMark
+    from segstore.log.files.checkpoint_store import CheckpointStore
+    from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
+    from segstore.log.files.log_state_file import LogStateFile
     from segstore.log.local.local_log import LocalLog
     from segstore.log.log_flusher import LogFlusher
     from segstore.log.log_offsets import LogOffsets
@@ -46,7 +46,7 @@ class LogMetadata:
         self,
         epochs: LeaderEpochFileCache,
         state_file: LogStateFile | None,
-        places: LogPlaces,
+        checkpoint_store: CheckpointStore,
         local_log: LocalLog,
         offsets: LogOffsets,
         flusher: LogFlusher,
@@ -55,7 +55,7 @@ class LogMetadata:
     ) -> None:
         self.epochs = epochs
         self.state_file = state_file
-        self._places = places
+        self._checkpoint_store = checkpoint_store
         self._local_log = local_log
         self._offsets = offsets
         self._flusher = flusher
@@ -133,7 +133,7 @@ class LogMetadata:
         self._flusher.sync_what_stays(self._local_log.log_end.message_offset)
         self.save_state(contiguous_from=behind_gap)
 
-    def settle(self) -> None:
+    def reconcile(self) -> None:
         """Let the small files say what holds for the records that are there, before that changes.
 
         An interrupted call may have left one ahead of memory, by which everything here decides.
@@ -142,16 +142,16 @@ class LogMetadata:
             with self._failure_mark.poisoned_by(FsyncFailedError):
                 self.epochs.flush()
         log_start = self._offsets.log_start_offset
-        if self._places.highest_log_start > log_start:  # a deletion was [DUR-18, DUR-19]
+        if self._checkpoint_store.highest_log_start > log_start:  # a deletion was [DUR-18, DUR-19]
             with self._failure_mark.poisoned_by(FsyncFailedError):
-                self._places.write_log_start(log_start)
+                self._checkpoint_store.write_log_start(log_start)
         if self.state_file is not None:
-            self._settle_state(self.state_file)
+            self._reconcile_state(self.state_file)
 
-    def _settle_state(self, state_file: LogStateFile) -> None:
+    def _reconcile_state(self, state_file: LogStateFile) -> None:
         if state_file.is_in_doubt:
             with self._failure_mark.poisoned_by(FsyncFailedError):
-                state_file.settle()
+                state_file.reconcile()
         state, end = state_file.state, self._local_log.log_end.message_offset
         if state.contiguous_from > end:  # the gap's append failed, or it was truncated
             self.save_state(contiguous_from=end)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, overload
 
 from segstore.errors import IllegalArgumentError
-from segstore.log.directory.profile import Profile
+from segstore.log.files.profile import Profile
 from segstore.log.log_opener import open_partition
 from segstore.log.log_salvage import salvage_and_open
 from segstore.log.open_options import open_options

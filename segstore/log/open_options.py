@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple, Unpack
 from segstore.arguments import callback, flag, instance, path_text
 from segstore.config import LogConfig, LogSettings, refuse_unknown
 from segstore.errors import IllegalArgumentError
-from segstore.log.directory.durability import Durability
-from segstore.log.directory.partition_metadata_file import check_topic_id
-from segstore.log.directory.partition_path import absolute_path
-from segstore.log.directory.profile import Profile
+from segstore.log.durability import Durability
+from segstore.log.files.partition_metadata_file import check_topic_id
+from segstore.log.files.partition_path import absolute_path
+from segstore.log.files.profile import Profile
 from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
 from segstore.log.remote_tier import RemoteOffsetReader
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from segstore._core import AppendLock, Directory
-    from segstore.log.directory.background import Scheduler
+    from segstore.log.files.background import Scheduler
     from segstore.log.producers.producer_state_manager import ProducerStateManager
 
 PRODUCER_ID_EXPIRATION_CHECK_INTERVAL_MS: Final = 600_000

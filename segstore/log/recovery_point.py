@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segstore.errors import DiskFullError
-from segstore.log.directory.checkpoints import RECOVERY_POINT_CHECKPOINT, write_offset
+from segstore.log.files.checkpoints import RECOVERY_POINT_CHECKPOINT, write_offset
 
 if TYPE_CHECKING:
     from segstore._core import Directory
@@ -50,7 +50,7 @@ class RecoveryPoint:
         self._topic_partition = topic_partition
         self._hole = (-1, -1)
 
-    def take_name(self, topic_partition: TopicPartition) -> None:
+    def use_name(self, topic_partition: TopicPartition) -> None:
         """Write the recovery point under another name from now on."""
         with self._directory_sync.lock:
             self._topic_partition = topic_partition

@@ -7,21 +7,21 @@ from typing import TYPE_CHECKING
 
 from segstore._core import Barrier, Directory
 from segstore.errors import DirectoryReplacedError, IllegalArgumentError, IllegalStateError
-from segstore.log.directory.holdings import Holdings
-from segstore.log.directory.partition_directory import (
+from segstore.log.files.partition_directory import (
     delete_directory_name,
     has_unique_id,
     parse_directory_name,
 )
-from segstore.log.directory.partition_lock import PartitionLock
-from segstore.log.directory.partition_path import open_parent_directory
-from segstore.log.directory.tree_removal import remove_trees
+from segstore.log.files.partition_lock import PartitionLock
+from segstore.log.files.partition_path import open_parent_directory
+from segstore.log.files.tree_removal import remove_trees
+from segstore.log.open_handles import OpenHandles
 
 if TYPE_CHECKING:
     from segstore._core import Environment
 
 
-def parent_to_rename_in(holdings: Holdings) -> Directory:
+def parent_to_rename_in(open_handles: OpenHandles) -> Directory:
     """Return the directory above a partition's, which its name is changed in.
 
     Raises
@@ -29,11 +29,11 @@ def parent_to_rename_in(holdings: Holdings) -> Directory:
     IllegalStateError
         It cannot be opened.
     """
-    if holdings.parent is None:
+    if open_handles.parent is None:
         raise IllegalStateError(
-            "the directory above cannot be written", file=holdings.directory.path
+            "the directory above cannot be written", file=open_handles.directory.path
         )
-    return holdings.parent
+    return open_handles.parent
 
 
 def check_new_name(directory: Directory, parent: Directory, name: str) -> None:
@@ -52,7 +52,7 @@ def rename(directory: Directory, parent: Directory, name: str) -> None:
     directory.note_renamed(f"{parent.path}/{name}")
 
 
-def take_again(path: str, environment: Environment) -> Holdings:
+def reopen_handles(path: str, environment: Environment) -> OpenHandles:
     """Open the directory of a log that was closed, to be deleted, and lock it.
 
     Raises
@@ -60,22 +60,24 @@ def take_again(path: str, environment: Environment) -> Holdings:
     LogLockedError
         Another handle has it open for writing.
     """
-    holdings = Holdings(Directory(path, environment))
+    open_handles = OpenHandles(Directory(path, environment))
     try:
-        parent = holdings.parent = open_parent_directory(path, environment)
-        holdings.lock = PartitionLock.acquire(holdings.directory, parent, home=holdings.directory)
+        parent = open_handles.parent = open_parent_directory(path, environment)
+        open_handles.lock = PartitionLock.acquire(
+            open_handles.directory, parent, home=open_handles.directory
+        )
     except BaseException:
-        holdings.let_go()
+        open_handles.close()
         raise
-    return holdings
+    return open_handles
 
 
-def remove_tree(holdings: Holdings) -> None:
+def remove_tree(open_handles: OpenHandles) -> None:
     """Remove the partition's directory and what is in it, the deepest first.
 
     It gets a name first under which nobody opens it.
     """
-    directory, parent = holdings.directory, parent_to_rename_in(holdings)
+    directory, parent = open_handles.directory, parent_to_rename_in(open_handles)
     name = directory.path.rpartition("/")[2]
     _check_is_the_same(directory, parent, name)
     if not has_unique_id(name):

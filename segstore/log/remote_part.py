@@ -14,7 +14,7 @@ from segstore.log.remote_tier import RemoteTier, is_remote_log_enabled
 
 if TYPE_CHECKING:
     from segstore.config import LogConfig
-    from segstore.log.directory.log_places import LogPlaces
+    from segstore.log.files.checkpoint_store import CheckpointStore
     from segstore.log.local.local_log import LocalLog
     from segstore.log.log_flusher import LogFlusher
     from segstore.log.log_offsets import LogOffsets
@@ -39,13 +39,13 @@ class RemotePart:
         None = all records of the log are here.
     """
 
-    __slots__ = ("_is_kept", "_places", "_reader", "tier")
+    __slots__ = ("_checkpoint_store", "_is_kept", "_reader", "tier")
 
     def __init__(
-        self, places: LogPlaces, reader: RemoteOffsetReader | None, *, is_kept: bool
+        self, checkpoint_store: CheckpointStore, reader: RemoteOffsetReader | None, *, is_kept: bool
     ) -> None:
         self.tier: RemoteTier | None = None
-        self._places = places
+        self._checkpoint_store = checkpoint_store
         self._reader = reader
         self._is_kept = is_kept
 
@@ -59,7 +59,7 @@ class RemotePart:
         config.check_local_retention()
         if not self.is_ended_by(config):
             return
-        path = self._places.directory.path
+        path = self._checkpoint_store.directory.path
         if config.remote_storage_enable:
             raise IllegalArgumentError(
                 "a log in remote storage is not compacted: remote_storage_enable goes off first, or"
@@ -104,6 +104,6 @@ class RemotePart:
             return True
         return is_remote_log_enabled(
             config,
-            self._places.topic_partition.topic,
+            self._checkpoint_store.topic_partition.topic,
             system_enabled=self._reader is not None,
         )

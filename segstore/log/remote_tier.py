@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, Protocol, TypeVar, runtime_checkable
 
 from segstore.config import MAX_LONG
 from segstore.errors import IllegalStateError, OffsetOutOfRangeError
-from segstore.log.directory.topic_names import (
+from segstore.log.files.topic_names import (
     CLUSTER_METADATA_TOPIC,
     INTERNAL_TOPICS,
     REMOTE_LOG_METADATA_TOPIC,
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from segstore._core import Directory
     from segstore.config import LogConfig
-    from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
+    from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
     from segstore.types import EpochEntry, TopicPartition
@@ -134,7 +134,7 @@ class RemoteTier:
         self.highest_offset = min(self.highest_offset, offset - 1)
         self.local_log_start_offset = min(self.local_log_start_offset, offset)
 
-    def lets_go(self, end_offset: int) -> bool:
+    def allows_deletion(self, end_offset: int) -> bool:
         """Whether a segment that ends at *end_offset* may go here: it is uploaded [RET-2]."""
         return not self.copies or 0 < end_offset <= self.highest_offset + 1
 

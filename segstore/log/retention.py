@@ -10,7 +10,7 @@ from itertools import pairwise, zip_longest
 from typing import TYPE_CHECKING, Final
 
 from segstore.errors import DiskFullError, FsyncFailedError
-from segstore.log.directory.profile import Profile
+from segstore.log.files.profile import Profile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -160,7 +160,7 @@ class Retention:
                 break
             rolls_active = tier is not None and following is None
             is_deleted = following is not None and following.base_offset <= start
-            if tier is not None and not is_deleted and not tier.lets_go(end):
+            if tier is not None and not is_deleted and not tier.allows_deletion(end):
                 break
             chosen.append(segment)
         if rolls_active:

@@ -8,9 +8,9 @@ from segstore._core import ArrowStream, ColumnDecoder, decode_tuples, iterate_re
 from segstore.arguments import integer, names, positive, refuse_pickle, timestamp
 from segstore.config import MAX_LONG, MIN_LONG
 from segstore.errors import IllegalArgumentError, SegstoreError
-from segstore.log.byte_cuts import cut_offsets
 from segstore.log.chunk_reader import Chunk, ChunkReader
 from segstore.log.header_count import count_in_headers
+from segstore.log.split_offsets import split_offsets
 from segstore.records.columns import (
     KAFKA_COLUMNS,
     MAX_BATCH_BYTES,
@@ -77,7 +77,7 @@ class LogScan:
         start_offset: int,
         end_offset: int,
         bound: LogOffsetMetadata,
-        cuts_done: int,
+        truncations_done: int,
         aborted: AbortedTransactions | None = None,
         columns: Sequence[str] | None = None,
         start_timestamp: int | None = None,
@@ -100,7 +100,7 @@ class LogScan:
             start_offset=start_offset,
             end_offset=end_offset,
             bound=bound,
-            cuts_done=cuts_done,
+            truncations_done=truncations_done,
             start_timestamp=self._timestamps[0],
             damage=damage,
         )
@@ -207,7 +207,7 @@ class LogScan:
         max_bytes : int
             At least 1.
         """
-        return list(cut_offsets(self._chunks.spans(), positive("max_bytes", max_bytes)))
+        return list(split_offsets(self._chunks.spans(), positive("max_bytes", max_bytes)))
 
     def batches(self) -> Iterator[RecordBatch]:
         """Yield the batches that reach into the range, control batches too.

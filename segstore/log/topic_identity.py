@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segstore.errors import FsyncFailedError
-from segstore.log.directory.partition_metadata_file import (
+from segstore.log.files.partition_metadata_file import (
     PartitionMetadataFile,
     inconsistent_topic_id,
 )

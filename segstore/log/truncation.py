@@ -10,13 +10,13 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING
 
 from segstore.errors import DiskFullError, FsyncFailedError, SegstoreError
-from segstore.log.directory.profile import Profile
+from segstore.log.files.profile import Profile
 from segstore.log.retention import delete_snapshots_of
 
 if TYPE_CHECKING:
-    from segstore.log.directory.log_places import LogPlaces
-    from segstore.log.directory.prepared_file import PreparedFile
     from segstore.log.failure_mark import FailureMark
+    from segstore.log.files.checkpoint_store import CheckpointStore
+    from segstore.log.files.prepared_file import PreparedFile
     from segstore.log.local.local_log import LocalLog
     from segstore.log.log_flusher import LogFlusher
     from segstore.log.log_offsets import LogOffsets
@@ -33,7 +33,7 @@ class Truncation:
         self,
         local_log: LocalLog,
         offsets: LogOffsets,
-        places: LogPlaces,
+        checkpoint_store: CheckpointStore,
         producers: ProducerStateManager,
         metadata: LogMetadata,
         writer: LogWriter,
@@ -44,7 +44,7 @@ class Truncation:
     ) -> None:
         self._local_log = local_log
         self._offsets = offsets
-        self._places = places
+        self._checkpoint_store = checkpoint_store
         self._producers = producers
         self._metadata = metadata
         self._writer = writer
@@ -89,13 +89,13 @@ class Truncation:
             offset if has_hole or file is None else min(file.state.contiguous_from, offset)
         )
         with self._failure_mark.poisoned_by(FsyncFailedError), ExitStack() as undo:  # [DUR-30]
-            undo.callback(flusher.take_durable_back, flusher.durable)
+            undo.callback(flusher.restore_durable, flusher.durable)
             point = min(offset, kept_end) if self._is_safe else offset
             flusher.lower_recovery_point(point)
-            self._places.lower_recovery_point(point)
+            self._checkpoint_store.lower_recovery_point(point)
             self._weaken_state(undo, offset if has_hole else None)
             epochs = _or_discard(undo, metadata.epochs.prepare_truncation(offset))
-            log_start = self._places.prepare_log_start(offset) if goes_back else None
+            log_start = self._checkpoint_store.prepare_log_start(offset) if goes_back else None
             _or_discard(undo, log_start)
             local_log.begin_truncation(offset)
             undo.pop_all()  # nothing was changed yet, and no full disk can refuse the rest
@@ -108,7 +108,7 @@ class Truncation:
                 metadata.save_state(contiguous_from)
             if goes_back:
                 self._offsets.reset_log_start_offset(offset)
-                self._places.write_log_start(offset, log_start)
+                self._checkpoint_store.write_log_start(offset, log_start)
             if self._remote.tier is not None and self._is_safe:
                 self._remote.tier.forget_from(offset)
             self._writer.rebuild_producers()
@@ -125,11 +125,11 @@ class Truncation:
         known = file.state.contiguous_from
         if is_being_emptied:
 
-            def take_back() -> None:
+            def roll_back() -> None:
                 with suppress(SegstoreError):  # else the next that is written does
                     file.change(is_being_emptied=False)
 
-            undo.callback(take_back)
+            undo.callback(roll_back)
         file.change(
             contiguous_from=known if contiguous_from is None else max(known, contiguous_from),
             is_being_emptied=is_being_emptied,
@@ -139,7 +139,7 @@ class Truncation:
         self, offset: int, log_start_offset: int, *, keeps_epochs: bool = False
     ) -> None:
         self._writer.begin_change()
-        places, metadata, flusher = self._places, self._metadata, self._flusher
+        checkpoint_store, metadata, flusher = self._checkpoint_store, self._metadata, self._flusher
         old_log_start = self._offsets.log_start_offset
         goes_back = log_start_offset < old_log_start
         file = metadata.state_file
@@ -147,25 +147,25 @@ class Truncation:
         contiguous_from = min(file.state.contiguous_from, offset) if file and no_gap else offset
         epochs_end = offset if keeps_epochs else 0
         with self._failure_mark.poisoned_by(FsyncFailedError), ExitStack() as undo:  # [DUR-30]
-            undo.callback(flusher.take_durable_back, flusher.durable)
+            undo.callback(flusher.restore_durable, flusher.durable)
             lowest = min(log_start_offset, old_log_start) if self._is_safe else offset
             flusher.lower_recovery_point(lowest)
-            places.lower_recovery_point(lowest)
+            checkpoint_store.lower_recovery_point(lowest)
             # a crash leaves no .log, and that is no loss then
             self._weaken_state(undo, contiguous_from, is_being_emptied=True)
             epochs = _or_discard(undo, metadata.epochs.prepare_truncation(epochs_end))
-            log_start = places.prepare_log_start(log_start_offset)
+            log_start = checkpoint_store.prepare_log_start(log_start_offset)
             _or_discard(undo, log_start)
             self._local_log.begin_truncation(None)
             if log_start is None and not goes_back:
-                places.write_log_start(log_start_offset)
+                checkpoint_store.write_log_start(log_start_offset)
             undo.pop_all()  # nothing was changed yet, and no full disk can refuse the rest
         with self._failure_mark.poisoned_by(BaseException):  # memory and disk may be apart [DUR-38]
             if log_start is not None and not goes_back:
-                places.write_log_start(log_start_offset, log_start)
+                checkpoint_store.write_log_start(log_start_offset, log_start)
             removed = self._local_log.truncate_fully_and_start_at(offset)
             if goes_back:  # not before the files are gone: deleted records would come back [DUR-5]
-                places.write_log_start(log_start_offset, log_start)
+                checkpoint_store.write_log_start(log_start_offset, log_start)
             metadata.epochs.finish_truncation(epochs_end, epochs)
             if epochs is None and not (keeps_epochs or self._is_safe):
                 metadata.epochs.clear_and_flush()  # a broker writes that there are none, again

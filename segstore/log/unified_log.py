@@ -40,20 +40,19 @@ from segstore.log.access import LogAccess
 from segstore.log.appender import Appender
 from segstore.log.checker import SCRUB_BYTES_PER_SECOND, Checker
 from segstore.log.closing import Closing
-from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
-from segstore.log.directory.copied_log import place_of
-from segstore.log.directory.log_dir_failure_channel import IO_ERRORS
-from segstore.log.directory.partition_directory import parse_directory_name
-from segstore.log.directory.partition_metadata_file import check_topic_id
-from segstore.log.directory.profile import Profile
-from segstore.log.ending import told_once
 from segstore.log.failure_mark import FailureMark
+from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
+from segstore.log.files.copied_log import copy_fingerprint
+from segstore.log.files.partition_directory import parse_directory_name
+from segstore.log.files.partition_metadata_file import check_topic_id
+from segstore.log.files.profile import Profile
 from segstore.log.flusher import Flusher
 from segstore.log.lane_switch import LaneSwitch
 from segstore.log.local.local_log import out_of_range
 from segstore.log.local.segment import Segment
 from segstore.log.local.segment_contexts import segment_context
 from segstore.log.local.transaction_index_check import check_indexes
+from segstore.log.log_dir_failure_channel import IO_ERRORS
 from segstore.log.log_flusher import new_flusher
 from segstore.log.log_reader import LogReader
 from segstore.log.log_start import LogStart
@@ -67,6 +66,7 @@ from segstore.log.producers.verification_state_entry import VerificationGuard
 from segstore.log.remote_tier import NOTHING_UPLOADED
 from segstore.log.retention import Retention
 from segstore.log.scan import check_range, timestamp_bounds
+from segstore.log.shutdown import suppress_repeated_error
 from segstore.log.tail_reader import follow
 from segstore.log.topic_identity import TopicIdentity
 from segstore.log.transaction_index_repair import rebuild_before_close, rebuild_wrong_indexes
@@ -86,7 +86,7 @@ if TYPE_CHECKING:
     from typing_extensions import Buffer
 
     from segstore._core import ArrowStream, EncodedBatches, Record
-    from segstore.log.ending import Ending
+    from segstore.log.check.log_verifier import VerifyReport
     from segstore.log.file_records import FileRecords
     from segstore.log.follower import LogFollower
     from segstore.log.loader.loaded_log import LoadedLog
@@ -94,10 +94,10 @@ if TYPE_CHECKING:
     from segstore.log.log_offsets import LogOffsetSnapshot
     from segstore.log.log_parts import LogParts
     from segstore.log.log_reader import DurableEnd
-    from segstore.log.log_verifier import VerifyReport
     from segstore.log.producers.active_producers import ActiveProducer, LastRecord
     from segstore.log.producers.producer_state_manager import ProducerStateManager
     from segstore.log.scan import LogScan
+    from segstore.log.shutdown import Shutdown
     from segstore.log.sidecar_writing import SidecarsReport
     from segstore.records.fetch_data_info import FetchDataInfo
     from segstore.records.memory_records import MemoryRecords
@@ -147,9 +147,9 @@ class Log:
         durable_end: DurableEnd,
         follower: LogFollower | None,
     ) -> None:
-        options, places = parts.options, parts.places
-        self.topic_partition: TopicPartition = places.topic_partition
-        self.path: str = places.directory.path
+        options, checkpoint_store = parts.options, parts.checkpoint_store
+        self.topic_partition: TopicPartition = checkpoint_store.topic_partition
+        self.path: str = checkpoint_store.directory.path
         self.config: LogConfig = options.config
         self.profile: Profile = options.profile
         self.durability = options.durability.with_flush_settings(options.config)
@@ -160,7 +160,7 @@ class Log:
         self._background = parts.background
         self._closing = closing
         self._codecs = parts.codecs
-        self._directory = places.directory
+        self._directory = checkpoint_store.directory
         self._durable_end = durable_end
         self._epochs = parts.loaded.epochs
         self._follower = follower
@@ -172,7 +172,7 @@ class Log:
             parts.local_log,
             parts.offsets,
             parts.loaded.epochs,
-            places,
+            checkpoint_store,
             parts.remote,
             durable_end,
             parts.append_lock,
@@ -190,9 +190,9 @@ class Log:
         return self._access.is_closed
 
     @property
-    def ending(self) -> Ending:
+    def shutdown(self) -> Shutdown:
         """Its end, by `close`, `close_quietly` or `delete`: also who waits for it."""
-        return self._closing.ending
+        return self._closing.shutdown
 
     @property
     def topic_id(self) -> uuid.UUID | None:
@@ -584,11 +584,11 @@ class Log:
         timestamp : int or datetime
             In ms, or a datetime with a time zone; negative ones have no special meaning here.
         """
-        cuts, reader = self._local_log.cuts, self._reader
-        cuts_done = cuts.done
+        cuts, reader = self._local_log.truncations, self._reader
+        truncations_done = cuts.done
         found = reader.find_offset_by_lane(timestamp)
         if found is not None:
-            cuts.check_not_cut(cuts_done, found.offset + 1)
+            cuts.check_not_truncated(truncations_done, found.offset + 1)
             return found.offset
         self._access.require_open()
         return reader.find_offset(timestamp_of("timestamp", timestamp))
@@ -763,7 +763,7 @@ class Log:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        with told_once(error):
+        with suppress_repeated_error(error):
             self.close()
 
     def __del__(
@@ -799,48 +799,54 @@ class UnifiedLog(Log):
     read_only = False
 
     def __init__(self, parts: LogParts) -> None:
-        loaded, options, places = parts.loaded, parts.options, parts.places
+        loaded, options, checkpoint_store = parts.loaded, parts.options, parts.checkpoint_store
         profile, config = options.profile, options.config
         local_log, offsets, producers = parts.local_log, parts.offsets, loaded.producer_state
         if producers is None:
             raise IllegalStateError(
-                "a log that is written needs its producers", file=places.directory.path
+                "a log that is written needs its producers", file=checkpoint_store.directory.path
             )
-        append_lock, background, surroundings = (
+        append_lock, background, log_environment = (
             parts.append_lock,
             parts.background,
-            parts.surroundings,
+            parts.log_environment,
         )
         self._chosen_durability = options.durability
         durability = options.durability.with_flush_settings(config)
-        failure_mark = FailureMark(append_lock, places.directory, surroundings.failures)
+        failure_mark = FailureMark(
+            append_lock, checkpoint_store.directory, log_environment.failures
+        )
         flusher = new_flusher(parts, durability, failure_mark)
         _let_handlers_know(parts, producers)
-        access = LogAccess(places, append_lock, failure_mark, surroundings.failures)
+        access = LogAccess(checkpoint_store, append_lock, failure_mark, log_environment.failures)
         lane_switch = LaneSwitch(local_log, offsets, loaded.epochs, flusher)
         closing = Closing(
-            access, append_lock, background, local_log, parts.holdings, flusher, lane_switch
+            access, append_lock, background, local_log, parts.open_handles, flusher, lane_switch
         )
         super().__init__(parts, access, closing, flusher, None)
         self._flusher = flusher
         self._failure_mark = failure_mark
-        self._holdings = parts.holdings
+        self._open_handles = parts.open_handles
         self._lane_switch = lane_switch
-        self._on_new_name = surroundings.on_new_name
-        self._places = places
+        self._on_new_name = log_environment.on_new_name
+        self._checkpoint_store = checkpoint_store
         self._producers = producers
         self._metadata = metadata = LogMetadata(
             loaded.epochs,
             loaded.state_file,
-            places,
+            checkpoint_store,
             local_log,
             offsets,
             flusher,
             failure_mark,
             profile,
         )
-        self._expiration = ProducerExpiration(producers, append_lock, background, places.directory)
-        self._topic_identity = TopicIdentity(places.directory, loaded.topic_id, failure_mark)
+        self._expiration = ProducerExpiration(
+            producers, append_lock, background, checkpoint_store.directory
+        )
+        self._topic_identity = TopicIdentity(
+            checkpoint_store.directory, loaded.topic_id, failure_mark
+        )
         self._writer = writer = LogWriter(
             access,
             local_log,
@@ -857,7 +863,7 @@ class UnifiedLog(Log):
         self._log_start = LogStart(
             local_log,
             offsets,
-            places,
+            checkpoint_store,
             producers,
             metadata,
             writer,
@@ -881,7 +887,7 @@ class UnifiedLog(Log):
         self._truncation = Truncation(
             local_log,
             offsets,
-            places,
+            checkpoint_store,
             producers,
             metadata,
             writer,
@@ -1550,7 +1556,7 @@ class UnifiedLog(Log):
 
     def _take_topic_id(self, topic_id: uuid.UUID) -> None:
         if self._topic_identity.topic_id is None:
-            self._lane_switch.settle()  # the id is written down before the next batch
+            self._lane_switch.reconcile()  # the id is written down before the next batch
         if self._topic_identity.assign(topic_id):
             self._background.submit(self._write_topic_id)
 
@@ -1620,7 +1626,7 @@ class UnifiedLog(Log):
         instance("name", name, str, "a str")
         topic_partition = parse_directory_name(name)
         flag("reinitialize", reinitialize)
-        directory, parent = self._directory, relocation.parent_to_rename_in(self._holdings)
+        directory, parent = self._directory, relocation.parent_to_rename_in(self._open_handles)
         with self._access.change():
             self._writer.begin_deletion()
             self._topic_identity.flush()
@@ -1645,8 +1651,8 @@ class UnifiedLog(Log):
         """
         if topic_partition == self.topic_partition:
             return
-        self._places.take_name(topic_partition)
-        self._flusher.take_name(topic_partition)
+        self._checkpoint_store.use_name(topic_partition)
+        self._flusher.use_name(topic_partition)
         self.topic_partition = topic_partition
 
     def close(self) -> None:
@@ -1666,9 +1672,9 @@ class UnifiedLog(Log):
         self._access.require_not_failed()
         local_log, is_safe = self._local_log, self.profile is Profile.SAFE
         with self._append_lock:
-            local_log.settle()  # no mark on what was interrupted
+            local_log.reconcile()  # no mark on what was interrupted
             if is_safe:
-                self._metadata.settle()
+                self._metadata.reconcile()
             self._topic_identity.flush()
             self._offsets.listen(None)
         active = local_log.segments.active_segment
@@ -1676,7 +1682,7 @@ class UnifiedLog(Log):
             self._flusher.flush()
             active.on_become_inactive()
             active.flush(_core.Barrier.CLOSED_RECORDS, indexes=True)
-        elif self._places.takes_marks:  # what the marker says is on stable storage
+        elif self._checkpoint_store.takes_marks:  # what the marker says is on stable storage
             self._flusher.flush_log(force_active_segment=True)
         self._take_last_snapshot()
         data_end = active.read_next_offset()[0] if is_safe else self.log_end_offset
@@ -1701,11 +1707,11 @@ class UnifiedLog(Log):
             len(local_log.segments),
             sizes,
             self.log_start_offset,
-            *place_of(local_log.directory, active.base_offset),
+            *copy_fingerprint(local_log.directory, active.base_offset),
         )
         self._flusher.end()  # no flush that came just before writes a recovery point beside this
         self._access.require_not_failed()  # nor a log beside it, meanwhile [LOC-27]
-        self._places.mark_clean(self.log_start_offset, marker)
+        self._checkpoint_store.mark_clean(self.log_start_offset, marker)
 
     def _take_last_snapshot(self) -> None:
         """Write the producers down for the next open, all on stable storage [CLO-1, DUR-24]."""
@@ -1731,15 +1737,15 @@ class UnifiedLog(Log):
         if not self.closed:
             self._closing.end_by(self._remove)
             return
-        holdings = relocation.take_again(self.path, self._directory.environment)
+        open_handles = relocation.reopen_handles(self.path, self._directory.environment)
         try:
-            relocation.remove_tree(holdings)
+            relocation.remove_tree(open_handles)
         finally:
-            holdings.let_go()
+            open_handles.close()
 
     def _remove(self) -> None:
         self._epochs.clear()
-        relocation.remove_tree(self._holdings)
+        relocation.remove_tree(self._open_handles)
 
     def __del__(
         self,

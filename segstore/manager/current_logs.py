@@ -26,7 +26,7 @@ class CurrentLogs:
     def __init__(self, owned: OwnedLogDirectory | None) -> None:
         self._owned = owned
         self.by_name: dict[str, UnifiedLog] = {}
-        self._ending: list[UnifiedLog] = []  # not over yet: closed, or of a directory that is gone
+        self._closing: list[UnifiedLog] = []  # not over yet: closed, or of a directory that is gone
         self._may_have_new_names = False
 
     def note_rename(self) -> None:
@@ -49,9 +49,9 @@ class CurrentLogs:
     def forget(self, name: str) -> None:
         """Know a log by its name no more; where it is not over, its end is waited for."""
         log = self.by_name.pop(name)
-        self._ending = [one for one in self._ending if not one.ending.is_over]
-        if not log.ending.is_over:
-            self._ending.append(log)
+        self._closing = [one for one in self._closing if not one.shutdown.is_over]
+        if not log.shutdown.is_over:
+            self._closing.append(log)
 
     def note_new_names(self) -> None:
         """Know the logs by the names that `UnifiedLog.rename_dir` has given them [REN-1]."""
@@ -62,25 +62,25 @@ class CurrentLogs:
         if self._owned is not None:
             self._owned.touch(log.topic_partition for log in logs)
         self.by_name = {_name_of(log): log for log in logs if not log.closed}
-        ending = [*self._ending, *(log for log in logs if log.closed)]
-        self._ending = [log for log in ending if not log.ending.is_over]
+        ending = [*self._closing, *(log for log in logs if log.closed)]
+        self._closing = [log for log in ending if not log.shutdown.is_over]
 
-    def all_that_may_write(self) -> list[UnifiedLog]:
+    def all_writable(self) -> list[UnifiedLog]:
         """Return all that are not over; also without the mutex."""
-        return [*self._ending, *self.by_name.values()]
+        return [*self._closing, *self.by_name.values()]
 
     def end_with_this_thread(self) -> bool:
         """Whether it is the thread of one of them, whose end waits for it."""
         return any(
-            log.ending.waits_for_this_thread()
-            for log in self.all_that_may_write()
-            if not log.ending.is_over
+            log.shutdown.waits_for_this_thread()
+            for log in self.all_writable()
+            if not log.shutdown.is_over
         )
 
     def require_none_waits_for_this_thread(self) -> None:
         """Raise RuntimeError in the midst of a call that the end of one of them waits for."""
-        for log in self.all_that_may_write():
-            if not log.ending.is_over:
+        for log in self.all_writable():
+            if not log.shutdown.is_over:
                 log._closing.require_not_awaited()  # noqa: SLF001 - one ends with the other
 
 

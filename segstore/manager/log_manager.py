@@ -20,17 +20,16 @@ from segstore.errors import (
     LogReadOnlyError,
     UnknownTopicOrPartitionError,
 )
-from segstore.log.directory.clean_shutdown_file_handler import NO_BROKER_EPOCH
-from segstore.log.directory.gone_partition import forget_state
-from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
-from segstore.log.directory.partition_directory import check_topic, directory_name
-from segstore.log.directory.partition_lock import hint_at_read_only
-from segstore.log.ending import Ending, told_once
+from segstore.log.files.clean_shutdown_file_handler import NO_BROKER_EPOCH
+from segstore.log.files.partition_directory import check_topic, directory_name
+from segstore.log.files.partition_lock import hint_at_read_only
+from segstore.log.files.stale_partition_state import remove_stale_state
+from segstore.log.log_dir_failure_channel import LogDirFailureChannel
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import OpenKeywords, open_options
-from segstore.log.surroundings import Surroundings
+from segstore.log.shutdown import Shutdown, suppress_repeated_error
 from segstore.manager.current_logs import CurrentLogs
-from segstore.manager.logs_to_close import LogsToClose
 from segstore.manager.owned_log_directory import OwnedLogDirectory
 from segstore.manager.partition_directories import check_no_gap, refuse_partition_directory
 from segstore.manager.partition_listing import PartitionListing
@@ -44,6 +43,7 @@ from segstore.manager.partition_records import (
     split_batch,
     split_records,
 )
+from segstore.manager.pending_closes import PendingCloses
 from segstore.manager.topic_directories import make_log_directory
 from segstore.manager.topic_registry import TopicRegistry
 from segstore.record_rows import refuse_counted_rows
@@ -107,8 +107,8 @@ class LogManager:
         self._process_id = _core.process_id()
         self._partitioners: dict[str, tuple[Listed, StickyPartitioner]] = {}
         self._owned: OwnedLogDirectory | None = None
-        self._ending = Ending(lambda: self._logs.end_with_this_thread())  # noqa: PLW0108 - made below
-        self._to_close: LogsToClose | None = None  # since `close` was called
+        self._shutdown = Shutdown(lambda: self._logs.end_with_this_thread())  # noqa: PLW0108 - made below
+        self._pending_closes: PendingCloses | None = None  # since `close` was called
         self._may_mark = True
         full_path = os.path.abspath(path_text("path", path))  # noqa: PTH100 - links stay as they are
         if self._options.state_dir is not None:  # one that cannot be made leaves nothing behind
@@ -126,7 +126,7 @@ class LogManager:
             raise
         self._logs = CurrentLogs(self._owned)
         if self._owned is not None:
-            self._settle_topics(self._owned)
+            self._reconcile_topics(self._owned)
 
     @property
     def path(self) -> str:
@@ -141,7 +141,7 @@ class LogManager:
     @property
     def closed(self) -> bool:
         """Whether all was let go of: not yet behind a `close` that was interrupted."""
-        return self._ending.is_over
+        return self._shutdown.is_over
 
     @property
     def last_broker_epoch(self) -> int | None:
@@ -191,17 +191,17 @@ class LogManager:
                     self._registry.create(name, partitions)
         return [TopicPartition(name, number) for number in range(partitions)]
 
-    def _settle_topics(self, owned: OwnedLogDirectory) -> None:
+    def _reconcile_topics(self, owned: OwnedLogDirectory) -> None:
         """Finish or undo what was left of a topic's making."""
         self._registry = TopicRegistry(
             self._directory,
             lambda gone: self._forget(owned, gone),
             self._find_or_open,
-            self._let_go_of,
+            self._close_logs,
         )
         try:
             with self._mutex, self._failures.guard(self.path):
-                self._registry.settle()
+                self._registry.reconcile()
         except BaseException:
             self.close()
             raise
@@ -211,9 +211,9 @@ class LogManager:
         for topic_partition in gone:
             state_dir = self._state_dir_of(topic_partition)
             if state_dir is not None:
-                forget_state(state_dir, topic_partition, self._directory.environment)
+                remove_stale_state(state_dir, topic_partition, self._directory.environment)
 
-    def _let_go_of(self, topic_partitions: Iterable[TopicPartition]) -> None:
+    def _close_logs(self, topic_partitions: Iterable[TopicPartition]) -> None:
         for topic_partition in topic_partitions:
             name = directory_name(topic_partition)
             log = self._logs.find(name)
@@ -269,24 +269,26 @@ class LogManager:
         name = directory_name(topic_partition)
         path = os.path.join(self.path, name)  # noqa: PTH118 - the directory's own spelling
         options = self._options._replace(state_dir=self._state_dir_of(topic_partition))
-        surroundings = Surroundings(
+        log_environment = LogEnvironment(
             failures=self._failures,
             checkpoints_above=None if self._owned is None else self._owned.checkpoints,
             on_new_name=self._logs.note_rename,
         )
         if self._owned is None:  # to be read only: nothing is to be ended
-            return cast("UnifiedLog", open_partition(path, options, surroundings))
+            return cast("UnifiedLog", open_partition(path, options, log_environment))
         if self._failures.has_offline_log_dir(self.path):  # to be read, as those that are open
             was_clean = self._owned.was_clean(topic_partition)
-            surroundings = surroundings._replace(parent_was_clean=was_clean)
+            log_environment = log_environment._replace(parent_was_clean=was_clean)
             options = options._replace(read_only=True, remote_offset_reader=None)
-            return cast("UnifiedLog", open_partition(path, options, surroundings))
+            return cast("UnifiedLog", open_partition(path, options, log_environment))
         with (
             self._failures.guard(self.path),
             self._owned.opening(topic_partition) as was_clean,
         ):
-            surroundings = surroundings._replace(parent_is_locked=True, parent_was_clean=was_clean)
-            return cast("UnifiedLog", open_partition(path, options, surroundings))
+            log_environment = log_environment._replace(
+                parent_is_locked=True, parent_was_clean=was_clean
+            )
+            return cast("UnifiedLog", open_partition(path, options, log_environment))
 
     def _state_dir_of(self, topic_partition: TopicPartition) -> str | None:
         """Return where a partition keeps its state: each has a directory of its own there."""
@@ -404,43 +406,43 @@ class LogManager:
         if self.closed:
             return
         self._check_process()  # no thread of the parent's lets go of the mutex here [DUR-68]
-        endings = [self._ending, *(log.ending for log in self._logs.all_that_may_write())]
-        if any(ending.is_around_this_thread() for ending in endings):
+        shutdowns = [self._shutdown, *(log.shutdown for log in self._logs.all_writable())]
+        if any(shutdown.runs_in_this_thread() for shutdown in shutdowns):
             return
         self._mutex.require_another_owner()
         self._logs.require_none_waits_for_this_thread()
         with self._mutex:  # who opens a log does so first, and nobody does behind it
-            to_close = self._to_close or LogsToClose(self._logs.all_that_may_write())
-            self._to_close = to_close
-        self._ending.run(lambda: self._close_alone(to_close, broker_epoch))
+            pending = self._pending_closes or PendingCloses(self._logs.all_writable())
+            self._pending_closes = pending
+        self._shutdown.run(lambda: self._close_alone(pending, broker_epoch))
 
-    def _close_alone(self, to_close: LogsToClose, broker_epoch: int) -> None:
+    def _close_alone(self, pending: PendingCloses, broker_epoch: int) -> None:
         if self.closed:  # by the thread that was waited for
             return
         if self._owned is not None:
             self._owned.checkpoints.gather()
-        if not to_close.close():
+        if not pending.close():
             return  # one still writes: the next close does the rest
         if self._may_mark and self._owned is not None:
             try:
                 self._owned.checkpoints.write()  # also of logs that closed well beside others
             except Exception as error:  # noqa: BLE001 - raised when all is let go of
-                to_close.errors.append(error)
+                pending.errors.append(error)
         may_mark, self._may_mark = self._may_mark, False  # once: the lock is there yet
         try:
-            if may_mark and self._owned is not None and not to_close.errors:
+            if may_mark and self._owned is not None and not pending.errors:
                 self._failures.check(self.path)  # those opened behind it are well
                 self._logs.note_new_names()
                 self._owned.mark_clean(broker_epoch)
         finally:
             self._release()
-        to_close.raise_errors()
+        pending.raise_errors()
 
     def _release(self) -> None:
         if self._owned is not None:
             self._owned.release()
         self._directory.close()
-        self._ending.finish()
+        self._shutdown.finish()
 
     def _check_process(self) -> None:
         if self._process_id != _core.process_id():
@@ -451,7 +453,7 @@ class LogManager:
 
     def _check_usable(self) -> None:
         self._check_process()
-        if self._to_close is not None:
+        if self._pending_closes is not None:
             raise ClosedError("the log directory is closed, or being closed", file=self.path)
 
     def _check_writable(self) -> None:
@@ -464,7 +466,7 @@ class LogManager:
         return self
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        with told_once(error):
+        with suppress_repeated_error(error):
             self.close()
 
     def __repr__(self) -> str:

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from segstore._core import FileBarrier
 from segstore.errors import InconsistentTopicIdError, LogLockedError
-from segstore.log.directory.checkpoints import (
+from segstore.log.files.checkpoints import (
     LOCK,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     format_offset_checkpoint,
 )
-from segstore.log.directory.clean_shutdown_file_handler import CleanShutdownFileHandler
-from segstore.log.directory.log_directory_checkpoints import OwnedCheckpoints
+from segstore.log.files.clean_shutdown_file_handler import CleanShutdownFileHandler
+from segstore.log.files.log_directory_checkpoints import OwnedCheckpoints
 from segstore.manager.partition_directories import list_partition_directories, was_closed_cleanly
 
 if TYPE_CHECKING:

@@ -15,21 +15,21 @@ from segstore.errors import (
     NotALogError,
     UnsupportedFormatError,
 )
-from segstore.log.directory.checkpoints import CLEAN_SHUTDOWN_MARKER
-from segstore.log.directory.partition_directory import (
+from segstore.log.files.checkpoints import CLEAN_SHUTDOWN_MARKER
+from segstore.log.files.partition_directory import (
     directory_name,
     has_indexes,
     is_partition_directory_name,
     parse_directory_name,
     segment_files,
 )
-from segstore.log.directory.topics_file import TOPICS_FILE, TopicState, read_topics
+from segstore.log.files.topics_file import TOPICS_FILE, TopicState, read_topics
 from segstore.types import TopicPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from segstore.log.directory.topics_file import TopicEntry
+    from segstore.log.files.topics_file import TopicEntry
 
 _T = TypeVar("_T")
 
@@ -51,11 +51,11 @@ def list_topic_partitions(directory: Directory) -> list[TopicPartition]:
     A topic that is being made, or removed, by `LogManager` or Spark's sink is not there yet, or no
     more. Where ``topics.json`` cannot be read, all directories count, with a warning.
     """
-    found, hidden = look_beside_topics(directory, lambda: list_partition_directories(directory))
+    found, hidden = read_with_topics(directory, lambda: list_partition_directories(directory))
     return [one for one in found if one.topic not in hidden] if hidden else found
 
 
-def look_beside_topics(directory: Directory, look: Callable[[], _T]) -> tuple[_T, set[str]]:
+def read_with_topics(directory: Directory, look: Callable[[], _T]) -> tuple[_T, set[str]]:
     """Return what *look* finds in a log directory, and the topics that do not count in it.
 
     These are the topics whose making or removal is not finished. A topic of which *look* may have

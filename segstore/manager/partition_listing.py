@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from segstore.log.directory.parsed_file import SETTLED_NS
-from segstore.manager.partition_directories import look_beside_topics, partition_of
+from segstore.log.files.parsed_file import SETTLED_NS
+from segstore.manager.partition_directories import partition_of, read_with_topics
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -68,7 +68,7 @@ class PartitionListing:
 
     def _listed(self) -> Listed:
         """List the directory; what was a partition's directory before is not looked at again."""
-        self._known, hidden = look_beside_topics(self._directory, self._partitions_by_name)
+        self._known, hidden = read_with_topics(self._directory, self._partitions_by_name)
         now = self._known.values()
         partitions = sorted(one for one in now if one.topic not in hidden)
         topics: dict[str, list[int]] = {}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import uuid
 from typing import TYPE_CHECKING
 
-from segstore.log.directory.names_above import sync_names_above
-from segstore.log.directory.partition_lock import hint_at_read_only
-from segstore.log.directory.partition_metadata_file import topic_id_text
-from segstore.log.directory.partition_path import make_directory
+from segstore.log.files.parent_directory_sync import sync_parent_directories
+from segstore.log.files.partition_lock import hint_at_read_only
+from segstore.log.files.partition_metadata_file import topic_id_text
+from segstore.log.files.partition_path import make_directory
 
 if TYPE_CHECKING:
     from segstore._core import Directory
@@ -22,7 +22,7 @@ def make_log_directory(path: str) -> Directory:
     with hint_at_read_only():
         directory = make_directory(path)
         try:
-            sync_names_above(path)
+            sync_parent_directories(path)
         except BaseException:
             directory.close()
             raise

@@ -14,24 +14,24 @@ from typing import TYPE_CHECKING, Final
 
 from segstore._core import Barrier, Directory, FileBarrier
 from segstore.errors import AlreadyExistsError, LogNotFoundError, SegstoreError
-from segstore.log.directory.checkpoints import read_topic_id
-from segstore.log.directory.partition_directory import (
+from segstore.log.files.checkpoints import read_topic_id
+from segstore.log.files.partition_directory import (
     LOG_FILE_SUFFIX,
     directory_name,
     is_partition_directory_name,
     parse_directory_name,
     parse_file_name,
 )
-from segstore.log.directory.partition_metadata_file import PartitionMetadataFile
-from segstore.log.directory.partition_path import is_of_an_empty_log
-from segstore.log.directory.topics_file import (
+from segstore.log.files.partition_metadata_file import PartitionMetadataFile
+from segstore.log.files.partition_path import is_of_an_empty_log
+from segstore.log.files.topics_file import (
     TOPICS_FILE,
     TopicEntry,
     TopicState,
     format_topics,
     read_topics,
 )
-from segstore.log.directory.tree_removal import remove_trees
+from segstore.log.files.tree_removal import remove_trees
 from segstore.manager.partition_directories import UNREADABLE_TOPICS
 from segstore.manager.topic_directories import new_topic_id
 from segstore.types import TopicPartition
@@ -56,7 +56,7 @@ class TopicRegistry:
         Removes what is known of older partitions, whose directories are gone [DUR-121].
     open_log : callable
         Opens the log of a partition, and makes it where there is none.
-    let_go_of : callable
+    close_logs : callable
         Ends the logs of partitions that are open, without a write.
     """
 
@@ -65,16 +65,16 @@ class TopicRegistry:
         directory: Directory,
         forget: Callable[[Sequence[TopicPartition]], None],
         open_log: Callable[[TopicPartition], object],
-        let_go_of: Callable[[Iterable[TopicPartition]], None],
+        close_logs: Callable[[Iterable[TopicPartition]], None],
     ) -> None:
         self._directory = directory
         self._forget = forget
         self._open_log = open_log
-        self._let_go_of = let_go_of
+        self._close_logs = close_logs
         self._topics: dict[str, TopicEntry] | None = None  # as the file says
         self._is_in_doubt = False  # a write was interrupted: the file may be ahead
 
-    def settle(self) -> None:
+    def reconcile(self) -> None:
         """Finish or undo what a process left that was killed.
 
         What cannot be done now is told, stays unlisted, and is tried again by the next open.
@@ -86,7 +86,7 @@ class TopicRegistry:
         for name, entry in [*topics.items()]:
             if entry.state is not TopicState.LIVE:
                 try:
-                    self._settle(name, entry)
+                    self._reconcile(name, entry)
                 except (SegstoreError, OSError) as error:
                     _log.warning(
                         "%s: topic %r was left %s by a process that was killed, and cannot be"
@@ -111,7 +111,7 @@ class TopicRegistry:
         """
         left = self._known().get(name)
         if left is not None and left.state is not TopicState.LIVE:
-            self._settle(name, left)
+            self._reconcile(name, left)
         self._check_is_new(name)
         entry = TopicEntry(new_topic_id(), partitions, TopicState.CREATING)
         self._write({**self._known(), name: entry})
@@ -149,7 +149,7 @@ class TopicRegistry:
                 found=f"partitions {numbers}",
             )
 
-    def _settle(self, name: str, entry: TopicEntry) -> None:
+    def _reconcile(self, name: str, entry: TopicEntry) -> None:
         if entry.state is TopicState.CREATING and any(
             _holds_more_than_an_empty_log(directory)
             for directory in self._directories(name, entry)
@@ -164,7 +164,7 @@ class TopicRegistry:
         partitions = [TopicPartition(name, number) for number in range(entry.partitions)]
         names = {one: directory_name(one) for one in partitions}
         new = [one for one in partitions if not _is_directory(self._directory, names[one])]
-        self._let_go_of(new)  # of handles whose directory somebody has removed
+        self._close_logs(new)  # of handles whose directory somebody has removed
         self._forget(new)
         for one in new:
             self._directory.make_directory(names[one])
@@ -182,7 +182,7 @@ class TopicRegistry:
         """Remove what there is of a topic that is not live."""
         if self._is_in_doubt:  # it may be live on the disk: nobody may find a part of it
             self._write({**self._known(), name: entry})
-        self._let_go_of(TopicPartition(name, number) for number in range(entry.partitions))
+        self._close_logs(TopicPartition(name, number) for number in range(entry.partitions))
         gone = [
             directory.path.rpartition("/")[2]
             for directory in self._directories(name, entry)

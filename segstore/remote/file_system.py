@@ -65,7 +65,7 @@ class FileSystem:
             raise ImportError(message) from None
         except Exception as error:  # noqa: BLE001 - each file system has its own
             raise IllegalArgumentError(
-                f"the file system cannot be opened: {self._told(error)}",
+                f"the file system cannot be opened: {self._error_text(error)}",
                 file=self.url,
                 found=f"{scheme_of(url)}://",
                 expected="a URL and settings that fsspec takes",
@@ -140,14 +140,14 @@ class FileSystem:
 
     def _error(self, error: Exception, path: str) -> SegstoreError:
         where = f"{self.url}/{path}".rstrip("/")
-        told = self._told(error)
+        told = self._error_text(error)
         if isinstance(error, PermissionError):
             return LogPermissionError(f"the file system refuses it: {told}", file=where)
         if isinstance(error, FileNotFoundError):
             return LogNotFoundError(f"there is no such place: {told}", file=where)
         return ReadIOError(f"the file system cannot be read: {told}", file=where)
 
-    def _told(self, error: Exception) -> str:
+    def _error_text(self, error: Exception) -> str:
         text = f"{type(error).__name__}: {error}"
         return without_secrets(" ".join(text.split()), self._secrets)
 

@@ -103,7 +103,7 @@ class ObjectStore:
             raise
         except Exception as error:  # noqa: BLE001 - the library's own, and they show settings
             raise IllegalArgumentError(
-                f"the store cannot be opened: {self._told(error)}",
+                f"the store cannot be opened: {self._error_text(error)}",
                 file=self.url,
                 found=", ".join(sorted(settings)) or "no settings",
                 expected="a URL and settings that obstore takes",
@@ -163,14 +163,14 @@ class ObjectStore:
     def _error(self, error: Exception, path: str) -> SegstoreError:
         """Return one of ours that says the same, without secrets."""
         where = f"{self.url}/{path}".rstrip("/")
-        name, told = type(error).__name__, self._told(error)
+        name, told = type(error).__name__, self._error_text(error)
         if name in {"PermissionDeniedError", "UnauthenticatedError"} or _REFUSED.search(told):
             return LogPermissionError(f"the store refuses it: {told}", file=where)
         if isinstance(error, FileNotFoundError) or _NOT_THERE.search(told):
             return LogNotFoundError(f"the store has no such place: {told}", file=where)
         return ReadIOError(f"the store cannot be read: {told}", file=where)
 
-    def _told(self, error: Exception) -> str:
+    def _error_text(self, error: Exception) -> str:
         text = str(error).partition(_FIRST_LINE)[0]
         if text.rstrip().endswith(_NO_REQUEST):
             text += "; http:// instead of https:// takes the setting allow_http=true"

@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from segstore.errors import IllegalArgumentError
-from segstore.log.directory.partition_directory import parse_directory_name
+from segstore.log.files.partition_directory import parse_directory_name
 from segstore.remote.remote_logs import RemoteLogs, RemoteSettings
 from segstore.remote.urls import is_url, normal_url, shown_url
 

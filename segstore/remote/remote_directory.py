@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 from segstore.errors import LogNotFoundError, NotALogError
-from segstore.log.directory.partition_directory import (
+from segstore.log.files.partition_directory import (
     LOG_FILE_SUFFIX,
     directory_name,
     is_partition_directory_name,

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 from segstore._core import Directory
 from segstore.config import MAX_LONG
 from segstore.errors import CorruptCheckpointError, SegstoreError
-from segstore.log.directory.checkpoints import (
+from segstore.log.files.checkpoint_store import CheckpointStore
+from segstore.log.files.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
@@ -21,16 +22,15 @@ from segstore.log.directory.checkpoints import (
     LogState,
     read_topic_id,
 )
-from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
-from segstore.log.directory.log_places import LogPlaces
+from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
 
 if TYPE_CHECKING:
     import uuid
     from collections.abc import Mapping
     from pathlib import Path
 
-    from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
-    from segstore.log.directory.found_state import FoundState
+    from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
+    from segstore.log.files.stored_state import StoredState
     from segstore.remote.remote_file import RemoteFile
     from segstore.types import TopicPartition
 
@@ -46,7 +46,7 @@ class RemoteFacts:
 
     Attributes
     ----------
-    found : FoundState
+    found : StoredState
         Log start, recovery point and clean marker.
     state : LogState or None
         What ``.segstore`` says where it is believed, without transaction indexes.
@@ -62,7 +62,7 @@ class RemoteFacts:
         The id in ``partition.metadata``; None without one that can be read.
     """
 
-    found: FoundState
+    found: StoredState
     state: LogState | None
     recovery_point: int | None
     marker: CleanShutdownMarker | None
@@ -103,7 +103,7 @@ def read_facts(
     """
     directory, parent = Directory(str(folder)), Directory(str(folder.parent))
     try:
-        found = LogPlaces(directory, parent, topic_partition).read()
+        found = CheckpointStore(directory, parent, topic_partition).read()
         epochs = _epochs(directory)
         latest = None if epochs is None else epochs.latest_entry
         state = LogState.read(directory)
@@ -127,7 +127,7 @@ def read_facts(
     recovery_point = found.recovery_point
     is_tied_marker = marker is not None and state is not None and marker.latest_epoch == latest
     if recovery_point is None and marker is not None and is_tied_marker:
-        recovery_point = marker.log_end_offset  # as `with_marked_point`
+        recovery_point = marker.log_end_offset  # as `with_marker_recovery_point`
     first = next(iter(segments))
     return RemoteFacts(
         found,
@@ -157,7 +157,7 @@ def _epochs(directory: Directory) -> LeaderEpochFileCache | None:
 
 
 def _lacks_begin(
-    found: FoundState, state: LogState | None, epochs: LeaderEpochFileCache | None, first: int
+    found: StoredState, state: LogState | None, epochs: LeaderEpochFileCache | None, first: int
 ) -> bool:
     """Whether records may be missing before the first segment, as `first_missing_offset` asks."""
     if state is None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeVar
 
 from segstore.errors import LogNotFoundError, LogTruncatedError
-from segstore.log.directory.partition_metadata_file import check_same_topic
+from segstore.log.files.partition_metadata_file import check_same_topic
 from segstore.remote.remote_directory import RemoteDirectory
 from segstore.remote.spool import Spool
 from segstore.remote.stores import open_store

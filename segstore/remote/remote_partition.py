@@ -16,9 +16,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.errors import LimitExceededError, NotALogError, SegstoreError
-from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE
-from segstore.log.directory.found_state import FoundState
-from segstore.log.directory.partition_directory import (
+from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE
+from segstore.log.files.partition_directory import (
     DELETED_FILE_SUFFIX,
     LOG_FILE_SUFFIX,
     SWAP_FILE_SUFFIX,
@@ -28,11 +27,12 @@ from segstore.log.directory.partition_directory import (
     parse_file_name,
     segment_files,
 )
-from segstore.log.directory.partition_path import OWN_FILES
+from segstore.log.files.partition_path import OWN_FILES
+from segstore.log.files.stored_state import StoredState
+from segstore.log.log_environment import STANDALONE, LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.log.producers.producer_snapshot import open_transactions
-from segstore.log.surroundings import ALONE, Surroundings
 from segstore.remote.remote_facts import ABOVE, BESIDE, RemoteFacts, read_facts
 from segstore.types import Isolation
 
@@ -163,7 +163,7 @@ class RemotePartition:
     def open_whole(self) -> Iterator[Log]:
         """Fetch all of the log and open that: everything is as it would be on a local disk."""
         with self._view(self._files, self._above) as view:
-            log = self._open(view, ALONE)
+            log = self._open(view, STANDALONE)
             try:
                 yield log
             finally:
@@ -230,7 +230,7 @@ class RemotePartition:
         if behind < len(self.base_offsets):
             following = self.base_offsets[behind]
             log_start = max(self.base_offsets[index], self.facts.found.log_start_offset)
-            found = FoundState(log_start, following, parent_is_clean=False, own_marker=None)
+            found = StoredState(log_start, following, parent_is_clean=False, own_marker=None)
             with self._part(bases, None, following, found) as log:
                 yield log
             return
@@ -271,13 +271,13 @@ class RemotePartition:
 
     # ---- opening ---------------------------------------------------------------------------------
 
-    def _found_to_end(self, first: int, recovery_point: int | None) -> FoundState:
+    def _found_to_end(self, first: int, recovery_point: int | None) -> StoredState:
         """Return what was found, for a log that begins with the segment number *first*."""
         marker = self.facts.marker
         if marker is not None:
             sizes = [self.size_of(base) for base in self.base_offsets[first:]]
             marker = replace(marker, segments=len(sizes), size_bytes=sum(sizes))
-        return FoundState(
+        return StoredState(
             max(self.base_offsets[first], self.facts.found.log_start_offset),
             recovery_point,
             parent_is_clean=self.facts.found.parent_is_clean,
@@ -290,7 +290,7 @@ class RemotePartition:
         bases: Iterable[int],
         snapshot: int | None,
         following: int | None,
-        found: FoundState,
+        found: StoredState,
     ) -> Iterator[Log]:
         names = [file_name(base, kind) for base in bases for kind in _OF_SEGMENT]
         names.append(LEADER_EPOCH_CHECKPOINT)
@@ -302,15 +302,15 @@ class RemotePartition:
                 view.write(f"{name}/{LOG_STATE}", self.facts.state.format())
             if following is not None:
                 view.write(f"{name}/{file_name(following, LOG_FILE_SUFFIX)}", b"")
-            log = self._open(view, Surroundings(found=found))
+            log = self._open(view, LogEnvironment(found=found))
             try:
                 yield log
             finally:
                 log.close()
 
-    def _open(self, view: SpoolView, surroundings: Surroundings) -> Log:
+    def _open(self, view: SpoolView, log_environment: LogEnvironment) -> Log:
         path = view.path / directory_name(self.topic_partition)
-        return open_partition(path, open_options(read_only=True), surroundings)
+        return open_partition(path, open_options(read_only=True), log_environment)
 
     @contextmanager
     def _view(self, names: Iterable[str], above: Iterable[str] = ()) -> Iterator[SpoolView]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segstore.errors import CorruptLogError
-from segstore.log.directory.partition_directory import directory_name
+from segstore.log.files.partition_directory import directory_name
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from pyspark.sql.types import LongType, StringType, StructField, StructType
 
 from segstore.errors import SegstoreError
-from segstore.spark.job_state import JobState, what_it_looks_like
+from segstore.spark.job_state import JobState, directory_signature
 
 if TYPE_CHECKING:
     import os
@@ -148,7 +148,7 @@ def run_job(  # noqa: PLR0913 - what is done, for whom, who is told
     try:
         if wanted:
             numbers = spark.range(0, len(wanted), 1, len(wanted))
-            with _telling(spark, name, len(done), len(items), progress):
+            with _reporting_progress(spark, name, len(done), len(items), progress):
                 rows = numbers.mapInArrow(run, _SCHEMA).collect()
             found = {row["number"]: (row["result"], row["error"]) for row in rows}
     finally:
@@ -190,10 +190,10 @@ def _row_of(
         if state is None or item.directory is None:
             result = json.dumps(task(item.argument))
         else:
-            before = what_it_looks_like(item.directory)
+            before = directory_signature(item.directory)
             found = task(item.argument)
             result = json.dumps(found)
-            if before == what_it_looks_like(item.directory):  # nobody has written meanwhile
+            if before == directory_signature(item.directory):  # nobody has written meanwhile
                 state.keep(item.key, item.directory, before, found)
     except (SegstoreError, OSError, MemoryError, pa.ArrowException) as problem:
         error = f"{type(problem).__name__}: {problem}"
@@ -225,7 +225,7 @@ def _words(values: dict[str, Any]) -> str:
 
 
 @contextmanager
-def _telling(
+def _reporting_progress(
     spark: SparkSession, name: str, done: int, total: int, progress: Progress | None
 ) -> Iterator[None]:
     """Tell *progress* how many tasks Spark has completed, now and then."""

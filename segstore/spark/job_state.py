@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from segstore.errors import IllegalArgumentError
-from segstore.log.directory.checkpoints import (
-    BEGINS_ANEW_MARK,
+from segstore.log.files.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     LOG_STATE,
     PARTITION_METADATA,
     RECOVERY_POINT_CHECKPOINT,
+    RESTART_MARKER,
     SYNC_FAILED_MARK,
 )
 from segstore.spark.whole_file import new_run, remove_parts, whole_file
@@ -33,7 +33,7 @@ _SMALL_FILES: Final = frozenset(
         *_OFFSET_CHECKPOINTS,
         CLEAN_SHUTDOWN_MARKER,
         LEADER_EPOCH_CHECKPOINT,
-        BEGINS_ANEW_MARK,
+        RESTART_MARKER,
         LOG_STATE,
         PARTITION_METADATA,
         SYNC_FAILED_MARK,
@@ -86,7 +86,7 @@ class JobState:
                 found=str(other),
                 expected=directory,
             )
-        return result if looks == what_it_looks_like(directory) else None
+        return result if looks == directory_signature(directory) else None
 
     def remove_parts(self) -> None:
         """Remove what killed tasks left; this run is over."""
@@ -96,7 +96,7 @@ class JobState:
         return Path(self._folder) / f"{self._name}-{key}.json"
 
 
-def what_it_looks_like(directory: str) -> dict[str, Any]:
+def directory_signature(directory: str) -> dict[str, Any]:
     """Return, for JSON, what changes when anything that an open reads changes."""
     with os.scandir(directory) as entries:
         files = [

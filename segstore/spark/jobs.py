@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from segstore.log.directory.partition_directory import directory_name
+from segstore.log.files.partition_directory import directory_name
 from segstore.manager.partition_directories import partitions_with_logs
 from segstore.spark.compaction_plan import plan_compaction_of
 from segstore.spark.directory_option import local_directory_path

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, Protocol
 
-from segstore.log.directory.partition_directory import directory_name
-from segstore.log.directory.partition_metadata_file import check_same_topic
+from segstore.log.files.partition_directory import directory_name
+from segstore.log.files.partition_metadata_file import check_same_topic
 from segstore.log.open_log import open as open_log
 from segstore.manager.partition_directories import partitions_with_logs
 from segstore.remote.remote_logs import RemoteLogs, RemoteSettings

@@ -17,7 +17,7 @@ from segstore.errors import (
     OffsetOutOfRangeError,
     SegstoreError,
 )
-from segstore.log.directory.partition_metadata_file import made_again
+from segstore.log.files.partition_metadata_file import made_again
 from segstore.spark.conditions import ConnectorConditionError, deleted_error
 from segstore.spark.driver_warning import warn
 from segstore.spark.log_source import source_of

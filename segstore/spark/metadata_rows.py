@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from segstore._core import Directory
-from segstore.log.directory.partition_directory import file_name
-from segstore.log.producer_history import ProducerHistory
+from segstore.log.files.partition_directory import file_name
+from segstore.log.producers.producer_history import ProducerHistory
 from segstore.records.compression import codec_table
 from segstore.types import (
     CODEC_MASK,

@@ -17,8 +17,8 @@ from segstore.errors import (
     LogNotFoundError,
     UnknownTopicOrPartitionError,
 )
-from segstore.log.directory.partition_directory import directory_name
-from segstore.log.directory.partition_metadata_file import check_same_topic
+from segstore.log.files.partition_directory import directory_name
+from segstore.log.files.partition_metadata_file import check_same_topic
 from segstore.spark.commit_log import COMMITTING, CommitLog, CommitRecord, PartitionPlan
 from segstore.spark.driver_warning import warn
 from segstore.spark.sink_topics import make_missing_topics

@@ -11,8 +11,8 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Final
 
 from segstore.errors import InvalidTopicError
-from segstore.log.directory.partition_directory import check_topic
-from segstore.log.directory.topic_names import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS
+from segstore.log.files.partition_directory import check_topic
+from segstore.log.files.topic_names import CLUSTER_METADATA_TOPIC, INTERNAL_TOPICS
 from segstore.spark.conditions import (
     ConnectorOptionError,
     condition_error,

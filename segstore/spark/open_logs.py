@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.errors import InconsistentTopicIdError, LogTruncatedError
-from segstore.log.directory.checkpoints import PARTITION_METADATA
-from segstore.log.directory.partition_directory import directory_name
+from segstore.log.files.checkpoints import PARTITION_METADATA
+from segstore.log.files.partition_directory import directory_name
 from segstore.log.open_log import open as open_log
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from segstore.errors import IllegalArgumentError, InconsistentTopicIdError
-from segstore.log.directory.partition_metadata_file import topic_id_text
+from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.spark.directory_option import local_directory_path
 from segstore.spark.job_runner import JobItem, JobReport, run_job
 from segstore.spark.log_source import LocalSource

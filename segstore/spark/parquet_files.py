@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from segstore.errors import CorruptLogError
-from segstore.log.directory.partition_metadata_file import topic_id_text
+from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.spark.ranges import OffsetRange
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from segstore.errors import (
     InconsistentTopicIdError,
     LogNotFoundError,
 )
-from segstore.log.directory.partition_directory import directory_name
+from segstore.log.files.partition_directory import directory_name
 from segstore.log.open_log import open as open_log
 from segstore.spark.directory_option import local_directory_path
 from segstore.spark.job_runner import JobItem, JobReport, run_job

@@ -15,13 +15,13 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from segstore._core import Directory, wall_clock_ms
 from segstore.config import MAX_LONG
 from segstore.errors import LogLockedError, LogNotFoundError, SegstoreError
-from segstore.log.directory.checkpoints import LOCK
+from segstore.log.files.checkpoints import LOCK
 from segstore.manager.log_manager import open_dir
 from segstore.spark.commit_log import COMMITTING, CommitLog, unfinished_commits
 from segstore.spark.driver_warning import warn
 from segstore.spark.named_commit import NamedCommit
 from segstore.spark.sink_topics import make_missing_topics
-from segstore.spark.staged_append import append_or_take_back, check_staged_files
+from segstore.spark.staged_append import append_or_roll_back, check_staged_files
 from segstore.spark.staged_file import owner_of, staged_file_names
 from segstore.spark.whole_file import ORPHAN_AGE_SECONDS
 
@@ -78,7 +78,7 @@ class SinkCommit:
             if transaction is None:
                 check_staged_files(directory, staged)
                 make_missing_topics(manager, staged.missing)
-                append_or_take_back(manager, directory, staged.partitions)
+                append_or_roll_back(manager, directory, staged.partitions)
                 owners = self._owners
             else:
                 commit = NamedCommit(manager, directory, transaction)

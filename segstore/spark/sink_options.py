@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from segstore.config import LogConfig
-from segstore.log.directory.partition_directory import check_topic
+from segstore.log.files.partition_directory import check_topic
 from segstore.spark.conditions import ConnectorOptionError, option_error
 from segstore.spark.directory_option import local_directory_path
 from segstore.spark.option_names import misspelt_options

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from segstore._core import Directory
 from segstore.errors import IllegalStateError, LogNotFoundError
-from segstore.log.directory.partition_directory import check_topic
+from segstore.log.files.partition_directory import check_topic
 from segstore.manager.partition_directories import (
     check_no_gap,
     list_topic_partitions,

@@ -13,7 +13,7 @@ from segstore.errors import (
     SegstoreError,
     UnknownTopicOrPartitionError,
 )
-from segstore.log.directory.partition_directory import directory_name
+from segstore.log.files.partition_directory import directory_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -67,7 +67,7 @@ def append_parts(
             sequence = increment_sequence(sequence, batch.records_count)
 
 
-def append_or_take_back(
+def append_or_roll_back(
     manager: LogManager, directory: Directory, partitions: dict[TopicPartition, list[StagedPart]]
 ) -> None:
     """Append staged batches of no producer to all logs, or to none, and close the logs.

@@ -10,7 +10,7 @@ from time import sleep
 from typing import TYPE_CHECKING, Any, Final
 
 from segstore.errors import NotALogError, UnknownTopicOrPartitionError
-from segstore.log.directory.partition_metadata_file import made_again
+from segstore.log.files.partition_metadata_file import made_again
 from segstore.spark.conditions import condition_error, deleted_error, option_error
 from segstore.spark.damaged_end import check_damaged_end
 from segstore.spark.log_source import source_of

@@ -95,7 +95,7 @@ class StreamReader(DataSourceStreamReader):
         OPEN_LOGS.close()
 
 
-class UntoldStreamReader(StreamReader):
+class UnlimitedStreamReader(StreamReader):
     """A streaming read with Spark 4.0 and 4.1, which do not tell where a batch begins.
 
     It goes by the end of the last batch that was planned. Spark asks for the first end before
@@ -156,4 +156,4 @@ if HAS_READ_LIMITS:
             return None if self._plan.latest is None else to_topic_offsets(self._plan.latest)
 
 else:
-    SegstoreStreamReader = UntoldStreamReader  # type: ignore[misc, assignment]
+    SegstoreStreamReader = UnlimitedStreamReader  # type: ignore[misc, assignment]

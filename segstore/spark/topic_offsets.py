@@ -14,7 +14,7 @@ import re
 import uuid
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
-from segstore.log.directory.partition_metadata_file import topic_id_text
+from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.spark.conditions import ConnectorOptionError
 from segstore.types import TopicPartition
 

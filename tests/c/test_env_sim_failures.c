@@ -123,9 +123,9 @@ TEST(a_disk_without_memory_says_so)
                 memory_env_fail(&memory, "allocate", nth, ENOMEM);
             const sgs_status status = use_and_crash(&memory.env);
             const bool reached = memory_env_calls(&memory, "allocate") >= nth;
-            const bool is_told = status == SGS_RESOURCE || status == SGS_FSYNC_FAILED;
+            const bool is_reported = status == SGS_RESOURCE || status == SGS_FSYNC_FAILED;
             /* once: a buffer that cannot double takes what it needs */
-            if (!EXPECT_TRUE(reached ? is_told || (status == SGS_OK && for_ever == 0) : status == SGS_OK))
+            if (!EXPECT_TRUE(reached ? is_reported || (status == SGS_OK && for_ever == 0) : status == SGS_OK))
                 printf("    allocation %d: %s\n", (int)nth, sgs_status_name(status));
             EXPECT_TRUE(memory_env_is_balanced(&memory));
             if (!reached)

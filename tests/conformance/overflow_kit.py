@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import segstore
 from segstore._core import Directory, SegmentContext
-from segstore.log.directory.partition_directory import file_name
+from segstore.log.files.partition_directory import file_name
 from segstore.log.loader.overflow_split import split_overflowed_segment
 from segstore.log.local.segment import Segment
 from segstore.log.local.segments import Segments

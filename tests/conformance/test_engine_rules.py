@@ -14,7 +14,7 @@ from segstore.errors import (
     LogReadOnlyError,
     SegstoreError,
 )
-from segstore.log.directory.profile import Profile
+from segstore.log.files.profile import Profile
 from segstore.records.error_mapping import ErrorCode, code_for
 from segstore.types import Codec, LogAppendInfo
 from tests.conformance.unified_log_kit import Producer, follow, write_plain

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from segstore.errors import OffsetOutOfRangeError, RecordBatchTooLargeError
-from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
+from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
 from segstore.types import EpochEntry, LogOffsetMetadata
 from tests.conformance.unified_log_kit import write_plain
 from tests.log_kit import TIME, at, bases, batch, offsets

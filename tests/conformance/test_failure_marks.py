@@ -22,11 +22,11 @@ from segstore.errors import (
     LogReadOnlyError,
     UnexpectedAppendOffsetError,
 )
-from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
 from segstore.log.local.segment import Segment
+from segstore.log.log_dir_failure_channel import LogDirFailureChannel
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
 from segstore.records.error_mapping import ErrorCode, code_for
 from tests.log_kit import at, offsets
 
@@ -47,8 +47,8 @@ def open_log(request, disk):
 
     def open_named(name: str, failures: LogDirFailureChannel | None = None):
         options = open_options(recovery=request.param, durability="none", segment_ms=None)
-        surroundings = Surroundings(environment=disk, failures=failures)
-        log = open_partition(f"/logs/{name}", options, surroundings)
+        log_environment = LogEnvironment(environment=disk, failures=failures)
+        log = open_partition(f"/logs/{name}", options, log_environment)
         opened.append(log)
         return log
 

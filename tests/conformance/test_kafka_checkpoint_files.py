@@ -10,7 +10,7 @@ import pytest
 
 from segstore._core import Directory, FileBarrier
 from segstore.errors import CorruptCheckpointError, UnsupportedFormatError
-from segstore.log.directory.checkpoints import (
+from segstore.log.files.checkpoints import (
     RECOVERY_POINT_CHECKPOINT,
     EpochEntry,
     format_leader_epoch_checkpoint,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from segstore._core import Directory
-from segstore.log.directory.clean_shutdown_file_handler import CleanShutdownFileHandler
+from segstore.log.files.clean_shutdown_file_handler import CleanShutdownFileHandler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

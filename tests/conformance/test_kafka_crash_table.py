@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from segstore.errors import CorruptRecordError, IllegalArgumentError
-from segstore.log.directory.partition_directory import file_name
+from segstore.log.files.partition_directory import file_name
 from segstore.log.producers.producer_snapshot import format_snapshot
 from tests.conformance.records_kit import build
 from tests.kafka_loading import Settings, close_quietly, load_as_kafka

@@ -6,7 +6,7 @@ import pytest
 
 from segstore import _core
 from segstore._core import FileBarrier
-from segstore.log.directory.checkpoints import (
+from segstore.log.files.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     format_leader_epoch_checkpoint,
     parse_leader_epoch_checkpoint,

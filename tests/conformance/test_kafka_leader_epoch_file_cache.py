@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from segstore import _core
-from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
+from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
 
 UNDEFINED = (-1, -1)
 

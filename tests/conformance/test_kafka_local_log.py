@@ -10,7 +10,7 @@ import pytest
 import segstore
 from segstore import TopicPartition
 from segstore.errors import ArgumentTypeError, ClosedError, InvalidTopicError, NotALogError
-from segstore.log.directory.partition_directory import (
+from segstore.log.files.partition_directory import (
     delete_directory_name,
     future_directory_name,
     has_unique_id,

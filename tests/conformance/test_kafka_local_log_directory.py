@@ -8,7 +8,7 @@ import pytest
 
 from segstore._core import Directory
 from segstore.errors import ClosedError, IllegalStateError
-from segstore.log.directory.partition_directory import delete_directory_name
+from segstore.log.files.partition_directory import delete_directory_name
 from tests.log_kit import TIME, bases, offsets
 
 

@@ -8,9 +8,9 @@ import pytest
 
 import segstore
 from segstore import _core
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import OpenOptions
-from segstore.log.surroundings import Surroundings
 from segstore.records.compression import codec_table
 from tests.unit.log.damaged_logs import LogDirectory, append_bytes
 
@@ -149,8 +149,8 @@ def test_clean_shutdown_file(directory):
     (directory.path / MARKER).unlink()
     directory.set_recovery_point(0)
 
-    surroundings = Surroundings(parent_was_clean=True)
-    with open_partition(directory.path, OpenOptions(), surroundings) as log:
+    log_environment = LogEnvironment(parent_was_clean=True)
+    with open_partition(directory.path, OpenOptions(), log_environment) as log:
         assert log.report.clean
         assert log.report.scanned_bytes == 0
         assert log.log_end_offset == 100

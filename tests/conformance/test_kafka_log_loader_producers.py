@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from segstore._core import Directory
-from segstore.log.directory.found_state import FoundState
-from segstore.log.directory.partition_directory import file_name
+from segstore.log.files.partition_directory import file_name
+from segstore.log.files.stored_state import StoredState
 from segstore.log.local.transaction_index import TransactionIndex
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
 from segstore.types import CURRENT_MAGIC, Codec
 from tests.conformance.records_kit import build
 from tests.conformance.transactions_kit import ABORT, NOW, Producer, write, write_transactions
@@ -54,8 +54,8 @@ def open_log(folder: Path) -> Iterator[OpenLog]:
         options = open_options(
             durability="none", recovery=recovery, segment_ms=None, replicated=False, **settings
         )
-        found = FoundState(start, recovery_point, clean, None)
-        logs.append(open_partition(folder, options, Surroundings(found=found)))
+        found = StoredState(start, recovery_point, clean, None)
+        logs.append(open_partition(folder, options, LogEnvironment(found=found)))
         return logs[-1]
 
     yield opened

@@ -6,7 +6,7 @@ import pytest
 
 import segstore
 from segstore.errors import LogLockedError
-from segstore.log.directory.checkpoints import parse_offset_checkpoint
+from segstore.log.files.checkpoints import parse_offset_checkpoint
 
 
 def test_create_log(tmp_path):

@@ -7,7 +7,7 @@ import pytest
 from segstore import _core
 from segstore._core import FileBarrier
 from segstore.errors import CorruptCheckpointError
-from segstore.log.directory.checkpoints import (
+from segstore.log.files.checkpoints import (
     RECOVERY_POINT_CHECKPOINT,
     format_offset_checkpoint,
     parse_offset_checkpoint,

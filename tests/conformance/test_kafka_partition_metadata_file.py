@@ -9,7 +9,7 @@ import pytest
 
 from segstore._core import Directory
 from segstore.errors import InconsistentTopicIdError
-from segstore.log.directory.partition_metadata_file import PartitionMetadataFile
+from segstore.log.files.partition_metadata_file import PartitionMetadataFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

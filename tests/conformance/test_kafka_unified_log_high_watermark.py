@@ -10,7 +10,7 @@ from segstore.errors import (
     OffsetOutOfRangeError,
     UnexpectedAppendOffsetError,
 )
-from segstore.log.directory.profile import Profile
+from segstore.log.files.profile import Profile
 from segstore.types import AppendOrigin, LogOffsetMetadata
 from tests.conformance.unified_log_kit import Producer, follow, write_plain
 from tests.log_kit import at, batch, offsets

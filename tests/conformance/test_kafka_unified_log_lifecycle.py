@@ -14,7 +14,7 @@ from segstore.errors import (
     InconsistentTopicIdError,
     LogNotFoundError,
 )
-from segstore.log.directory.checkpoints import read_topic_id
+from segstore.log.files.checkpoints import read_topic_id
 from tests.conformance.unified_log_kit import write_plain
 from tests.log_kit import at, bases, batch, offsets
 

@@ -15,9 +15,9 @@ import pytest
 
 from segstore._core import Environment, encode_end_transaction_marker
 from segstore.errors import SegstoreError
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
 from segstore.types import AppendOrigin
 from tests.conformance.unified_log_kit import sequenced
 from tests.log_kit import TIME, Scheduler, at, batch
@@ -69,12 +69,12 @@ class Twin:
             segment_ms=None,
             **settings,
         )
-        surroundings = Surroundings(
+        log_environment = LogEnvironment(
             environment=Environment.with_wall_clock(TIME + 5000),
             background=lambda *_: self.scheduler,
         )
         self.folder.mkdir(exist_ok=True)
-        return open_partition(self.folder / "topic-0", options, surroundings)
+        return open_partition(self.folder / "topic-0", options, log_environment)
 
     def reopen(self) -> None:
         """Stop cleanly, start again, and let everybody have everything."""

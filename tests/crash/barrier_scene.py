@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from segstore._core import Directory, SimulatedDisk
 from segstore.errors import SegstoreError
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
 from tests.crash.crash_check import (
     Crash,
     Looked,
@@ -176,5 +176,5 @@ def open_log(
     chosen = scheduler or ManualScheduler()
     options = open_options(**{"durability": "none", "segment_ms": None, **settings})
     return open_partition(
-        path, options, Surroundings(environment=disk, background=lambda *_: chosen)
+        path, options, LogEnvironment(environment=disk, background=lambda *_: chosen)
     )

@@ -11,11 +11,11 @@ import pyarrow as pa
 
 from segstore._core import Directory, FileBarrier
 from segstore.errors import LogNotFoundError, SegstoreError
-from segstore.log.directory.checkpoints import parse_offset_checkpoint, read_topic_id
-from segstore.log.directory.checksum_sidecar import ChecksumSidecar, sidecar_name
+from segstore.log.files.checkpoints import parse_offset_checkpoint, read_topic_id
+from segstore.log.files.checksum_sidecar import ChecksumSidecar, sidecar_name
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_salvage import salvage_and_open
 from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
 from segstore.manager.log_manager import LogManager
 from segstore.spark.commit_log import COMMITTING, CommitLog, CommitRecord
 from segstore.spark.sink_options import SinkOptions
@@ -259,8 +259,8 @@ def salvage() -> Scene:
     disk = disk_with(files)
     options = open_options(durability="none", segment_ms=None)
     scheduler = ManualScheduler()
-    surroundings = Surroundings(environment=disk, background=lambda *_: scheduler)
-    log, _ = salvage_and_open(PATH, NEW_NAME, options, surroundings)
+    log_environment = LogEnvironment(environment=disk, background=lambda *_: scheduler)
+    log, _ = salvage_and_open(PATH, NEW_NAME, options, log_environment)
     done = disk.effects
     log.close_quietly()
 

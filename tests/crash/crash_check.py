@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from segstore._core import Directory, SimulatedDisk
 from segstore.errors import LogNotFoundError
-from segstore.log.directory.checkpoints import LOG_STATE, LogState
-from segstore.log.directory.checksum_sidecar import sidecar_base_offset
+from segstore.log.files.checkpoints import LOG_STATE, LogState
+from segstore.log.files.checksum_sidecar import sidecar_base_offset
 from tests.crash.crash_model import Batch, Found, State, during, is_possible
 from tests.crash.crash_script import PATH, batches_in, header_of, is_abort, producer_of
 

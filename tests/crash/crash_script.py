@@ -19,10 +19,10 @@ from segstore._core import (
     encode_records,
 )
 from segstore.errors import SegstoreError
-from segstore.log.directory.unknown_state import write_unknown_state
+from segstore.log.files.unknown_log_state import write_unknown_state
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
 from segstore.records.compression import codec_table
 from tests.crash.crash_model import APPENDING, REOPENING, Batch, Operation, State, after
 from tests.crash.manual_scheduler import ManualScheduler
@@ -92,7 +92,7 @@ class Settings(NamedTuple):
             read_only=read_only,
         )
         return open_partition(
-            PATH, options, Surroundings(environment=disk, background=lambda *_: chosen)
+            PATH, options, LogEnvironment(environment=disk, background=lambda *_: chosen)
         )
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from segstore._core import Barrier, DataFile, Directory
 from segstore.errors import CorruptLogError, CorruptRecordError
-from segstore.log.directory.checkpoints import LOG_STATE, LogState
+from segstore.log.files.checkpoints import LOG_STATE, LogState
 from segstore.types import EpochEntry
 from tests.crash.directory_kit import (
     RECOVERY_POINT,

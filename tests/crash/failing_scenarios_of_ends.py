@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Final
 
 from segstore._core import Directory
 from segstore.errors import LogReadOnlyError
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_salvage import salvage_and_open
 from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
 from tests.crash.barrier_scene import open_log
 from tests.crash.barrier_scenes_of_directories import exists
 from tests.crash.crash_script import PATH, START_MS, ManualScheduler, Settings
@@ -101,8 +101,8 @@ def salvaging(files: dict[str, bytes], expected: list[int]) -> Trial:
     def run(name: str = NEW_NAME) -> None:
         options = open_options(durability="none", segment_ms=None)
         scheduler = ManualScheduler()
-        surroundings = Surroundings(environment=image, background=lambda *_: scheduler)
-        log, report = salvage_and_open(PATH, name, options, surroundings)
+        log_environment = LogEnvironment(environment=image, background=lambda *_: scheduler)
+        log, report = salvage_and_open(PATH, name, options, log_environment)
         made.append(log)
         lost.append(report.lost)
 

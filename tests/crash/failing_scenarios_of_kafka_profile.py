@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import Directory
-from segstore.log.directory.partition_metadata_file import PartitionMetadataFile
+from segstore.log.files.partition_metadata_file import PartitionMetadataFile
 from segstore.log.local.transaction_index import AbortedTransaction, TransactionIndex
 from segstore.types import Codec
 from tests.conformance.records_kit import build

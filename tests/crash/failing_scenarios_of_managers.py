@@ -18,8 +18,8 @@ from segstore.errors import (
     SegstoreError,
     UnknownTopicOrPartitionError,
 )
-from segstore.log.directory.names_above import sync_names_above
-from segstore.log.directory.partition_path import make_directory
+from segstore.log.files.parent_directory_sync import sync_parent_directories
+from segstore.log.files.partition_path import make_directory
 from segstore.log.log_opener import open_partition
 from segstore.manager import log_manager, partition_directories, topic_directories
 from segstore.manager.log_manager import LogManager
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from segstore import UnifiedLog
     from segstore._core import SimulatedDisk
-    from segstore.log.surroundings import Surroundings
+    from segstore.log.log_environment import LogEnvironment
 
 LOGS: Final = "/data/logs"
 ELSEWHERE: Final = {
@@ -47,15 +47,15 @@ KEYS: Final = (b"a", b"b", b"c", b"d")
 def living_on(disk: SimulatedDisk) -> Iterator[None]:
     """Let managers find *disk* where the system's directories are."""
 
-    def open_there(path: str, options: object, surroundings: Surroundings) -> UnifiedLog:
-        there = surroundings._replace(environment=disk, background=lambda *_: ManualScheduler())
+    def open_there(path: str, options: object, log_environment: LogEnvironment) -> UnifiedLog:
+        there = log_environment._replace(environment=disk, background=lambda *_: ManualScheduler())
         return open_partition(path, options, there)
 
     with contextlib.ExitStack() as stack:
         for module in (log_manager, partition_directories):
             there = partial(Directory, environment=disk)
             stack.enter_context(mock.patch.object(module, "Directory", there))
-        for function in (make_directory, sync_names_above):
+        for function in (make_directory, sync_parent_directories):
             there = partial(function, environment=disk)
             stack.enter_context(mock.patch.object(topic_directories, function.__name__, there))
         stack.enter_context(mock.patch.object(log_manager, "open_partition", open_there))

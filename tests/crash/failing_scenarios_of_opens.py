@@ -6,7 +6,7 @@ import functools
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import Barrier, Directory, FileBarrier
-from segstore.log.directory.checkpoints import LOG_STATE, SYNC_FAILED_MARK, LogState
+from segstore.log.files.checkpoints import LOG_STATE, SYNC_FAILED_MARK, LogState
 from tests.crash.barrier_scene import new_disk, open_log, operations
 from tests.crash.barrier_scenes_of_opens import FAR, TORN
 from tests.crash.crash_check import look

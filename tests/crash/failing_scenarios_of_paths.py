@@ -14,12 +14,12 @@ from unittest import mock
 
 from segstore._core import Barrier, Directory
 from segstore.errors import LogNotFoundError, NotALogError, SegstoreError
-from segstore.log import transaction_index_verifier
-from segstore.log.directory.checkpoints import LOG_STATE
-from segstore.log.directory.partition_path import open_parent_directory, open_partition_directory
+from segstore.log.check import transaction_index_verifier
+from segstore.log.check.transaction_index_verifier import wrong_transaction_indexes_of
+from segstore.log.files.checkpoints import LOG_STATE
+from segstore.log.files.partition_path import open_parent_directory, open_partition_directory
 from segstore.log.loader import open_forecast
 from segstore.log.loader.open_forecast import forecast_open
-from segstore.log.transaction_index_verifier import wrong_transaction_indexes_of
 from segstore.manager import partition_directories
 from segstore.manager.partition_directories import partitions_with_logs
 from tests.crash.barrier_scene import open_log

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from segstore._core import Barrier, DataFile, Directory
 from segstore.errors import FsyncFailedError, LogLockedError
-from segstore.log.directory.checkpoints import LOCK, LOG_STATE, LogState
+from segstore.log.files.checkpoints import LOCK, LOG_STATE, LogState
 from tests.crash.barrier_scenes_of_opens import FAR, TORN
 from tests.crash.crash_script import PATH
 from tests.crash.directory_kit import (

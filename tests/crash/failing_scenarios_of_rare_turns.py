@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from segstore import Isolation, SpecialTimestamp
 from segstore._core import Directory, RecordsBuilder, SegmentContext
 from segstore.errors import LogNotFoundError, LogReadOnlyError, SegstoreError
-from segstore.log.directory.checkpoints import LOCK, PARTITION_METADATA
+from segstore.log.files.checkpoints import LOCK, PARTITION_METADATA
 from segstore.log.salvage.lost_records import lost_records
 from segstore.records.compression import codec_table
 from tests.crash.crash_script import PATH, START_MS

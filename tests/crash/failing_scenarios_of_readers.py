@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from segstore._core import Directory, FileBarrier
 from segstore.errors import LogTruncatedError, OffsetOutOfRangeError
-from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT
+from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT
 from tests.crash.crash_script import PATH, START_MS
 from tests.crash.directory_kit import RECOVERY_POINT, disk_with, name_of, records, recovery_point
 from tests.crash.failing_scenarios_of_damage import changed, told

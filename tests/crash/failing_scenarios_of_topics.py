@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from segstore._core import Directory
 from segstore.errors import AlreadyExistsError
-from segstore.log.directory.topics_file import (
+from segstore.log.files.topics_file import (
     TOPICS_FILE,
     TopicState,
     format_topics,
     read_topics,
 )
-from segstore.log.directory.tree_removal import remove_trees
+from segstore.log.files.tree_removal import remove_trees
 from tests.crash.barrier_scene import new_disk
 from tests.crash.crash_model import Found
 from tests.crash.crash_script import Settings, make_log_directory

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from segstore._core import SimulatedDisk
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
 from tests.crash.crash_script import PATH
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def often() -> Iterator[None]:
 
 def open_log(disk: SimulatedDisk, segment_bytes: int = 100_000) -> UnifiedLog:
     options = open_options(durability="sync", internal_segment_bytes=segment_bytes)
-    return open_partition(PATH, options, Surroundings(environment=disk))
+    return open_partition(PATH, options, LogEnvironment(environment=disk))
 
 
 class Run:

@@ -16,11 +16,11 @@ import pytest
 
 from segstore._core import Barrier, DataFile, Directory, FileBarrier, SegmentContext
 from segstore.errors import LogNotFoundError
-from segstore.log.checksum_sidecar_check import check_sidecar
-from segstore.log.directory.checkpoints import CLEAN_SHUTDOWN_MARKER, LOG_STATE, LogState
+from segstore.log.check.checksum_sidecar_check import check_sidecar
+from segstore.log.check.log_verifier import all_headers
+from segstore.log.files.checkpoints import CLEAN_SHUTDOWN_MARKER, LOG_STATE, LogState
 from segstore.log.local.checksum_sidecars import ChecksumSidecars
 from segstore.log.local.segment import Segment
-from segstore.log.log_verifier import all_headers
 from segstore.records.compression import codec_table
 from tests.crash.crash_check import Crash, check_crash, look
 from tests.crash.crash_model import Operation

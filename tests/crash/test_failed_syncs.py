@@ -17,10 +17,10 @@ import pytest
 
 from segstore._core import Directory, FileBarrier, SimulatedDisk
 from segstore.errors import FsyncFailedError, SegstoreError
-from segstore.log.directory.checkpoints import SYNC_FAILED_MARK
+from segstore.log.files.checkpoints import SYNC_FAILED_MARK
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
 from tests.crash.crash_check import Crash, look
 from tests.crash.crash_model import Operation
 from tests.crash.crash_script import (
@@ -179,7 +179,7 @@ def test_with_kafkas_profile_no_mark_is_left():
     """[DUR-62] No file but Kafka's."""
     disk = SimulatedDisk()
     options = open_options(recovery="kafka", durability="none")
-    log = open_partition(PATH, options, Surroundings(environment=disk))
+    log = open_partition(PATH, options, LogEnvironment(environment=disk))
     log.append([(None, b"x")])
     disk.fail("sync_data", 1, errno.EIO)
     with pytest.raises(FsyncFailedError):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from segstore._core import Directory, SimulatedDisk
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
 from tests.crash.crash_script import PATH, START_MS, ManualScheduler
 from tests.log_kit import offsets, singleton
 from tests.remote_kit import TIERED, RemoteRecords
@@ -34,8 +34,8 @@ def open_log(disk: SimulatedDisk, *, tiered: bool = True) -> tuple[UnifiedLog, M
         remote_log_delete_on_disable=not tiered,
         **TIERED,
     )
-    surroundings = Surroundings(environment=disk, background=lambda *_: scheduler)
-    return open_partition(PATH, options, surroundings), scheduler
+    log_environment = LogEnvironment(environment=disk, background=lambda *_: scheduler)
+    return open_partition(PATH, options, log_environment), scheduler
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def test_who_reads_shows_no_hole(run):
     disk, promises = run
     for _, image in images(disk, promises[0][0]):
         options = open_options(read_only=True)
-        log = open_partition(PATH, options, Surroundings(environment=image))
+        log = open_partition(PATH, options, LogEnvironment(environment=image))
         found = offsets(log)
         assert found == list(range(found[0], COUNT))
         assert (log.log_start_offset, log.report.warnings) == (found[0], [])
@@ -108,7 +108,7 @@ def test_an_ordinary_open_gives_nothing_up(run):
     """[DUR-26, LDR-9] whatever a crash has left."""
     disk, promises = run
     for _, image in images(disk, promises[-1][0]):
-        log = open_partition(PATH, open_options(retention_ms=0), Surroundings(environment=image))
+        log = open_partition(PATH, open_options(retention_ms=0), LogEnvironment(environment=image))
         assert (log.log_start_offset, log.local_log_start_offset) == (0, promises[-1][2])
         assert log.delete_old_segments() == 0
         log.close()

@@ -10,9 +10,9 @@ from contextlib import closing
 from typing import TYPE_CHECKING
 
 from segstore._core import SimulatedDisk
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
 from tests.crash.crash_script import PATH, ManualScheduler
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ def open_on(disk: SimulatedDisk) -> UnifiedLog:
     return open_partition(
         PATH,
         open_options(durability="none", segment_ms=None),
-        Surroundings(environment=disk, background=lambda *_: ManualScheduler()),
+        LogEnvironment(environment=disk, background=lambda *_: ManualScheduler()),
     )
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from segstore._core import crc32c
 from segstore.errors import CorruptCheckpointError
-from segstore.log.directory.checksum_sidecar import (
+from segstore.log.files.checksum_sidecar import (
     BLOCK_BYTES,
     ChecksumSidecar,
     sidecar_base_offset,

@@ -29,16 +29,16 @@ from segstore.errors import (
     NotALogError,
     UnsupportedFormatError,
 )
-from segstore.log.directory import checkpoints
-from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
-from segstore.log.directory.partition_directory import (
+from segstore.log.files import checkpoints
+from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
+from segstore.log.files.partition_directory import (
     directory_name,
     file_name,
     is_partition_directory_name,
     parse_directory_name,
     parse_file_name,
 )
-from segstore.log.directory.topics_file import (
+from segstore.log.files.topics_file import (
     TopicEntry,
     TopicState,
     format_topics,

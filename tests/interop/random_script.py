@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 import segstore
 from segstore._core import encode_end_transaction_marker, wall_clock_ms
 from segstore.errors import OutOfOrderSequenceError, RecordBatchTooLargeError
-from segstore.log.directory.checkpoints import RECOVERY_POINT_CHECKPOINT, parse_offset_checkpoint
+from segstore.log.files.checkpoints import RECOVERY_POINT_CHECKPOINT, parse_offset_checkpoint
 from segstore.types import AppendOrigin
 from tests.log_kit import batch
 

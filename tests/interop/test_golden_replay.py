@@ -16,9 +16,9 @@ import pytest
 import segstore
 from segstore import errors
 from segstore._core import Environment
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
 from tests.directory_files import check_files, files_of
 from tests.interop.golden_case import GoldenPartition
 
@@ -72,7 +72,7 @@ class Broker:
             )
             clock = Environment.with_wall_clock(self.description["broker"]["asked_at_ms"])
             self.clocks[topic] = clock
-            log = open_partition(folder / f"{topic}-0", options, Surroundings(environment=clock))
+            log = open_partition(folder / f"{topic}-0", options, LogEnvironment(environment=clock))
             log.assign_epoch_start_offset(0, log.log_end_offset)
             self.logs[topic] = log
 

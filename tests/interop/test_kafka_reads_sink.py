@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("pyspark")
 
 import segstore
-from segstore.log.directory.checkpoints import (
+from segstore.log.files.checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
 )

@@ -15,7 +15,7 @@ import pytest
 
 import segstore
 from segstore.errors import CorruptLogError
-from segstore.log.directory.checkpoints import CLEAN_SHUTDOWN_MARKER
+from segstore.log.files.checkpoints import CLEAN_SHUTDOWN_MARKER
 from tests.interop.kafka_loader import KafkaLoader
 
 if TYPE_CHECKING:

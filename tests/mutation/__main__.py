@@ -45,7 +45,7 @@ CORE = (
 PYTHON = (
     "segstore/log/truncation.py",
     "segstore/log/loader/leftovers.py",
-    "segstore/log/loader/log_begin.py",
+    "segstore/log/loader/log_start_recovery.py",
     "segstore/log/loader/log_loader.py",
     "segstore/log/loader/log_recovery.py",
     "segstore/log/loader/contradicted_epochs.py",

@@ -6,7 +6,7 @@ import pytest
 
 import segstore
 from segstore.errors import CorruptLogError
-from segstore.log.directory.checkpoints import CLEAN_SHUTDOWN_MARKER
+from segstore.log.files.checkpoints import CLEAN_SHUTDOWN_MARKER
 
 
 def test_synced_batches_behind_a_jump_are_not_cut(tmp_path):

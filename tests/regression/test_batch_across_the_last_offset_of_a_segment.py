@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import pytest
 
-from segstore.log.directory.partition_directory import file_name
+from segstore.log.files.partition_directory import file_name
 from tests.conformance.overflow_kit import MAX_INT, SETTINGS, bases, keys
 from tests.conformance.records_kit import build
 from tests.kafka_loading import close_quietly, load_as_kafka

@@ -9,8 +9,8 @@ import pytest
 
 import segstore
 from segstore.errors import DiskFullError, LogReadOnlyError
-from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
-from segstore.log.directory.prepared_file import PreparedFile
+from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
+from segstore.log.files.prepared_file import PreparedFile
 from segstore.log.local.local_log import LocalLog
 from tests.conformance.transactions_kit import ABORT, COMMIT, Producer
 from tests.log_kit import at

@@ -15,8 +15,8 @@ from segstore._core import Directory
 from segstore.cli import partition_check
 from segstore.cli.scrub import scrub_partition
 from segstore.errors import CorruptRecordError, LogNotFoundError, LogTruncatedError
-from segstore.log import log_verifier, segment_check
-from segstore.log.quiet_look import CHANGED, look_while_quiet
+from segstore.log.check import log_verifier, segment_check
+from segstore.log.check.stable_read import CHANGED, read_while_stable
 from tests.log_kit import values
 from tests.unit.log.damaged_logs import flip_bit
 
@@ -54,34 +54,34 @@ def is_good(answer):
 def test_what_is_found_in_a_log_that_stands_still_counts(directory, tmp_path):
     """[DUR-58]"""
     still = Writer(tmp_path, 0, "bad", "good")
-    assert look_while_quiet(directory, still.look, is_good) == ("bad", True)
+    assert read_while_stable(directory, still.look, is_good) == ("bad", True)
     raising = Writer(tmp_path, 0, CorruptRecordError("bad"), "good")
     with pytest.raises(CorruptRecordError):
-        look_while_quiet(directory, raising.look, is_good)
+        read_while_stable(directory, raising.look, is_good)
 
 
 @pytest.mark.parametrize("bad", ["bad", LogNotFoundError("gone"), CorruptRecordError("cut")])
 def test_what_is_found_in_a_log_that_changes_is_looked_at_again(directory, tmp_path, bad):
     """[DUR-71, DUR-77]"""
     writer = Writer(tmp_path, 1, bad, "good")
-    assert look_while_quiet(directory, writer.look, is_good) == ("good", True)
+    assert read_while_stable(directory, writer.look, is_good) == ("good", True)
     assert writer.looks == 2
 
 
 def test_the_first_look_may_be_at_an_older_view(directory, tmp_path):
     """[DUR-77] That of a handle which has not been refreshed."""
     writer = Writer(tmp_path, 0, "bad", "good")
-    assert look_while_quiet(directory, writer.look, is_good, least_looks=2) == ("good", True)
+    assert read_while_stable(directory, writer.look, is_good, min_attempts=2) == ("good", True)
 
 
 def test_a_log_that_never_stands_still(directory, tmp_path):
     """[DUR-103] The looks have an end, and what was found is told as what it is."""
     writer = Writer(tmp_path, 100, "bad")
-    assert look_while_quiet(directory, writer.look, is_good) == ("bad", False)
+    assert read_while_stable(directory, writer.look, is_good) == ("bad", False)
     assert writer.looks < 10
     writer = Writer(tmp_path, 100, LogNotFoundError("gone"))
     with pytest.raises(LogNotFoundError):
-        look_while_quiet(directory, writer.look, is_good)
+        read_while_stable(directory, writer.look, is_good)
 
 
 @pytest.fixture

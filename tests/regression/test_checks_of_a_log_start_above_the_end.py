@@ -15,7 +15,7 @@ import pytest
 import segstore
 from segstore import cli
 from segstore.cli.partition_check import check_partition
-from segstore.log.directory.log_places import LogPlaces
+from segstore.log.files.checkpoint_store import CheckpointStore
 from tests.log_kit import note_being_emptied
 
 if TYPE_CHECKING:
@@ -80,14 +80,14 @@ def test_what_was_being_emptied_is_none(new_log, tmp_path, monkeypatch):
     log.append([(None, b"x")] * RECORDS)
     log.flush()
     saved = tmp_path / "saved" / "topic-0"
-    write = LogPlaces.write_log_start
+    write = CheckpointStore.write_log_start
 
-    def copy_behind(self: LogPlaces, *arguments: object) -> None:
+    def copy_behind(self: CheckpointStore, *arguments: object) -> None:
         write(self, *arguments)
         if not saved.exists():
             shutil.copytree(tmp_path / "topic-0", saved)
 
-    monkeypatch.setattr(LogPlaces, "write_log_start", copy_behind)
+    monkeypatch.setattr(CheckpointStore, "write_log_start", copy_behind)
     log.truncate_fully_and_start_at(LOG_START)
 
     check = check_partition(str(saved))

@@ -13,10 +13,10 @@ import pytest
 
 import segstore
 from segstore.errors import LogLockedError
-from segstore.log.ending import Ending
+from segstore.log.shutdown import Shutdown
 from segstore.log.unified_log import UnifiedLog
 from segstore.manager import log_manager
-from segstore.manager.logs_to_close import LogsToClose
+from segstore.manager.pending_closes import PendingCloses
 from tests.log_kit import PATIENCE_SECONDS
 from tests.regression.test_close_beside_a_close import HeldClose, begun, has_ended
 
@@ -143,16 +143,16 @@ def test_a_finalizer_in_the_last_steps_of_a_logs_thread(manager):
 def test_a_wait_ends_where_its_end_would_not_come(manager, monkeypatch, call):
     """[DUR-70] Whose thread is waited for was seen before the other close began."""
     log = manager.log("t", 0)
-    real = Ending.run
+    real = Shutdown.run
     errors, is_back = [], threading.Event()
 
-    def run(ending, end) -> bool:
-        if ending.waits_for_this_thread():  # the log's own: let the other one be first
+    def run(shutdown, end) -> bool:
+        if shutdown.waits_for_this_thread():  # the log's own: let the other one be first
             closing.start()
-            while not ending._lock.locked():
+            while not shutdown._lock.locked():
                 assert closing.is_alive()
             monkeypatch.undo()
-        return real(ending, end)
+        return real(shutdown, end)
 
     def end() -> None:
         try:
@@ -161,7 +161,7 @@ def test_a_wait_ends_where_its_end_would_not_come(manager, monkeypatch, call):
             errors.append(str(error))
         is_back.set()
 
-    monkeypatch.setattr(Ending, "run", run)
+    monkeypatch.setattr(Shutdown, "run", run)
     closing = threading.Thread(target=log.close, daemon=True)
     log._background.submit(end)
     assert is_back.wait(PATIENCE_SECONDS)
@@ -174,13 +174,13 @@ def test_a_log_that_waits_for_the_managers_close_keeps_the_directory(
 ):
     """[DUR-65, DUR-70] The manager forgot it, and let go, while it was still being closed."""
     log = manager.log("t", 0)
-    real = LogsToClose.close
+    real = PendingCloses.close
     seen, is_back = [], threading.Event()
 
     def close_logs(to_close) -> bool:
         monkeypatch.undo()
         closing.start()
-        while not log.ending._lock.locked():
+        while not log.shutdown._lock.locked():
             assert closing.is_alive()
         return real(to_close)
 
@@ -189,7 +189,7 @@ def test_a_log_that_waits_for_the_managers_close_keeps_the_directory(
         seen.append(manager.closed)
         is_back.set()
 
-    monkeypatch.setattr(LogsToClose, "close", close_logs)
+    monkeypatch.setattr(PendingCloses, "close", close_logs)
     closing = threading.Thread(target=log.close, daemon=True)
     log._background.submit(close_there)
     assert is_back.wait(PATIENCE_SECONDS)

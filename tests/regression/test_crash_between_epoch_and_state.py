@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import pytest
 
-from segstore.log.directory.checkpoints import LogState
+from segstore.log.files.checkpoints import LogState
 from segstore.types import EpochEntry
 from tests.crash.crash_check import check_crashes
 from tests.crash.crash_model import Operation

@@ -11,7 +11,7 @@ from contextlib import closing
 import pytest
 
 from segstore._core import Directory, FileBarrier
-from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT
+from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT
 from tests.crash.barrier_scene import new_disk, open_log
 from tests.crash.crash_script import PATH
 from tests.log_kit import at, message_of_magic_1

@@ -14,7 +14,7 @@ import pytest
 import segstore
 from segstore.cli import main
 from segstore.errors import InvalidEpochError, SegstoreError
-from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT
+from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT
 from tests.log_kit import batch
 from tests.unit.log.damaged_logs import flip_bit
 
@@ -40,7 +40,7 @@ def path(tmp_path, is_closed, epochs) -> Path:
     return path
 
 
-def is_told(path: Path) -> bool:
+def is_reported(path: Path) -> bool:
     """Whether a reader, and a verification, say that records are missing."""
     try:
         with segstore.open(path, read_only=True) as log:
@@ -69,7 +69,7 @@ def test_a_lost_segment_is_missed_whichever_bit_has_flipped(path: Path, lost: in
         copy = path.parent / "c-0"
         shutil.copytree(path, copy)
         flip_bit(copy / LEADER_EPOCH_CHECKPOINT, *divmod(bit, 8))
-        if not is_told(copy):
+        if not is_reported(copy):
             silent.append(bit)
         shutil.rmtree(copy)
 

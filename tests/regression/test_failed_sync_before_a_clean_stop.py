@@ -7,10 +7,10 @@ import errno
 
 from segstore._core import Directory, SimulatedDisk
 from segstore.errors import SegstoreError
-from segstore.log.directory.checkpoints import SYNC_FAILED_MARK
+from segstore.log.files.checkpoints import SYNC_FAILED_MARK
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
 from tests.crash.crash_check import Crash, look
 from tests.crash.crash_model import Operation
 from tests.crash.crash_script import PATH, ManualScheduler, ScriptRunner, Settings
@@ -31,9 +31,9 @@ def closed_over_a_failed_sync() -> SimulatedDisk:
     runner.abandon()
     disk = Crash(runner.disk.effects, "killed").image(runner.disk)
     scheduler = ManualScheduler()
-    surroundings = Surroundings(environment=disk, background=lambda *_: scheduler)
+    log_environment = LogEnvironment(environment=disk, background=lambda *_: scheduler)
     options = open_options(recovery="kafka", state_dir=PATH, durability="none")
-    open_partition(PATH, options, surroundings).close()
+    open_partition(PATH, options, log_environment).close()
     return disk
 
 

@@ -16,10 +16,10 @@ import pytest
 import segstore
 from segstore._core import Directory, SimulatedDisk
 from segstore.errors import FsyncFailedError, LogReadOnlyError, ReadIOError, SegstoreError
-from segstore.log.directory.log_dir_failure_channel import IO_ERRORS, LogDirFailureChannel
+from segstore.log.log_dir_failure_channel import IO_ERRORS, LogDirFailureChannel
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
 from segstore.manager import log_manager
 from segstore.manager.topic_registry import TopicRegistry
 
@@ -30,9 +30,11 @@ PROFILES = ["safe", "kafka"]
 
 def two_logs(disk: SimulatedDisk, failures: LogDirFailureChannel, recovery: str = "safe"):
     Directory("/", disk).make_directory("logs")
-    surroundings = Surroundings(environment=disk, failures=failures)
+    log_environment = LogEnvironment(environment=disk, failures=failures)
     options = open_options(recovery=recovery, durability="none", segment_ms=None)
-    logs = [open_partition(f"/logs/topic-{number}", options, surroundings) for number in range(2)]
+    logs = [
+        open_partition(f"/logs/topic-{number}", options, log_environment) for number in range(2)
+    ]
     for log in logs:
         log.append(ONE)
     return logs

@@ -18,9 +18,9 @@ import pytest
 from segstore import UnifiedLog
 from segstore._core import Directory, SimulatedDisk
 from segstore.errors import DiskFullError, LogReadOnlyError
-from segstore.log.directory.checkpoints import LogState
-from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
-from segstore.log.directory.log_state_file import LogStateFile
+from segstore.log.files.checkpoints import LogState
+from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
+from segstore.log.files.log_state_file import LogStateFile
 from segstore.log.producers.snapshot_file import SnapshotFile
 from tests.crash.barrier_scene import new_disk, open_log
 from tests.crash.interrupts import interrupts

@@ -12,13 +12,13 @@ import pytest
 
 from segstore._core import Directory, SimulatedDisk
 from segstore.errors import FsyncFailedError, IllegalStateError, SegstoreError
-from segstore.log.directory.durability import sync_failed_before
-from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
+from segstore.log.durability import sync_failed_before
 from segstore.log.flusher import Flusher
 from segstore.log.local.local_log import LocalLog
+from segstore.log.log_dir_failure_channel import LogDirFailureChannel
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
 from tests.log_kit import lead_rounds_by_layers
 
 PATIENCE_SECONDS = 20
@@ -29,7 +29,7 @@ def opened():
     """Two durable logs of one directory, with three records each."""
     disk, failures = SimulatedDisk(), LogDirFailureChannel()
     Directory("/data", disk, create=True)
-    where = Surroundings(environment=disk, failures=failures)
+    where = LogEnvironment(environment=disk, failures=failures)
     logs = [
         open_partition(f"/data/{name}", open_options(durability="sync"), where)
         for name in ("topic-0", "other-0")

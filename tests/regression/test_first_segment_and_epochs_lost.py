@@ -18,7 +18,7 @@ from segstore import MemoryRecords
 from segstore._core import Directory
 from segstore.cli import main
 from segstore.errors import CorruptLogError, ReadIOError
-from segstore.log.directory.checkpoints import (
+from segstore.log.files.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     LOG_STATE,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import segstore
 from segstore.log import recovery_point
-from segstore.log.directory import log_places
+from segstore.log.files import checkpoint_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -46,7 +46,7 @@ def test_a_flush_beside_a_close_leaves_a_clean_log(tmp_path: Path, monkeypatch: 
     """[DUR-21, DUR-24] The close waits for the flush that writes the recovery point."""
     writer = OneWriter()
     monkeypatch.setattr(recovery_point, "write_offset", writer)
-    monkeypatch.setattr(log_places, "write_offset", writer)
+    monkeypatch.setattr(checkpoint_store, "write_offset", writer)
     log = segstore.open(tmp_path / "orders-0", durability="none")
     log.append([(b"key", b"value")])
     flushing = threading.Thread(target=log.flush)
@@ -64,7 +64,7 @@ def test_a_flush_that_comes_after_the_last_sync_writes_nothing(tmp_path: Path):
     """[DUR-24] The recovery point is the close's, from before it is marked clean."""
     log = segstore.open(tmp_path / "orders-0", durability="none")
     log.append([(b"key", b"value")])
-    places = log._places
+    places = log._checkpoint_store
     mark_clean, late = places.mark_clean, []
 
     def mark_after_a_flush(*arguments: Any) -> None:

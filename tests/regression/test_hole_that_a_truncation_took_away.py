@@ -10,7 +10,7 @@ from __future__ import annotations
 import pytest
 
 from segstore._core import Directory
-from segstore.log.directory.checkpoints import LogState
+from segstore.log.files.checkpoints import LogState
 from tests.crash.crash_check import check_crashes
 from tests.crash.crash_model import Operation
 from tests.crash.crash_script import PATH, Settings, run_script

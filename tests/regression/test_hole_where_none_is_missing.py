@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from segstore.errors import CorruptLogError
-from segstore.log.directory.checkpoints import LOG_STATE
+from segstore.log.files.checkpoints import LOG_STATE
 from tests.crash.crash_script import Settings
 from tests.crash.directory_kit import disk_with, name_of
 from tests.log_kit import at

@@ -10,12 +10,12 @@ import pytest
 
 import segstore
 from segstore.errors import ClosedError, LogLockedError
-from segstore.log.ending import Ending
+from segstore.log.shutdown import Shutdown
 from segstore.log.unified_log import UnifiedLog
 from segstore.manager.current_logs import CurrentLogs
 from segstore.manager.log_manager import LogManager
-from segstore.manager.logs_to_close import LogsToClose
 from segstore.manager.owned_log_directory import OwnedLogDirectory
+from segstore.manager.pending_closes import PendingCloses
 from tests.crash.interrupts import Interrupt
 
 MARKER = ".kafka_cleanshutdown"
@@ -26,9 +26,9 @@ STEPS = {
         LogManager._close_alone,
         LogManager._release,
         CurrentLogs.note_new_names,
-        Ending.run,
-        LogsToClose.__init__,
-        LogsToClose.close,
+        Shutdown.run,
+        PendingCloses.__init__,
+        PendingCloses.close,
         OwnedLogDirectory.mark_clean,
         OwnedLogDirectory.release,
     )

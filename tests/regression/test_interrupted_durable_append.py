@@ -15,7 +15,7 @@ import pytest
 import segstore
 from segstore._core import BatchOptions, encode_records
 from segstore.errors import LogReadOnlyError, WriteError
-from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
+from segstore.log.log_dir_failure_channel import LogDirFailureChannel
 from segstore.records.compression import codec_table
 from tests.memory_folder import memory_folder
 

@@ -10,7 +10,7 @@ from contextlib import closing
 
 import pytest
 
-from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
+from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
 from tests.crash.barrier_scene import new_disk, open_log
 
 

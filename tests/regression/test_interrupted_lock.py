@@ -13,8 +13,8 @@ import pytest
 import segstore
 from segstore import _core
 from segstore.errors import LogLockedError
-from segstore.log.directory import partition_lock as module
-from segstore.log.directory.partition_lock import PartitionLock
+from segstore.log.files import partition_lock as module
+from segstore.log.files.partition_lock import PartitionLock
 from tests.crash.interrupts import interrupts
 from tests.regression.test_interrupts_while_a_directory_is_marked import InterruptedAt
 

@@ -13,17 +13,17 @@ import pytest
 
 from segstore._core import SimulatedDisk
 from segstore.errors import FsyncFailedError, LogReadOnlyError, SegstoreError
-from segstore.log.directory.log_dir_failure_channel import LogDirFailureChannel
 from segstore.log.failure_mark import FailureMark
+from segstore.log.log_dir_failure_channel import LogDirFailureChannel
 from tests.regression.test_failures_that_reach_the_directory import ONE, two_logs
 
 STEPS = [
     LogDirFailureChannel.maybe_add_offline_log_dir,
-    LogDirFailureChannel._tell,
+    LogDirFailureChannel._notify,
     LogDirFailureChannel._watched,
     FailureMark.poison,
     FailureMark._end_writing,
-    FailureMark._tell_directory,
+    FailureMark._notify_directory,
     FailureMark._error_of_directory,
 ]
 

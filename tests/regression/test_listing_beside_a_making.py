@@ -19,7 +19,7 @@ import segstore
 from segstore._core import Directory
 from segstore.cli.partition_paths import partitions_of
 from segstore.errors import UnknownTopicOrPartitionError
-from segstore.log.directory.topics_file import TopicEntry, TopicState, format_topics
+from segstore.log.files.topics_file import TopicEntry, TopicState, format_topics
 from segstore.manager import partition_directories
 from segstore.manager.partition_listing import PartitionListing
 from segstore.spark.sink_topics import SinkTopics

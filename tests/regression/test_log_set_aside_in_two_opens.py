@@ -13,10 +13,10 @@ import pytest
 import segstore
 from segstore.cli import main
 from segstore.errors import CorruptLogError
-from segstore.log.directory.checkpoints import (
-    BEGINS_ANEW_MARK,
+from segstore.log.files.checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
+    RESTART_MARKER,
 )
 from tests.log_kit import in_a_child, offsets
 from tests.set_aside_kit import (
@@ -53,7 +53,7 @@ def test_the_next_open_tells_of_all_that_is_set_aside(path, end, monkeypatch):
         (warning,) = [text for text in log.report.warnings if "is set aside as" in text]
         assert sorted(log.report.set_aside) == [*NAMES]
     assert f"is set aside as {NAMES[0]}, {NAMES[1]} and {NAMES[2]};" in warning
-    assert not (path / BEGINS_ANEW_MARK).exists()
+    assert not (path / RESTART_MARKER).exists()
     with segstore.open(path) as log:
         assert log.report.clean
         assert not log.report.warnings
@@ -100,7 +100,7 @@ def test_verify_tells_of_the_mark(path, end, log_start, monkeypatch, capsys):
     put_log_start(path, log_start)
 
     out = verified(path, capsys)
-    assert f"remove {BEGINS_ANEW_MARK}" in out
+    assert f"remove {RESTART_MARKER}" in out
     assert "restore the directory" not in out
 
 
@@ -206,4 +206,4 @@ def test_of_a_log_without_a_record_none_is_lost(empty_path, log_start, end, monk
         assert (log.log_start_offset, log.log_end_offset) == (begin, begin)
         assert not log.report.created
         assert not log.report.clean
-    assert not (path / BEGINS_ANEW_MARK).exists()
+    assert not (path / RESTART_MARKER).exists()

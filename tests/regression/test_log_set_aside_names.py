@@ -10,11 +10,11 @@ from __future__ import annotations
 import pytest
 
 import segstore
-from segstore.log.directory.checkpoints import (
-    BEGINS_ANEW_MARK,
+from segstore.log.files.checkpoints import (
     MAX_CHECKPOINT_BYTES,
+    RESTART_MARKER,
 )
-from segstore.log.loader.begins_anew_mark import SetAside
+from segstore.log.loader.restart_marker import RestartMarkerContent
 from tests.log_kit import in_a_child, offsets
 from tests.set_aside_kit import (
     BASES,
@@ -81,10 +81,10 @@ def write_behind(path) -> bool:
 def test_the_names_are_those_of_the_first_open(path, end, monkeypatch):
     """[DUR-56, DUR-59] The second sets the rest aside, and is killed too."""
     begin_and_end(path, midway, monkeypatch)
-    before = (path / BEGINS_ANEW_MARK).read_bytes()
+    before = (path / RESTART_MARKER).read_bytes()
     (path / f"{BASES[0]:020d}.quarantine-7").write_bytes(b"garbage")
     begin_and_end(path, end, monkeypatch)
-    assert (path / BEGINS_ANEW_MARK).read_bytes() == before
+    assert (path / RESTART_MARKER).read_bytes() == before
     put_log_start(path, 0)
 
     assert follow(path, refusal(path)) == [*NAMES]
@@ -114,7 +114,7 @@ def test_what_comes_in_between_is_named_too(path, monkeypatch, tmp_path):
     begin_and_end(path, before_the_new_segment, monkeypatch)
     put_log_start(path, 0)
 
-    said = SetAside.parse((path / BEGINS_ANEW_MARK).read_bytes())
+    said = RestartMarkerContent.parse((path / RESTART_MARKER).read_bytes())
     assert said == (1000, END + 3, (*NAMES, f"{END:020d}.quarantine-1"))
     follow(path, refusal(path))
     with segstore.open(path) as log:
@@ -149,7 +149,7 @@ def write_many(path) -> bool:
 def test_a_mark_that_cannot_be_read_is_no_leave(path, content, monkeypatch):
     """[DUR-7, DUR-97] The last is that of a version before."""
     begin_and_end(path, midway, monkeypatch)
-    (path / BEGINS_ANEW_MARK).write_bytes(content)
+    (path / RESTART_MARKER).write_bytes(content)
 
     advice = refusal(path)
     assert "what it set aside cannot be told" in advice
@@ -159,13 +159,16 @@ def test_a_mark_that_cannot_be_read_is_no_leave(path, content, monkeypatch):
 def test_a_torn_or_flipped_mark_is_not_believed(path, monkeypatch, capsys):
     """[DUR-7, DUR-97] Whatever is missing at its end, or changed in it."""
     begin_and_end(path, midway, monkeypatch)
-    mark = path / BEGINS_ANEW_MARK
+    mark = path / RESTART_MARKER
     whole = mark.read_bytes()
-    assert SetAside.parse(whole) == (1000, END, NAMES)
+    assert RestartMarkerContent.parse(whole) == (1000, END, NAMES)
     for at in range(len(whole)):
-        assert SetAside.parse(whole[:at]) is None
-        assert SetAside.parse(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :]) is None
-    assert SetAside.parse(whole + b"\n") is None
+        assert RestartMarkerContent.parse(whole[:at]) is None
+        assert (
+            RestartMarkerContent.parse(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+            is None
+        )
+    assert RestartMarkerContent.parse(whole + b"\n") is None
     mark.write_bytes(whole.replace(b"quarantine-1", b"quarantine-2", 1))
 
     assert "what it set aside cannot be told" in refusal(path)
@@ -175,15 +178,15 @@ def test_a_torn_or_flipped_mark_is_not_believed(path, monkeypatch, capsys):
 def test_a_mark_may_name_as_many_files_as_there_can_be(path, monkeypatch):
     """[DUR-97, DUR-98] Longer than other markers; what is too long is not read."""
     names = tuple(f"{base:020d}.quarantine-1" for base in range(3000))
-    long = SetAside(1000, END, names).format()
+    long = RestartMarkerContent(1000, END, names).format()
     assert len(long) > 65536
-    assert SetAside.parse(long) == (1000, END, names)
+    assert RestartMarkerContent.parse(long) == (1000, END, names)
     begin_and_end(path, before_the_new_segment, monkeypatch)
-    (path / BEGINS_ANEW_MARK).write_bytes(long)
+    (path / RESTART_MARKER).write_bytes(long)
     with segstore.open(path) as log:
         assert log.log_end_offset == 1000
     assert 1_000_000 * (len(f"{0:020d}.quarantine-\n") + 18) < MAX_CHECKPOINT_BYTES
 
-    with (path / BEGINS_ANEW_MARK).open("wb") as mark:
+    with (path / RESTART_MARKER).open("wb") as mark:
         mark.truncate(MAX_CHECKPOINT_BYTES + 1)
     assert "what it set aside cannot be told" in refusal(path)

@@ -8,13 +8,13 @@ import pytest
 
 import segstore
 from segstore.errors import CorruptLogError
-from segstore.log.directory.checkpoints import (
+from segstore.log.files.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     format_offset_checkpoint,
 )
-from segstore.log.directory.partition_directory import file_name
+from segstore.log.files.partition_directory import file_name
 from segstore.types import TopicPartition
 from tests.conformance.records_kit import build
 

@@ -14,7 +14,7 @@ import pytest
 import segstore
 from segstore._core import Barrier, DataFile, Directory, FileBarrier
 from segstore.errors import CorruptLogError, SegstoreError
-from segstore.log.directory.checkpoints import (
+from segstore.log.files.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
@@ -22,13 +22,13 @@ from segstore.log.directory.checkpoints import (
     SYNC_FAILED_MARK,
     format_offset_checkpoint,
 )
-from segstore.log.directory.clean_shutdown_file_handler import CleanShutdownFileHandler
-from segstore.log.directory.partition_directory import file_name
+from segstore.log.files.clean_shutdown_file_handler import CleanShutdownFileHandler
+from segstore.log.files.partition_directory import file_name
 from segstore.log.loader import log_loader
 from segstore.log.loader.quarantine import Quarantine
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
 from segstore.types import TopicPartition
 from tests.crash.barrier_scene import new_disk
 from tests.log_kit import at, offsets
@@ -199,7 +199,7 @@ def test_a_call_fails_while_all_is_set_aside(call, number):
 
 
 def open_on(disk):
-    return open_partition("/topic-0", open_options(), Surroundings(environment=disk))
+    return open_partition("/topic-0", open_options(), LogEnvironment(environment=disk))
 
 
 def test_the_open_is_killed_between_the_clean_markers(tmp_path, monkeypatch):

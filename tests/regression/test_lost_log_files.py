@@ -10,7 +10,7 @@ from dataclasses import replace
 import pytest
 
 import segstore
-from segstore.log.directory.checkpoints import LogState
+from segstore.log.files.checkpoints import LogState
 from segstore.log.loader.open_forecast import forecast_open
 from tests.crash.crash_check import Crash, check_crash
 from tests.crash.crash_model import Operation

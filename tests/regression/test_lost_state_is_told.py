@@ -14,7 +14,7 @@ import pytest
 import segstore
 from segstore._core import Directory
 from segstore.cli import main
-from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE, LogState
+from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE, LogState
 from segstore.types import EpochEntry
 from tests.crash.barrier_scene import new_disk, open_log
 from tests.crash.crash_check import Crash

@@ -6,7 +6,7 @@ import pytest
 
 import segstore
 from segstore.errors import CorruptCheckpointError, CorruptLogError
-from segstore.log.directory.background import BackgroundWorker
+from segstore.log.files.background import BackgroundWorker
 from segstore.log.unified_log import UnifiedLog
 
 

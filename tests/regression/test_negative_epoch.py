@@ -13,7 +13,7 @@ import pytest
 from segstore import MemoryRecords
 from segstore._core import DataFile, Directory
 from segstore.errors import InvalidEpochError
-from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT
+from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT
 from tests.crash.barrier_scene import new_disk, open_log
 from tests.crash.crash_script import PATH, START_MS, batches_in
 

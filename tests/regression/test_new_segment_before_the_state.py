@@ -6,7 +6,7 @@ index, and every open behind it was refused.
 
 from __future__ import annotations
 
-from segstore.log.directory.checkpoints import (
+from segstore.log.files.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_START_OFFSET_CHECKPOINT,
     LOG_STATE,

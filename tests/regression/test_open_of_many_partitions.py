@@ -12,9 +12,9 @@ import time
 import pytest
 
 import segstore
-from segstore.log.directory import checkpoints, log_directory_checkpoints
-from segstore.log.directory.parsed_file import SETTLED_NS
-from segstore.log.directory.topics_file import TOPICS_FILE
+from segstore.log.files import checkpoints, log_directory_checkpoints
+from segstore.log.files.parsed_file import SETTLED_NS
+from segstore.log.files.topics_file import TOPICS_FILE
 from segstore.manager import partition_listing
 from segstore.types import TopicPartition
 

@@ -13,7 +13,7 @@ import pytest
 import segstore
 from segstore._core import Directory
 from segstore.errors import CorruptLogError, DiskFullError, FsyncFailedError
-from segstore.log.directory.checkpoints import (
+from segstore.log.files.checkpoints import (
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,
     SYNC_FAILED_MARK,

@@ -17,7 +17,7 @@ import pytest
 import segstore
 from segstore._core import Directory, FileBarrier
 from segstore.errors import LogLockedError
-from segstore.log.directory.checkpoints import parse_offset_checkpoint
+from segstore.log.files.checkpoints import parse_offset_checkpoint
 from segstore.types import TopicPartition
 from tests.crash.barrier_scene import new_disk, open_log
 from tests.crash.crash_script import PATH, make_log_directory
@@ -104,7 +104,7 @@ def test_the_lines_go_before_there_is_a_directory(logs, monkeypatch):
         assert TopicPartition("t", 0) not in lines_of(logs / START) | lines_of(logs / POINT)
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("segstore.log.directory.partition_path.make_directory", make)
+    monkeypatch.setattr("segstore.log.files.partition_path.make_directory", make)
     with pytest.raises(KeyboardInterrupt):
         segstore.open(logs / "t-0")
 

@@ -12,10 +12,10 @@ import pytest
 
 from segstore._core import SimulatedDisk
 from segstore.errors import LogNotFoundError
-from segstore.log.directory.partition_path import make_directory
+from segstore.log.files.partition_path import make_directory
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
 from segstore.manager import topic_directories
 
 
@@ -25,7 +25,7 @@ def test_an_open_says_what_is_not_there():
     disk.fail("open_directory", 1, errno.ENOENT, for_ever=True)
 
     with pytest.raises(LogNotFoundError):
-        open_partition("/logs/topic-0", open_options(), Surroundings(environment=disk))
+        open_partition("/logs/topic-0", open_options(), LogEnvironment(environment=disk))
 
 
 def test_a_log_directory_says_what_is_not_there(monkeypatch: pytest.MonkeyPatch):

@@ -13,7 +13,7 @@ import pytest
 
 import segstore
 from segstore import cli
-from segstore.log.directory.partition_directory import file_name
+from segstore.log.files.partition_directory import file_name
 from segstore.log.loader import quarantined_file
 from tests.log_kit import at
 from tests.unit.log.damaged_logs import (

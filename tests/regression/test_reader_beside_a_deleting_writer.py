@@ -10,7 +10,7 @@ import pytest
 
 import segstore
 from segstore.errors import ResourceError
-from segstore.log.directory.log_places import LogPlaces
+from segstore.log.files.checkpoint_store import CheckpointStore
 from segstore.log.loader import read_only_loader
 from segstore.log.loader.leftovers import Leftovers
 from segstore.log.loader.read_only_loader import ReadOnlyLoader
@@ -18,7 +18,7 @@ from segstore.log.local.segment import Segment
 
 LOOKS = {
     "names": (Leftovers, "segments_for_reading"),
-    "places": (LogPlaces, "read"),
+    "places": (CheckpointStore, "read"),
     "epochs": (read_only_loader, "read_epochs"),
     "state": (ReadOnlyLoader, "_read_state"),
     "clean end": (ReadOnlyLoader, "_clean_end"),

@@ -16,7 +16,7 @@ import pytest
 
 import segstore
 from segstore.errors import NotALogError, ResourceError
-from segstore.log.directory.checkpoints import BEGINS_ANEW_MARK
+from segstore.log.files.checkpoints import RESTART_MARKER
 from segstore.log.loader.leftovers import Leftovers
 from tests.log_kit import note_being_emptied
 
@@ -89,7 +89,7 @@ def test_it_does_not_wait_where_there_is_no_log(segment, pauses):
 
 def mark(path: Path) -> None:
     """Say what an open says that sets all aside; there may be no state yet."""
-    (path / BEGINS_ANEW_MARK).write_text("7\n")
+    (path / RESTART_MARKER).write_text("7\n")
     (path / STATE).unlink()
 
 

@@ -15,7 +15,7 @@ import pytest
 import segstore
 from segstore import CorruptRecordError, LogTruncatedError, ResourceError
 from segstore._core import is_any_replaced
-from segstore.log.local.seen_end import SeenEnd
+from segstore.log.local.observed_end import ObservedEnd
 from segstore.log.local.segment import Segment
 from tests.log_kit import TIME
 from tests.refilled_log import SETTINGS, fill, values
@@ -126,16 +126,16 @@ def test_a_cut_before_the_new_end_is_read(
     fill(writer, b"A", 5)
     with segstore.open(path, read_only=True) as log:
         fill(writer, b"A", 9)
-        method, happened = SeenEnd.__init__, []
+        method, happened = ObservedEnd.__init__, []
 
-        def changed(self: SeenEnd, *args: object) -> None:
+        def changed(self: ObservedEnd, *args: object) -> None:
             if not happened:
                 happened.append(True)
                 writer.truncate_to(2)
                 fill(writer, b"B", 9)
             method(self, *args)
 
-        monkeypatch.setattr(SeenEnd, "__init__", changed)
+        monkeypatch.setattr(ObservedEnd, "__init__", changed)
         with pytest.raises(LogTruncatedError):
             log.refresh()
         assert happened

@@ -15,7 +15,7 @@ import pytest
 
 import segstore
 from segstore import InconsistentTopicIdError, LogNotFoundError, _core
-from segstore.log.directory.partition_metadata_file import topic_id_text
+from segstore.log.files.partition_metadata_file import topic_id_text
 
 OLD, NEW = uuid.UUID(int=1), uuid.UUID(int=2)
 

@@ -19,7 +19,7 @@ from segstore import (
     OffsetOutOfRangeError,
 )
 from segstore._core import Directory
-from segstore.log.directory.checkpoints import CLEAN_SHUTDOWN_MARKER
+from segstore.log.files.checkpoints import CLEAN_SHUTDOWN_MARKER
 from segstore.log.local.segment import Segment
 from tests.log_kit import TIME
 from tests.refilled_log import SETTINGS, fill, values
@@ -266,14 +266,14 @@ def test_an_open_while_the_marker_is_taken_away(
     fill(writer, b"A", 5)
     exists = Directory.exists
     monkeypatch.setattr(
-        segstore.log.directory.log_places.CleanShutdownMarker,
+        segstore.log.files.checkpoint_store.CleanShutdownMarker,
         "parse",
         lambda _: pytest.fail("a marker"),
     )
     with segstore.open(path, read_only=True) as log:
-        home = Hiding(log._places.directory, exists)
-        monkeypatch.setattr(log._places, "_home", home)
-        assert log._places.read_own_marker() is None
+        home = Hiding(log._checkpoint_store.directory, exists)
+        monkeypatch.setattr(log._checkpoint_store, "_home", home)
+        assert log._checkpoint_store.read_own_marker() is None
         assert log.refresh() == 5
 
 

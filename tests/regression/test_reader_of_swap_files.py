@@ -11,9 +11,9 @@ from functools import partial
 import pytest
 
 import segstore
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
 from tests.crash.crash_script import PATH, ManualScheduler
 from tests.crash.directory_kit import RECOVERY_POINT, disk_with, name_of, records, recovery_point
 
@@ -35,8 +35,8 @@ LAST_BESIDE_THE_OLD = {**LAST, name_of(3): records(3, 9)}
 
 
 def open_log(disk, *, read_only):
-    surroundings = Surroundings(environment=disk, background=lambda *_: ManualScheduler())
-    return open_partition(PATH, open_options(read_only=read_only, segment_ms=None), surroundings)
+    log_environment = LogEnvironment(environment=disk, background=lambda *_: ManualScheduler())
+    return open_partition(PATH, open_options(read_only=read_only, segment_ms=None), log_environment)
 
 
 def offsets_in(log):

@@ -71,7 +71,7 @@ def test_a_refused_open_is_foretold(partition: Path, capsys: pytest.CaptureFixtu
     assert "cuts" not in verified + foretold
     assert "once safe" in verified
     assert f"recover would refuse this log: {refused.value}" in foretold
-    told = refused.value.told_within(str(partition))
+    told = refused.value.text_within(str(partition))
     assert f"cannot be repaired: {told}" in capsys.readouterr().out
 
 

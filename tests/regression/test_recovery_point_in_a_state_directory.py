@@ -11,8 +11,8 @@ import pytest
 
 import segstore
 from segstore._core import Directory
-from segstore.log.directory.checkpoints import RECOVERY_POINT_CHECKPOINT, read_offset
-from segstore.log.directory.partition_directory import file_name
+from segstore.log.files.checkpoints import RECOVERY_POINT_CHECKPOINT, read_offset
+from segstore.log.files.partition_directory import file_name
 from segstore.types import TopicPartition
 from tests.unit.log.damaged_logs import flip_bit
 

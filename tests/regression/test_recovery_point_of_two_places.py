@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 import segstore
-from segstore.log.directory.checkpoints import RECOVERY_POINT_CHECKPOINT
-from segstore.log.directory.log_directory_checkpoints import LogDirectoryCheckpoints
+from segstore.log.files.checkpoints import RECOVERY_POINT_CHECKPOINT
+from segstore.log.files.log_directory_checkpoints import LogDirectoryCheckpoints
 from segstore.log.local.local_log import LocalLog
 
 

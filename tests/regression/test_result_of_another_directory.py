@@ -16,7 +16,7 @@ pytest.importorskip("pyspark")
 
 import segstore
 from segstore.errors import IllegalArgumentError
-from segstore.spark.job_state import JobState, what_it_looks_like
+from segstore.spark.job_state import JobState, directory_signature
 
 RESULT = {"ok": True}
 
@@ -34,7 +34,7 @@ def path(tmp_path):
 def state(tmp_path, path):
     """A folder with the result of the partition."""
     made = JobState(tmp_path / "state", "verify")
-    made.keep("t-0", str(path), what_it_looks_like(str(path)), RESULT)
+    made.keep("t-0", str(path), directory_signature(str(path)), RESULT)
     return pickle.loads(pickle.dumps(made))  # as an executor has it
 
 

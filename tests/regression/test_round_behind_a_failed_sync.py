@@ -18,9 +18,9 @@ from segstore.errors import FsyncFailedError, LogReadOnlyError, SegstoreError
 from segstore.log.flusher import Flusher
 from segstore.log.local.local_log import LocalLog
 from segstore.log.local.transaction_indexes import TransactionIndexes
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
 from tests.crash.crash_script import ManualScheduler
 
 ONE = [(None, b"v")]
@@ -44,9 +44,9 @@ def open_log(disk, scheduler):
     opened = []
 
     def open_with(**settings):
-        surroundings = Surroundings(environment=disk, background=lambda *_: scheduler)
+        log_environment = LogEnvironment(environment=disk, background=lambda *_: scheduler)
         options = open_options(**{"durability": "none", "segment_ms": None, **settings})
-        opened.append(open_partition(PATH, options, surroundings))
+        opened.append(open_partition(PATH, options, log_environment))
         return opened[-1]
 
     yield open_with
@@ -220,9 +220,9 @@ def test_two_flushes_as_a_broker_does_them(open_log, disk, monkeypatch):
 def test_writers_beside_a_roll_whose_sync_fails(disk):
     """[DUR-13, DUR-15, DUR-35] nothing is acknowledged after it, whoever waits for whom."""
     for number in range(150):
-        surroundings = Surroundings(environment=disk)
+        log_environment = LogEnvironment(environment=disk)
         options = open_options(durability="sync", segment_ms=None)
-        log = open_partition(f"/logs/topic-{number}", options, surroundings)
+        log = open_partition(f"/logs/topic-{number}", options, log_environment)
         log.append(ONE * 3)
         acknowledged, threads = [], []
 

@@ -10,9 +10,9 @@ import errno
 import itertools
 
 from segstore.errors import ReadIOError
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_salvage import salvage_and_open
 from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
 from tests.crash.crash_script import PATH, ManualScheduler
 from tests.crash.directory_kit import disk_with, name_of, records
 
@@ -27,10 +27,10 @@ def salvage_with(first: int) -> tuple[list[int], bool] | None:
             disk.fail(call, 1, errno.EIO)
 
     disk.watch(fail_two)
-    surroundings = Surroundings(environment=disk, background=lambda *_: ManualScheduler())
+    log_environment = LogEnvironment(environment=disk, background=lambda *_: ManualScheduler())
     options = open_options(segment_index_bytes=4096)
     try:
-        log, report = salvage_and_open(PATH, "/data/new-0", options, surroundings)
+        log, report = salvage_and_open(PATH, "/data/new-0", options, log_environment)
     except ReadIOError:  # what had been read before cannot be copied
         return None
     disk.watch(None)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import pytest
 
 import segstore
-from segstore.log.directory.partition_directory import file_name
+from segstore.log.files.partition_directory import file_name
 from segstore.log.local.transaction_index import AbortedTransaction
 from tests.conformance.transactions_kit import ABORT, COMMIT, Producer, write
 from tests.unit.log.damaged_logs import batches_of, flip_bit

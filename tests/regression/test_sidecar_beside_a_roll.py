@@ -7,7 +7,7 @@ the kernel: behind a power cut a good log was called damaged.
 from __future__ import annotations
 
 from segstore._core import Directory, SimulatedDisk
-from segstore.log.directory.checksum_sidecar import sidecar_name
+from segstore.log.files.checksum_sidecar import sidecar_name
 from tests.crash.crash_script import PATH, START_MS, Settings
 
 

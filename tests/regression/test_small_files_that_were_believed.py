@@ -8,8 +8,8 @@ import tracemalloc
 import pytest
 
 from segstore.errors import CorruptCheckpointError
-from segstore.log.directory.checkpoints import parse_checkpoint
-from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
+from segstore.log.files.checkpoints import parse_checkpoint
+from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
 from tests.unit.log.damaged_logs import RECORDS_COUNT, build, expected_values, values_of
 
 

@@ -13,7 +13,7 @@ pytest.importorskip("pyspark")
 import segstore
 from segstore.spark.open_logs import OPEN_LOGS
 from segstore.spark.schema import connector_schema
-from segstore.spark.stream_reader import UntoldStreamReader
+from segstore.spark.stream_reader import UnlimitedStreamReader
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def reader_of(tmp_path):
     def make(starting="earliest"):
         given = {**options, "startingOffsets": starting}
         with pytest.warns(UserWarning, match=r"before Spark 4\.2 the first batch"):
-            return UntoldStreamReader(given, connector_schema(include_headers=False))
+            return UnlimitedStreamReader(given, connector_schema(include_headers=False))
 
     yield make
     OPEN_LOGS.close()

@@ -24,8 +24,8 @@ from segstore.errors import (
     UnknownTopicOrPartitionError,
     UnsupportedFormatError,
 )
-from segstore.log.directory.partition_metadata_file import format_partition_metadata
-from segstore.log.directory.topics_file import (
+from segstore.log.files.partition_metadata_file import format_partition_metadata
+from segstore.log.files.topics_file import (
     TopicEntry,
     TopicState,
     format_topics,

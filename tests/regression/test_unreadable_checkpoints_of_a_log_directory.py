@@ -16,7 +16,7 @@ import pytest
 
 import segstore
 from segstore.errors import ResourceError
-from segstore.log.directory import log_directory_checkpoints
+from segstore.log.files import log_directory_checkpoints
 
 if TYPE_CHECKING:
     from pathlib import Path

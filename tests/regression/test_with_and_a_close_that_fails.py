@@ -12,7 +12,7 @@ import pytest
 
 import segstore
 from segstore.errors import FsyncFailedError, InternalError, InvalidEpochError, LogReadOnlyError
-from segstore.log.ending import told_once
+from segstore.log.shutdown import suppress_repeated_error
 from tests.crash.barrier_scene import new_disk, open_log
 from tests.crash.failing_scenarios_of_managers import Managed, living_on
 
@@ -143,5 +143,5 @@ def test_causes_in_a_circle_end():
     """Python lets an error be its own cause."""
     error = KeyError("mine")
     error.__cause__ = error
-    with pytest.raises(LogReadOnlyError), told_once(error):
+    with pytest.raises(LogReadOnlyError), suppress_repeated_error(error):
         raise LogReadOnlyError("the echo") from FsyncFailedError("of another")

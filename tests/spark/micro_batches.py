@@ -62,14 +62,14 @@ class Batch:
     record_batches: list[pa.RecordBatch]
 
 
-def is_told(reader: Any) -> bool:
+def is_reported(reader: Any) -> bool:
     """Whether *reader* is one of Spark 4.2 and later, which tells it where a batch begins."""
     return hasattr(reader, "prepareForTriggerAvailableNow")
 
 
 def run(reader: Any, trigger: str, checkpoint: Checkpoint) -> Iterator[Batch]:
     """Run *reader* until *trigger* ends or, for ``processingTime``, until nothing is new."""
-    if trigger == "availableNow" and is_told(reader):
+    if trigger == "availableNow" and is_reported(reader):
         reader.prepareForTriggerAvailableNow()
     planned = max(checkpoint.offsets, default=-1)
     if planned >= 0 and planned not in checkpoint.commits:
@@ -85,7 +85,7 @@ def run(reader: Any, trigger: str, checkpoint: Checkpoint) -> Iterator[Batch]:
         if end == committed:
             held_back = (
                 trigger == "processingTime"
-                and is_told(reader)
+                and is_reported(reader)
                 and reader.reportLatestOffset() != end
             )
             if not held_back or time.monotonic() > give_up:
@@ -100,7 +100,7 @@ def run(reader: Any, trigger: str, checkpoint: Checkpoint) -> Iterator[Batch]:
 
 def _next_batch(reader: Any, trigger: str, committed: Any) -> tuple[Any, Any]:
     """Ask *reader* in the order of Spark 4.2, or of Spark 4.0, which begins with the end."""
-    if is_told(reader):
+    if is_reported(reader):
         start = _through_json(reader.initialOffset()) if committed is None else committed
         limit = ReadAllAvailable() if trigger == "once" else reader.getDefaultReadLimit()
         return start, _through_json(reader.latestOffset(start, limit))

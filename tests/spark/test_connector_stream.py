@@ -13,7 +13,11 @@ pytest.importorskip("pyspark")
 
 from segstore.spark.datasource import SegstoreDataSource
 from segstore.spark.open_logs import OPEN_LOGS
-from segstore.spark.stream_reader import HAS_READ_LIMITS, SegstoreStreamReader, UntoldStreamReader
+from segstore.spark.stream_reader import (
+    HAS_READ_LIMITS,
+    SegstoreStreamReader,
+    UnlimitedStreamReader,
+)
 from tests.spark.micro_batches import Checkpoint, run
 
 
@@ -57,7 +61,7 @@ def test_a_stream_that_is_not_told_its_batches_has_the_same_records(
     if recorded_stream.is_about_first_batch:
         pytest.skip("a run's first batch has no limit where Spark does not tell where it begins")
     for recorded, batches, error in outcomes(
-        recorded_stream, UntoldStreamReader, case_directory, summary
+        recorded_stream, UnlimitedStreamReader, case_directory, summary
     ):
         counts = [batch["count"] for batch in recorded["batches"]]
         assert sum(counts) == sum(comparable(batch)["count"] for batch in batches)

@@ -22,8 +22,8 @@ pytest.importorskip("pyspark")
 import segstore
 from segstore._core import Directory
 from segstore.errors import IllegalStateError, InconsistentTopicIdError
-from segstore.log.directory.checkpoints import PARTITION_METADATA, read_topic_id
-from segstore.log.directory.partition_metadata_file import topic_id_text
+from segstore.log.files.checkpoints import PARTITION_METADATA, read_topic_id
+from segstore.log.files.partition_metadata_file import topic_id_text
 from segstore.spark.conditions import ConnectorConditionError
 from segstore.spark.datasource import SegstoreDataSource
 from segstore.spark.mapped_ranges import options_of_call, ranges_of
@@ -32,7 +32,11 @@ from segstore.spark.parquet_export import ExportTask, export_parquet
 from segstore.spark.parquet_import import PartitionImport, import_partition
 from segstore.spark.record_count import count_range
 from segstore.spark.schema import ROWS_WITHOUT_COLUMNS_SINCE, spark_version
-from segstore.spark.stream_reader import HAS_READ_LIMITS, SegstoreStreamReader, UntoldStreamReader
+from segstore.spark.stream_reader import (
+    HAS_READ_LIMITS,
+    SegstoreStreamReader,
+    UnlimitedStreamReader,
+)
 from segstore.spark.topic_offsets import StreamOffsets, from_topic_offsets, to_topic_offsets
 from segstore.types import Codec, TopicPartition
 from tests.spark.commit_kit import SMALL, all_values, assert_once_and_in_order, fail_at_append
@@ -40,7 +44,7 @@ from tests.spark.micro_batches import Checkpoint, run
 from tests.spark.sink_kit import Stream, make_topic, numbered
 
 DELETED = "KAFKA_DATA_LOSS.PARTITIONS_DELETED"
-READERS = [UntoldStreamReader]
+READERS = [UnlimitedStreamReader]
 if HAS_READ_LIMITS:
     READERS.append(SegstoreStreamReader)
 
@@ -261,7 +265,7 @@ def test_a_checkpoint_without_ids_takes_the_id_that_it_finds(data, reader_class)
     assert checkpoint.offsets[last].pop(f"t topic_id={new}") == {}
 
     assert run_stream(reader_class, data, checkpoint) == []
-    assert max(checkpoint.offsets) == last + (reader_class is UntoldStreamReader)
+    assert max(checkpoint.offsets) == last + (reader_class is UnlimitedStreamReader)
     fill(data, 1, "more")
     assert sorted(run_stream(reader_class, data, checkpoint)) == values("more", 1, 1)
     assert checkpoint.offsets[max(checkpoint.offsets)] == {

@@ -60,8 +60,8 @@ def raised_without_words_in_cython(text: str) -> list[int]:
             depth += {"(": 1, ")": -1}.get(text[end], 0)
             end += 1
         words = text[match.end() : end]
-        is_told = words == ")" or ("found=" in words and "expected=" in words)
-        if match.group(1) in ABOUT_BYTES_OR_ARGUMENTS and not is_told:
+        is_reported = words == ")" or ("found=" in words and "expected=" in words)
+        if match.group(1) in ABOUT_BYTES_OR_ARGUMENTS and not is_reported:
             found.append(text.count("\n", 0, match.start()) + 1)
     return found
 

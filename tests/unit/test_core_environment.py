@@ -10,7 +10,7 @@ import pytest
 from segstore import _core
 from segstore._core import Directory, Environment
 from segstore.errors import IllegalStateError
-from segstore.log.directory.partition_path import open_parent_directory, open_partition_directory
+from segstore.log.files.partition_path import open_parent_directory, open_partition_directory
 from segstore.records.compression import codec_table
 
 

@@ -14,7 +14,7 @@ from segstore.errors import (
     LogNotFoundError,
     NotALogError,
 )
-from segstore.log.directory.partition_directory import file_name
+from segstore.log.files.partition_directory import file_name
 from segstore.log.local.segment import Segment
 from segstore.records.compression import codec_table
 

@@ -15,9 +15,9 @@ from segstore.errors import (
     IllegalArgumentError,
     SegstoreError,
 )
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -80,7 +80,7 @@ def test_it_does_what_the_system_does(tmp_path: Path, seed: int):
 def test_a_log_on_it_outlives_a_power_cut():
     """[DUR-1] What was acknowledged is there, whatever became of the rest."""
     disk = SimulatedDisk()
-    log = open_partition("/data/topic-0", open_options(), Surroundings(environment=disk))
+    log = open_partition("/data/topic-0", open_options(), LogEnvironment(environment=disk))
     log.append([(None, b"kept")])
     disk.cut_power_after(disk.effects + 1)
     with pytest.raises(SegstoreError):
@@ -91,8 +91,8 @@ def test_a_log_on_it_outlives_a_power_cut():
 
     for seed in range(20):
         image = disk.crash_image(seed=seed)
-        surroundings = Surroundings(environment=image)
-        with open_partition("/data/topic-0", open_options(), surroundings) as after:
+        log_environment = LogEnvironment(environment=image)
+        with open_partition("/data/topic-0", open_options(), log_environment) as after:
             values = [record.value for record in after.read(0, 10**6)]
             assert values[:1] == [b"kept"]
             assert len(values) <= 2

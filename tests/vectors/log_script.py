@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 from segstore._core import base_offset_of
 from segstore.config import LogConfig
 from segstore.errors import SegstoreError
-from segstore.log.directory.durability import Durability
-from segstore.log.directory.found_state import FoundState
-from segstore.log.directory.profile import Profile
+from segstore.log.durability import Durability
+from segstore.log.files.profile import Profile
+from segstore.log.files.stored_state import StoredState
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import OpenOptions
 from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
 from segstore.log.producers.verification_state_entry import VerificationGuard
-from segstore.log.surroundings import Surroundings
 from segstore.records.compression import codec_table
 from segstore.types import CURRENT_MAGIC, NO_TIMESTAMP, AppendOrigin, Isolation, LogOffsetMetadata
 from tests.mock_time import MockTime
@@ -86,20 +86,20 @@ class LogScript:
             topic_id=self.topic_id,
             index_mode="mmap" if self.profile is Profile.KAFKA else "heap",
         )
-        found = FoundState(
+        found = StoredState(
             arguments["log_start_offset"],
             arguments["recovery_point"],
             arguments["clean_shutdown"],
             None,
         )
-        surroundings = Surroundings(
+        log_environment = LogEnvironment(
             environment=self.time.environment,
             background=self.time.scheduler,
             found=found if self.profile is Profile.KAFKA else None,
             producer_config=self.producer_config,
             max_transaction_timeout_ms=self.max_transaction_timeout_ms,
         )
-        self.log = open_partition(self.path, options, surroundings)
+        self.log = open_partition(self.path, options, log_environment)
         self.run_tasks_of_a_roll_first()
 
     def run_tasks_of_a_roll_first(self) -> None:

@@ -7,7 +7,7 @@ import uuid
 from typing import TYPE_CHECKING, Any
 
 from segstore._core import Directory
-from segstore.log.directory.checkpoints import (
+from segstore.log.files.checkpoints import (
     PARTITION_METADATA,
     format_leader_epoch_checkpoint,
     format_offset_checkpoint,
@@ -15,7 +15,7 @@ from segstore.log.directory.checkpoints import (
     parse_offset_checkpoint,
     parse_partition_metadata,
 )
-from segstore.log.directory.partition_metadata_file import PartitionMetadataFile, topic_id_text
+from segstore.log.files.partition_metadata_file import PartitionMetadataFile, topic_id_text
 from segstore.types import EpochEntry, TopicPartition
 from tests.vectors.kafka_errors import check_refusal
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from segstore._core import Directory
-from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT
-from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
+from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT
+from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
 from tests.vectors.kafka_errors import check_refusal
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from segstore._core import DataFile, Directory, LogSegment, SegmentContext
 from segstore.cli.batch_file import BatchFile
-from segstore.log.directory.partition_directory import file_name
+from segstore.log.files.partition_directory import file_name
 from segstore.records.compression import codec_table
 from tests.vectors.kafka_errors import check_refusal
 

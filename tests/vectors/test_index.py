@@ -7,7 +7,7 @@ import zlib
 from typing import TYPE_CHECKING, Any
 
 from segstore._core import Directory, OffsetIndex, TimeIndex
-from segstore.log.directory.partition_directory import file_name
+from segstore.log.files.partition_directory import file_name
 from tests.vectors.kafka_errors import check_refusal
 from tests.vectors.transaction_index_scripts import (
     check_transaction_sanity,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from segstore._core import Environment
 from segstore.config import LogConfig
 from segstore.errors import SegstoreError
-from segstore.log.directory.found_state import FoundState
+from segstore.log.files.stored_state import StoredState
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
 from tests.directory_files import check_files, expected_files, files_of, write_files
 from tests.kafka_loading import is_of_later_release
 from tests.log_scheduler import HeldScheduler
@@ -41,14 +41,14 @@ def open_as_kafka(case: Case, folder: Path, scheduler: HeldScheduler) -> Unified
         config=LogConfig.from_properties(config["log_config"]),
         topic_id=None if text is None else uuid.UUID(bytes=base64.urlsafe_b64decode(f"{text}==")),
     )
-    surroundings = Surroundings(
-        found=FoundState(
+    log_environment = LogEnvironment(
+        found=StoredState(
             case["log_start_offset"], case["recovery_point"], case["clean_shutdown"], None
         ),
         environment=Environment.with_wall_clock(case["time_at_open"]),
         background=scheduler,
     )
-    log = open_partition(folder, options, surroundings)
+    log = open_partition(folder, options, log_environment)
     scheduler.run_due()
     return log
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import segstore
 from segstore._core import scan_batches
 from segstore.errors import CorruptLogError
-from segstore.log.directory.checkpoints import (
+from segstore.log.files.checkpoints import (
     CLEAN_SHUTDOWN_MARKER,
     LOG_START_OFFSET_CHECKPOINT,
     RECOVERY_POINT_CHECKPOINT,

@@ -17,7 +17,7 @@ from segstore.errors import (
     RecordBatchTooLargeError,
     SegstoreError,
 )
-from segstore.log.directory.profile import Profile
+from segstore.log.files.profile import Profile
 from tests.vectors.log_script import LogScript
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import pytest
 
 from segstore._core import Directory
 from segstore.errors import UnsupportedFormatError
-from segstore.log.directory.partition_directory import file_name
+from segstore.log.files.partition_directory import file_name
 from segstore.log.local.transaction_index import AbortedTransaction, TransactionIndex
 from tests.vectors.kafka_errors import check_refusal
 

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segstore._core import AppendLock
-    from segstore.log.directory.background import Scheduler
-    from segstore.log.directory.durability import Durability
+    from segstore.log.durability import Durability
     from segstore.log.failure_mark import FailureMark
+    from segstore.log.files.background import Scheduler
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
     from segstore.types import LogOffsetMetadata, TopicPartition
@@ -166,10 +166,10 @@ class KafkaFlusher:
 
     # ---- what a broker does not do ---------------------------------------------------------------
 
-    def settle(self) -> None:
+    def reconcile(self) -> None:
         """A broker believes what an unclean stop left."""
 
-    def take_name(self, topic_partition: TopicPartition) -> None:
+    def use_name(self, topic_partition: TopicPartition) -> None:
         """The recovery point is not written down here."""
 
     def check_window(self) -> None:
@@ -181,7 +181,7 @@ class KafkaFlusher:
     def sync_names(self, version: int) -> None:
         """Names are synced with what is flushed."""
 
-    def take_durable_back(self, durable: LogOffsetMetadata) -> None:
+    def restore_durable(self, durable: LogOffsetMetadata) -> None:
         """Only the recovery point says what is durable."""
 
     def note_hole(self, data_end_offset: int, log_end_offset: int) -> None:

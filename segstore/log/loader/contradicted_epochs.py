@@ -11,14 +11,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from segstore.errors import SegstoreError
-from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE
+from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE
 from segstore.log.local.segments import floor_index
 from segstore.types import CURRENT_MAGIC
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from segstore.log.directory.checkpoints import LogState
+    from segstore.log.files.checkpoints import LogState
     from segstore.log.local.segment import Segment
     from segstore.types import EpochEntry
 

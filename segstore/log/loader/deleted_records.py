@@ -6,9 +6,13 @@ from typing import TYPE_CHECKING
 
 from segstore._core import Barrier
 from segstore.errors import ResourceError, SegstoreError
-from segstore.log.directory.checkpoints import LOG_STATE
-from segstore.log.loader.begins_anew_mark import BeginsAnewMark, SetAside, not_here
+from segstore.log.files.checkpoints import LOG_STATE
 from segstore.log.loader.quarantined_file import base_offset_of
+from segstore.log.loader.restart_marker import (
+    RestartMarker,
+    RestartMarkerContent,
+    missing_files_text,
+)
 from segstore.log.local.segments import floor_index
 
 if TYPE_CHECKING:
@@ -65,7 +69,7 @@ class DeletedSegments:
         An open was not done with that, and could not tell of it.
     lost : str
         What of that is not here any more, a sentence.
-    mark : BeginsAnewMark
+    mark : RestartMarker
         Where it stands, the open removes it at its end.
 
     Raises
@@ -86,12 +90,12 @@ class DeletedSegments:
         self._log_start_offset = log_start_offset
         self._quarantine = quarantine
         self._report = report
-        self.mark = BeginsAnewMark(directory)
+        self.mark = RestartMarker(directory)
         self.mark.require_same_log(log_start_offset)
         self.was_begun = self.mark.stands
         self.lost = ""
         if self.mark.missing:
-            self.lost = f"{not_here(self.mark.missing)}: {self.mark.missing_records()}"
+            self.lost = f"{missing_files_text(self.mark.missing)}: {self.mark.missing_records()}"
         report.set_aside += self.mark.beside
 
     def log_ends_at(self, offset: int) -> None:
@@ -99,14 +103,14 @@ class DeletedSegments:
         if offset >= self._log_start_offset and not self.mark.stands:
             self._remove(self.segments)
 
-    def settle(self, *, were_deleted: bool) -> None:
+    def finish(self, *, were_deleted: bool) -> None:
         """Remove them; what an open before was setting aside is set aside."""
         if were_deleted or not self.mark.stands:
             self._remove(self.segments)
         else:
             self._set_aside(self.segments, 0)
 
-    def begin_anew(
+    def restart(
         self,
         segments: list[Segment],
         make_segment: Callable[[], Segment],
@@ -163,7 +167,7 @@ class DeletedSegments:
 
         Those that an open before has named keep their names, unless these were given away.
         """
-        before = self.mark.said
+        before = self.mark.content
         names = {} if before is None else {base_offset_of(name): name for name in before.names}
         for base_offset in base_offsets:
             name = names.get(base_offset)
@@ -173,5 +177,5 @@ class DeletedSegments:
             log_end_offset = max(log_end_offset, before.log_end_offset)
         named = tuple(names[base_offset] for base_offset in sorted(names))
         if before is None or before.names != named:
-            self.mark.set(SetAside(self._log_start_offset, log_end_offset, named))
+            self.mark.set(RestartMarkerContent(self._log_start_offset, log_end_offset, named))
         return {base_offset: names[base_offset] for base_offset in base_offsets}

@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segstore.errors import LogLockedError
-from segstore.log.directory.checkpoints import BEGINS_ANEW_MARK, LogState
-from segstore.log.directory.partition_lock import check_no_writer
+from segstore.log.files.checkpoints import RESTART_MARKER, LogState
+from segstore.log.files.partition_lock import check_no_writer
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segstore._core import Directory
-    from segstore.log.directory.found_state import FoundState
+    from segstore.log.files.stored_state import StoredState
     from segstore.log.local.segment import Segment
 
 
@@ -26,7 +26,7 @@ def is_being_emptied(directory: Directory) -> bool:
 
     After a crash the note stands, and nobody makes the new segment before the next open.
     """
-    if not directory.exists(BEGINS_ANEW_MARK):
+    if not directory.exists(RESTART_MARKER):
         state = LogState.read(directory)
         if state is None or not state.is_being_emptied:
             return False
@@ -38,7 +38,7 @@ def is_being_emptied(directory: Directory) -> bool:
 
 
 def below_log_start(
-    segments: Sequence[Segment], end: int, found: FoundState, state: LogState | None
+    segments: Sequence[Segment], end: int, found: StoredState, state: LogState | None
 ) -> list[str]:
     """Return what a reader is told of records that all lie below the log start, nothing without.
 

@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segstore._core import BatchHeaders
-    from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
-    from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
+    from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
+    from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.local.segment import Segment
 
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING
 
 from segstore._core import Barrier, open_segments
 from segstore.errors import NotALogError
-from segstore.log.directory.checkpoints import TEMPORARY_FILES
-from segstore.log.directory.checksum_sidecar import CHECKSUM_SIDECAR_SUFFIX
-from segstore.log.directory.log_state_file import let_have_gaps_below
-from segstore.log.directory.partition_directory import (
+from segstore.log.files.checkpoints import TEMPORARY_FILES
+from segstore.log.files.checksum_sidecar import CHECKSUM_SIDECAR_SUFFIX
+from segstore.log.files.log_state_file import allow_gaps_below
+from segstore.log.files.partition_directory import (
     CLEANED_FILE_SUFFIX,
     DELETED_FILE_SUFFIX,
     INDEX_FILE_SUFFIXES,
@@ -25,12 +25,12 @@ from segstore.log.directory.partition_directory import (
     SWAP_FILE_SUFFIX,
     SegmentFile,
     file_name,
-    list_beside_a_writer,
+    list_during_writes,
     segment_files,
 )
-from segstore.log.loader.found_sidecars import FoundSidecars
 from segstore.log.loader.lost_log_files import require_log_file
 from segstore.log.loader.quarantined_file import quarantine_names
+from segstore.log.loader.sidecar_cleanup import SidecarCleanup
 from segstore.log.local.segment import Segment
 
 if TYPE_CHECKING:
@@ -144,9 +144,9 @@ class Leftovers:
             bases = {file.offset for file in files if not file.suffix}
             logs = {file.offset for file in files if not file.suffix and file.kind == "log"}
             replaced = replaced_by(ranges, bases) | self._split_into(ranges, logs)
-            let_have_gaps_below(self._directory, end_of_swapped(ranges, bases - replaced))
+            allow_gaps_below(self._directory, end_of_swapped(ranges, bases - replaced))
             old = {file for file in files if not file.suffix and file.offset in replaced}
-            there = FoundSidecars(self._directory, self._directory.names(), self._report)
+            there = SidecarCleanup(self._directory, self._directory.names(), self._report)
             there.remove({file.offset for file in old})
             self._remove(file.name for file in old)
             self._directory.sync(Barrier.LEFTOVERS_REPLACED)
@@ -194,7 +194,7 @@ class Leftovers:
 
     def segments_for_reading(self) -> list[Segment]:
         """Return the segments as they will be once a writer has opened the log; changes nothing."""
-        listing, bases = list_beside_a_writer(self._directory)
+        listing, bases = list_during_writes(self._directory)
         ranges = {}
         for file in sorted(complete_swaps(segment_files(listing.others))):
             if file.kind != "log":

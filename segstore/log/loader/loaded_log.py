@@ -8,9 +8,9 @@ if TYPE_CHECKING:
     import uuid
     from array import array
 
-    from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
-    from segstore.log.directory.log_state_file import LogStateFile
-    from segstore.log.loader.begins_anew_mark import BeginsAnewMark
+    from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
+    from segstore.log.files.log_state_file import LogStateFile
+    from segstore.log.loader.restart_marker import RestartMarker
     from segstore.log.local.segment import Segment
     from segstore.log.local.segments import Segments
     from segstore.log.producers.producer_state_manager import ProducerStateManager
@@ -41,7 +41,7 @@ class LoadedLog(NamedTuple):
     """Base offsets of the segments whose indexes were made anew from their batches."""
     with_producers: frozenset[int] = frozenset()
     """Of those, the ones that hold batches with a producer id."""
-    begins_anew_mark: BeginsAnewMark | None = None
+    restart_marker: RestartMarker | None = None
     """Where it stands, whoever opens the log takes it away, the last thing of all."""
     moves_recovery_point: bool = False
     """It is written down when everything below it is in order, transaction indexes too [DUR-56]."""

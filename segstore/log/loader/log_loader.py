@@ -9,31 +9,31 @@ from typing import TYPE_CHECKING
 
 from segstore._core import open_segments
 from segstore.errors import CorruptLogError, CorruptRecordError
-from segstore.log.directory.checkpoints import LogState
-from segstore.log.directory.log_state_file import LogStateFile, state_after_open
-from segstore.log.directory.partition_directory import LOG_FILE_SUFFIX
-from segstore.log.directory.ways_out import begins_anew_warning
+from segstore.log.files.checkpoints import LogState
+from segstore.log.files.log_state_file import LogStateFile, state_after_open
+from segstore.log.files.partition_directory import LOG_FILE_SUFFIX
+from segstore.log.files.recovery_advice import restart_warning
 from segstore.log.loader.deleted_records import DeletedSegments, count_deleted
 from segstore.log.loader.epoch_changes import fits, note_epochs
-from segstore.log.loader.found_epochs import read_epochs
-from segstore.log.loader.found_sidecars import FoundSidecars
+from segstore.log.loader.epoch_loading import read_epochs
 from segstore.log.loader.leftovers import Leftovers
 from segstore.log.loader.loaded_log import LoadedLog
-from segstore.log.loader.log_begin import (
+from segstore.log.loader.log_recovery import LogRecovery
+from segstore.log.loader.log_start_recovery import (
     first_missing_offset,
     kept_remote_part,
+    persisted_log_start,
     require_begin,
-    settled_log_start,
     without_gap_from,
 )
-from segstore.log.loader.log_recovery import LogRecovery
 from segstore.log.loader.lost_epochs import believed_state, note_maybe_missing
 from segstore.log.loader.lost_indexes import LostIndexes
 from segstore.log.loader.lost_log_files import require_no_synced_records
-from segstore.log.loader.marked_point import settled_recovery_point
 from segstore.log.loader.overflow_split import OverflowedSegmentError, split_overflowed_segment
 from segstore.log.loader.quarantine import Quarantine
 from segstore.log.loader.recovered_tail import after_failed_sync
+from segstore.log.loader.recovery_point_from_marker import persisted_recovery_point
+from segstore.log.loader.sidecar_cleanup import SidecarCleanup
 from segstore.log.local.segment import Segment
 from segstore.log.local.segments import Segments, floor_index
 from segstore.log.producers.snapshot_file import SNAPSHOT_FILE_SUFFIX
@@ -45,9 +45,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segstore._core import Directory, SegmentContext
-    from segstore.log.directory.found_state import FoundState
-    from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
-    from segstore.log.directory.log_places import LogPlaces
+    from segstore.log.files.checkpoint_store import CheckpointStore
+    from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
+    from segstore.log.files.stored_state import StoredState
     from segstore.log.loader.recovery_report import RecoveryReport
 
 
@@ -58,7 +58,7 @@ class LogLoader:
     ----------
     directory : Directory
         Locked already when it is opened for writing.
-    places : LogPlaces
+    checkpoint_store : CheckpointStore
         Checkpoints and markers.
     context : SegmentContext
         Shared by the segments; read-only for a reader.
@@ -75,7 +75,7 @@ class LogLoader:
     def __init__(  # noqa: PLR0913 - what an open brings along
         self,
         directory: Directory,
-        places: LogPlaces,
+        checkpoint_store: CheckpointStore,
         context: SegmentContext,
         report: RecoveryReport,
         progress: Callable[[str, int, int], None] | None = None,
@@ -84,12 +84,12 @@ class LogLoader:
         gives_up_remote_part: bool = False,
     ) -> None:
         self._directory = directory
-        self._places = places
+        self._checkpoint_store = checkpoint_store
         self._context = context
         self._report = report
         self._progress = progress
         self._remote_log_enabled = remote_log_enabled
-        self._remote_part_is_told = remote_log_enabled or gives_up_remote_part
+        self._remote_part_is_reported = remote_log_enabled or gives_up_remote_part
         self._recovered: list[int] = []
         self._with_producers: list[int] = []
         self._is_rewritten = True
@@ -102,7 +102,7 @@ class LogLoader:
         CorruptLogError
             Data that had been synced is damaged or missing; no record was changed.
         """
-        found = self._settled_state()
+        found = self._persisted_state()
         quarantine = Quarantine(self._directory, self._report)
         self._deleted = DeletedSegments(
             self._directory, found.log_start_offset, quarantine, self._report
@@ -114,7 +114,7 @@ class LogLoader:
         )
         segments = self._open_segments(listing.base_offsets(LOG_FILE_SUFFIX))
         self._report.created = not segments
-        self._sidecars = FoundSidecars(self._directory, listing.others, self._report)
+        self._sidecars = SidecarCleanup(self._directory, listing.others, self._report)
         epochs, known, is_as_marked = self._read_what_is_known(segments, found)
         require_begin(
             segments, first_missing_offset(segments, found, epochs, known, is_for_writing=True)
@@ -130,7 +130,9 @@ class LogLoader:
             log_end_offset = self._recover(segments, found, epochs, known, quarantine)
         leftovers.remove_indexes_without_log(listing if self._report.clean else None)
         log_end_offset = self._end_with_indexes(segments, lost_indexes, log_end_offset)
-        if self._settle_deleted(segments, found, known, log_end_offset, is_as_marked=is_as_marked):
+        if self._finish_deletions(
+            segments, found, known, log_end_offset, is_as_marked=is_as_marked
+        ):
             self._is_rewritten, log_end_offset = True, found.log_start_offset
             if not self._report.created or epochs.entries or known is not None:
                 epochs.clear_and_flush()  # and the new name is durable before .segstore says less
@@ -143,7 +145,7 @@ class LogLoader:
         epochs.before_write = state_file.announce_epoch
         old_points = {log_end_offset, None if self._report.created else -1}
         log_end = LogOffsetMetadata(log_end_offset, active.base_offset, active.size_bytes)
-        kept = None if self._remote_part_is_told else kept_remote_part(known, segments, found)
+        kept = None if self._remote_part_is_reported else kept_remote_part(known, segments, found)
         if kept is not None:
             self._remote_log_enabled = True
             self._report.warnings.append(kept)
@@ -159,7 +161,7 @@ class LogLoader:
             keeps_remote_part=kept is not None,
             checksum_sidecars=frozenset(self._sidecars.base_offsets),
             with_producers=frozenset(self._with_producers),
-            begins_anew_mark=self._deleted.mark if self._deleted.mark.stands else None,
+            restart_marker=self._deleted.mark if self._deleted.mark.stands else None,
             moves_recovery_point=self._is_rewritten and found.recovery_point not in old_points,
             snapshot_offsets=(
                 listing.base_offsets(SNAPSHOT_FILE_SUFFIX)
@@ -168,23 +170,23 @@ class LogLoader:
             ),
         )
 
-    def _settled_state(self) -> FoundState:
+    def _persisted_state(self) -> StoredState:
         """Return what is known besides the segments; the clean markers are gone then.
 
         What needs them is settled before, and written down.
         """
-        found = self._places.read()
+        found = self._checkpoint_store.read()
         self._report.warnings += found.warnings
-        found = settled_log_start(found, self._places, self._context, self._report)
+        found = persisted_log_start(found, self._checkpoint_store, self._context, self._report)
         found = after_failed_sync(found, self._directory, self._report)
-        found = settled_recovery_point(found, self._places, self._report)
-        self._places.remove_clean_markers()
+        found = persisted_recovery_point(found, self._checkpoint_store, self._report)
+        self._checkpoint_store.remove_clean_markers()
         return found
 
-    def _settle_deleted(
+    def _finish_deletions(
         self,
         segments: list[Segment],
-        found: FoundState,
+        found: StoredState,
         known: LogState | None,
         log_end_offset: int,
         *,
@@ -200,27 +202,27 @@ class LogLoader:
             known is not None and known.is_being_emptied
         )
         deleted, was_created = self._deleted, report.created
-        if begins_anew := not segments or log_end_offset < log_start:
+        if restarts := not segments or log_end_offset < log_start:
             self._sidecars.remove_from(0)
-            deleted.begin_anew(
+            deleted.restart(
                 segments,
                 lambda: self._make_segment(log_start),
                 log_end_offset,
                 were_deleted=were_deleted,
             )
         else:
-            deleted.settle(were_deleted=were_deleted)
-        is_told = begins_anew and not was_created and not (report.clean and were_deleted)
+            deleted.finish(were_deleted=were_deleted)
+        is_reported = restarts and not was_created and not (report.clean and were_deleted)
         if deleted.was_begun:
-            is_told = bool(report.set_aside or deleted.lost)
+            is_reported = bool(report.set_aside or deleted.lost)
             report.created = report.clean = False
             if report.reason is None:
                 report.reason = "an open before was setting all there is aside, and was not done"
-        if is_told:
+        if is_reported:
             report.warnings.append(
-                begins_anew_warning(log_start, sorted(report.set_aside), deleted.lost)
+                restart_warning(log_start, sorted(report.set_aside), deleted.lost)
             )
-        return begins_anew
+        return restarts
 
     def _open_segments(self, base_offsets: array[int]) -> list[Segment]:
         """Look up the sizes of all segments; their files are not opened."""
@@ -230,7 +232,7 @@ class LogLoader:
         return Segment(self._context, base_offset, create=True)
 
     def _clean_end(
-        self, found: FoundState, segments: list[Segment], *, is_as_marked: bool
+        self, found: StoredState, segments: list[Segment], *, is_as_marked: bool
     ) -> int | None:
         """Return the log end after a clean stop, None when it was none or does not look it.
 
@@ -273,7 +275,7 @@ class LogLoader:
     def _recover(
         self,
         segments: list[Segment],
-        found: FoundState,
+        found: StoredState,
         epochs: LeaderEpochFileCache,
         state: LogState | None,
         quarantine: Quarantine,
@@ -332,7 +334,7 @@ class LogLoader:
         segments[:] = split.segments
 
     def _read_what_is_known(
-        self, segments: list[Segment], found: FoundState
+        self, segments: list[Segment], found: StoredState
     ) -> tuple[LeaderEpochFileCache, LogState | None, bool]:
         """Read epochs and ``.segstore``, and whether the log is as its clean marker says.
 
@@ -358,10 +360,10 @@ class LogLoader:
             self._directory, state, segments, found, epochs, self._report, is_for_writing=True
         )
         is_own = state is not None and state.fits(epochs.latest_entry)  # else others may be here
-        self._sidecars.keep_true_ones(segments, is_known=is_own)
+        self._sidecars.keep_valid(segments, is_known=is_own)
         return epochs, known, is_as_marked
 
-    def _read_state(self, found: FoundState, *, is_as_marked: bool) -> LogState | None:
+    def _read_state(self, found: StoredState, *, is_as_marked: bool) -> LogState | None:
         """Return what ``.segstore`` says, None when a broker has closed the log since [DUR-64]."""
         marker = found.own_marker
         if found.parent_is_clean and not (
@@ -370,7 +372,9 @@ class LogLoader:
             return None
         return LogState.read(self._directory)
 
-    def _fill_report(self, segments: list[Segment], found: FoundState, log_end_offset: int) -> None:
+    def _fill_report(
+        self, segments: list[Segment], found: StoredState, log_end_offset: int
+    ) -> None:
         report = self._report
         report.log_start_offset = found.log_start_offset
         if not self._remote_log_enabled:

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore._core import Barrier
 from segstore.errors import CorruptLogError, SegstoreError
-from segstore.log.directory.partition_directory import INDEX_ENTRY_BYTES, file_name
-from segstore.log.directory.ways_out import missing_records
+from segstore.log.files.partition_directory import INDEX_ENTRY_BYTES, file_name
+from segstore.log.files.recovery_advice import missing_records
 from segstore.log.loader.epoch_changes import epoch_changes
 from segstore.log.loader.overflow_split import is_overflowed
 from segstore.log.loader.recovered_tail import bring_to_disk
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segstore._core import BatchHeaders, Directory, ScanResult
-    from segstore.log.directory.checkpoints import LogState
-    from segstore.log.directory.found_state import FoundState
-    from segstore.log.loader.found_sidecars import FoundSidecars
+    from segstore.log.files.checkpoints import LogState
+    from segstore.log.files.stored_state import StoredState
     from segstore.log.loader.quarantine import Quarantine
     from segstore.log.loader.recovery_report import RecoveryReport
+    from segstore.log.loader.sidecar_cleanup import SidecarCleanup
     from segstore.log.local.segment import Segment
     from segstore.types import EpochEntry
 
@@ -102,7 +102,7 @@ class LogRecovery:
         What this log may count on; None = base offsets ascend, nothing else [DUR-64].
     progress : callable or None
         Called with ``"recover"``, bytes checked, bytes to check.
-    sidecars : FoundSidecars
+    sidecars : SidecarCleanup
         Those of segments that are cut go before.
     accepted : callable
         Called with the log end when all is decided, before anything is changed.
@@ -115,7 +115,7 @@ class LogRecovery:
         quarantine: Quarantine,
         state: LogState | None,
         progress: Callable[[str, int, int], None] | None,
-        sidecars: FoundSidecars,
+        sidecars: SidecarCleanup,
         accepted: Callable[[int], None],
     ) -> None:
         self._directory = directory
@@ -127,14 +127,14 @@ class LogRecovery:
         self._accepted = accepted
         self._judge = TailOrDamage(directory)
 
-    def recover(self, segments: list[Segment], found: FoundState) -> Recovered:
+    def recover(self, segments: list[Segment], found: StoredState) -> Recovered:
         """Check, cut, rebuild, sync.
 
         Parameters
         ----------
         segments : list of Segment
             Ascending, at least one; bases that a scan puts in doubt are set aside.
-        found : FoundState
+        found : StoredState
             Its recovery point; without one everything is checked, from the log start [DUR-63].
 
         Raises
@@ -163,7 +163,7 @@ class LogRecovery:
         kept = segments[:first] + kept
         return Recovered(kept, plan.next_offset, plan.epochs, bases, producers, is_rewritten)
 
-    def _decide(self, segments: list[Segment], found: FoundState) -> _Plan:
+    def _decide(self, segments: list[Segment], found: StoredState) -> _Plan:
         """Scan up to the end of the log; changes nothing, so that damage can still be refused."""
         total = sum(segment.size_bytes for segment in segments)
         scanned: list[_Scanned] = []
@@ -171,7 +171,7 @@ class LogRecovery:
         reason: str | None = None
         next_offset, previous_epoch = segments[0].base_offset, -1
         for segment, following in zip_longest(segments, segments[1:]):
-            if scanned and self._is_behind_gap(segment, next_offset):
+            if scanned and self._is_after_gap(segment, next_offset):
                 if found.lacks_records_from(next_offset):
                     raise self._judge.missing_between(segment, next_offset)
                 reason = missing_records(next_offset, segment.base_offset)
@@ -283,7 +283,7 @@ class LogRecovery:
                 raise self._judge.damage(
                     segment, f"reaches offset {next_offset - 1}, into the next segment"
                 )
-            if self._is_behind_gap(following, next_offset):
+            if self._is_after_gap(following, next_offset):
                 raise self._judge.missing_between(following, next_offset)
             segment.max_timestamp()
             if ends_clean and segment.index_damaged:
@@ -314,7 +314,7 @@ class LogRecovery:
             )
         return [(segment, scan.valid_bytes)]
 
-    def _is_behind_gap(self, segment: Segment, next_offset: int) -> bool:
+    def _is_after_gap(self, segment: Segment, next_offset: int) -> bool:
         """Whether offsets are missing before *segment* in a log that has none missing [DUR-54]."""
         state = self._state
         if state is None:

@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.config import MAX_LONG
 from segstore.errors import SegstoreError
-from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE
-from segstore.log.directory.ways_out import missing_runs
+from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE
+from segstore.log.files.recovery_advice import missing_runs
 from segstore.log.loader.contradicted_epochs import contradiction_of_epochs
-from segstore.log.loader.log_begin import known_log_start
+from segstore.log.loader.log_start_recovery import known_log_start
 from segstore.log.loader.lost_state import begin_without_state, lost_state
 from segstore.log.loader.tail_or_damage import NO_DAMAGE
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segstore._core import Directory
-    from segstore.log.directory.checkpoints import LogState
-    from segstore.log.directory.found_state import FoundState
-    from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
+    from segstore.log.files.checkpoints import LogState
+    from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
+    from segstore.log.files.stored_state import StoredState
     from segstore.log.loader.recovery_report import RecoveryReport
     from segstore.log.local.segment import Segment
 
@@ -40,7 +40,7 @@ _MAY_BE_WRONG: Final = (
 def believed_state(
     state: LogState | None,
     segments: Sequence[Segment],
-    found: FoundState,
+    found: StoredState,
     epochs: LeaderEpochFileCache,
 ) -> LogState | None:
     """Return what of *state* holds, None when nothing does.
@@ -62,7 +62,7 @@ def note_maybe_missing(  # noqa: PLR0913 - what an open knows
     directory: Directory,
     state: LogState | None,
     segments: Sequence[Segment],
-    found: FoundState,
+    found: StoredState,
     epochs: LeaderEpochFileCache,
     report: RecoveryReport,
     *,
@@ -87,18 +87,18 @@ def note_maybe_missing(  # noqa: PLR0913 - what an open knows
         )
     if doubt is None:
         return
-    why, runs, is_told = doubt.why, doubt.gaps, doubt.is_told
+    why, runs, is_reported = doubt.why, doubt.gaps, doubt.is_reported
     try:
         runs = sorted(runs + _missing_runs(segments, doubt.begin, doubt.only_crashes_from))
     except NO_DAMAGE as error:
         if is_for_writing:
             raise
-        why, is_told = f"{why}; which records are missing cannot be read: {error}", True
+        why, is_reported = f"{why}; which records are missing cannot be read: {error}", True
     if runs:
         report.maybe_missing = f"{missing_runs(runs)}, unless {doubt.others}"
         report.maybe_missing_below = runs[-1][1]
         why += f": {report.maybe_missing}; no open behind one for writing tells that again"
-    if runs or is_told:
+    if runs or is_reported:
         report.warnings.append(why)
 
 
@@ -111,12 +111,12 @@ class _Doubt(NamedTuple):
     gaps: list[tuple[int, int]]
     others: str
     """What else takes records away."""
-    is_told: bool
+    is_reported: bool
     """Also where no record is missing."""
 
 
 def _without_state(
-    directory: Directory, found: FoundState, epochs: LeaderEpochFileCache, report: RecoveryReport
+    directory: Directory, found: StoredState, epochs: LeaderEpochFileCache, report: RecoveryReport
 ) -> _Doubt | None:
     lost = lost_state(directory, found)
     if lost is None:
@@ -124,13 +124,13 @@ def _without_state(
     report.lost_state = f"{LOG_STATE} {lost}"
     why = f"{report.lost_state}: from where on no record may be missing nothing tells any more"
     others = "deleted, compacted away by a broker, or in remote storage alone"
-    return _Doubt(why, begin_without_state(found, epochs), MAX_LONG, [], others, is_told=True)
+    return _Doubt(why, begin_without_state(found, epochs), MAX_LONG, [], others, is_reported=True)
 
 
 def _without_epochs(
     state: LogState,
     segments: Sequence[Segment],
-    found: FoundState,
+    found: StoredState,
     epochs: LeaderEpochFileCache,
 ) -> _Doubt | None:
     if not _may_be_left_of(state, found, epochs):
@@ -142,22 +142,22 @@ def _without_epochs(
         only_crashes_from = segments[0].base_offset  # what is missing behind it is an error
     why = f"{LEADER_EPOCH_CHECKPOINT} was lost, and by {LOG_STATE} batches with it"
     begin = max(known_log_start(state, found), state.contiguous_from)
-    more = 0 if epochs.made_anew is None else epochs.made_anew.gaps_count - len(gaps)
+    more = 0 if epochs.rebuilt is None else epochs.rebuilt.gaps_count - len(gaps)
     gaps = [(max(first, begin), end) for first, end in gaps if end > begin]
     others = _BY_A_BROKER
     if gaps and more:
         others = f"{others}; and up to {more} more gaps before these"
-    return _Doubt(why, begin, only_crashes_from, gaps, others, is_told=False)
+    return _Doubt(why, begin, only_crashes_from, gaps, others, is_reported=False)
 
 
 def _with_other_epochs(
     state: LogState,
     segments: Sequence[Segment],
-    found: FoundState,
+    found: StoredState,
     epochs: LeaderEpochFileCache,
     report: RecoveryReport,
 ) -> _Doubt | None:
-    if epochs.made_anew is not None:
+    if epochs.rebuilt is not None:
         return None
     start = found.log_start_offset
     said = contradiction_of_epochs(epochs.latest_entry, state, segments, start)
@@ -165,12 +165,12 @@ def _with_other_epochs(
         return None
     report.doubtful_epochs = f"{said}: {_MAY_BE_WRONG}"
     begin = max(known_log_start(state, found), state.contiguous_from)
-    return _Doubt(report.doubtful_epochs, begin, MAX_LONG, [], _BY_A_BROKER, is_told=True)
+    return _Doubt(report.doubtful_epochs, begin, MAX_LONG, [], _BY_A_BROKER, is_reported=True)
 
 
-def _may_be_left_of(state: LogState, found: FoundState, epochs: LeaderEpochFileCache) -> bool:
+def _may_be_left_of(state: LogState, found: StoredState, epochs: LeaderEpochFileCache) -> bool:
     """Whether a loss, no broker, may be why the batches are not what *state* speaks of."""
-    anew = epochs.made_anew
+    anew = epochs.rebuilt
     return anew is not None and state.may_have_left(
         epochs.entries, known_log_start(state, found), anew.log_end_offset
     )
@@ -181,12 +181,12 @@ def _gaps_of_others(state: LogState, epochs: LeaderEpochFileCache) -> list[tuple
 
     So does a flipped bit of a base offset, which no CRC covers: nothing tells which it was.
     """
-    if epochs.made_anew is None or state.fits(epochs.latest_entry):
+    if epochs.rebuilt is None or state.fits(epochs.latest_entry):
         return []
-    return [gap for gap in epochs.made_anew.gaps if gap[1] > state.contiguous_from]
+    return [gap for gap in epochs.rebuilt.gaps if gap[1] > state.contiguous_from]
 
 
-def _hole_ends_log_from(segments: Sequence[Segment], found: FoundState) -> int:
+def _hole_ends_log_from(segments: Sequence[Segment], found: StoredState) -> int:
     """Return from where on only a crash can have made a hole."""
     return max(found.highest_recovery_point or 0, segments[0].base_offset if segments else 0)
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from segstore._core import Barrier
 from segstore.errors import CorruptLogError
-from segstore.log.directory.partition_directory import INDEX_ENTRY_BYTES, LOG_FILE_SUFFIX, file_name
+from segstore.log.files.partition_directory import INDEX_ENTRY_BYTES, LOG_FILE_SUFFIX, file_name
 from segstore.log.loader.overflow_split import is_overflowed
 
 if TYPE_CHECKING:

@@ -8,16 +8,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from segstore.errors import CorruptCheckpointError, CorruptLogError, LimitExceededError
-from segstore.log.directory.checkpoints import (
-    BEGINS_ANEW_MARK,
+from segstore.log.files.checkpoints import (
     LEADER_EPOCH_CHECKPOINT,
     LOG_STATE,
     MAX_CHECKPOINT_BYTES,
     RECOVERY_POINT_CHECKPOINT,
+    RESTART_MARKER,
     LogState,
     parse_leader_epoch_checkpoint,
 )
-from segstore.log.directory.partition_directory import (
+from segstore.log.files.partition_directory import (
     DELETED_FILE_SUFFIX,
     INDEX_ENTRY_BYTES,
     INDEX_FILE_SUFFIXES,
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segstore._core import Directory, SegmentListing
-    from segstore.log.directory.found_state import FoundState
-    from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
+    from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
+    from segstore.log.files.stored_state import StoredState
 
 _WAYS_OUT: Final = (
     "Restore the directory from a copy; where the records are not missed, remove it: then a new"
@@ -57,7 +57,7 @@ def require_log_file(
     """
     if len(listing.base_offsets(LOG_FILE_SUFFIX)) or not directory.exists(LOG_STATE):
         return
-    if directory.exists(BEGINS_ANEW_MARK):
+    if directory.exists(RESTART_MARKER):
         return
     state = LogState.read(directory)
     if state is not None and state.is_being_emptied:
@@ -82,7 +82,7 @@ def require_log_file(
 
 
 def require_no_synced_records(
-    directory: Directory, found: FoundState, epochs: LeaderEpochFileCache
+    directory: Directory, found: StoredState, epochs: LeaderEpochFileCache
 ) -> None:
     """Refuse a directory without a ``.log`` whose records had been synced.
 
@@ -95,7 +95,7 @@ def require_no_synced_records(
     """
     if found.recovery_point is None or found.recovery_point <= found.log_start_offset:
         return
-    if directory.exists(BEGINS_ANEW_MARK):
+    if directory.exists(RESTART_MARKER):
         return
     own = (LOG_STATE, RECOVERY_POINT_CHECKPOINT)
     if epochs.entries or any(directory.exists(name) for name in own):
@@ -133,9 +133,10 @@ def _has_epochs(directory: Directory) -> bool:
         return False
 
 
-def _missing(directory: Directory, shown: str, ways_out: str) -> CorruptLogError:
+def _missing(directory: Directory, shown: str, recovery_advice: str) -> CorruptLogError:
     return CorruptLogError(
-        f"there is no .log file, but {shown}: they are missing. Nothing was removed. {ways_out}",
+        f"there is no .log file, but {shown}: they are missing. Nothing was removed."
+        f" {recovery_advice}",
         file=directory.path,
         found="no .log file",
         expected="the segments of the log",

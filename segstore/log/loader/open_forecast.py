@@ -16,9 +16,9 @@ import numpy as np
 import segstore._core as _core
 from segstore.config import MAX_LONG
 from segstore.errors import LogNotFoundError, NotALogError, SegstoreError
-from segstore.log.directory.log_places import LogPlaces
-from segstore.log.directory.partition_directory import file_name
-from segstore.log.directory.partition_path import (
+from segstore.log.files.checkpoint_store import CheckpointStore
+from segstore.log.files.partition_directory import file_name
+from segstore.log.files.partition_path import (
     absolute_path,
     open_parent_directory,
     open_partition_directory,
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from array import array
     from collections.abc import Callable, Collection
 
-    from segstore.log.directory.prepared_file import PreparedFile
+    from segstore.log.files.prepared_file import PreparedFile
 
 _DEFAULT_MAX_BYTES: Final = 67108864
 
@@ -47,7 +47,7 @@ class OpenForecast:
         What it would report, as far as it came.
     error : SegstoreError or None
         What it would raise.
-    cuts : dict
+    truncations : dict
         Base offset of a segment to the byte at which its ``.log`` would be cut.
     reindexed : frozenset of int
         Base offsets of the segments whose index files would be built anew.
@@ -59,7 +59,7 @@ class OpenForecast:
 
     report: RecoveryReport
     error: SegstoreError | None = None
-    cuts: dict[int, int] = field(default_factory=dict)
+    truncations: dict[int, int] = field(default_factory=dict)
     reindexed: frozenset[int] = frozenset()
     recovered: frozenset[int] = frozenset()
     split: int | None = None
@@ -121,8 +121,8 @@ def forecast_open(
     try:
         parent = open_parent_directory(full_path)
         context = _core.SegmentContext(directory, codec_table(), writable=False, heap_indexes=True)
-        places = _ReadOnlyPlaces(overlay, parent, topic_partition)
-        loader = _ForecastLoader(overlay, places, context, report, progress)
+        checkpoint_store = _ReadOnlyCheckpointStore(overlay, parent, topic_partition)
+        loader = _ForecastLoader(overlay, checkpoint_store, context, report, progress)
         segments = loader.opened
         loaded = loader.load()
         recovered = loaded.recovered
@@ -132,7 +132,9 @@ def forecast_open(
         error = raised
     finally:
         reindexed = frozenset(segment.base_offset for segment in segments if segment.is_reindexed)
-        cuts = {segment.base_offset: segment.cut_at for segment in segments if segment.is_cut}
+        truncations = {
+            segment.base_offset: segment.cut_at for segment in segments if segment.is_cut
+        }
         for segment in segments:
             segment.close_quietly()
         directory.close()
@@ -142,7 +144,7 @@ def forecast_open(
         return OpenForecast(report=report, error=error)
     return OpenForecast(
         report=report,
-        cuts=cuts,
+        truncations=truncations,
         reindexed=reindexed,
         recovered=recovered,
         split=split,
@@ -157,7 +159,7 @@ class _SplitNeededError(Exception):
         self.base_offset = base_offset
 
 
-class _ReadOnlyPlaces(LogPlaces):
+class _ReadOnlyCheckpointStore(CheckpointStore):
     """Reads checkpoints and markers, and leaves them."""
 
     def remove_clean_markers(self) -> None:

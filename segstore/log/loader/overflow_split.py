@@ -19,7 +19,7 @@ from segstore.errors import (
     IllegalStateError,
     LogSegmentOffsetOverflowError,
 )
-from segstore.log.directory.partition_directory import (
+from segstore.log.files.partition_directory import (
     CLEANED_FILE_SUFFIX,
     DELETED_FILE_SUFFIX,
     INDEX_FILE_SUFFIXES,

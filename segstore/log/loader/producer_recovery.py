@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segstore.errors import CorruptRecordError, InvalidTxnStateError
-from segstore.log.directory.ways_out import corrupt_log, ways_out
+from segstore.log.files.recovery_advice import corrupt_log, recovery_advice
 from segstore.log.producers.producer_state_rebuild import (
     rebuild_producer_state,
     rebuild_transaction_indexes,
@@ -69,7 +69,7 @@ def recover_producers(
             from_clean_shutdown=report.clean and is_empty,
         )
     except (CorruptRecordError, InvalidTxnStateError) as error:  # or its transactions have holes
-        what = f"no producer snapshot spares a look at it. {ways_out(directory.path)}"
+        what = f"no producer snapshot spares a look at it. {recovery_advice(directory.path)}"
         raise corrupt_log(error, what) from error
     if not report.clean:
         producers.distrust_latest_snapshot()

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Final
 
 from segstore._core import Barrier, DataFile, FileBarrier
 from segstore.errors import DiskFullError, ReadIOError
-from segstore.log.directory.partition_directory import INDEX_FILE_SUFFIXES, file_name
-from segstore.log.directory.ways_out import salvage_hint
+from segstore.log.files.partition_directory import INDEX_FILE_SUFFIXES, file_name
+from segstore.log.files.recovery_advice import salvage_hint
 from segstore.log.loader.quarantined_file import newest_numbers
 
 if TYPE_CHECKING:

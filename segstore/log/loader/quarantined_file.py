@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 import numpy as np
 
 from segstore._core import ScanResult, scan_batches
-from segstore.log.directory.ways_out import WAY_BACK
+from segstore.log.files.recovery_advice import WAY_BACK
 from segstore.log.local.batch_search import UNREADABLE, BatchSearch
 from segstore.log.local.segment import Segment
 
@@ -97,7 +97,7 @@ def newest_numbers(names: Iterable[str]) -> dict[int, int]:
     return newest
 
 
-def way_back(directory: Directory) -> str:
+def quarantine_hint(directory: Directory) -> str:
     """Return what is added where a log has no record; empty without a quarantine file [DUR-59]."""
     names = quarantine_names(directory.names())
     return f"; records may be in {names[0]}: {WAY_BACK}" if names else ""

@@ -21,32 +21,32 @@ from segstore.errors import (
     ResourceError,
     SegstoreError,
 )
-from segstore.log.directory.checkpoints import BEGINS_ANEW_MARK, LOG_STATE
-from segstore.log.directory.ways_out import missing_records
+from segstore.log.files.checkpoints import LOG_STATE, RESTART_MARKER
+from segstore.log.files.recovery_advice import missing_records
 from segstore.log.loader.deleted_records import count_deleted
 from segstore.log.loader.emptied_log import below_log_start, is_being_emptied
 from segstore.log.loader.epoch_changes import epoch_changes, fits, latest_epoch, note_epochs
-from segstore.log.loader.found_epochs import read_epochs
+from segstore.log.loader.epoch_loading import read_epochs
 from segstore.log.loader.leftovers import Leftovers
 from segstore.log.loader.loaded_log import LoadedLog
-from segstore.log.loader.log_begin import (
+from segstore.log.loader.log_loader import LogLoader
+from segstore.log.loader.log_start_recovery import (
     contradiction_of,
     first_missing_offset,
     missing_before,
     with_possible_log_start,
 )
-from segstore.log.loader.log_loader import LogLoader
 from segstore.log.loader.lost_epochs import believed_state, note_maybe_missing
-from segstore.log.loader.marked_point import with_marked_point
+from segstore.log.loader.recovery_point_from_marker import with_marker_recovery_point
 from segstore.log.local.batch_search import is_followed_by_batch
 from segstore.log.local.segments import Segments, floor_index
 from segstore.types import LogOffsetMetadata
 
 if TYPE_CHECKING:
     from segstore._core import ScanResult
-    from segstore.log.directory.checkpoints import LogState
-    from segstore.log.directory.found_state import FoundState
-    from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
+    from segstore.log.files.checkpoints import LogState
+    from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
+    from segstore.log.files.stored_state import StoredState
     from segstore.log.local.segment import Segment
 
 
@@ -79,7 +79,7 @@ class ReadOnlyLoader(LogLoader):
         LogTruncatedError, CorruptRecordError
             It cut the log at each of so many looks.
         """
-        report, gone, cuts_count = self._report, None, 0
+        report, gone, truncations_count = self._report, None, 0
         for _ in range(_ATTEMPTS):
             self._report = deepcopy(report)
             try:
@@ -88,11 +88,11 @@ class ReadOnlyLoader(LogLoader):
             except LogNotFoundError as error:
                 gone = error
             except (CorruptRecordError, LogTruncatedError):  # a file became shorter under the look
-                cuts_count += 1
-                if cuts_count > _LOOKS:
+                truncations_count += 1
+                if truncations_count > _LOOKS:
                     raise
             else:
-                report.take_over(self._report)
+                report.copy_from(self._report)
                 return loaded
         raise ResourceError(
             "the log's writer deletes its segments faster than they can be opened:"
@@ -112,7 +112,7 @@ class ReadOnlyLoader(LogLoader):
             )
 
     def _look(self) -> LoadedLog:
-        found = self._places.read()
+        found = self._checkpoint_store.read()
         self._report.warnings += found.warnings
         leftovers = Leftovers(self._directory, self._context, self._report)
         segments = self._list_segments(leftovers)
@@ -142,7 +142,7 @@ class ReadOnlyLoader(LogLoader):
             del segments[: count_deleted(segments, state.local_log_start_offset)]
         first_missing = first_missing_offset(segments, found, epochs, state)
         if first_missing is not None:  # or its writer deleted it while we looked [DUR-19]
-            now = max(found.log_start_offset, self._places.read().log_start_offset)
+            now = max(found.log_start_offset, self._checkpoint_store.read().log_start_offset)
             first_missing = first_missing_offset(
                 segments, replace(found, log_start_offset=now), epochs, state
             )
@@ -151,7 +151,7 @@ class ReadOnlyLoader(LogLoader):
             end, position = clean_end, segments[-1].size_bytes
             recovery_point = end
         else:
-            marked = with_marked_point(found, epochs, state, self._report)
+            marked = with_marker_recovery_point(found, epochs, state, self._report)
             end, position = self._readable_end(segments, marked, epochs, state)
             recovery_point = min(marked.recovery_point or 0, end)
         epochs.truncate_from_end(end + 1)  # an epoch without records yet is the leader's latest
@@ -186,7 +186,7 @@ class ReadOnlyLoader(LogLoader):
                 break
             if directory.has_segments():
                 continue  # its writer deleted all that was there when we looked
-            if not self._has_state() and not directory.exists(BEGINS_ANEW_MARK):
+            if not self._has_state() and not directory.exists(RESTART_MARKER):
                 break
             # a full truncation may be under way: it syncs before it makes the new one [DUR-18]
             time.sleep(min(_PAUSE_SECONDS * (attempt + 1), _LONGEST_PAUSE_SECONDS))
@@ -205,10 +205,10 @@ class ReadOnlyLoader(LogLoader):
             expected="one .log file at least",
         )
 
-    def _note_contradiction(self, found: FoundState, segments: list[Segment]) -> None:
+    def _note_contradiction(self, found: StoredState, segments: list[Segment]) -> None:
         if contradiction_of(found, segments, self._directory) is None:
             return
-        now = self._places.read()
+        now = self._checkpoint_store.read()
         if (now.own_marker, now.parent_is_clean) == (found.own_marker, found.parent_is_clean):
             self._note_damage(
                 f"the log start {found.log_start_offset} and the end of the log contradict its"
@@ -221,7 +221,7 @@ class ReadOnlyLoader(LogLoader):
     def _readable_end(
         self,
         segments: list[Segment],
-        found: FoundState,
+        found: StoredState,
         epochs: LeaderEpochFileCache,
         state: LogState | None,
     ) -> tuple[int, int]:
@@ -256,7 +256,7 @@ class ReadOnlyLoader(LogLoader):
             self._report.scanned_bytes += position - start
             if scan.stop != "complete":
                 if end < safe_below:
-                    self._require_seen_twice(found, end)
+                    self._require_read_twice(found, end)
                 is_damage = (
                     end < safe_below
                     or any(later.size_bytes for later in segments[index + 1 :])
@@ -267,14 +267,14 @@ class ReadOnlyLoader(LogLoader):
                 break
         else:
             if found.lacks_records_from(end):
-                self._require_seen_twice(found, end)
+                self._require_read_twice(found, end)
                 self._note_damage(
                     f"the log ends at offset {end}: records from there to {safe_below - 1} had been"
                     " synced, and are missing"
                 )
         return end, position
 
-    def _require_seen_twice(self, found: FoundState, end: int) -> None:
+    def _require_read_twice(self, found: StoredState, end: int) -> None:
         """Raise LogTruncatedError, for another look, unless the last one found this very loss.
 
         A truncation lowers the recovery point before it cuts [DUR-16]: who has read the old one,
@@ -303,7 +303,7 @@ class ReadOnlyLoader(LogLoader):
             except LogNotFoundError:
                 continue  # its writer deleted it while we looked
             except SegstoreError as error:
-                told = error.told_within(segment.path)
+                told = error.text_within(segment.path)
                 self._report.warnings.append(f"{segment.name} cannot be read to its end: {told}")
                 continue
             missing = max(end, segment.base_offset, state.contiguous_from, log_start_offset)

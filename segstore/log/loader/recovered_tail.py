@@ -13,21 +13,21 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from segstore._core import Barrier
-from segstore.log.directory.checkpoints import SYNC_FAILED_MARK
+from segstore.log.files.checkpoints import SYNC_FAILED_MARK
 from segstore.log.local.tail_rewrite import bytes_from, rewrite_from
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from segstore._core import Directory
-    from segstore.log.directory.found_state import FoundState
+    from segstore.log.files.stored_state import StoredState
     from segstore.log.loader.recovery_report import RecoveryReport
     from segstore.log.local.segment import Segment
 
 
 def after_failed_sync(
-    found: FoundState, directory: Directory, report: RecoveryReport
-) -> FoundState:
+    found: StoredState, directory: Directory, report: RecoveryReport
+) -> StoredState:
     """Do not believe a clean stop that came after a sync which failed [DUR-35, DUR-36].
 
     It was one of a broker, or of a handle with Kafka's profile, which know no mark: they raised the

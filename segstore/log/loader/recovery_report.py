@@ -98,12 +98,12 @@ class RecoveryReport:
     seconds: float = 0.0
     salvage: SalvageReport | None = None
 
-    def take_over(self, other: RecoveryReport) -> None:
+    def copy_from(self, other: RecoveryReport) -> None:
         """Say what *other* says."""
         for known in fields(self):
             setattr(self, known.name, getattr(other, known.name))
 
-    def tell_in(self, error: BaseException) -> None:
+    def add_notes_to(self, error: BaseException) -> None:
         """Add what *error*, which ends the open, would keep from being told for ever."""
         if self.maybe_missing is not None:
             error.add_note(self.maybe_missing)

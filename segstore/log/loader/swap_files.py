@@ -12,7 +12,7 @@ import contextlib
 from typing import TYPE_CHECKING, Final
 
 from segstore.errors import IllegalArgumentError, SegstoreError
-from segstore.log.directory.partition_directory import (
+from segstore.log.files.partition_directory import (
     CLEANED_FILE_SUFFIX,
     DELETED_FILE_SUFFIX,
     SWAP_FILE_SUFFIX,

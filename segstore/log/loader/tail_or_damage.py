@@ -17,14 +17,14 @@ from segstore.errors import (
     SegstoreError,
     WriteError,
 )
-from segstore.log.directory.partition_directory import file_name
-from segstore.log.directory.ways_out import missing_records, ways_out
+from segstore.log.files.partition_directory import file_name
+from segstore.log.files.recovery_advice import missing_records, recovery_advice
 from segstore.log.loader.offset_jump import end_before_jump
 from segstore.log.loader.overflow_split import OverflowedSegmentError, is_overflowed
 
 if TYPE_CHECKING:
     from segstore._core import Directory, ScanResult
-    from segstore.log.directory.found_state import FoundState
+    from segstore.log.files.stored_state import StoredState
     from segstore.log.local.segment import Segment
 
 NO_DAMAGE: Final = (DiskFullError, LogPermissionError, ReadIOError, ResourceError, WriteError)
@@ -39,7 +39,7 @@ class TailOrDamage:
     def __init__(self, directory: Directory) -> None:
         self._directory = directory
 
-    def check_is_tail(self, segment: Segment, scan: ScanResult, found: FoundState) -> None:
+    def check_is_tail(self, segment: Segment, scan: ScanResult, found: StoredState) -> None:
         """Raise unless what ends the log is at or above the recovery point [DUR-51, DUR-63]."""
         if is_overflowed(segment, scan):
             raise OverflowedSegmentError(segment)
@@ -121,7 +121,7 @@ class TailOrDamage:
         error.found, error.expected = f"base offset {base}", f"base offset {next_offset}"
         return error
 
-    def lost_end(self, segment: Segment, end: int, found: FoundState) -> CorruptLogError:
+    def lost_end(self, segment: Segment, end: int, found: StoredState) -> CorruptLogError:
         """Make the error of a log that ends at *end*, in *segment*, and had gone on [DUR-51]."""
         error = self.damage(
             segment,
@@ -139,7 +139,7 @@ class TailOrDamage:
         said = "" if why is None else f"{why.message if is_here else why}; "
         place = why if why is not None and is_here else SegstoreError()
         return CorruptLogError(
-            f"{said}{what}. No record was changed; {ways_out(self._directory.path)}",
+            f"{said}{what}. No record was changed; {recovery_advice(self._directory.path)}",
             file=segment.path,
             position=place.position,
             found=place.found,

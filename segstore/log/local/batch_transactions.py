@@ -167,7 +167,7 @@ class TransactionEnds:
                 aborts.append(Abort(producer_id, first_offset, offset, previous, stable))
 
 
-class FoundAborted(NamedTuple):
+class AbortedInRange(NamedTuple):
     """The aborted transactions of a range."""
 
     transactions: list[tuple[int, int, int]]
@@ -191,11 +191,11 @@ class BatchTransactions:
     def __init__(self, local_log: LocalLog) -> None:
         self._local_log = local_log
         self._known: dict[int, tuple[Segment, TransactionEnds]] = {}
-        self._cuts = (0, 0)
+        self._truncations = (0, 0)
 
     def between(
         self, segments: Segments, end: LogOffsetMetadata, offset: int, upper_bound_offset: int
-    ) -> FoundAborted:
+    ) -> AbortedInRange:
         """Return what a reader of the offsets ``[offset, upper_bound_offset)`` leaves out.
 
         Parameters
@@ -210,7 +210,7 @@ class BatchTransactions:
         """
         first = segments.floor_segment(offset) or segments.first_segment
         still_open: dict[int, int] = {}
-        found = FoundAborted([], [])
+        found = AbortedInRange([], [])
         is_enough = partial(_are_known, still_open, upper_bound_offset)
         before: tuple[Segment, TransactionEnds] | None = None
         for segment in segments.values(first.base_offset, end.segment_base_offset + 1):
@@ -257,8 +257,8 @@ class BatchTransactions:
         position: int,
         damage: Damage,
         still_open: dict[int, int],
-        found: FoundAborted,
-    ) -> FoundAborted:
+        found: AbortedInRange,
+    ) -> AbortedInRange:
         known_below = min([damage.offset, *still_open.values()])
         if known_below == damage.offset:
             bound = LogOffsetMetadata(known_below, segment.base_offset, position)
@@ -292,9 +292,9 @@ class BatchTransactions:
         is_enough : callable or None
             Says whether that is enough, though it is not up to the end.
         """
-        cuts = self._cuts_now()
-        if cuts != self._cuts:
-            self._known, self._cuts = {}, cuts
+        truncations = self._truncations_now()
+        if truncations != self._truncations:
+            self._known, self._truncations = {}, truncations
         known = self._known
         there, ends = known.get(segment.base_offset, (None, None))
         target = end_position_in(segment, end)
@@ -312,7 +312,7 @@ class BatchTransactions:
             ends = ends.copy()
         ends.go_through(segment, target, is_enough=is_enough)
         segments = self._local_log.segments
-        if self._cuts_now() == cuts and segments.get(segment.base_offset) is segment:
+        if self._truncations_now() == truncations and segments.get(segment.base_offset) is segment:
             known[segment.base_offset] = segment, ends
             if len(known) > 2 * len(segments):
                 self._known = {base: one for base, one in known.items() if base in segments}
@@ -320,15 +320,15 @@ class BatchTransactions:
 
     def of_segments(self) -> list[tuple[Segment, TransactionEnds]]:
         """Return the segments that were gone through, as far as they were, and their ends."""
-        if self._cuts_now() != self._cuts:
+        if self._truncations_now() != self._truncations:
             return []
         segments = self._local_log.segments
         known = list(self._known.values())
         return [(one, ends) for one, ends in known if segments.get(one.base_offset) is one]
 
-    def _cuts_now(self) -> tuple[int, int]:
+    def _truncations_now(self) -> tuple[int, int]:
         """Truncations that began, and that came to their end."""
-        return self._local_log.generation, self._local_log.cuts.done
+        return self._local_log.generation, self._local_log.truncations.done
 
 
 def _begin_at(segment: Segment, offset: int, end: LogOffsetMetadata) -> TransactionEnds:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore._core import AppendLock, FileBarrier, crc32c
 from segstore.errors import CorruptLogError, NotALogError, SegstoreError
-from segstore.log.directory.checksum_sidecar import BLOCK_BYTES, ChecksumSidecar, sidecar_name
+from segstore.log.files.checksum_sidecar import BLOCK_BYTES, ChecksumSidecar, sidecar_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _PIECE_BYTES: Final = 16 * BLOCK_BYTES
 
 
-class MadeSidecar(NamedTuple):
+class PendingSidecar(NamedTuple):
     """One that is to be written, unless its segment was cut since."""
 
     sidecar: ChecksumSidecar
@@ -62,7 +62,7 @@ class ChecksumSidecars:
         if segment.size_bytes > 0:
             self._tickets[segment.base_offset] = object()
 
-    def make(self, segment: Segment, **how: bool) -> MadeSidecar | None:
+    def make(self, segment: Segment, **how: bool) -> PendingSidecar | None:
         """Read all of a sealed segment, which is synced; without any lock.
 
         Returns None where none is wanted: it was not noted, or was cut or deleted since. *how* its
@@ -77,13 +77,13 @@ class ChecksumSidecars:
         if ticket is None:
             return None
         try:
-            return MadeSidecar(sidecar_of(self._directory, segment, **how), ticket)
+            return PendingSidecar(sidecar_of(self._directory, segment, **how), ticket)
         except SegstoreError:
             if self._tickets.get(segment.base_offset) is not ticket:
                 return None
             raise
 
-    def publish(self, made: MadeSidecar) -> bool:
+    def publish(self, made: PendingSidecar) -> bool:
         """Write it, durably, and return True; False when its segment was cut or deleted since.
 
         Without the append lock; whoever cuts the log meanwhile waits for the file.

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segstore._core import Directory
-    from segstore.log.directory.background import Scheduler
+    from segstore.log.files.background import Scheduler
 
 _log = logging.getLogger(__name__)
 

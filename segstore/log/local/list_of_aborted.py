@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING
 from segstore.errors import CorruptIndexError, UnsupportedFormatError
 
 if TYPE_CHECKING:
-    from segstore.log.local.batch_transactions import FoundAborted, TransactionEnds
+    from segstore.log.local.batch_transactions import AbortedInRange, TransactionEnds
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.transaction_index import AbortedTransaction
 
 
 def list_of_aborted(
-    local_log: LocalLog, found: FoundAborted, offset: int, upper_bound_offset: int
+    local_log: LocalLog, found: AbortedInRange, offset: int, upper_bound_offset: int
 ) -> list[tuple[int, int, int]]:
     """Return the list of a fetch of ``[offset, upper_bound_offset)``.
 
@@ -32,7 +32,7 @@ def list_of_aborted(
 
     Parameters
     ----------
-    found : FoundAborted
+    found : AbortedInRange
         What the batches say.
 
     Returns

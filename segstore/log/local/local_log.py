@@ -2,7 +2,7 @@
 
 Whatever a program's signal handlers raise, Ctrl-C above all, may come between any two calls here.
 What belongs together is therefore computed first and then stored by plain assignments in a row,
-which nothing interrupts; a roll is noted before it begins, and `LocalLog.settle` undoes one that
+which nothing interrupts; a roll is noted before it begins, and `LocalLog.reconcile` undoes one that
 did not get to that point.
 """
 
@@ -31,18 +31,18 @@ from segstore.errors import (
     OffsetOutOfRangeError,
     SegstoreError,
 )
-from segstore.log.directory.partition_directory import (
+from segstore.log.files.partition_directory import (
     DELETED_FILE_SUFFIX,
     INDEX_FILE_SUFFIXES,
     LOG_FILE_SUFFIX,
     file_name,
 )
-from segstore.log.directory.partition_lock import removed_while_open
-from segstore.log.directory.ways_out import corrupt_log, missing_records, salvage_hint
-from segstore.log.local.cuts import Cuts
+from segstore.log.files.partition_lock import removed_while_open
+from segstore.log.files.recovery_advice import corrupt_log, missing_records, salvage_hint
 from segstore.log.local.delayed_deletion import DelayedDeletion
 from segstore.log.local.segment import Segment, roll_jitter_ms
 from segstore.log.local.transaction_indexes import TransactionIndexes
+from segstore.log.local.truncation_history import TruncationHistory
 from segstore.log.local.written_order import WrittenOrder
 from segstore.types import CURRENT_MAGIC, LogOffsetMetadata
 
@@ -62,9 +62,9 @@ if TYPE_CHECKING:
         SegmentSlice,
     )
     from segstore.config import LogConfig
-    from segstore.log.directory.background import Scheduler
+    from segstore.log.files.background import Scheduler
     from segstore.log.local.checksum_sidecars import ChecksumSidecars
-    from segstore.log.local.seen_end import SeenEnd
+    from segstore.log.local.observed_end import ObservedEnd
     from segstore.log.local.segments import Segments
     from segstore.log.local.transaction_index import AbortedTransaction
 
@@ -103,7 +103,7 @@ class LocalLog:
         The first of the records that are missing before the first segment.
     checksum_sidecars : ChecksumSidecars or None
         None for a reader, and in Kafka's profile.
-    seen_end : SeenEnd or None
+    observed_end : ObservedEnd or None
         For a handle that only reads: the end of the log as it was looked at.
 
     Attributes
@@ -117,7 +117,7 @@ class LocalLog:
         Raised whenever bytes or names that were written may be gone again [DUR-13].
     names_version : int
         Raised whenever a file was created or renamed.
-    cuts : Cuts
+    truncations : TruncationHistory
         Its truncations.
     is_kafkas : bool
         Whether a broker's own handle would do the same: it is not one that only reads.
@@ -125,7 +125,7 @@ class LocalLog:
         What is known of the order in which the batches were written.
     transaction_indexes : TransactionIndexes
         Those of its segments.
-    seen_end : SeenEnd or None
+    observed_end : ObservedEnd or None
         Where the log ended when it was looked at; None where this handle is the one that writes.
     """
 
@@ -143,7 +143,7 @@ class LocalLog:
         may_have_gaps: bool,
         first_missing_offset: int | None = None,
         checksum_sidecars: ChecksumSidecars | None = None,
-        seen_end: SeenEnd | None = None,
+        observed_end: ObservedEnd | None = None,
     ) -> None:
         self.directory = directory
         self.config = config
@@ -152,7 +152,7 @@ class LocalLog:
         published.log_end = log_end
         self.names_version = 1
         self.generation = 0
-        self.cuts = Cuts()
+        self.truncations = TruncationHistory()
         self.is_kafkas = context.kafka_profile and context.writable
         self.first_missing_offset = first_missing_offset
         self.written_order = WrittenOrder(
@@ -160,7 +160,7 @@ class LocalLog:
         )
         self.transaction_indexes = TransactionIndexes(directory)
         self.checksum_sidecars = checksum_sidecars
-        self.seen_end = seen_end
+        self.observed_end = observed_end
         self._context = context
         self._codecs = codecs
         self._deletion = DelayedDeletion(directory, background)
@@ -436,7 +436,7 @@ class LocalLog:
 
     # ---- what an interrupted call has left -------------------------------------------------------
 
-    def settle(self) -> None:
+    def reconcile(self) -> None:
         """Undo a roll that was interrupted, and finish a deletion; every change begins with this.
 
         A truncation makes new files where those of the deletion were.
@@ -550,7 +550,7 @@ class LocalLog:
             *expected_next_offset* is above the log end: every later append would fail. With
             *may_leave_gap* the segment begins there all the same, as Kafka's.
         """
-        self.settle()
+        self.reconcile()
         end = self.log_end.message_offset
         expected = 0 if expected_next_offset is None else integer("offset", expected_next_offset)
         if may_leave_gap:
@@ -586,17 +586,17 @@ class LocalLog:
                 self._is_sealing = True
                 sealed.on_become_inactive()
         except BaseException:
-            self._try_to_settle()
+            self._try_to_reconcile()
             raise
         self._publish(self.segments.with_segment(created), created, self.log_end.message_offset)
         if is_same:
             self.unlink_later(sealed.delete_files)
         return created
 
-    def _try_to_settle(self) -> None:
+    def _try_to_reconcile(self) -> None:
         """Undo a roll whose error is told; where that fails the next change tries again."""
         try:
-            self.settle()
+            self.reconcile()
         except FsyncFailedError:  # a second sync would prove nothing [DUR-35]
             raise
         except SegstoreError:
@@ -688,7 +688,7 @@ class LocalLog:
         max_segment_ms = self._draw_max_segment_ms()
         log_end = LogOffsetMetadata(offset, last.base_offset, position)
         first_cut = offset if cut is None else min(offset, cut.base_offset)
-        self.note_cut(LogOffsetMetadata(first_cut, last.base_offset, position))
+        self.note_truncation(LogOffsetMetadata(first_cut, last.base_offset, position))
         self._is_cutting = True
         self._active = last
         self._max_segment_ms = max_segment_ms
@@ -699,7 +699,7 @@ class LocalLog:
             self.directory.sync(Barrier.TRUNCATION_NAMES)
         last.truncate_to(offset)
         self._is_cutting = False
-        self.cuts.finish()
+        self.truncations.finish()
         self.transaction_indexes.truncate(last.base_offset, offset)
         return removed
 
@@ -707,7 +707,7 @@ class LocalLog:
         """Take out everything and begin an empty log at *offset* [LOC-15, DUR-18]."""
         removed = list(self.segments)
         first_offset = removed[0].base_offset
-        self.note_cut(LogOffsetMetadata(first_offset, first_offset, 0))
+        self.note_truncation(LogOffsetMetadata(first_offset, first_offset, 0))
         self._is_cutting = True
         first, *higher = removed
         if higher:  # while the first is there, what is left up to the first gap is a prefix
@@ -719,18 +719,18 @@ class LocalLog:
         self.directory.sync(Barrier.EMPTYING_CREATED)
         self._publish(self.segments.without(removed).with_segment(created), created, offset)
         self._is_cutting = False
-        self.cuts.finish()
+        self.truncations.finish()
         return removed
 
-    def note_cut(self, place: LogOffsetMetadata) -> None:
+    def note_truncation(self, place: LogOffsetMetadata) -> None:
         """Tell readers, before anything goes, what may not be the same any more [DUR-77]."""
-        self.cuts.note(place)
+        self.truncations.begin(place)
         self.generation += 1
 
-    def show(self, segments: Segments, end: LogOffsetMetadata, seen_end: SeenEnd) -> None:
+    def show(self, segments: Segments, end: LogOffsetMetadata, observed_end: ObservedEnd) -> None:
         """Show the log as its writer, another handle, has left it; `LogFollower` has looked.
 
-        Where it was cut, `note_cut` comes first, and readers under way know it [DUR-77].
+        Where it was cut, `note_truncation` comes first, and readers under way know it [DUR-77].
         """
         active = segments.active_segment
         bound = min(self.log_end, end)
@@ -738,30 +738,31 @@ class LocalLog:
         self.segments = segments
         self._active = active
         self.published.log_end = end
-        self.seen_end = seen_end
-        self.cuts.finish()
+        self.observed_end = observed_end
+        self.truncations.finish()
 
     @property
     def is_followed(self) -> bool:
         """Whether another handle, perhaps of another process, writes the files."""
-        return self.seen_end is not None
+        return self.observed_end is not None
 
-    def check_not_cut(self, cuts_done: int, next_offset: int) -> None:
-        """As `Cuts.check_not_cut`; of a log that another handle writes its files are asked too."""
-        if self.seen_end is not None:
-            self.seen_end.check_not_cut()
+    def check_not_truncated(self, truncations_done: int, next_offset: int) -> None:
+        """As `TruncationHistory` has it; also by the files where another handle writes."""
+        if self.observed_end is not None:
+            self.observed_end.check_not_truncated()
         # at last: then it is known which end it was
-        self.cuts.check_not_cut(cuts_done, next_offset)
+        self.truncations.check_not_truncated(truncations_done, next_offset)
 
-    def check_not_torn(
-        self, cuts_done: int, next_offset: int, error: SegstoreError | None = None
+    def check_not_changed(
+        self, truncations_done: int, next_offset: int, error: SegstoreError | None = None
     ) -> None:
         """Raise when a cut, not damage, is why reading failed with *error* [DUR-77].
 
         Parameters
         ----------
-        cuts_done, next_offset : int
-            As in `Cuts.check_not_cut`: what this handle cut, or has seen to be cut.
+        truncations_done, next_offset : int
+            As in `TruncationHistory.check_not_truncated`: what this handle cut, or has seen to be
+            cut.
         error : SegstoreError or None
             Tells which file is missing.
 
@@ -772,11 +773,13 @@ class LocalLog:
         OffsetOutOfRangeError
             The writer deleted what was read: a refresh shows what is there.
         """
-        seen_end = self.seen_end
-        self.cuts.check_not_cut(cuts_done, next_offset)
-        if seen_end is not None:
-            seen_end.check_not_torn(error)
-            self.cuts.check_not_cut(cuts_done, next_offset)  # it was looked at again meanwhile
+        observed_end = self.observed_end
+        self.truncations.check_not_truncated(truncations_done, next_offset)
+        if observed_end is not None:
+            observed_end.check_not_changed(error)
+            self.truncations.check_not_truncated(
+                truncations_done, next_offset
+            )  # it was looked at again meanwhile
 
     def delete_segments(self, segments: list[Segment]) -> None:
         """Take out *segments*, the oldest ones; their files go after ``file.delete.delay.ms``.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from segstore._core import LogSegment
 from segstore.arguments import refuse_pickle
 from segstore.config import MAX_INT, MAX_LONG
-from segstore.log.directory.partition_directory import file_name
+from segstore.log.files.partition_directory import file_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from segstore._core import SegmentContext
-from segstore.log.directory.profile import Profile
+from segstore.log.files.profile import Profile
 
 if TYPE_CHECKING:
     from segstore._core import CodecTable, Directory

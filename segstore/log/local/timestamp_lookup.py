@@ -10,7 +10,7 @@ from segstore.types import NO_TIMESTAMP, FileTimestampAndOffset, SpecialTimestam
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
+    from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
     from segstore.log.local.local_log import LocalLog
     from segstore.log.local.segment import Segment
     from segstore.types import LogOffsetMetadata
@@ -57,13 +57,15 @@ def find_offset_by_timestamp(
     Stricter than a broker, which looks into one segment only [TS-2]: it finds nothing when that one
     is empty, or has such records below the log start alone.
     """
-    cuts_done, log_end_offset = local_log.cuts.done, local_log.log_end.message_offset
+    truncations_done, log_end_offset = local_log.truncations.done, local_log.log_end.message_offset
     try:
         found = next(filter(None, _found_by_segment(local_log, log_start_offset, timestamp)), None)
     except SegstoreError as error:
-        local_log.check_not_torn(cuts_done, log_end_offset, error)
+        local_log.check_not_changed(truncations_done, log_end_offset, error)
         raise
-    local_log.cuts.check_not_cut(cuts_done, log_end_offset if found is None else found.offset + 1)
+    local_log.truncations.check_not_truncated(
+        truncations_done, log_end_offset if found is None else found.offset + 1
+    )
     return found
 
 

@@ -18,7 +18,7 @@ from segstore.errors import (
     IllegalArgumentError,
     UnsupportedFormatError,
 )
-from segstore.log.directory.partition_directory import file_name
+from segstore.log.files.partition_directory import file_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -17,7 +17,7 @@ from segstore.errors import (
     LogNotFoundError,
     UnsupportedFormatError,
 )
-from segstore.log.directory.partition_directory import file_name
+from segstore.log.files.partition_directory import file_name
 from segstore.log.local.batch_transactions import (
     TransactionEnds,
     aborts_by_segment,
@@ -67,7 +67,7 @@ def wrong_indexes(
     for segment, is_known, ends in aborts_by_segment(local_log, log_start_offset, end):
         is_last = segment.base_offset == end.segment_base_offset
         is_growing = may_grow and is_last
-        problem = _problem_beside_a_writer(
+        problem = _problem_during_writes(
             local_log.directory,
             segment.base_offset,
             ends.aborts,
@@ -131,7 +131,7 @@ def check_indexes(
         except LogNotFoundError:
             continue  # deleted meanwhile
         is_growing = base_offset == end.segment_base_offset
-        problem = _problem_beside_a_writer(
+        problem = _problem_during_writes(
             local_log.directory,
             base_offset,
             ends.aborts,
@@ -147,7 +147,7 @@ def check_indexes(
             )
 
 
-def _problem_beside_a_writer(
+def _problem_during_writes(
     directory: Directory,
     base_offset: int,
     aborts: Iterable[Abort],

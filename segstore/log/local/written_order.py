@@ -12,8 +12,8 @@ import numpy as np
 
 from segstore._core import scan_batches
 from segstore.errors import CorruptLogError
-from segstore.log.directory.checkpoints import LogState
-from segstore.log.directory.ways_out import salvage_hint
+from segstore.log.files.checkpoints import LogState
+from segstore.log.files.recovery_advice import salvage_hint
 from segstore.types import CURRENT_MAGIC
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from segstore.errors import (
     RecordTypeError,
     UnexpectedAppendOffsetError,
 )
-from segstore.log.directory.profile import Profile
+from segstore.log.files.profile import Profile
 from segstore.records.compression import compression_level
 from segstore.records.memory_records import MemoryRecords
 from segstore.records.record_builder import codec_of

@@ -12,7 +12,7 @@ from segstore.errors import (
     LogNotFoundError,
     SegstoreError,
 )
-from segstore.log.directory.partition_directory import DELETED_FILE_SUFFIX, file_name
+from segstore.log.files.partition_directory import DELETED_FILE_SUFFIX, file_name
 from segstore.log.producers.producer_snapshot import MAX_SNAPSHOT_BYTES, parse_snapshot
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from segstore._core import AppendLock, Barrier
 from segstore.errors import CorruptSnapshotError, LogNotFoundError, SegstoreError
-from segstore.log.directory.partition_directory import file_name
+from segstore.log.files.partition_directory import file_name
 from segstore.log.producers.producer_snapshot import format_snapshot
 from segstore.log.producers.snapshot_file import SNAPSHOT_FILE_SUFFIX, SnapshotFile
 

@@ -3,7 +3,7 @@
 A CRC covers neither the base offset nor the leader epoch of a batch: only its neighbours can show
 that these are right. Of all batches, in the order of the files, the most are kept whose offsets
 ascend [DUR-50]; with as many, those that continue each other or begin a file that has its name by
-them, then those that came first. Of their epochs `segstore.log.salvage.written_epochs` decides.
+them, then those that came first. Of their epochs `segstore.log.salvage.original_epochs` decides.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from segstore.log.local.batch_search import ROW
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
-    from segstore.log.directory.checkpoints import LogState
-    from segstore.log.salvage.written_epochs import WrittenEpochs
+    from segstore.log.files.checkpoints import LogState
+    from segstore.log.salvage.original_epochs import OriginalEpochs
 
 _BLOCK_ROWS: Final = 16_384
 _LOOK_AHEAD_ROWS: Final = 1024
@@ -36,7 +36,7 @@ def choose_batches(
     base_offsets: Sequence[int],
     state: LogState | None,
     *,
-    written_epochs: WrittenEpochs | None,
+    original_epochs: OriginalEpochs | None,
     end_offset: int = -1,
 ) -> Iterator[tuple[np.ndarray, Mask]]:
     """Yield tables of `ROW`, and which of their rows are batches of the log.
@@ -49,7 +49,7 @@ def choose_batches(
         Of the segments, by their number in the rows.
     state : LogState or None
         From where on the log is known to have no gap [DUR-64].
-    written_epochs : WrittenEpochs or None
+    original_epochs : OriginalEpochs or None
         Which epochs its batches should have; None where nothing tells.
     end_offset : int
         Where the log is known to have ended; -1 where that is not known.
@@ -62,18 +62,18 @@ def choose_batches(
         while len(pending) >= _BLOCK_ROWS:
             block = pending[:_BLOCK_ROWS]
             kept = _choose(block, bases, state, reached)
-            block = _with_epochs(block, kept, written_epochs, epoch)
+            block = _with_epochs(block, kept, original_epochs, epoch)
             kept, block = kept[:-_LOOK_AHEAD_ROWS], block[:-_LOOK_AHEAD_ROWS]
             yield block, kept
             if kept.any():
                 reached = int(block["last_offset"][kept][-1])
-            if written_epochs is not None:
-                ordered = kept & (block["base_offset"] >= written_epochs.ordered_from)
+            if original_epochs is not None:
+                ordered = kept & (block["base_offset"] >= original_epochs.ordered_from)
                 epoch = max(epoch, int(block["epoch"][ordered].max(initial=-1)))
             pending = pending[len(block) :]
     if len(pending):
         kept = _choose(pending, bases, state, reached)
-        yield _with_epochs(pending, kept, written_epochs, epoch), kept
+        yield _with_epochs(pending, kept, original_epochs, epoch), kept
 
 
 def _choose(rows: np.ndarray, bases: np.ndarray, state: LogState | None, reached: int) -> Mask:
@@ -101,12 +101,12 @@ def _choose(rows: np.ndarray, bases: np.ndarray, state: LogState | None, reached
 
 
 def _with_epochs(
-    rows: np.ndarray, kept: Mask, written_epochs: WrittenEpochs | None, reached: int
+    rows: np.ndarray, kept: Mask, original_epochs: OriginalEpochs | None, reached: int
 ) -> np.ndarray:
     """Return the rows with epochs that ascend; those that cannot are not *kept* any more."""
-    if written_epochs is None:
+    if original_epochs is None:
         return rows
-    epochs = written_epochs.order(rows, kept, reached)
+    epochs = original_epochs.order(rows, kept, reached)
     is_mended = epochs != rows["epoch"]
     if is_mended.any():
         rows = rows.copy()

@@ -14,7 +14,7 @@ from bisect import bisect_right
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from segstore.errors import SegstoreError
-from segstore.log.directory.partition_directory import file_name
+from segstore.log.files.partition_directory import file_name
 from segstore.log.local.batch_transactions import TransactionEnds
 from segstore.log.local.segment import Segment
 from segstore.log.local.transaction_index import TRANSACTION_INDEX_ENTRY_BYTES, TransactionIndex
@@ -143,7 +143,7 @@ class _Doubt(NamedTuple):
     begin: int
     lost_from: int
     marker: int
-    is_told: bool
+    is_reported: bool
     """The indexes have all ABORT markers of what was lost."""
 
 
@@ -205,7 +205,7 @@ def doubted_ends(
         doubt
         for doubt in doubts
         if not (
-            doubt.is_told
+            doubt.is_reported
             and markers.tell(doubt.marker, doubt.marker + 1)
             and begins.get(doubt.marker, doubt.begin) == doubt.begin
         )
@@ -232,10 +232,10 @@ def _doubts(
     for row in _rows(context, base_offsets):
         offset, producer_id = int(row["base_offset"]), int(row["producer_id"])
         while passed < len(ranges) and ranges[passed][0] <= offset:
-            is_told = markers.tell(*ranges[passed])
+            is_reported = markers.tell(*ranges[passed])
             for one in begins:
-                lost_from, was_told = crossed.get(one, (ranges[passed][0], True))
-                crossed[one] = lost_from, was_told and is_told
+                lost_from, was_reported = crossed.get(one, (ranges[passed][0], True))
+                crossed[one] = lost_from, was_reported and is_reported
             passed += 1
         if not row["attributes"] & CONTROL_FLAG:
             begins.setdefault(producer_id, offset)

@@ -13,24 +13,24 @@ from segstore.errors import (
     ReadIOError,
     SegstoreError,
 )
-from segstore.log.directory.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE, LogState
-from segstore.log.directory.leader_epoch_file_cache import LeaderEpochFileCache
-from segstore.log.directory.log_places import LogPlaces
-from segstore.log.directory.partition_directory import segment_files
-from segstore.log.directory.partition_path import open_parent_directory, open_partition_directory
-from segstore.log.directory.ways_out import WAY_BACK
+from segstore.log.files.checkpoint_store import CheckpointStore
+from segstore.log.files.checkpoints import LEADER_EPOCH_CHECKPOINT, LOG_STATE, LogState
+from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
+from segstore.log.files.partition_directory import segment_files
+from segstore.log.files.partition_path import open_parent_directory, open_partition_directory
+from segstore.log.files.recovery_advice import WAY_BACK
 from segstore.log.loader.contradicted_epochs import contradiction_of_epochs
 from segstore.log.loader.leftovers import Leftovers, complete_swaps
-from segstore.log.loader.log_begin import first_missing_offset
+from segstore.log.loader.log_start_recovery import first_missing_offset
 from segstore.log.loader.lost_state import begin_without_state, lost_state
-from segstore.log.loader.quarantined_file import quarantined_files, way_back
+from segstore.log.loader.quarantined_file import quarantine_hint, quarantined_files
 from segstore.log.loader.recovery_report import RecoveryReport
 from segstore.log.loader.salvage_report import LostRange
 from segstore.log.local.batch_search import BatchSearch
 from segstore.log.local.segment import Segment
 from segstore.log.salvage.batch_chain import choose_batches
 from segstore.log.salvage.lost_markers import LostMarkers
-from segstore.log.salvage.written_epochs import WrittenEpochs
+from segstore.log.salvage.original_epochs import OriginalEpochs
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
@@ -39,8 +39,8 @@ if TYPE_CHECKING:
     import numpy as np
 
     from segstore._core import Environment, SegmentContext
-    from segstore.log.directory.found_state import FoundState
-    from segstore.log.directory.partition_directory import SegmentFile
+    from segstore.log.files.partition_directory import SegmentFile
+    from segstore.log.files.stored_state import StoredState
     from segstore.log.loader.salvage_report import SalvageReport
     from segstore.log.salvage.batch_chain import Mask
 
@@ -75,7 +75,7 @@ class SalvageSource:
         Offsets below it had been given out.
     state : LogState or None
         From where on the log has no gap, where that can be relied on.
-    written_epochs : WrittenEpochs or None
+    original_epochs : OriginalEpochs or None
         Which epochs its batches should have, where that is known.
     lost_markers : LostMarkers
         What its transaction indexes say of markers that are in no file.
@@ -98,7 +98,7 @@ class SalvageSource:
         try:
             parent = open_parent_directory(path, environment)
             try:
-                found = LogPlaces(self.directory, parent, topic_partition).read()
+                found = CheckpointStore(self.directory, parent, topic_partition).read()
             finally:
                 if parent is not None:
                     parent.close()
@@ -110,10 +110,10 @@ class SalvageSource:
             self.files = self._log_files(context)
             self._segments = self._open_segments(context)
             self.state, epochs, doubt = self._read_state()
-            self.written_epochs = None
+            self.original_epochs = None
             if self.state is not None:
                 entries = () if epochs is None else epochs.entries
-                self.written_epochs = WrittenEpochs(self.state, entries)
+                self.original_epochs = OriginalEpochs(self.state, entries)
             self.known_end = self.files[-1].offset
             if found.own_marker is not None and found.own_marker.log_end_offset < _far(self):
                 self.known_end = max(self.known_end, found.own_marker.log_end_offset)
@@ -137,7 +137,7 @@ class SalvageSource:
         self._size_bytes = sum(segment.size_bytes for _, segment in self._segments)
 
     def _begin_in_doubt(
-        self, doubt: str, found: FoundState, epochs: LeaderEpochFileCache | None
+        self, doubt: str, found: StoredState, epochs: LeaderEpochFileCache | None
     ) -> int:
         """Return where the log begins when nothing tells which of its gaps lost records."""
         self._believe_gaps(doubt)
@@ -160,7 +160,7 @@ class SalvageSource:
         if not plain:
             raise NotALogError(
                 "the directory holds no .log file: there is no log to salvage"
-                f"{way_back(self.directory)}",
+                f"{quarantine_hint(self.directory)}",
                 file=self.directory.path,
                 found="no .log file",
                 expected="one .log file at least",
@@ -252,7 +252,7 @@ class SalvageSource:
             self._tables(),
             bases,
             self.state,
-            written_epochs=self.written_epochs,
+            original_epochs=self.original_epochs,
             end_offset=self.known_end,
         )
 

@@ -9,12 +9,12 @@ import numpy as np
 import segstore._core as _core
 from segstore.config import MAX_INT
 from segstore.errors import CorruptLogError, ReadIOError
-from segstore.log.directory.partition_directory import file_name
-from segstore.log.loader.quarantined_file import way_back
+from segstore.log.files.partition_directory import file_name
+from segstore.log.loader.quarantined_file import quarantine_hint
 from segstore.log.loader.salvage_report import LostRange
 from segstore.log.local.segment import Segment
+from segstore.log.salvage.epoch_warnings import EpochWarnings
 from segstore.log.salvage.lost_markers import doubted_ends, unfinished_batch
-from segstore.log.salvage.told_epochs import ToldEpochs
 from segstore.records.compression import codec_table
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class SalvageTarget:
         self._doubted: tuple[int, int] | None = None  # offsets of a batch that continues none
         self._lone: tuple[int, int] | None = None  # offsets of a batch that a gap is in front of
         self._epoch = -1  # of the batch that was kept last
-        self._told_epochs = ToldEpochs(source.written_epochs, report.warnings)
+        self._epoch_warnings = EpochWarnings(source.original_epochs, report.warnings)
         self._context = _core.SegmentContext(
             directory, codec_table(), writable=False, heap_indexes=True
         )
@@ -67,15 +67,16 @@ class SalvageTarget:
             for rows, kept in source.batches():
                 self._take(rows, kept)
             end = max(source.known_end, self._next_offset)
-            self._settle_doubted(source.known_end)
-            self._settle_lost(end, is_end=True)
+            self._decide_doubted(source.known_end)
+            self._decide_lost(end, is_end=True)
             self._end_segment()
         finally:
             if self._file is not None:
                 self._file.close()
         if not self._segments and report.lost:
             raise CorruptLogError(
-                f"no batch of this log can be proven: {report.lost[0]}{way_back(source.directory)}",
+                "no batch of this log can be proven:"
+                f" {report.lost[0]}{quarantine_hint(source.directory)}",
                 file=source.directory.path,
                 found="no good batch",
                 expected="one at least",
@@ -126,8 +127,8 @@ class SalvageTarget:
         """Copy a stretch of batches; one that does not fit a segment begins another [LDR-30]."""
         self._doubt(rows, number)
         self._doubt_lone(rows, number)
-        self._told_epochs.tell_others(self._source.files[number].name, rows)
-        self._settle_lost(int(rows["base_offset"][0]))
+        self._epoch_warnings.warn_of_others(self._source.files[number].name, rows)
+        self._decide_lost(int(rows["base_offset"][0]))
         if number != self._number:
             base = self._source.files[number].offset
             fits = base >= self._next_offset and rows["last_offset"][0] - base <= MAX_INT
@@ -156,15 +157,15 @@ class SalvageTarget:
         Source: [DUR-50]. No CRC covers them; the next batch may still show that they are right.
         """
         first, last = int(rows["base_offset"][0]), int(rows["last_offset"][0])
-        self._settle_doubted(first)
+        self._decide_doubted(first)
         base = self._source.files[number].offset
         is_doubtful = bool(self._lost) or first - base > MAX_INT
         if is_doubtful and first not in {self._next_offset, base}:
             self._doubted = first, last
             if len(rows) > 1:
-                self._settle_doubted(int(rows["base_offset"][1]))
+                self._decide_doubted(int(rows["base_offset"][1]))
 
-    def _settle_doubted(self, next_offset: int) -> None:
+    def _decide_doubted(self, next_offset: int) -> None:
         """Say that nothing shows a batch's offsets to be right, unless the next go on behind it."""
         if self._doubted is None:
             return
@@ -216,7 +217,7 @@ class SalvageTarget:
         found = self._source.directory.read_range(name, position + _EPOCH_AT, 4)
         start = self._segments[self._base_offset] - int(row["size"])
         self._write(start + _EPOCH_AT, int(row["epoch"]).to_bytes(4, "big", signed=True))
-        self._told_epochs.tell_mended(name, row, int.from_bytes(found, "big", signed=True))
+        self._epoch_warnings.warn_of_mended(name, row, int.from_bytes(found, "big", signed=True))
 
     def _write(self, position: int, piece: bytes) -> None:
         if self._file is not None:
@@ -318,7 +319,7 @@ class SalvageTarget:
             begin += len(piece)
         return True
 
-    def _settle_lost(self, next_offset: int, *, is_end: bool = False) -> None:
+    def _decide_lost(self, next_offset: int, *, is_end: bool = False) -> None:
         """Report what was lost before *next_offset*, where the log goes on."""
         first = self._next_offset
         are_missing = next_offset > first

@@ -13,8 +13,8 @@ import pytest
 
 import segstore
 from segstore.errors import CorruptLogError
-from segstore.log.directory.checkpoints import CLEAN_SHUTDOWN_MARKER, LOCK
-from segstore.log.directory.partition_directory import file_name
+from segstore.log.files.checkpoints import CLEAN_SHUTDOWN_MARKER, LOCK
+from segstore.log.files.partition_directory import file_name
 
 if TYPE_CHECKING:
     from pathlib import Path

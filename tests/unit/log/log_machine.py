@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule
 
 from segstore._core import BatchOptions, encode_records
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
 from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
-from segstore.log.surroundings import Surroundings
 from segstore.records.compression import codec_table
 from tests.memory_folder import memory_folder
 from tests.mock_time import MockTime
@@ -113,10 +113,10 @@ class AppendingMachine(RuleBasedStateMachine):
         )
         if not read_only:
             self.opened_ms, self.looked_at_time_ms = self.time.now_ms, None
-        surroundings = Surroundings(
+        log_environment = LogEnvironment(
             environment=self.time.environment, background=self.time.scheduler
         )
-        return open_partition(self.path, options, surroundings)
+        return open_partition(self.path, options, log_environment)
 
     def _own_options(self) -> dict[str, object]:
         """Return options of one profile only."""

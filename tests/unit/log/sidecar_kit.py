@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from segstore.log.directory.checksum_sidecar import sidecar_base_offset
+from segstore.log.files.checksum_sidecar import sidecar_base_offset
 from tests.log_kit import TIME, bases
 
 EPOCH_AT = 15

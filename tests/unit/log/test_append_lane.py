@@ -19,8 +19,8 @@ from segstore.errors import (
     RecordTypeError,
     SegstoreError,
 )
-from segstore.log.directory.checkpoints import CLEAN_SHUTDOWN_MARKER
-from segstore.log.directory.clean_shutdown_marker import CleanShutdownMarker
+from segstore.log.files.checkpoints import CLEAN_SHUTDOWN_MARKER
+from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
 from segstore.log.lane_switch import LaneSwitch
 from segstore.types import LogOffsetMetadata
 from tests.log_kit import TIME, Clock, at, batch

@@ -25,7 +25,7 @@ CHANGES = {
     "roll": (LocalLog, "_roll_at", lambda log: log.roll()),
     "flush": (Segment, "flush", lambda log: log.flush()),
     "truncate_to": (Segment, "truncate_to", lambda log: log.truncate_to(1)),
-    "delete_old_segments": (LocalLog, "settle", lambda log: log.delete_old_segments()),
+    "delete_old_segments": (LocalLog, "reconcile", lambda log: log.delete_old_segments()),
 }
 
 
@@ -34,7 +34,7 @@ def test_the_log_takes_no_more(new_log, monkeypatch, name):
     """[DUR-38, DUR-44] Its handle is read-only; another one begins with what is on the disk."""
     log = new_log(durability="none")
     log.append([(None, b"v")] * 2)
-    log._lane_switch.settle()
+    log._lane_switch.reconcile()
     of, method, change = CHANGES[name]
     monkeypatch.setattr(of, method, breaks)
     with pytest.raises(InternalError) as first:

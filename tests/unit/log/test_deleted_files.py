@@ -6,9 +6,9 @@ import errno
 import logging
 
 from segstore._core import Directory, SimulatedDisk
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
 
 
 def test_they_stay_and_the_next_open_removes_them(caplog):
@@ -18,8 +18,8 @@ def test_they_stay_and_the_next_open_removes_them(caplog):
     options = open_options(
         durability="none", segment_ms=None, internal_segment_bytes=100, file_delete_delay_ms=0
     )
-    surroundings = Surroundings(environment=disk)
-    log = open_partition("/logs/topic-0", options, surroundings)
+    log_environment = LogEnvironment(environment=disk)
+    log = open_partition("/logs/topic-0", options, log_environment)
     for number in range(4):
         log.append([(None, b"%d" % number * 30)])
     log.flush()
@@ -33,7 +33,7 @@ def test_they_stay_and_the_next_open_removes_them(caplog):
     assert "could not be removed" in caplog.text
     left = [name for name in Directory("/logs/topic-0", disk).names() if ".deleted" in name]
     assert left
-    again = open_partition("/logs/topic-0", options, surroundings)
+    again = open_partition("/logs/topic-0", options, log_environment)
     assert not [name for name in Directory("/logs/topic-0", disk).names() if ".deleted" in name]
     assert [record.offset for record in again] == [3, 4]
     again.close()

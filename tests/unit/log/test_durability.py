@@ -7,7 +7,7 @@ import pytest
 from segstore import LogConfig
 from segstore.config import MAX_LONG
 from segstore.errors import IllegalArgumentError
-from segstore.log.directory.durability import Durability
+from segstore.log.durability import Durability
 
 
 @pytest.mark.parametrize(

@@ -138,7 +138,7 @@ def test_the_latest_record_below_a_truncation_is_found_beside_it(tmp_path):
     assert [(one.offset, one.timestamp) for one in answers] == [(0, TIME + 100)] * 2
 
 
-def test_a_log_that_begins_anew_is_told(pair):
+def test_a_log_that_restarts_is_told(pair):
     """[DUR-77]"""
     writer, reader = pair
     writer.truncate_fully_and_start_at(7)

@@ -215,7 +215,7 @@ def test_deleting_less_than_a_segment_without_space(filled, small_disk):
 @pytest.mark.parametrize("ends", ["close", "close_quietly"])
 def test_room_that_somebody_else_takes(filled, new_log, small_disk, monkeypatch, ends):
     """[DUR-8, DUR-30] indexes were given up in vain: reads go on, and they are made anew."""
-    monkeypatch.setattr(filled._places, "write_log_start", full)
+    monkeypatch.setattr(filled._checkpoint_store, "write_log_start", full)
     for _ in range(2):
         with pytest.raises(DiskFullError):
             filled.delete_records(50)

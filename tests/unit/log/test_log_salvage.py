@@ -9,10 +9,10 @@ import pytest
 
 import segstore
 from segstore._core import SimulatedDisk
+from segstore.log.log_environment import LogEnvironment
 from segstore.log.log_opener import open_partition
 from segstore.log.log_salvage import salvage_and_open
 from segstore.log.open_options import open_options
-from segstore.log.surroundings import Surroundings
 from tests.log_kit import at, singleton
 from tests.unit.log.damaged_logs import (
     RECORDS_COUNT,
@@ -309,9 +309,9 @@ def test_a_transaction_whose_end_is_lost_is_told(tmp_path, target):
 def test_what_the_disk_cannot_read_once():
     """[DUR-33] is no damage: it is tried again while searching, an error while copying."""
     disk = SimulatedDisk()
-    surroundings = Surroundings(environment=disk)
+    log_environment = LogEnvironment(environment=disk)
     options = open_options(durability="none", segment_ms=None)
-    with open_partition("/orders-0", options, surroundings) as log:
+    with open_partition("/orders-0", options, log_environment) as log:
         for offset in range(300):
             log.append([(offset, None, b"x" * 100)])
     outcomes = set()
@@ -319,7 +319,7 @@ def test_what_the_disk_cannot_read_once():
         disk.fail("read_at", nth, errno.EIO)
         name = f"/copy{nth}-0"
         try:
-            log, report = salvage_and_open("/orders-0", name, options, surroundings)
+            log, report = salvage_and_open("/orders-0", name, options, log_environment)
         except OSError:  # a small file, or what had been written
             disk.fail("read_at", 0, 0)
             outcomes.add("refused")

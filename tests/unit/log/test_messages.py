@@ -146,10 +146,10 @@ def test_damage_names_its_file_and_its_byte_once(new_log, tmp_path):
 def test_an_error_within_a_sentence_does_not_name_the_path_again():
     error = segstore.CorruptRecordError("bad", file="/logs/a-0/7.log", position=5)
     assert str(error) == "/logs/a-0/7.log, position 5: bad"
-    assert error.told_within("/logs/a-0/7.log") == "position 5: bad"
-    assert error.told_within("/logs/a-0") == "7.log, position 5: bad"
-    assert error.told_within("/logs/a") == str(error)
-    assert segstore.CorruptRecordError("bad").told_within("/logs") == "bad"
+    assert error.text_within("/logs/a-0/7.log") == "position 5: bad"
+    assert error.text_within("/logs/a-0") == "7.log, position 5: bad"
+    assert error.text_within("/logs/a") == str(error)
+    assert segstore.CorruptRecordError("bad").text_within("/logs") == "bad"
 
 
 def test_a_path_that_is_not_there_is_named_once(tmp_path):

@@ -178,7 +178,7 @@ def test_headers_seen_before_a_truncation_are_not_believed_behind_it(
         old[8].read()
 
 
-def test_a_log_emptied_at_the_same_offset_begins_anew(new_log: Callable[..., UnifiedLog]):
+def test_a_log_emptied_at_the_same_offset_restarts(new_log: Callable[..., UnifiedLog]):
     """[LOC-15] The new segment has the name of one whose headers were seen."""
     log = new_log()
     for count in (2, 3):

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from segstore.errors import ArgumentTypeError, ClosedError, IllegalArgumentError
-from segstore.log import cold_scan
+from segstore.log.check import uncached_scan
 from segstore.log.local import segment
 from tests.log_kit import TIME
 
@@ -98,10 +98,10 @@ def test_the_active_segment_is_not_looked_at(log, tmp_path):
 def test_it_keeps_to_the_rate(log, monkeypatch):
     """Half a second at least for half as many bytes as it may read in a second; many windows."""
     monkeypatch.setattr(segment, "FIRST_BATCHES", 3)
-    monkeypatch.setattr(cold_scan, "WINDOW_BYTES", 300)
+    monkeypatch.setattr(uncached_scan, "WINDOW_BYTES", 300)
     size = sum(segment.size_bytes for segment in log.segments()[:-1])
     pauses, steps = [], []
-    monkeypatch.setattr(cold_scan.time, "sleep", pauses.append)
+    monkeypatch.setattr(uncached_scan.time, "sleep", pauses.append)
     began = time.monotonic()
     report = log.scrub(bytes_per_second=size * 2, progress=lambda *step: steps.append(step[1]))
     assert report.size_bytes == size
@@ -111,7 +111,7 @@ def test_it_keeps_to_the_rate(log, monkeypatch):
 
 
 def test_no_limit_is_no_pause(log, monkeypatch):
-    monkeypatch.setattr(cold_scan.time, "sleep", lambda _: pytest.fail("a pause"))
+    monkeypatch.setattr(uncached_scan.time, "sleep", lambda _: pytest.fail("a pause"))
     assert log.scrub(bytes_per_second=None).ok
 
 

@@ -72,7 +72,7 @@ def steps(monkeypatch) -> list[str]:
         def watch(self, log) -> None:
             assert log._background.wait_until_idle()
             spy = Spy(log._directory)
-            monkeypatch.setattr(log._places, "_home", spy)
+            monkeypatch.setattr(log._checkpoint_store, "_home", spy)
             monkeypatch.setattr(log._local_log, "directory", spy)
             monkeypatch.setattr(log, "_directory", spy)
             monkeypatch.setattr(log._flusher._recovery_point, "_directory", spy)

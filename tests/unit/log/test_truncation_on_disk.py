@@ -8,7 +8,7 @@ import pytest
 
 from segstore._core import wall_clock_ms
 from segstore.errors import DiskFullError
-from segstore.log.directory.checkpoints import LogState
+from segstore.log.files.checkpoints import LogState
 from segstore.types import EpochEntry
 from tests.log_kit import TIME, at, bases, batch, offsets, singleton
 from tests.remote_kit import TIERED, RemoteRecords

@@ -10,7 +10,7 @@ import pyarrow as pa
 
 import segstore
 from segstore.errors import SegstoreError
-from segstore.log.directory.partition_directory import directory_name
+from segstore.log.files.partition_directory import directory_name
 from segstore.remote.remote_logs import RemoteLogs, RemoteSettings
 from segstore.types import Isolation, SpecialTimestamp
 

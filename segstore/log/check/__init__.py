@@ -1,0 +1,1 @@
+"""What verify and scrub read: batches, indexes and sidecars of a log. Nothing here writes."""

@@ -1,0 +1,55 @@
+"""All transaction indexes of a partition, checked against its batches; takes no lock."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segstore._core import PublishedEnd, SegmentContext
+from segstore.config import LogConfig
+from segstore.log.files.background import BackgroundWorker
+from segstore.log.files.checkpoint_store import CheckpointStore
+from segstore.log.files.partition_path import (
+    absolute_path,
+    open_parent_directory,
+    open_partition_directory,
+)
+from segstore.log.loader.read_only_loader import ReadOnlyLoader
+from segstore.log.loader.recovery_report import RecoveryReport
+from segstore.log.local.local_log import LocalLog
+from segstore.log.local.transaction_index_check import wrong_indexes
+from segstore.records.compression import codec_table
+
+if TYPE_CHECKING:
+    from segstore.log.local.transaction_index_check import WrongIndex
+
+
+def wrong_transaction_indexes_of(path: str) -> list[WrongIndex]:
+    """As `wrong_indexes`, of the partition at *path*."""
+    path, codecs = absolute_path(path), codec_table()
+    directory, topic_partition = open_partition_directory(path, read_only=True)
+    parent = None
+    try:
+        parent = open_parent_directory(path)
+        context = SegmentContext(directory, codecs, writable=False, heap_indexes=True)
+        checkpoint_store = CheckpointStore(directory, parent, topic_partition)
+        loaded = ReadOnlyLoader(directory, checkpoint_store, context, RecoveryReport()).load()
+        worker = BackgroundWorker("")
+        local_log = LocalLog(
+            directory,
+            context,
+            LogConfig(),
+            loaded.segments,
+            loaded.log_end,
+            PublishedEnd(),
+            worker,
+            codecs,
+            may_have_gaps=loaded.may_have_gaps,
+        )
+        try:
+            return wrong_indexes(local_log, loaded.log_start_offset, may_grow=True)
+        finally:
+            local_log.close_quietly()
+    finally:
+        directory.close()
+        if parent is not None:
+            parent.close()

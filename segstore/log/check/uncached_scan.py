@@ -1,0 +1,64 @@
+"""The segment scan of a scrub: past the page cache, at a limited rate [DUR-60]."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from segstore._core import BatchHeaders, ScanResult
+    from segstore.log.local.segment import Segment
+
+WINDOW_BYTES: Final = 4 * 1024 * 1024
+"""About so much is read between two looks at the clock."""
+
+
+class UncachedScan:
+    """A `SegmentScan` that bypasses the page cache and keeps to a rate.
+
+    Parameters
+    ----------
+    bytes_per_second : int or None
+        At most so many on average; None = no limit.
+    progress : callable or None
+        Called with ``"scrub"``, bytes read, bytes to read.
+    total_bytes : int
+        Bytes to read.
+    """
+
+    def __init__(
+        self,
+        bytes_per_second: int | None,
+        progress: Callable[[str, int, int], None] | None,
+        total_bytes: int,
+    ) -> None:
+        self._bytes_per_second = bytes_per_second
+        self._progress = progress
+        self._total_bytes = total_bytes
+        self._bytes = 0
+        self._began = time.monotonic()
+
+    def __call__(self, segment: Segment, expected_offset: int) -> tuple[BatchHeaders, ScanResult]:
+        """Read one segment."""
+        segment.drop_cache()
+        tables, position = [], 0
+        for headers, result in segment.scan_windows(
+            expected_offset=expected_offset, check_order=True, window_bytes=WINDOW_BYTES
+        ):
+            tables.append(headers)
+            self._took(result.valid_bytes - position)
+            position = result.valid_bytes
+        return np.concatenate(tables), result
+
+    def _took(self, size: int) -> None:
+        """Tell of *size* bytes, and wait until they may have been read."""
+        self._bytes += size
+        if self._progress is not None:
+            self._progress("scrub", self._bytes, self._total_bytes)
+        if self._bytes_per_second is not None:
+            due = self._began + self._bytes / self._bytes_per_second
+            time.sleep(max(0.0, due - time.monotonic()))

@@ -1,1 +1,0 @@
-"""What lies in a partition directory beside the segments: names, checkpoints, markers, locks."""

@@ -1,0 +1,375 @@
+"""Log start, recovery point and clean marker of a partition, stored in two places.
+
+Source: [DUR-65].
+
+A broker keeps log start, recovery point and clean marker of all its partitions in the log
+directory. A partition that is opened alone keeps its own beside the segments. Either may have
+written last.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from segstore._core import Barrier, FileBarrier
+from segstore.errors import (
+    DiskFullError,
+    LimitExceededError,
+    LogNotFoundError,
+    SegstoreError,
+)
+from segstore.log.files.checkpoints import (
+    CLEAN_SHUTDOWN_MARKER,
+    LOG_START_OFFSET_CHECKPOINT,
+    MAX_CHECKPOINT_BYTES,
+    MAX_MARKER_BYTES,
+    RECOVERY_POINT_CHECKPOINT,
+    UNREADABLE,
+    format_offset_checkpoint,
+    parse_offset_checkpoint,
+    read_offset,
+    require_unreadable,
+    write_offset,
+)
+from segstore.log.files.clean_shutdown_file_handler import CleanShutdownFileHandler
+from segstore.log.files.clean_shutdown_marker import CleanShutdownMarker
+from segstore.log.files.log_directory_checkpoints import LogDirectoryCheckpoints
+from segstore.log.files.prepared_file import PreparedFile
+from segstore.log.files.profile import Profile
+from segstore.log.files.stored_state import StoredState
+from segstore.log.files.unknown_log_state import remove_log_state
+
+if TYPE_CHECKING:
+    from segstore._core import Directory
+    from segstore.types import TopicPartition
+
+
+class CheckpointStore:
+    """Reads and writes checkpoints and clean markers of one partition.
+
+    Parameters
+    ----------
+    directory : Directory
+        The partition's.
+    parent : Directory or None
+        The one above it, where it can be opened.
+    topic_partition : TopicPartition
+        Whose lines to read.
+    parent_was_clean : bool
+        The log directory's marker was there, and its owner, who opens one log after another, has
+        removed it before the first of them could be written.
+    home : Directory or None
+        Where the partition's own checkpoints and marker are; by default beside the segments. With
+        Kafka's profile they are elsewhere or, None, nowhere, and the log directory's are only read,
+        or brought down by a truncation [DUR-62].
+    profile : Profile
+        That of the handle.
+    found : StoredState or None
+        What `read` answers instead of what the files say.
+    above : LogDirectoryCheckpoints or None
+        Those of the log directory, where its owner has one object for all logs.
+
+    Attributes
+    ----------
+    highest_log_start : int
+        The most that the own checkpoint may say, of what was written here: a write that was
+        interrupted may be done. The writer knows what it said before.
+    """
+
+    def __init__(  # noqa: PLR0913 - each by its name
+        self,
+        directory: Directory,
+        parent: Directory | None,
+        topic_partition: TopicPartition,
+        *,
+        parent_was_clean: bool = False,
+        profile: Profile = Profile.SAFE,
+        home: Directory | None = None,
+        found: StoredState | None = None,
+        above: LogDirectoryCheckpoints | None = None,
+    ) -> None:
+        self.directory = directory
+        self._is_safe = profile is Profile.SAFE
+        self._home = directory if self._is_safe else home
+        self._found = found
+        self.parent = parent
+        if above is None and parent is not None:
+            above = LogDirectoryCheckpoints(parent)
+        self._above = above
+        self.topic_partition = topic_partition
+        self.highest_log_start = 0
+        self._parent_was_clean = parent_was_clean
+
+    def read(self) -> StoredState:
+        """Read both places; what cannot be read counts as missing, with a warning [DUR-21]."""
+        if self._found is not None:
+            return self._found
+        warnings: list[str] = []
+        log_starts = self._in_both_places(LOG_START_OFFSET_CHECKPOINT, warnings)
+        recovery_points = self._in_both_places(RECOVERY_POINT_CHECKPOINT, warnings)
+        if self._home is self.directory:
+            self._read_other_name(log_starts, recovery_points, warnings)
+        parent_is_clean = self._parent_was_clean or (
+            self.parent is not None and self.parent.exists(CLEAN_SHUTDOWN_MARKER)
+        )
+        own_marker = self.read_own_marker()
+        is_markers = self._is_safe and self._take_log_start_of(own_marker, log_starts, warnings)
+        points = [point for point in recovery_points if point is not None]
+        return StoredState(
+            log_start_offset=max((start for start in log_starts if start is not None), default=0),
+            recovery_point=min(points, default=None),
+            a_recovery_point=max(points, default=None),
+            parent_is_clean=parent_is_clean,
+            own_marker=own_marker,
+            warnings=warnings,
+            log_start_is_markers=is_markers,
+        )
+
+    def _read_other_name(
+        self, log_starts: list[int | None], recovery_points: list[int | None], warnings: list[str]
+    ) -> None:
+        """Take the lines of another name beside the segments for this log's: it was moved [DUR-5].
+
+        They speak of this very directory. `rename_dir` leaves lines of both names; who moves or
+        restores it otherwise leaves the old one, and nothing else says what was deleted.
+        """
+        for name, found, choose in (
+            (LOG_START_OFFSET_CHECKPOINT, log_starts, max),
+            (RECOVERY_POINT_CHECKPOINT, recovery_points, min),
+        ):
+            if found[0] is not None or not self.directory.exists(name):
+                continue
+            try:
+                data = self.directory.read_file(name, MAX_CHECKPOINT_BYTES)
+                offsets = parse_offset_checkpoint(data, name)
+            except UNREADABLE as error:
+                require_unreadable(self.directory, name, error)
+                continue  # which was told already
+            if offsets and min(offsets.values()) >= 0:
+                found[0] = choose(offsets.values())
+                names = ", ".join(map(str, offsets))
+                warnings.append(
+                    f"{self.directory.path}/{name} is of {names}: the directory was renamed, and"
+                    f" what it says, {found[0]}, counts for {self.topic_partition}"
+                )
+
+    def _take_log_start_of(
+        self, marker: CleanShutdownMarker | None, log_starts: list[int | None], warnings: list[str]
+    ) -> bool:
+        """Let the clean marker have the last word of the partition's own log start [DUR-21].
+
+        It is written behind the checkpoint, has a checksum, and goes before the first change:
+        a checkpoint that is lost, or says something else, is not what was written. Returns whether
+        it has to be written again.
+        """
+        marked = None if marker is None or not marker.has_crc else marker.log_start_offset
+        if marked is None or marked == (log_starts[0] or 0):
+            return False
+        is_lost = log_starts[0] is None
+        if is_lost and marked in log_starts:
+            return False  # the log directory has it
+        found = self._offset(self.directory, LOG_START_OFFSET_CHECKPOINT, [])
+        if found == marked:  # its writer closed the log while we looked
+            log_starts[0] = found
+            return False
+        warnings.append(
+            f"{self.directory.path}/{LOG_START_OFFSET_CHECKPOINT} is"
+            f" {'lost' if is_lost else f'not what was written: the log start {log_starts[0]}'};"
+            f" the log starts at {marked}, by its clean-shutdown marker"
+        )
+        log_starts[0] = marked
+        return True
+
+    def read_own_marker(self) -> CleanShutdownMarker | None:
+        """Return what the partition's marker says, None where there is none that can be read."""
+        home = self._home
+        if home is None or not home.exists(CLEAN_SHUTDOWN_MARKER):
+            return None
+        try:
+            data = home.read_file(CLEAN_SHUTDOWN_MARKER, MAX_MARKER_BYTES)
+        except LogNotFoundError:  # a writer has opened the log this moment
+            return None
+        except LimitExceededError:  # no marker is that large: the stop counts as unclean
+            return None
+        return CleanShutdownMarker.parse(data)
+
+    def _in_both_places(self, name: str, warnings: list[str]) -> list[int | None]:
+        """Return what checkpoints say: the own one, where it has a place, and the one above."""
+        offsets = [] if self._home is None else [self._offset(self._home, name, warnings)]
+        return offsets if self.parent is None else [*offsets, self._offset_above(name, warnings)]
+
+    def _offset(self, directory: Directory, name: str, warnings: list[str]) -> int | None:
+        try:
+            return read_offset(directory, name, self.topic_partition)
+        except UNREADABLE as error:
+            _warn_unreadable(directory, name, error, warnings)
+            return None
+
+    def _offset_above(self, name: str, warnings: list[str]) -> int | None:
+        """Return the log directory's: its file has all logs, and is not parsed for each of them."""
+        parent, above = self.parent, self._above
+        if parent is None or above is None:
+            return None
+        try:
+            return above.offset(name, self.topic_partition)
+        except UNREADABLE as error:
+            _warn_unreadable(parent, name, error, warnings)
+            return None
+
+    def remove_clean_markers(self) -> None:
+        """Before the first write: the stop is unclean until `mark_clean` [DUR-24].
+
+        The log directory's goes first: only the own one says that a log start above the end is
+        true. What a safe handle left beside the segments is not true any more once another profile
+        writes: it would make an unclean stop look clean, or a shorter log a damaged one.
+        """
+        for directory in (self.parent, self._home):
+            if directory is not None:
+                CleanShutdownFileHandler(directory).delete()
+        if not self._is_safe:
+            remove_log_state(self.directory, keeps_checkpoints=self._home is self.directory)
+
+    def prepare_log_start(self, offset: int) -> PreparedFile | None:
+        """Do all of `write_log_start` that a full disk can refuse; the log start stays [DUR-30].
+
+        None in Kafka's profile, where the write does it all.
+        """
+        name, home = LOG_START_OFFSET_CHECKPOINT, self._home
+        if not self._is_safe or home is None:
+            return None
+        self._lower_log_start_above(home, offset)
+        content = format_offset_checkpoint({self.topic_partition: offset})
+        return PreparedFile(home, name, content, FileBarrier.LOG_START)
+
+    def write_log_start(self, offset: int, prepared: PreparedFile | None = None) -> None:
+        """Bring the log start to stable storage in the partition's own checkpoint [DUR-19].
+
+        Of two places the greater counts: a truncation below the log start lowers both.
+
+        Parameters
+        ----------
+        prepared : PreparedFile or None
+            What `prepare_log_start` gave for this offset.
+        """
+        before = self.highest_log_start
+        self.highest_log_start = max(before, offset)  # Ctrl-C is raised behind the last sync
+        try:
+            if prepared is not None:
+                prepared.publish()
+            else:
+                self._write_log_start(offset)
+        except DiskFullError:  # the old content is there
+            self.highest_log_start = before
+            raise
+        self.highest_log_start = offset
+
+    def _write_log_start(self, offset: int) -> None:
+        name = LOG_START_OFFSET_CHECKPOINT
+        if not self._is_safe:
+            self._lower(name, offset)
+        if self._home is None:
+            return
+        if self._is_safe:
+            self._lower_log_start_above(self._home, offset)
+        write_offset(self._home, name, self.topic_partition, offset)
+
+    def _lower_log_start_above(self, home: Directory, offset: int) -> None:
+        """Lower the checkpoint above to *offset*; until the own one follows the log start stays."""
+        name = LOG_START_OFFSET_CHECKPOINT
+        if (self._offset_above(name, []) or 0) <= offset:
+            return
+        known = self.read().log_start_offset
+        if self._offset(home, name, []) != known:  # nobody else knows it after a crash [DUR-5]
+            write_offset(home, name, self.topic_partition, known)
+        self._lower_above(name, offset)
+
+    def write_recovery_point(self, offset: int) -> None:
+        """Bring the recovery point to stable storage in the partition's own checkpoint."""
+        if self._home is not None:
+            write_offset(self._home, RECOVERY_POINT_CHECKPOINT, self.topic_partition, offset)
+
+    def lower_recovery_point(self, offset: int) -> None:
+        """Before a truncation, lower what was written down, but by the flusher [DUR-16, LOC-4].
+
+        A broker's ``LogManager`` writes its checkpoint then. Where the own one is lost, a later
+        open would take the records that were cut for lost ones, and what comes in their place for
+        synced.
+        """
+        name, home = RECOVERY_POINT_CHECKPOINT, self._home
+        if self._is_safe:
+            self._lower_above(name, offset)
+            return
+        self._lower(name, offset)
+        if home is not None and (self._offset(home, name, []) or 0) > offset:
+            self.write_recovery_point(offset)
+
+    def _lower(self, name: str, offset: int) -> None:
+        """Bring lines down that are there; none is made [DUR-62]."""
+        if (self._offset(self.directory, name, []) or 0) > offset:
+            write_offset(self.directory, name, self.topic_partition, offset)
+        self._lower_above(name, offset)
+
+    def _lower_above(self, name: str, offset: int) -> None:
+        if self._above is not None and (self._offset_above(name, []) or 0) > offset:
+            self._above.lower(name, self.topic_partition, offset)
+
+    def use_name(self, topic_partition: TopicPartition) -> None:
+        """Go on under another name: its lines come beside the old ones, on stable storage [REN-1].
+
+        Whichever name the directory has after a crash, its lines are there.
+        """
+        home = self._home
+        for name in (LOG_START_OFFSET_CHECKPOINT, RECOVERY_POINT_CHECKPOINT):
+            if home is not None and home.exists(name):
+                offsets = parse_offset_checkpoint(home.read_file(name, MAX_CHECKPOINT_BYTES), name)
+                if self.topic_partition in offsets:
+                    offsets[topic_partition] = offsets[self.topic_partition]
+                    home.write_file_atomically(
+                        name, format_offset_checkpoint(offsets), FileBarrier.NEW_NAME_CHECKPOINT
+                    )
+        self.topic_partition = topic_partition
+
+    @property
+    def takes_marks(self) -> bool:
+        """Whether a clean stop is written down at all."""
+        return self._home is not None
+
+    def mark_clean(self, log_start_offset: int, marker: CleanShutdownMarker) -> None:
+        """Write the checkpoints, merge them into the log directory's, then the marker, last.
+
+        Source: [DUR-24].
+
+        Everything else is closed and on stable storage.
+        """
+        home = self._home
+        if home is None:
+            return
+        if not self._is_safe:
+            # Kafka's last snapshot has no durable name yet [CLO-1]
+            self.directory.sync(Barrier.CLOSED_NAMES)
+        if not self._says_so(home, RECOVERY_POINT_CHECKPOINT, marker.log_end_offset):
+            self.write_recovery_point(marker.log_end_offset)
+        if log_start_offset > 0 or home.exists(LOG_START_OFFSET_CHECKPOINT):
+            self.write_log_start(log_start_offset)
+        if self._is_safe and self._above is not None:  # for a broker that comes later
+            self._above.note_close(self.topic_partition, log_start_offset, marker.log_end_offset)
+        home.create_file(CLEAN_SHUTDOWN_MARKER, marker.format(), FileBarrier.CLEAN_MARKER)
+
+    def _says_so(self, home: Directory, name: str, offset: int) -> bool:
+        """Whether a checkpoint, always written whole and synced, has these very bytes.
+
+        A log that nobody touched is closed with one file made instead of two.
+        """
+        told = format_offset_checkpoint({self.topic_partition: offset})
+        try:
+            return home.exists(name) and home.read_file(name, MAX_CHECKPOINT_BYTES) == told
+        except SegstoreError:  # what cannot be read is written over
+            return False
+
+
+def _warn_unreadable(
+    directory: Directory, name: str, error: SegstoreError, warnings: list[str]
+) -> None:
+    """Let a checkpoint that cannot be read count as missing, with a warning [DUR-21]."""
+    require_unreadable(directory, name, error)
+    warnings.append(f"{directory.path}/{name} cannot be read: {error.message}")

@@ -1,0 +1,335 @@
+"""Which leader epoch begins at which offset, kept in ``leader-epoch-checkpoint`` [EPC-*]."""
+
+from __future__ import annotations
+
+import logging
+from bisect import bisect_left, bisect_right
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from segstore._core import FileBarrier
+from segstore.errors import (
+    CorruptCheckpointError,
+    IllegalArgumentError,
+    LimitExceededError,
+    NotALogError,
+)
+from segstore.log.files.checkpoints import (
+    LEADER_EPOCH_CHECKPOINT,
+    MAX_CHECKPOINT_BYTES,
+    format_leader_epoch_checkpoint,
+    parse_leader_epoch_checkpoint,
+)
+from segstore.log.files.prepared_file import PreparedFile
+from segstore.types import EpochEntry
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from segstore._core import Directory
+
+UNDEFINED_EPOCH: Final = -1
+UNDEFINED_EPOCH_OFFSET: Final = -1
+
+UNREADABLE_EPOCHS: Final = (
+    CorruptCheckpointError,
+    IllegalArgumentError,
+    LimitExceededError,
+    NotALogError,
+)
+"""What may be said of the checkpoint; other errors are of the disk, and say nothing of it."""
+
+_log = logging.getLogger(__name__)
+
+
+class RebuiltEpochs(NamedTuple):
+    """What the batches were like of which epochs were made."""
+
+    log_end_offset: int
+    gaps: tuple[tuple[int, int], ...] = ()
+    """First offset and the next one of the last gaps inside files."""
+    gaps_count: int = 0
+    """How many there are."""
+
+
+class LeaderEpochFileCache:
+    """Ascending (epoch, start offset) entries (Kafka ``LeaderEpochFileCache``).
+
+    The entries are one immutable tuple that is replaced: readers take it without a lock, changes
+    come from the thread that holds the log's append lock. Assigning writes the checkpoint before
+    it returns; truncating leaves that to `flush`, since a checkpoint with too many entries is
+    truncated again at the next open [EPC-7].
+
+    Parameters
+    ----------
+    directory : Directory or None
+        Where the checkpoint is; None keeps the entries in memory only (read-only handles).
+
+    Attributes
+    ----------
+    written_entry : EpochEntry or None
+        The newest entry of the checkpoint on disk.
+    before_write : callable or None
+        Called with that entry and the newest one, before a checkpoint is written in which they
+        differ.
+    rebuilt : RebuiltEpochs or None
+        The checkpoint was lost: this was made of the batches that were left, and where the first
+        epoch begins is where the first of them is.
+    """
+
+    __slots__ = (
+        "_directory",
+        "_entries",
+        "_is_dirty",
+        "before_write",
+        "rebuilt",
+        "written_entry",
+    )
+
+    def __init__(self, directory: Directory | None, entries: Iterable[EpochEntry] = ()) -> None:
+        self._directory = directory
+        self._entries: tuple[EpochEntry, ...] = ()
+        self._is_dirty = False
+        self.rebuilt: RebuiltEpochs | None = None
+        self.written_entry: EpochEntry | None = None
+        self.before_write: Callable[[EpochEntry | None, EpochEntry | None], None] | None = None
+        for epoch, start_offset in entries:
+            self._entries = _with_entry(self._entries, epoch, start_offset) or self._entries
+
+    @classmethod
+    def read(
+        cls, directory: Directory, *, writable: bool, believes_empty: bool = True
+    ) -> LeaderEpochFileCache | None:
+        """Read the checkpoint of *directory*, None when there is none.
+
+        To Kafka a file without a byte has no epochs; without *believes_empty* it counts as lost.
+
+        Raises
+        ------
+        CorruptCheckpointError
+            The file cannot be read; `IllegalArgumentError` for a negative number in it [EPC-11].
+        """
+        if not directory.exists(LEADER_EPOCH_CHECKPOINT):
+            return None
+        data = directory.read_file(LEADER_EPOCH_CHECKPOINT, MAX_CHECKPOINT_BYTES)
+        if not data and not believes_empty:
+            return None
+        cache = cls(directory if writable else None, parse_leader_epoch_checkpoint(data))
+        cache.written_entry = cache.latest_entry
+        return cache
+
+    @property
+    def entries(self) -> tuple[EpochEntry, ...]:
+        """All entries, ascending."""
+        return self._entries
+
+    @property
+    def latest_entry(self) -> EpochEntry | None:
+        """The newest entry."""
+        return self._entries[-1] if self._entries else None
+
+    @property
+    def latest_epoch(self) -> int | None:
+        """The newest epoch."""
+        return self._entries[-1].epoch if self._entries else None
+
+    @property
+    def earliest_entry(self) -> EpochEntry | None:
+        """The oldest entry."""
+        return self._entries[0] if self._entries else None
+
+    @property
+    def is_dirty(self) -> bool:
+        """Whether the checkpoint may say something else."""
+        return self._is_dirty
+
+    def begins_after(self, offset: int) -> bool:
+        """Whether the newest epoch was said to begin above *offset*: its records come earlier."""
+        return bool(self._entries) and self._entries[-1].start_offset > offset
+
+    def assign(self, epoch: int, start_offset: int) -> bool:
+        """Note that *epoch* begins at *start_offset*; the checkpoint is on disk at return [EPC-2].
+
+        Entries of a newer epoch, or that begin at or above *start_offset*, are dropped. Returns
+        whether anything changed.
+        """
+        before = self._entries
+        if not self.note(epoch, start_offset):
+            return False
+        try:
+            self.flush()
+        except BaseException:  # so that the next try writes it [DUR-12]
+            self._is_dirty = True  # the file may be either one
+            self._entries = before
+            raise
+        return True
+
+    def note(self, epoch: int, start_offset: int) -> bool:
+        """Do as `assign`, in memory only; `flush` writes it."""
+        changed = _with_entry(self._entries, epoch, start_offset)
+        if changed is None:
+            return False
+        removed = len(self._entries) + 1 - len(changed)
+        if removed > 1 or (removed and self._entries[-1].start_offset != start_offset):
+            _log.warning(
+                "epoch %d from offset %d replaces %d entries", epoch, start_offset, removed
+            )
+        self._entries = changed
+        self._is_dirty = True
+        return True
+
+    def truncate_from_end(self, end_offset: int) -> bool:
+        """Drop the entries that begin at or above *end_offset* [EPC-6].
+
+        A negative one does nothing.
+        """
+        keep = bisect_left(self._entries, end_offset, key=_start_offset)
+        if end_offset < 0 or keep == len(self._entries):
+            return False
+        self._entries = self._entries[:keep]
+        self._is_dirty = True
+        return True
+
+    def prepare_truncation(self, end_offset: int) -> PreparedFile | None:
+        """Write the checkpoint as `truncate_from_end` would leave it, beside the one that counts.
+
+        None when nothing would change. In memory nothing does before `finish_truncation`.
+        """
+        keep = bisect_left(self._entries, end_offset, key=_start_offset)
+        if keep == len(self._entries) or self._directory is None:
+            return None
+        kept = self._entries[:keep]
+        latest = kept[-1] if kept else None
+        if self.before_write is not None and self.written_entry != latest:
+            self.before_write(self.written_entry, latest)
+        data = format_leader_epoch_checkpoint(kept)
+        return PreparedFile(
+            self._directory, LEADER_EPOCH_CHECKPOINT, data, FileBarrier.LEADER_EPOCHS
+        )
+
+    def finish_truncation(self, end_offset: int, prepared: PreparedFile | None) -> None:
+        """Do as `truncate_from_end`, with the checkpoint that was prepared for it."""
+        self.truncate_from_end(end_offset)
+        if prepared is not None:
+            prepared.publish()
+            self.written_entry, self._is_dirty = self.latest_entry, False
+
+    def truncate_from_start(self, start_offset: int) -> bool:
+        """Drop the entries that begin at or below *start_offset*, but keep the last of them.
+
+        Source: [EPC-6].
+
+        That one is given *start_offset* as its start.
+        """
+        drop = bisect_right(self._entries, start_offset, key=_start_offset)
+        if drop == 0:
+            return False
+        survivor = EpochEntry(self._entries[drop - 1].epoch, start_offset)
+        remaining = (survivor, *self._entries[drop:])
+        self._is_dirty = self._is_dirty or remaining != self._entries
+        self._entries = remaining
+        return True
+
+    def forget_to(self, offset: int) -> None:
+        """Drop the entries that begin at or below *offset* from memory [APP-10]."""
+        drop = bisect_right(self._entries, offset, key=_start_offset)
+        self._is_dirty = self._is_dirty or drop > 0
+        self._entries = self._entries[drop:]
+
+    def clear(self) -> None:
+        """Drop all entries from memory; the checkpoint stays [EPC-8]."""
+        self._entries = ()
+
+    def clear_and_flush(self) -> None:
+        """Drop all entries and write the checkpoint [EPC-8]."""
+        self.clear()
+        self._is_dirty = True
+        self.flush()
+
+    def flush(self, *, force: bool = False) -> None:
+        """Write the checkpoint when it is behind, or in every case with *force* [EPC-7, EPC-12]."""
+        if (self._is_dirty or force) and self._directory is not None:
+            if self.before_write is not None and self.written_entry != self.latest_entry:
+                self.before_write(self.written_entry, self.latest_entry)
+            data = format_leader_epoch_checkpoint(self._entries)
+            self._directory.write_file_atomically(
+                LEADER_EPOCH_CHECKPOINT, data, FileBarrier.LEADER_EPOCHS
+            )
+            self.written_entry = self.latest_entry
+        self._is_dirty = False
+
+    def end_offset_for(self, epoch: int, log_end_offset: int) -> tuple[int, int]:
+        """Return the epoch at or below *epoch* and where it ends; (-1, -1) = undefined [EPC-5]."""
+        if epoch == UNDEFINED_EPOCH:
+            return UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET
+        if epoch == self.latest_epoch:
+            return epoch, log_end_offset
+        above = bisect_right(self._entries, epoch, key=_epoch)
+        if above == len(self._entries):
+            return UNDEFINED_EPOCH, UNDEFINED_EPOCH_OFFSET
+        end = self._entries[above].start_offset
+        return (epoch if above == 0 else self._entries[above - 1].epoch), end
+
+    def epoch_for_offset(self, offset: int) -> int | None:
+        """Return the epoch in which *offset* was written, None below the first entry [EPC-9]."""
+        above = bisect_right(self._entries, offset, key=_start_offset)
+        return None if above == 0 else self._entries[above - 1].epoch
+
+    def epoch_entry(self, epoch: int) -> EpochEntry | None:
+        """Return the entry of exactly *epoch* [EPC-13]."""
+        entry = self._entry_at(bisect_left(self._entries, epoch, key=_epoch))
+        return entry if entry is not None and entry.epoch == epoch else None
+
+    def previous_entry(self, epoch: int) -> EpochEntry | None:
+        """Return the entry of the greatest epoch below *epoch*."""
+        return self._entry_at(bisect_left(self._entries, epoch, key=_epoch) - 1)
+
+    def previous_epoch(self, epoch: int | None = None) -> int | None:
+        """Return the greatest epoch below *epoch*, by default below the latest."""
+        if epoch is None:
+            epoch = self.latest_epoch
+        entry = None if epoch is None else self.previous_entry(epoch)
+        return None if entry is None else entry.epoch
+
+    def next_epoch(self, epoch: int) -> int | None:
+        """Return the smallest epoch above *epoch*."""
+        entry = self._entry_at(bisect_right(self._entries, epoch, key=_epoch))
+        return None if entry is None else entry.epoch
+
+    def epoch_entries_in_range(self, start_offset: int, end_offset: int) -> tuple[EpochEntry, ...]:
+        """Return the entries as they would be for a log of that range only [EPC-10]."""
+        copy = LeaderEpochFileCache(None, self._entries)
+        if start_offset >= 0:
+            copy.truncate_from_start(start_offset)
+        copy.truncate_from_end(end_offset)
+        return copy.entries
+
+    def _entry_at(self, index: int) -> EpochEntry | None:
+        return self._entries[index] if 0 <= index < len(self._entries) else None
+
+
+def _epoch(entry: EpochEntry) -> int:
+    return entry.epoch
+
+
+def _start_offset(entry: EpochEntry) -> int:
+    return entry.start_offset
+
+
+def _with_entry(
+    entries: tuple[EpochEntry, ...], epoch: int, start_offset: int
+) -> tuple[EpochEntry, ...] | None:
+    """Return *entries* with the assignment made, None when it changes nothing [EPC-2, EPC-3]."""
+    if epoch < 0 or start_offset < 0:
+        raise IllegalArgumentError(
+            f"epoch {epoch} from offset {start_offset}: neither can be negative",
+            found=f"{epoch} {start_offset}",
+            expected="numbers from 0 on",
+        )
+    if entries and entries[-1].epoch == epoch and start_offset >= entries[-1].start_offset:
+        return None
+    keep = len(entries)
+    while keep and (
+        entries[keep - 1].epoch >= epoch or entries[keep - 1].start_offset >= start_offset
+    ):
+        keep -= 1
+    return (*entries[:keep], EpochEntry(epoch, start_offset))

@@ -1,0 +1,216 @@
+"""Recovery points and log starts of all logs of a log directory [DUR-21, DUR-65, CKP-10].
+
+The two files are a broker's: one line for each log. A log that is opened alone merges its line when
+it closes, under a lock that keeps its siblings apart. Who owns the log directory keeps the lines of
+the logs that it closes.
+"""
+
+from __future__ import annotations
+
+import copy
+import logging
+from typing import TYPE_CHECKING, Final
+
+from segstore._core import AppendLock, FileBarrier
+from segstore.errors import SegstoreError
+from segstore.log.files.checkpoints import (
+    LOG_START_OFFSET_CHECKPOINT,
+    RECOVERY_POINT_CHECKPOINT,
+    UNREADABLE,
+    checked_offset,
+    format_offset_checkpoint,
+    read_offset,
+    read_offset_checkpoint,
+    require_unreadable,
+)
+from segstore.log.files.merge_lock import merge_lock
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from collections.abc import Set as AbstractSet
+
+    from segstore._core import Directory
+    from segstore.types import TopicPartition
+
+_NAMES: Final = (RECOVERY_POINT_CHECKPOINT, LOG_START_OFFSET_CHECKPOINT)
+
+_log = logging.getLogger(__name__)
+
+
+class LogDirectoryCheckpoints:
+    """The two files as one log sees them that has no other log beside it.
+
+    Parameters
+    ----------
+    directory : Directory
+        The log directory.
+    """
+
+    def __init__(self, directory: Directory) -> None:
+        self._directory = directory
+
+    def offset(self, name: str, topic_partition: TopicPartition) -> int | None:
+        """Return what file *name* says of a log; None without a line, or without the file.
+
+        Raises
+        ------
+        CorruptCheckpointError, LimitExceededError, NotALogError
+            The file cannot be read as a checkpoint, or the offset is negative.
+        """
+        return read_offset(self._directory, name, topic_partition)
+
+    def lower(self, name: str, topic_partition: TopicPartition, offset: int) -> None:
+        """Bring the line of a log down to *offset*, on stable storage."""
+        with merge_lock(self._directory):
+            self._merge(name, {topic_partition: offset})
+
+    def note_close(
+        self, topic_partition: TopicPartition, log_start_offset: int, recovery_point: int
+    ) -> None:
+        """Take over what a log was closed with, where there are such files."""
+        offsets = {
+            RECOVERY_POINT_CHECKPOINT: recovery_point,
+            LOG_START_OFFSET_CHECKPOINT: log_start_offset,
+        }
+        there = [name for name in offsets if self._directory.exists(name)]
+        if there:
+            with merge_lock(self._directory):
+                for name in there:
+                    self._merge(name, {topic_partition: offsets[name]})
+
+    def has_lines_of(self, topic_partition: TopicPartition) -> bool:
+        """Whether one of the files has a line of a partition."""
+        return any(topic_partition in (self._lines(name) or ()) for name in _NAMES)
+
+    def forget(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """Remove the lines of partitions that are no more, on stable storage [DUR-121].
+
+        The caller keeps everybody else from writing the files.
+        """
+        gone = set(topic_partitions)
+        for name in _NAMES:
+            offsets = self._lines(name)
+            if offsets is not None and not gone.isdisjoint(offsets):
+                _write(self._directory, name, _without(offsets, gone))
+
+    def _lines(self, name: str) -> Mapping[TopicPartition, int] | None:
+        """Return the lines, None of a file that cannot be read: it is left as it is."""
+        try:
+            return read_offset_checkpoint(self._directory, name) or {}
+        except UNREADABLE as error:  # the others' lines are not ours to lose
+            require_unreadable(self._directory, name, error)
+            _log.warning("%s/%s is left as it is: %s", self._directory.path, name, error.message)
+            return None
+
+    def _merge(self, name: str, lines: Mapping[TopicPartition, int]) -> None:
+        offsets = self._lines(name)
+        if offsets is None:
+            return
+        if any(offsets.get(one, 0) != offset for one, offset in lines.items()):
+            _write(self._directory, name, {**offsets, **lines})
+
+
+class OwnedCheckpoints(LogDirectoryCheckpoints):
+    """The two files of a log directory whose ``.lock`` is held: nobody else writes them.
+
+    They are read at the first use. Recovery points of logs that were closed wait in memory for
+    `write`, which comes before the directory's clean marker: a process that is killed before leaves
+    older ones, which only make the next recovery longer. A log start that is another one is written
+    when its log is closed, or a broker would bring deleted records back. `gather` makes those wait
+    too, for an owner that closes all logs now: to write a file of all lines for each is quadratic.
+    """
+
+    def __init__(self, directory: Directory) -> None:
+        super().__init__(directory)
+        self._known: dict[str, dict[TopicPartition, int] | SegstoreError] = {}
+        self._changed: set[str] = set()
+        self._gathers = False
+        self._mutex = AppendLock()  # a handler that comes here in its midst is told
+
+    def offset(self, name: str, topic_partition: TopicPartition) -> int | None:
+        """See `LogDirectoryCheckpoints`."""
+        with self._mutex:
+            return checked_offset(self._offsets(name), name, topic_partition)
+
+    def lower(self, name: str, topic_partition: TopicPartition, offset: int) -> None:
+        """See `LogDirectoryCheckpoints`."""
+        with self._mutex:
+            offsets = self._known_or_left(name)
+            if offsets is not None:
+                self._put(name, {**offsets, topic_partition: offset})
+
+    def note_close(
+        self, topic_partition: TopicPartition, log_start_offset: int, recovery_point: int
+    ) -> None:
+        """See `LogDirectoryCheckpoints`; what is not written here, `write` writes."""
+        with self._mutex:
+            for name, offset in (
+                (RECOVERY_POINT_CHECKPOINT, recovery_point),
+                (LOG_START_OFFSET_CHECKPOINT, log_start_offset),
+            ):
+                offsets = self._known_or_left(name)
+                if offsets is not None and offsets.get(topic_partition, 0) != offset:
+                    offsets[topic_partition] = offset
+                    self._changed.add(name)
+            if LOG_START_OFFSET_CHECKPOINT in self._changed and not self._gathers:
+                self._put(LOG_START_OFFSET_CHECKPOINT, self._offsets(LOG_START_OFFSET_CHECKPOINT))
+
+    def forget(self, topic_partitions: Iterable[TopicPartition]) -> None:
+        """See `LogDirectoryCheckpoints`."""
+        gone = set(topic_partitions)
+        with self._mutex:
+            for name in _NAMES:
+                offsets = self._known_or_left(name)
+                if offsets is not None and not gone.isdisjoint(offsets):
+                    self._put(name, _without(offsets, gone))
+
+    def gather(self) -> None:
+        """From now on let all lines wait for `write`."""
+        self._gathers = True
+
+    def write(self) -> None:
+        """Bring the lines of all logs that were closed to stable storage."""
+        with self._mutex:
+            for name in sorted(self._changed):
+                self._put(name, self._offsets(name))
+
+    def _put(self, name: str, offsets: dict[TopicPartition, int]) -> None:
+        """Write a file whole; where that fails, what was known stays known."""
+        _write(self._directory, name, offsets)
+        self._known[name] = offsets
+        self._changed.discard(name)
+
+    def _known_or_left(self, name: str) -> dict[TopicPartition, int] | None:
+        """Return the lines; None where the file cannot be read: it is left as it is."""
+        is_first = name not in self._known
+        try:
+            return self._offsets(name)
+        except UNREADABLE as error:
+            if is_first:
+                path = self._directory.path
+                _log.warning("%s/%s is left as it is: %s", path, name, error.message)
+            return None
+
+    def _offsets(self, name: str) -> dict[TopicPartition, int]:
+        known = self._known.get(name)
+        if known is None:
+            try:
+                known = {**(read_offset_checkpoint(self._directory, name) or {})}
+            except UNREADABLE as error:
+                require_unreadable(self._directory, name, error)
+                known = error
+            self._known[name] = known
+        if isinstance(known, SegstoreError):
+            raise copy.copy(known)
+        return known
+
+
+def _without(
+    offsets: Mapping[TopicPartition, int], gone: AbstractSet[TopicPartition]
+) -> dict[TopicPartition, int]:
+    return {one: offset for one, offset in offsets.items() if one not in gone}
+
+
+def _write(directory: Directory, name: str, offsets: Mapping[TopicPartition, int]) -> None:
+    content = format_offset_checkpoint(offsets)
+    directory.write_file_atomically(name, content, FileBarrier.SHARED_CHECKPOINT)

@@ -1,0 +1,79 @@
+"""Texts that say what is wrong with a damaged log, and how to recover its records."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING, Final
+
+from segstore.errors import CorruptLogError, SegstoreError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+WAY_BACK: Final = (
+    "to have them back copy these files, as <base offset>.log, into an empty directory of the"
+    " partition's name elsewhere, several of one base offset behind each other in the order of the"
+    " offsets that `segstore verify` names, and salvage that"
+)
+"""Not into the log: its log start and its clean marker speak of what came behind them."""
+
+MOST_NAMES: Final = 5
+"""So many files a sentence names; of more their rule."""
+
+
+def salvage_hint(path: str) -> str:
+    """Name the command that saves what is left of the log at *path*, as it is typed."""
+    return (
+        f"`segstore salvage {shlex.quote(path)} TARGET`, or recovery='salvage' with target= of"
+        " segstore.open, copies what can be proven of it into a new log"
+    )
+
+
+def recovery_advice(path: str) -> str:
+    """Say how to get at the records of a log that is refused to writers."""
+    return f"read_only=True opens the log as it is, and {salvage_hint(path)}"
+
+
+def corrupt_log(error: SegstoreError, what: str) -> CorruptLogError:
+    """Return what *error*, met where no record was asked for, says of the log: *what* is added."""
+    return CorruptLogError(
+        f"{error.message}; {what}",
+        file=error.file,
+        position=error.position,
+        found=error.found,
+        expected=error.expected,
+    )
+
+
+def missing_records(first_offset: int, next_offset: int) -> str:
+    """Say that the records from *first_offset* to below *next_offset* are missing."""
+    return missing_runs([(first_offset, next_offset)])
+
+
+def missing_runs(runs: Sequence[tuple[int, int]]) -> str:
+    """Do as `missing_records`, for the first offset and the next one of several runs."""
+    names = [str(first) if first == end - 1 else f"{first} to {end - 1}" for first, end in runs]
+    if names == [str(runs[0][0])]:
+        return f"record {names[0]} is missing"
+    return f"records {', '.join(names)} are missing"
+
+
+def restart_warning(log_start_offset: int, names: Sequence[str], lost: str = "") -> str:
+    """Say that a log begins anew, what has become of the old one, and how to have it back.
+
+    *lost* says what was set aside, and is not here any more.
+    """
+    warning = f"the log start {log_start_offset} lies above the end: the log begins anew there"
+    if names:
+        warning += (
+            f", and what it held is set aside as {listed(names)}; if this is not the right number,"
+            f" {WAY_BACK}"
+        )
+    return f"{warning}; {lost}" if lost else warning
+
+
+def listed(words: Sequence[str]) -> str:
+    """Return *words* as a sentence has them; of many the first, and how many more."""
+    if len(words) > MOST_NAMES:
+        return f"{words[0]} and {len(words) - 1} more"
+    return " and ".join(part for part in (", ".join(words[:-1]), *words[-1:]) if part)

@@ -1,0 +1,145 @@
+"""``topics.json`` of a log directory: the topics that this library has made there.
+
+Source: DESIGN D16; docs/formats.md has every byte.
+
+The file is the intent of a creation: a topic is written down as *creating* before its first
+directory is made, and as *live* when the last log is there. What it says is never guessed from a
+damaged file. Topics that a broker, or an earlier version, has made are not in it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import re
+import uuid
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from segstore._core import crc32c
+from segstore.errors import CorruptCheckpointError, InvalidTopicError, UnsupportedFormatError
+from segstore.log.files.checkpoints import MAX_CHECKPOINT_BYTES
+from segstore.log.files.parsed_file import read_parsed
+from segstore.log.files.partition_directory import MAX_PARTITION, check_topic
+from segstore.log.files.partition_metadata_file import topic_id_text
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from segstore._core import Directory
+
+TOPICS_FILE: Final = "topics.json"
+VERSION: Final = 0
+WAY_OUT: Final = (
+    "reading and appending go on by the directories that are there. Look for topics with too few"
+    " partitions, then move the file away: topics can be made again"
+)
+
+_HEAD: Final = b'{"version":'
+_FIRST_LINE: Final = b'{"version":%d,"topics":[\n'
+_LAST_LINE = re.compile(rb'\],"crc32c":(0|[1-9][0-9]{0,9})\}\n')
+_TOPIC_ID = re.compile(r"[A-Za-z0-9_-]{22}", re.ASCII)
+_KEYS: Final = {"name", "id", "partitions", "state"}
+
+
+class TopicState(StrEnum):
+    """How far a topic's making, or its removal, has come."""
+
+    CREATING = "creating"
+    LIVE = "live"
+    DELETING = "deleting"
+
+
+class TopicEntry(NamedTuple):
+    """What the file says of a topic."""
+
+    topic_id: uuid.UUID
+    partitions: int
+    """The topic was made with the partitions 0 to this number less one."""
+    state: TopicState
+
+
+def format_topics(topics: Mapping[str, TopicEntry]) -> bytes:
+    """Return the file's text: JSON, a line for each topic, and a CRC-32C of all lines before."""
+    lines = [  # no name, and no id, has a character that JSON escapes
+        f'{{"name":"{name}","id":"{topic_id_text(entry.topic_id)}"'
+        f',"partitions":{entry.partitions},"state":"{entry.state.value}"}}'
+        for name, entry in topics.items()
+    ]
+    text = _FIRST_LINE % VERSION + ",\n".join(lines).encode() + (b"\n" if lines else b"")
+    return text + b'],"crc32c":%d}\n' % crc32c(text)
+
+
+def parse_topics(data: bytes) -> dict[str, TopicEntry]:
+    """Return the topics of a file.
+
+    Raises
+    ------
+    CorruptCheckpointError
+        The content is not what was written.
+    UnsupportedFormatError
+        A later version of this library has written it.
+    """
+    text, _, _ = data.rpartition(b'],"crc32c":')
+    last = _LAST_LINE.fullmatch(data, len(text))
+    if last is None or not data.startswith(_HEAD):
+        raise _damaged("the file is cut off, or is none of this library", "a line with a checksum")
+    if int(last[1]) != crc32c(text):
+        raise _damaged("its checksum is wrong", f"crc32c {crc32c(text)}", last[1].decode())
+    try:
+        content: Any = json.loads(data)
+        version = content["version"]
+        if version != VERSION:
+            raise UnsupportedFormatError(
+                f"version {version!r} of the file is unknown: a later segstore has written it",
+                file=TOPICS_FILE,
+                found=repr(version),
+                expected=str(VERSION),
+            )
+        topics = {topic["name"]: _entry(topic) for topic in content["topics"]}
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        if isinstance(error, UnsupportedFormatError):
+            raise
+        raise _damaged("its checksum is right, and its content is not") from error
+    if len(topics) != len(content["topics"]):
+        raise _damaged("it names a topic twice")
+    return topics
+
+
+def _entry(topic: dict[str, Any]) -> TopicEntry:
+    name, topic_id, partitions = topic["name"], topic["id"], topic["partitions"]
+    if topic.keys() != _KEYS or type(partitions) is not int:
+        raise ValueError(topic)
+    if not _TOPIC_ID.fullmatch(topic_id) or not 1 <= partitions <= MAX_PARTITION:
+        raise ValueError(topic)
+    try:
+        check_topic(name)
+    except InvalidTopicError as error:
+        raise ValueError(topic) from error
+    parsed_id = uuid.UUID(bytes=base64.urlsafe_b64decode(f"{topic_id}=="))
+    if topic_id_text(parsed_id) != topic_id or parsed_id.int == 0:
+        raise ValueError(topic)
+    return TopicEntry(parsed_id, partitions, TopicState(topic["state"]))
+
+
+def _damaged(
+    what: str, expected: str | None = None, found: str | None = None
+) -> CorruptCheckpointError:
+    return CorruptCheckpointError(
+        f"{what}; {WAY_OUT}", file=TOPICS_FILE, found=found, expected=expected
+    )
+
+
+def read_topics(directory: Directory) -> dict[str, TopicEntry]:
+    """Return what the file of a log directory says; nothing without one. Never change the result.
+
+    Raises
+    ------
+    CorruptCheckpointError, UnsupportedFormatError
+        See `parse_topics`.
+    """
+    try:
+        return read_parsed(directory, TOPICS_FILE, parse_topics, MAX_CHECKPOINT_BYTES) or {}
+    except (CorruptCheckpointError, UnsupportedFormatError) as error:
+        error.file = f"{directory.path}/{TOPICS_FILE}"
+        raise

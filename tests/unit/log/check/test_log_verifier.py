@@ -1,0 +1,238 @@
+"""verify: every batch, every index entry; nothing is changed [DUR-50, DUR-53, DUR-54]."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import struct
+import time
+from pathlib import Path
+
+import pytest
+
+from segstore import _core
+from segstore.log.check import segment_check
+from tests.log_kit import TIME, at
+
+RECORD = b"x" * 20
+
+
+@pytest.fixture
+def path(new_log, tmp_path):
+    log = new_log(internal_segment_bytes=600, index_interval_bytes=0)
+    for number in range(15):
+        log.append([(TIME + number, None, RECORD)])
+    assert len(log.segments()) == 3
+    log.close()
+    return tmp_path / "topic-0"
+
+
+def verified(new_log, path):
+    """The report of a reader; no byte of the directory changes."""
+    before = {f.name: hashlib.sha256(f.read_bytes()).digest() for f in Path(path).iterdir()}
+    log = new_log(path, read_only=True)
+    steps = []
+    report = log.verify(lambda *step: steps.append(step))
+    log.close()
+    assert {f.name: hashlib.sha256(f.read_bytes()).digest() for f in Path(path).iterdir()} == before
+    assert steps[-1][0] == "verify"
+    assert steps[-1][1] == steps[-1][2] == report.size_bytes
+    return report
+
+
+def change(file: Path, position: int, new: bytes) -> None:
+    with file.open("r+b") as opened:
+        opened.seek(position)
+        opened.write(new)
+
+
+def test_a_good_log(new_log, path):
+    report = verified(new_log, path)
+    assert report.ok
+    assert (report.batches, report.records, len(report.segments)) == (15, 15, 3)
+    assert report.size_bytes == sum(f.stat().st_size for f in path.glob("*.log"))
+    assert [check.next_offset for check in report.segments] == [6, 12, 15]
+    assert "all good" in str(report)
+    as_values = report.to_dict()
+    assert (as_values["ok"], as_values["problems"]) == (True, [])
+    assert as_values["segments"][0]["valid_bytes"] == report.segments[0].size_bytes
+
+
+@pytest.mark.parametrize("at_byte", [0, 8, 16, 17, 21, 61, 87])
+def test_a_damaged_batch(new_log, path, at_byte):
+    """[DUR-50] the problem names the segment; what is good before it is counted."""
+    size = (path / f"{0:020d}.log").stat().st_size // 6
+    change(path / f"{0:020d}.log", 2 * size + at_byte, b"\x7e")
+    report = verified(new_log, path)
+    assert not report.ok
+    assert report.problems[0].startswith(f"{0:020d}: ")
+    assert report.segments[0].batches == 2
+    assert report.segments[0].valid_bytes == 2 * size
+    assert report.batches == 11
+    assert "1 problems" in str(report)
+
+
+def test_bytes_behind_the_last_batch(new_log, path):
+    """[DUR-79]"""
+    with (path / f"{0:020d}.log").open("ab") as file:
+        file.write(bytes(40))
+    (problem,) = verified(new_log, path).problems
+    assert "40 bytes behind the last good batch" in problem
+
+
+@pytest.mark.parametrize(
+    ("kind", "change_entry", "what"),
+    [
+        ("index", (1, (9).to_bytes(4) + (0).to_bytes(4)), "offset index entry 1"),
+        ("index", (2, (1).to_bytes(4) + (88).to_bytes(4)), "bytes from 16 on are no entries"),
+        ("index", (1, (2).to_bytes(4) + (100).to_bytes(4)), "no batch begins"),
+        (
+            "timeindex",
+            (1, (TIME + 1).to_bytes(8) + (4).to_bytes(4)),
+            "bytes from 12 on are no entries",
+        ),
+        ("timeindex", (1, (TIME + 9).to_bytes(8) + (2).to_bytes(4)), "time index entry 1"),
+    ],
+)
+def test_an_index_entry_that_is_not_true(new_log, path, kind, change_entry, what):
+    """[DUR-53, OFX-1, TMX-1]"""
+    entry, new = change_entry
+    change(path / f"{0:020d}.{kind}", entry * len(new), new)
+    report = verified(new_log, path)
+    assert any(what in problem for problem in report.problems), report.problems
+
+
+def test_a_segment_that_reaches_into_the_next(new_log, path):
+    """[DUR-54]"""
+    os.rename(path / f"{6:020d}.log", path / f"{4:020d}.log")  # noqa: PTH104
+    report = verified(new_log, path)
+    assert any("reaches to offset 5" in problem for problem in report.problems)
+
+
+def test_a_writer_verifies_what_it_has_written(new_log):
+    """Also the active segment, whose indexes are not trimmed yet."""
+    log = new_log(index_interval_bytes=0)
+    for number in range(10):
+        log.append([(TIME - number, None, RECORD)])
+        assert log.verify().ok
+    assert log.verify().records == 10
+
+
+EMPTY_CLAIM = 2**31 - 1
+
+
+def test_records_of_compressed_message_sets_are_counted(new_log, golden_of, tmp_path):
+    """[format.md 7] Their headers have no count: each is opened. Kafka's classes counted, too."""
+    for partition in golden_of("message sets"):
+        expected = partition.expected
+        path = shutil.copytree(partition.directory, tmp_path / partition.name)
+        log = new_log(path, read_only=True)
+        report = log.verify()
+
+        assert expected["batches_by_codec"].keys() > {"none"}
+        assert report.ok
+        assert report.records == len(list(log)) == expected["records_total"]
+        assert report.batches == len(list(log.scan().batches())) == expected["batches"]
+        assert report.uncounted_batches == 0
+
+
+def claiming(count: int, last_offset_delta: int, content: bytes = b"") -> bytes:
+    """A batch of magic 2 with a right CRC and a wrong count."""
+    body = struct.pack(">hiqqqhii", 0, last_offset_delta, TIME, TIME, -1, -1, -1, count) + content
+    head = struct.pack(">qiibI", 0, len(body) + 9, 0, 2, _core.crc32c(body))
+    return head + body
+
+
+@pytest.mark.parametrize(
+    ("data", "records"),
+    [
+        (claiming(EMPTY_CLAIM, EMPTY_CLAIM - 1, b"abc"), 0),
+        (claiming(EMPTY_CLAIM, 0), 0),
+        (claiming(-5, 0), 0),
+        (claiming(2, 0, b"\x0c\0\0\0\x01\x01\0"), 0),
+    ],
+)
+def test_records_that_do_not_fit_their_batch_are_damage(new_log, tmp_path, data, records):
+    """[DUR-87] Told at once; nothing is counted that is not there."""
+    path = tmp_path / "topic-0"
+    path.mkdir()
+    (path / f"{0:020d}.log").write_bytes(data)
+    began = time.monotonic()
+    report = new_log(path, read_only=True).verify()
+
+    assert time.monotonic() - began < 5
+    assert (report.ok, report.records, report.uncounted_batches) == (False, records, 1)
+    assert len(report.problems) == 1
+    assert "position 0" in report.problems[0]
+
+
+def test_a_batch_that_cannot_be_opened_is_said_to_be_uncounted(new_log, packed, tmp_path):
+    """A library that is missing is no damage."""
+    path = shutil.copytree(packed / "legacy-v1" / "data" / "older-0", tmp_path / "older-0")
+    log = new_log(path, read_only=True)
+    whole = log.verify()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(segment_check, "codec_table", lambda: _core.CodecTable({}))
+        report = log.verify()
+
+    assert report.ok
+    assert 0 < report.records < whole.records
+    assert report.uncounted_batches == sum(one.codec != 0 for one in log.scan().batches())
+    assert report.to_dict()["segments"][0]["uncounted_batches"] > 0
+
+
+SIZE = len(at(0))
+
+
+def in_epochs(new_log, tmp_path, *epochs):
+    """Return the directory of a log with three batches a segment, in these epochs."""
+    log = new_log(internal_segment_bytes=3 * SIZE, index_interval_bytes=0)
+    for offset, epoch in enumerate(epochs):
+        log.append_as_follower(at(offset, epoch=epoch), epoch)
+    log.close()
+    return tmp_path / "topic-0"
+
+
+@pytest.mark.parametrize(
+    ("flipped", "told"),
+    [
+        ((2, 1), "position {2}, offset 2, has leader epoch 1 behind a batch of epoch 2"),
+        ((3, 1), "position 0, offset 3, has leader epoch 1 behind a batch of epoch 2"),
+        ((4, 99), "position {2}, offset 5, has leader epoch 4 behind a batch of epoch 99"),
+        ((5, 99), "position 0, offset 6, has leader epoch 4 behind a batch of epoch 99"),
+    ],
+)
+@pytest.mark.parametrize("look", ["verify", "scrub"])
+def test_a_flipped_leader_epoch(new_log, tmp_path, look, flipped, told):
+    """[DUR-50, DUR-60, DUR-64] No CRC covers it; of the active segment `verify` tells alone."""
+    path = in_epochs(new_log, tmp_path, 2, 2, 2, 2, 3, 4, 4, 4)
+    assert verified(new_log, path).ok
+    offset, epoch = flipped
+    base = offset - offset % 3
+    change(path / f"{base:020d}.log", (offset - base) * SIZE + 12, epoch.to_bytes(4))
+
+    report = getattr(new_log(path, read_only=True), look)()
+    expected = told.format(0, SIZE, 2 * SIZE)
+    is_seen = look == "verify" or "offset 6" not in told
+    assert [expected in problem for problem in report.problems] == [True] * is_seen
+    assert report.records == (8 if look == "verify" else 6)
+
+
+def test_epochs_that_the_log_does_not_vouch_for(new_log, tmp_path):
+    """[DUR-64] Where a broker of old formats wrote, epochs may go down."""
+    path = in_epochs(new_log, tmp_path, 2, 2, 3, 3)
+    change(path / f"{0:020d}.log", SIZE + 12, (1).to_bytes(4))
+    (path / ".segstore").unlink()
+    (path / ".kafka_cleanshutdown").unlink()
+    assert verified(new_log, path).ok
+
+
+def test_records_that_are_missing_between_two_batches(new_log, tmp_path):
+    """[DUR-50, DUR-64] As a read that comes there, verify says so."""
+    path = in_epochs(new_log, tmp_path, 2, 2, 2, 2)
+    file = path / f"{0:020d}.log"
+    content = file.read_bytes()
+    file.write_bytes(content[:SIZE] + content[2 * SIZE :])
+    problems = verified(new_log, path).problems
+    assert f"{0:020d}: record 1 is missing before position {SIZE}" in problems
