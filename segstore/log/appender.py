@@ -114,7 +114,6 @@ class Appender:
         self._syncs_on_append = durability.sync or durability.messages != MAX_LONG
         self._stamps_append_time = config.message_timestamp_type == "LogAppendTime"
         self._input = ProducerInput(config, self._codecs, self._profile)
-        self.lane_switch.reconcile()
         lane = None
         if self._profile is Profile.SAFE:
             lane = self._new_lane(self._batch_options, durability)

@@ -9,32 +9,38 @@ from segstore.log.flusher import Flusher
 from segstore.log.kafka_profile.kafka_flusher import KafkaFlusher
 
 if TYPE_CHECKING:
+    from segstore._core import AppendLock
     from segstore.log.durability import Durability
     from segstore.log.failure_mark import FailureMark
-    from segstore.log.log_parts import LogParts
+    from segstore.log.files.background import Scheduler
+    from segstore.log.loader.loaded_log import LoadedLog
+    from segstore.log.local.local_log import LocalLog
+    from segstore.types import TopicPartition
 
 LogFlusher: TypeAlias = Flusher | KafkaFlusher
 
 
-def new_flusher(parts: LogParts, durability: Durability, failure_mark: FailureMark) -> LogFlusher:
+def new_flusher(  # noqa: PLR0913 - what both flushers work with
+    profile: Profile,
+    local_log: LocalLog,
+    append_lock: AppendLock,
+    durability: Durability,
+    background: Scheduler,
+    topic_partition: TopicPartition,
+    loaded: LoadedLog,
+    failure_mark: FailureMark,
+) -> LogFlusher:
     """Return the flusher of the profile that the log was opened with."""
-    loaded = parts.loaded
-    if parts.options.profile is Profile.KAFKA:
-        return KafkaFlusher(
-            parts.local_log,
-            parts.append_lock,
-            durability,
-            parts.background,
-            loaded.recovery_point,
-            failure_mark,
-        )
+    point = loaded.recovery_point
+    if profile is Profile.KAFKA:
+        return KafkaFlusher(local_log, append_lock, durability, background, point, failure_mark)
     return Flusher(
-        parts.local_log,
-        parts.append_lock,
+        local_log,
+        append_lock,
         durability,
-        parts.background,
-        parts.checkpoint_store.topic_partition,
-        loaded.recovery_point,
+        background,
+        topic_partition,
+        point,
         failure_mark,
         log_start_offset=loaded.log_start_offset,
     )

@@ -6,6 +6,7 @@ and the segments, immutable objects, once. `LogScan` reads a range, chunk by chu
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING, Final
 
 from segstore._core import AbortedTransactions, ReadLane
@@ -26,11 +27,11 @@ from segstore.records.fetch_data_info import FetchDataInfo
 from segstore.types import Isolation
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from datetime import datetime
     from typing import Protocol
 
-    from segstore._core import AppendLock, CodecTable, SegmentSlice
+    from segstore._core import AppendLock, CodecTable, Record, SegmentSlice
     from segstore.log.committed_view import CommittedView
     from segstore.log.files.checkpoint_store import CheckpointStore
     from segstore.log.files.leader_epoch_file_cache import LeaderEpochFileCache
@@ -409,10 +410,10 @@ class LogReader:
         end_offset: int | None,
         isolation: Isolation,
         *,
-        columns: Sequence[str] | None,
-        start_timestamp: int | None,
-        end_timestamp: int | None,
-        check_crcs: bool,
+        columns: Sequence[str] | None = None,
+        start_timestamp: int | None = None,
+        end_timestamp: int | None = None,
+        check_crcs: bool = True,
     ) -> LogScan:
         """Return a range of the log, as it is now; the arguments are checked."""
         truncations_done = self._local_log.truncations.done
@@ -441,6 +442,44 @@ class LogReader:
         )
         self.require_in_range(start, self.first_offset_here)  # what it has taken may begin later
         return scan
+
+    # ---- as records come -------------------------------------------------------------------------
+
+    def follow(
+        self,
+        refresh: Callable[[], object],
+        offset: int,
+        timeout: float | None,
+        poll_interval: float,
+        isolation: Isolation,
+    ) -> Iterator[Record]:
+        """Yield records from *offset* on and wait for more [DUR-75..DUR-78].
+
+        Parameters
+        ----------
+        refresh : callable
+            Looks for what another process wrote since.
+        timeout : float or None
+            Seconds without a new record after which the iterator ends; None = never.
+        poll_interval : float
+            Seconds between two looks.
+        """
+        idle_since = time.monotonic()
+        while True:
+            refresh()
+            visible = self.visible(isolation)
+            if offset < visible.bound.message_offset or visible.damage is not None:
+                scan = self.scan(offset, None, isolation)
+                yield from scan
+                offset = scan.end_offset
+                idle_since = time.monotonic()
+                continue
+            pause = poll_interval
+            if timeout is not None:
+                pause = min(pause, idle_since + timeout - time.monotonic())
+                if pause <= 0:
+                    return
+            time.sleep(pause)
 
     # ---- by time ---------------------------------------------------------------------------------
 

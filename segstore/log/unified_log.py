@@ -67,7 +67,6 @@ from segstore.log.remote_tier import NOTHING_UPLOADED
 from segstore.log.retention import Retention
 from segstore.log.scan import check_range, timestamp_bounds
 from segstore.log.shutdown import suppress_repeated_error
-from segstore.log.tail_reader import follow
 from segstore.log.topic_identity import TopicIdentity
 from segstore.log.transaction_index_repair import rebuild_before_close, rebuild_wrong_indexes
 from segstore.log.truncation import Truncation
@@ -570,7 +569,7 @@ class Log:
         reader.require_in_range(start, reader.first_offset_here)
         patience = None if timeout is None else seconds("timeout", timeout)
         pause = min(seconds("poll_interval", poll_interval), threading.TIMEOUT_MAX)
-        return follow(self, reader.visible, start, patience, pause, isolation_of(isolation))
+        return reader.follow(self.refresh, start, patience, pause, isolation_of(isolation))
 
     # ---- by time ---------------------------------------------------------------------------------
 
@@ -816,7 +815,16 @@ class UnifiedLog(Log):
         failure_mark = FailureMark(
             append_lock, checkpoint_store.directory, log_environment.failures
         )
-        flusher = new_flusher(parts, durability, failure_mark)
+        flusher = new_flusher(
+            profile,
+            local_log,
+            append_lock,
+            durability,
+            background,
+            checkpoint_store.topic_partition,
+            loaded,
+            failure_mark,
+        )
         _let_handlers_know(parts, producers)
         access = LogAccess(checkpoint_store, append_lock, failure_mark, log_environment.failures)
         lane_switch = LaneSwitch(local_log, offsets, loaded.epochs, flusher)
