@@ -5,16 +5,12 @@ Every public method of a log asks here once, before it does anything [DUR-38, DU
 
 from __future__ import annotations
 
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 from segstore._core import process_id
 from segstore.errors import ClosedError, ForkedHandleError, IllegalStateError, LogReadOnlyError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from segstore._core import AppendLock
     from segstore.log.failure_mark import FailureMark
     from segstore.log.files.checkpoint_store import CheckpointStore
     from segstore.log.log_dir_failure_channel import LogDirFailureChannel
@@ -27,8 +23,6 @@ class LogAccess:
     ----------
     checkpoint_store : CheckpointStore
         Has the name and the directory of the partition.
-    append_lock : AppendLock
-        Held by each change.
     failure_mark : FailureMark or None
         What ends writing; None: the handle only reads.
     failures : LogDirFailureChannel or None
@@ -43,7 +37,6 @@ class LogAccess:
     """
 
     __slots__ = (
-        "_append_lock",
         "_checkpoint_store",
         "_failure_mark",
         "_failures",
@@ -55,7 +48,6 @@ class LogAccess:
     def __init__(
         self,
         checkpoint_store: CheckpointStore,
-        append_lock: AppendLock,
         failure_mark: FailureMark | None,
         failures: LogDirFailureChannel | None,
     ) -> None:
@@ -63,7 +55,6 @@ class LogAccess:
         self.is_closed = failure_mark is not None
         self._is_renamed_for_deletion = False
         self._checkpoint_store = checkpoint_store
-        self._append_lock = append_lock
         self._failure_mark = failure_mark
         self._failures = failures
 
@@ -91,7 +82,13 @@ class LogAccess:
             raise ClosedError(f"the log {self._checkpoint_store.topic_partition} is closed")
 
     def require_writable(self) -> None:
-        """Raise when the log takes no changes."""
+        """Raise when the log takes no changes.
+
+        A change asks before it takes the append lock, which may be held for ever in a forked child,
+        and again with the lock: the log may have been closed while the thread waited. Both steps
+        stand in each method: a context manager written in Python would keep the lock when a signal
+        comes between its entry and the block.
+        """
         self.require_open()
         if self._failure_mark is None:
             self.refuse()
@@ -115,13 +112,6 @@ class LogAccess:
                 f"the log takes no changes since an earlier error: {cause.text_within(path)}",
                 file=path,
             ) from cause
-
-    @contextmanager
-    def change(self) -> Iterator[None]:
-        """Hold the append lock; the log takes changes, also when this thread waited for that."""
-        with self._append_lock:
-            self.require_writable()
-            yield
 
     # ---- renamed for deletion --------------------------------------------------------------------
 

@@ -99,6 +99,7 @@ class Appender:
 
     def use_config(self, config: LogConfig, durability: Durability) -> None:
         """Append by other settings from the next call on [UNI-7]."""
+        self.lane_switch.use(None, held=True)  # until all of it is taken over
         codec = codec_of(config)
         self._config = config
         self._batch_bytes = _uncompressed_batch_bytes(config, codec)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from segstore.log.check.log_verifier import VerifyReport
     from segstore.log.loader.recovery_report import RecoveryReport
     from segstore.log.local.local_log import LocalLog
+    from segstore.log.log_offsets import LogOffsets
 
     Progress = Callable[[str, int, int], None]
 
@@ -28,15 +29,14 @@ class Checker:
         Of the open: records that it found missing are missing still.
     """
 
-    __slots__ = ("_local_log", "_report")
+    __slots__ = ("_local_log", "_offsets", "_report")
 
-    def __init__(self, local_log: LocalLog, report: RecoveryReport) -> None:
+    def __init__(self, local_log: LocalLog, offsets: LogOffsets, report: RecoveryReport) -> None:
         self._local_log = local_log
+        self._offsets = offsets
         self._report = report
 
-    def verify(
-        self, log_start_offset: int, progress: Progress | None, refresh: Callable[[], object]
-    ) -> VerifyReport:
+    def verify(self, progress: Progress | None, refresh: Callable[[], object]) -> VerifyReport:
         """Check every batch and every index entry.
 
         Parameters
@@ -47,12 +47,14 @@ class Checker:
         from segstore.log.check.log_verifier import verify_log
 
         return self._checked(
-            lambda: verify_log(self._local_log, log_start_offset, progress, self._report), refresh
+            lambda: verify_log(
+                self._local_log, self._offsets.log_start_offset, progress, self._report
+            ),
+            refresh,
         )
 
     def scrub(
         self,
-        log_start_offset: int,
         bytes_per_second: int | None,
         progress: Progress | None,
         refresh: Callable[[], object],
@@ -66,7 +68,7 @@ class Checker:
             size = sum(segment.size_bytes for segment in sealed)
             return verify_log(
                 self._local_log,
-                log_start_offset,
+                self._offsets.log_start_offset,
                 None,
                 self._report,
                 sealed_only=True,

@@ -102,7 +102,8 @@ class Closing:
 
     def _delete_alone(self, remove: Callable[[], None]) -> None:
         try:
-            with self._access.change():
+            with self._append_lock:
+                self._access.require_writable()
                 self._mark_closed()
             self._background.close()
             remove()

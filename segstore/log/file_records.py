@@ -32,7 +32,7 @@ class FileRecords(SlicedRecords, TransferableRecords):
         None: nothing is visible there.
     position, size_bytes : int
         The bytes, in the ``.log``.
-    log : LogReader
+    log : Log
         Knows what was cut since, and what the bytes are.
     truncations_done : int
         How many truncations had come to their end before the log was looked at.
@@ -111,7 +111,7 @@ class FileRecords(SlicedRecords, TransferableRecords):
                 self._segment.read_into(data, self.position)
             finally:
                 self._check_not_truncated()
-        fetched: FetchDataInfo = self._log.describe_slice(
+        fetched: FetchDataInfo = self._log._reader.describe_slice(  # noqa: SLF001 - of the log that made it
             data,
             self.fetch_offset_metadata,
             start_offset=self._start_offset,
@@ -125,7 +125,9 @@ class FileRecords(SlicedRecords, TransferableRecords):
     def _check_not_truncated(self) -> None:
         end = self.position + self.size_bytes
         base_offset = self.fetch_offset_metadata.segment_base_offset
-        self._log.check_slice_not_truncated(self._truncations_done, base_offset, end)
+        self._log._reader.check_slice_not_truncated(  # noqa: SLF001 - as above
+            self._truncations_done, base_offset, end
+        )
 
     def batches(self) -> Iterator[RecordBatch]:
         """Yield the whole batches, from memory."""

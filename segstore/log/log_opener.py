@@ -193,9 +193,7 @@ def _log_to_read(parts: LogParts, observed_end: ObservedEnd) -> Log:
         loaded.recovery_point,
         loaded.topic_id,
     )
-    access = LogAccess(
-        parts.checkpoint_store, parts.append_lock, None, parts.log_environment.failures
-    )
+    access = LogAccess(parts.checkpoint_store, None, parts.log_environment.failures)
     closing = Closing(access, parts.append_lock, parts.background, local_log, parts.open_handles)
     return Log(parts, access, closing, follower, follower)
 

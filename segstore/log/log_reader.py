@@ -7,10 +7,9 @@ and the segments, immutable objects, once. `LogScan` reads a range, chunk by chu
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from segstore._core import AbortedTransactions, ReadLane
-from segstore.config import MAX_INT
 from segstore.errors import SegstoreError
 from segstore.log.committed_view import LogMoment, current_view
 from segstore.log.file_records import FileRecords
@@ -53,9 +52,6 @@ if TYPE_CHECKING:
         @property
         def recovery_point(self) -> int:
             """What the next open will not check again."""
-
-
-SLICE_MAX_BYTES: Final = MAX_INT
 
 
 class LogReader:
@@ -298,7 +294,7 @@ class LogReader:
             fetch_class=FetchDataInfo,
             slice_class=FileRecords,
             check_order=self._local_log.written_order,
-            is_kafkas=self._profile is Profile.KAFKA,
+            is_kafkas=self._local_log.is_kafkas,
         )
         segments.keep_lane(lane)
         return lane
@@ -307,21 +303,23 @@ class LogReader:
 
     def slice_by_lane(
         self,
+        log: object,
         offset: int,
         max_bytes: int,
         min_one_message: bool,  # noqa: FBT001 - as the caller gave it
     ) -> FileRecords | None:
-        """As `read_by_lane`, with the bytes left where they are."""
+        """As `read_by_lane`, with the bytes left where they are; a slice keeps *log*."""
         local_log = self._local_log
         truncations_done, segments = local_log.truncations.done, local_log.segments
         lane = segments.lane or self._new_lane(segments)
         start, published = self._offsets.log_start_offset, local_log.published
         return lane.slice(
-            self, offset, max_bytes, min_one_message, start, published, truncations_done
+            log, offset, max_bytes, min_one_message, start, published, truncations_done
         )
 
-    def slice(
+    def slice(  # noqa: PLR0913 - what is asked, and by whom
         self,
+        log: object,
         offset: int,
         max_bytes: int,
         isolation: Isolation,
@@ -329,7 +327,10 @@ class LogReader:
         min_one_message: bool,
         check_crcs: bool,
     ) -> FileRecords:
-        """Find what `fetch` would read, and leave it in the file; the arguments are checked."""
+        """Find what `fetch` would read, and leave it in the file; a slice keeps *log* open.
+
+        The arguments are checked.
+        """
         local_log = self._local_log
         truncations_done = local_log.truncations.done
         visible = self._visible_fetch(offset, max_bytes, isolation)
@@ -352,7 +353,7 @@ class LogReader:
             None if found is None else found.segment,
             metadata.relative_position_in_segment,
             0 if found is None else found.size_bytes,
-            log=self,
+            log=log,
             truncations_done=truncations_done,
             start_offset=offset,
             end_offset=min(

@@ -12,6 +12,7 @@ from segstore.log.check.log_verifier import all_headers
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from segstore._core import AppendLock
     from segstore.log.access import LogAccess
     from segstore.log.flusher import Flusher
     from segstore.log.local.checksum_sidecars import ChecksumSidecars
@@ -41,15 +42,17 @@ class SidecarsReport(NamedTuple):
 class SidecarWriting:
     """Checks sealed segments, and writes the sidecars that are missing."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what a sidecar is written by
         self,
         access: LogAccess,
+        append_lock: AppendLock,
         local_log: LocalLog,
         sidecars: ChecksumSidecars,
         metadata: LogMetadata,
         flusher: Flusher,
     ) -> None:
         self._access = access
+        self._append_lock = append_lock
         self._local_log = local_log
         self._sidecars = sidecars
         self._metadata = metadata
@@ -82,7 +85,8 @@ class SidecarWriting:
         if found is not None and found.file == segment.name:
             report.problems.append(f"{segment.name}: {found.what}; its sidecar is kept")
             return report
-        with self._access.change():
+        with self._append_lock:
+            self._access.require_writable()
             if segment not in self._local_log.segments.as_tuple[:-1]:
                 return report  # deleted meanwhile, or cut
             self._sidecars.note_sealed(segment)

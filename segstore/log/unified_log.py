@@ -122,8 +122,6 @@ class Log:
         From the directory's name.
     path : str
         The directory, absolute.
-    config : LogConfig
-        The settings that the log goes by.
     durability : Durability
         When an append returns, as ``durability=`` and the flush settings of *config* say.
     profile : Profile
@@ -149,7 +147,6 @@ class Log:
         options, checkpoint_store = parts.options, parts.checkpoint_store
         self.topic_partition: TopicPartition = checkpoint_store.topic_partition
         self.path: str = checkpoint_store.directory.path
-        self.config: LogConfig = options.config
         self.profile: Profile = options.profile
         self.durability = options.durability.with_flush_settings(options.config)
         self.report = parts.report
@@ -179,9 +176,14 @@ class Log:
             options.profile,
             has_other_writer=follower is not None,
         )
-        self._checker = Checker(parts.local_log, parts.report)
+        self._checker = Checker(parts.local_log, parts.offsets, parts.report)
 
     # ---- state -----------------------------------------------------------------------------------
+
+    @property
+    def config(self) -> LogConfig:
+        """The settings that the log goes by."""
+        return self._local_log.config
 
     @property
     def closed(self) -> bool:
@@ -272,6 +274,23 @@ class Log:
         """Return *offset* with its place, offset-only where it is not held here [HW-9]."""
         self._access.require_open()
         return self._local_log.offset_metadata(integer("offset", offset))
+
+    def set_high_watermark_listener(self, listener: Callable[[int], None] | None) -> None:
+        """Call *listener* with each high watermark that the caller moved, under the append lock.
+
+        That is of a log that was opened with ``replicated=True``: elsewhere it is the log end, and
+        each append returns it. It must not call the log; what it raises comes out of the call that
+        moved the watermark, which has moved. Setting it calls nothing; `close` drops it [LIS-1].
+        """
+        self._access.require_open()
+        callback("listener", listener)
+        with self._append_lock:
+            self._offsets.listen(listener)
+
+    @property
+    def retention_size_in_percent(self) -> int:
+        """How much of ``retention.bytes`` the last run left in use; 0 without a limit [RET-11]."""
+        return 0  # a reader deletes nothing
 
     # ---- leader epochs ---------------------------------------------------------------------------
 
@@ -408,11 +427,13 @@ class Log:
         """
         self._access.require_open()
         flag("check_crcs", check_crcs)
-        check_range(start_offset, end_offset, "offset")
+        start = None if start_offset is None else integer("start_offset", start_offset)
+        end = None if end_offset is None else integer("end_offset", end_offset)
+        check_range(start, end, "offset")
         low, high = timestamp_bounds(start_timestamp, end_timestamp)
         return self._reader.scan(
-            start_offset,
-            end_offset,
+            start,
+            end,
             isolation_of(isolation),
             columns=columns,
             start_timestamp=low,
@@ -487,7 +508,7 @@ class Log:
         """
         reader = self._reader
         if isolation is _LOG_END and check_crcs is False:
-            found = reader.slice_by_lane(offset, max_bytes, min_one_message)
+            found = reader.slice_by_lane(self, offset, max_bytes, min_one_message)
             if found is not None:
                 return found
         self._access.require_open()
@@ -495,6 +516,7 @@ class Log:
         flag("min_one_message", min_one_message)
         flag("check_crcs", check_crcs)
         return reader.slice(
+            self,
             offset,
             min(max_bytes, MAX_INT),
             isolation_of(isolation),
@@ -571,6 +593,32 @@ class Log:
         pause = min(seconds("poll_interval", poll_interval), threading.TIMEOUT_MAX)
         return reader.follow(self.refresh, start, patience, pause, isolation_of(isolation))
 
+    def collect_aborted_transactions(
+        self, start_offset: int, upper_bound_offset: int
+    ) -> list[AbortedTransaction]:
+        """Return the aborted transactions that a fetch of the range has to know [LOC-10].
+
+        Of the segments from that of *start_offset* on: one that ended before *start_offset* in the
+        same segment is among them, as in Kafka. Who reads them compares offsets.
+
+        Raises
+        ------
+        CorruptIndexError
+            The index of one of these segments is not what the batches say. Kafka's profile believes
+            it.
+        """
+        self._access.require_open()
+        start_offset = integer("start_offset", start_offset)
+        upper_bound_offset = integer("upper_bound_offset", upper_bound_offset)
+        local_log = self._local_log
+        if self.profile is Profile.SAFE:
+            check_indexes(
+                self._reader.batch_transactions, local_log, start_offset, self.log_start_offset
+            )
+        return local_log.collect_aborted_transactions(
+            self.log_start_offset, start_offset, upper_bound_offset
+        )
+
     # ---- by time ---------------------------------------------------------------------------------
 
     def offset_for_timestamp(self, timestamp: int | datetime) -> int | None:
@@ -641,7 +689,7 @@ class Log:
         """
         self._access.require_open()
         callback("progress", progress)
-        return self._checker.verify(self.log_start_offset, progress, self.refresh)
+        return self._checker.verify(progress, self.refresh)
 
     def scrub(
         self,
@@ -682,7 +730,7 @@ class Log:
         if bytes_per_second is not None:
             integer_within("bytes_per_second", bytes_per_second, 1, MAX_LONG)
         callback("progress", progress)
-        return self._checker.scrub(self.log_start_offset, bytes_per_second, progress, self.refresh)
+        return self._checker.scrub(bytes_per_second, progress, self.refresh)
 
     # ---- remote storage --------------------------------------------------------------------------
 
@@ -826,7 +874,7 @@ class UnifiedLog(Log):
             failure_mark,
         )
         _let_handlers_know(parts, producers)
-        access = LogAccess(checkpoint_store, append_lock, failure_mark, log_environment.failures)
+        access = LogAccess(checkpoint_store, failure_mark, log_environment.failures)
         lane_switch = LaneSwitch(local_log, offsets, loaded.epochs, flusher)
         closing = Closing(
             access, append_lock, background, local_log, parts.open_handles, flusher, lane_switch
@@ -1091,7 +1139,8 @@ class UnifiedLog(Log):
     def roll(self, expected_next_offset: int | None = None) -> Segment:
         """Begin a new segment at the log end; returns it [ROL-1]."""
         self._access.require_writable()
-        with self._access.change():
+        with self._append_lock:
+            self._access.require_writable()
             self._writer.begin_change()
             return self._writer.roll(expected_next_offset)
 
@@ -1142,7 +1191,8 @@ class UnifiedLog(Log):
         """
         self._access.require_writable()
         offset = natural("offset", offset)
-        with self._access.change():
+        with self._append_lock:
+            self._access.require_writable()
             return self._truncation.truncate_to(offset)
 
     def truncate_fully_and_start_at(self, offset: int, log_start_offset: int | None = None) -> None:
@@ -1165,7 +1215,8 @@ class UnifiedLog(Log):
                 found=str(log_start),
                 expected=f"at most {offset}",
             )
-        with self._access.change():
+        with self._append_lock:
+            self._access.require_writable()
             self._truncation.truncate_fully_and_start_at(offset, log_start)
 
     def delete_records(self, before_offset: int) -> int:
@@ -1194,7 +1245,8 @@ class UnifiedLog(Log):
                 found=f"cleanup_policy {self.config.cleanup_policy!r}",
                 expected="one with delete",
             )
-        with self._access.change():
+        with self._append_lock:
+            self._access.require_writable()
             offset = self.high_watermark if before_offset == -1 else before_offset
             if offset < 0:
                 raise out_of_range(
@@ -1217,7 +1269,8 @@ class UnifiedLog(Log):
         start moves instead [RET-2, RET-4, RET-8].
         """
         self._access.require_writable()
-        with self._access.change():
+        with self._append_lock:
+            self._access.require_writable()
             return self._retention.delete_old_segments()
 
     @property
@@ -1237,7 +1290,8 @@ class UnifiedLog(Log):
         """
         self._access.require_writable()
         offset = integer("offset", offset)
-        with self._access.change():
+        with self._append_lock:
+            self._access.require_writable()
             return self._log_start.increment(offset)
 
     # ---- high watermark --------------------------------------------------------------------------
@@ -1254,7 +1308,8 @@ class UnifiedLog(Log):
         """
         self._access.require_writable()
         metadata = LogOffsetMetadata(integer("offset", offset))
-        with self._access.change():
+        with self._append_lock:
+            self._access.require_writable()
             return self._offsets.update_high_watermark(metadata)
 
     def maybe_increment_high_watermark(
@@ -1269,7 +1324,8 @@ class UnifiedLog(Log):
         """
         self._access.require_writable()
         instance("high_watermark", high_watermark, LogOffsetMetadata, "a LogOffsetMetadata")
-        with self._access.change():
+        with self._append_lock:
+            self._access.require_writable()
             return self._offsets.maybe_increment_high_watermark(high_watermark)
 
     def maybe_update_high_watermark(self, offset: int) -> int | None:
@@ -1279,22 +1335,11 @@ class UnifiedLog(Log):
         """
         self._access.require_writable()
         offset = integer("offset", offset)
-        with self._access.change():
+        with self._append_lock:
+            self._access.require_writable()
             old = self._offsets.high_watermark
             new = self._offsets.update_high_watermark(LogOffsetMetadata(offset))
             return None if new == old else new
-
-    def set_high_watermark_listener(self, listener: Callable[[int], None] | None) -> None:
-        """Call *listener* with each high watermark that the caller moved, under the append lock.
-
-        That is of a log that was opened with ``replicated=True``: elsewhere it is the log end, and
-        each append returns it. It must not call the log; what it raises comes out of the call that
-        moved the watermark, which has moved. Setting it calls nothing; `close` drops it [LIS-1].
-        """
-        self._access.require_open()
-        callback("listener", listener)
-        with self._append_lock:
-            self._offsets.listen(listener)
 
     def fetch_offset_snapshot(self) -> LogOffsetSnapshot:
         """Return log start, log end, high watermark and last stable offset, with their places.
@@ -1319,7 +1364,8 @@ class UnifiedLog(Log):
         """
         self._access.require_writable()
         epoch, start_offset = arguments.leader_epoch(epoch), integer("start_offset", start_offset)
-        with self._access.change():
+        with self._append_lock:
+            self._access.require_writable()
             self._writer.begin_change()
             self._metadata.note_epoch(self._metadata.epoch_to_stamp(epoch), start_offset)
 
@@ -1365,7 +1411,8 @@ class UnifiedLog(Log):
     def take_producer_snapshot(self) -> None:
         """Write the producers down, as a close and a roll do [PSM-51]."""
         self._access.require_writable()
-        with self._access.change():
+        with self._append_lock:
+            self._access.require_writable()
             self._producers.take_snapshot()
 
     def maybe_start_transaction_verification(
@@ -1397,32 +1444,6 @@ class UnifiedLog(Log):
                 supports_epoch_bump=supports_epoch_bump,
             )
 
-    def collect_aborted_transactions(
-        self, start_offset: int, upper_bound_offset: int
-    ) -> list[AbortedTransaction]:
-        """Return the aborted transactions that a fetch of the range has to know [LOC-10].
-
-        Of the segments from that of *start_offset* on: one that ended before *start_offset* in the
-        same segment is among them, as in Kafka. Who reads them compares offsets.
-
-        Raises
-        ------
-        CorruptIndexError
-            The index of one of these segments is not what the batches say. Kafka's profile believes
-            it.
-        """
-        self._access.require_open()
-        start_offset = integer("start_offset", start_offset)
-        upper_bound_offset = integer("upper_bound_offset", upper_bound_offset)
-        local_log = self._local_log
-        if self.profile is Profile.SAFE:
-            check_indexes(
-                self._reader.batch_transactions, local_log, start_offset, self.log_start_offset
-            )
-        return local_log.collect_aborted_transactions(
-            self.log_start_offset, start_offset, upper_bound_offset
-        )
-
     def rebuild_transaction_indexes(self) -> list[str]:
         """Make the transaction indexes anew that the batches contradict; returns their names.
 
@@ -1433,7 +1454,8 @@ class UnifiedLog(Log):
         Source: [DUR-8, DUR-52].
         """
         self._access.require_writable()
-        with self._access.change():
+        with self._append_lock:
+            self._access.require_writable()
             self._writer.begin_change()
             return rebuild_wrong_indexes(self._local_log, self.log_start_offset, self._failure_mark)
 
@@ -1453,7 +1475,8 @@ class UnifiedLog(Log):
         """
         self._access.require_writable()
         offset = integer("offset", offset)
-        with self._access.change():
+        with self._append_lock:
+            self._access.require_writable()
             tier = self._remote.tier
             if tier is None:
                 self._warn_of("the highest offset in remote storage", offset)
@@ -1477,7 +1500,8 @@ class UnifiedLog(Log):
         """
         self._access.require_writable()
         offset = integer("offset", offset)
-        with self._access.change():
+        with self._append_lock:
+            self._access.require_writable()
             if self._remote.tier is not None:
                 return self._log_start.increment(offset)
             self._warn_of("the log start of remote storage", offset)
@@ -1497,7 +1521,8 @@ class UnifiedLog(Log):
         """
         self._access.require_writable()
         offset = integer("offset", offset)
-        with self._access.change():
+        with self._append_lock:
+            self._access.require_writable()
             tier = self._remote.tier
             if tier is None:
                 self._warn_of("the local log start", offset)
@@ -1528,12 +1553,13 @@ class UnifiedLog(Log):
         instance("config", config, LogConfig, "a LogConfig")
         require_codec(codec_of(config))
         remote = self._remote
-        with self._access.change():
+        with self._append_lock:
+            self._access.require_writable()
             remote.check(config)
             if remote.is_ended_by(config):  # the log begins where it does here, from then on
                 start = self.local_log_start_offset
                 self._log_start.increment(min(start, self.high_watermark))
-            old, self.config = self.config, config
+            old = self.config
             self.durability = self._chosen_durability.with_flush_settings(config)
             context = segment_context(
                 self._directory,
@@ -1559,7 +1585,8 @@ class UnifiedLog(Log):
         """
         self._access.require_writable()
         check_topic_id(topic_id)
-        with self._access.change():
+        with self._append_lock:
+            self._access.require_writable()
             self._take_topic_id(topic_id)
 
     def _take_topic_id(self, topic_id: uuid.UUID) -> None:
@@ -1605,7 +1632,9 @@ class UnifiedLog(Log):
                 found="recovery='kafka'",
                 expected="recovery='safe'",
             )
-        writing = SidecarWriting(self._access, local_log, sidecars, self._metadata, flusher)
+        writing = SidecarWriting(
+            self._access, self._append_lock, local_log, sidecars, self._metadata, flusher
+        )
         return writing.write(progress)
 
     # ---- the directory, the end ------------------------------------------------------------------
@@ -1635,7 +1664,8 @@ class UnifiedLog(Log):
         topic_partition = parse_directory_name(name)
         flag("reinitialize", reinitialize)
         directory, parent = self._directory, relocation.parent_to_rename_in(self._open_handles)
-        with self._access.change():
+        with self._append_lock:
+            self._access.require_writable()
             self._writer.begin_deletion()
             self._topic_identity.flush()
             if name == directory.path.rpartition("/")[2]:
