@@ -1,4 +1,6 @@
 # status.pxi - the one place where a status of csrc/base/status.h becomes an exception of segstore/status_errors.py
+#
+# Here the full path joins the error: what a message says about the place belongs here.
 
 STATUS_NAMES = tuple([sgs_status_name(<sgs_status>status).decode("ascii") for status in range(SGS_STATUS_COUNT)])
 

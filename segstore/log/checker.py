@@ -1,4 +1,4 @@
-"""Checks of a whole log while it is in use: `verify` and `scrub` of a handle [DUR-50, DUR-60]."""
+"""Checks of a whole log while it is in use, and the default rate of a scrub [DUR-50, DUR-60]."""
 
 from __future__ import annotations
 

@@ -1,4 +1,7 @@
-"""The end of one handle: takes no calls any more, does a last step, closes everything [DUR-70]."""
+"""The end of one handle: takes no calls any more, does a last step, closes everything [DUR-70].
+
+`Shutdown` decides which thread does it. What a clean close writes is `UnifiedLog._close_cleanly`.
+"""
 
 from __future__ import annotations
 

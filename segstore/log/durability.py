@@ -1,4 +1,7 @@
-"""The durable modes of a log: when an append returns, and what a crash can take [DUR-3]."""
+"""The durable modes of a log: when an append returns, and what a crash can take [DUR-3].
+
+Also the error of a call that comes after a sync has failed.
+"""
 
 from __future__ import annotations
 

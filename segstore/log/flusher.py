@@ -1,5 +1,7 @@
 """Bringing a log to stable storage: group commit, syncs on a timer and after a roll.
 
+`Flusher` also decides when the recovery point is written.
+
 Source: [DUR-3, DUR-13..15].
 
 One sync runs at a time, outside the append lock. Who needs one that began after his write waits for
@@ -332,6 +334,8 @@ class Flusher:
 
     def segment_was_sealed(self, segment: Segment, sync_snapshots: Callable[[], None]) -> None:
         """Sync a sealed segment and raise the recovery point, on the background thread [DUR-29].
+
+        Called under the append lock, which a flush takes.
 
         When segments are filled faster than they can be synced, this one is synced at once: the
         process must not run out of descriptors.

@@ -1,5 +1,8 @@
 """Reading a log: where visible data ends, one fetch, one slice, one look-up by time [RD-*, TS-*].
 
+`LogReader` chooses by isolation where the data of a call ends. `VisibleRange` is only the answer;
+`CommittedView` serves logs without replicas, `LogOffsets` those with.
+
 No method takes a lock, but to look up the place of a high watermark once: each takes the log end
 and the segments, immutable objects, once. `LogScan` reads a range, chunk by chunk.
 """

@@ -1,5 +1,7 @@
 """The recovery point and its checkpoint: what the next open need not check again.
 
+When it is written `Flusher` decides.
+
 Source: [DUR-16, DUR-21].
 """
 

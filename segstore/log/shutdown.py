@@ -1,4 +1,7 @@
-"""Shutdown of a log or a manager: one thread closes it, the others wait until it is done."""
+"""Shutdown of a log or a manager: one thread closes it, the others wait until it is done.
+
+What is closed, and in which order, is `Closing` for a log.
+"""
 
 from __future__ import annotations
 

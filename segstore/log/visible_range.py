@@ -1,4 +1,7 @@
-"""Where the data that one call of a reader sees ends, and what it leaves out before that [RD-1]."""
+"""Where the data that one call of a reader sees ends, and what it leaves out before that [RD-1].
+
+An answer: `LogReader` chooses.
+"""
 
 from __future__ import annotations
 

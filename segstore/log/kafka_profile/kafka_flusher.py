@@ -146,6 +146,8 @@ class KafkaFlusher:
     def segment_was_sealed(self, segment: Segment, sync_snapshots: Callable[[], None]) -> None:
         """Flush up to the new segment, later: Kafka's task ``flush-log`` [ROL-1].
 
+        Called under the append lock, which a flush takes.
+
         First the producer snapshot of the roll: without it, nothing [ROL-2].
         """
         following = self._local_log.segments.higher_segment(segment.base_offset)
