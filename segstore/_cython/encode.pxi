@@ -26,7 +26,7 @@ def encode_columns(data, options, CodecTable codecs not None, int64_t default_ti
     cdef sgs_error err
     cdef sgs_status status
     cdef size_t done = 0
-    check_columns(&chunks.schema, 3)  # also when no chunk comes
+    check_columns(&chunks.schema, 4)  # of `UnifiedLog.append`, seen from here; also when no chunk comes
     while chunks.advance():
         with nogil:
             status = sgs_columns_source_init(&source, &chunks.schema, &chunks.array, &err)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, overload
+from typing import TYPE_CHECKING, Final, cast
 
 from segstore.errors import IllegalArgumentError
 from segstore.log.files.profile import Profile
@@ -17,44 +17,12 @@ if TYPE_CHECKING:
     from typing import Literal, Unpack
 
     from segstore.config import LogConfig, LogSettings
-    from segstore.log.open_options import OpenKeywords
     from segstore.log.producers.producer_state_manager_config import ProducerStateManagerConfig
     from segstore.log.remote_tier import RemoteOffsetReader
-    from segstore.log.unified_log import Log, UnifiedLog
+    from segstore.log.unified_log import UnifiedLog
 
 SALVAGE: Final = "salvage"
 """A value of ``recovery=`` that is no profile: the handle is that of another log, and safe."""
-
-
-@overload
-def open(
-    path: str | os.PathLike[str],
-    *,
-    read_only: Literal[False] = ...,
-    **keywords: Unpack[OpenKeywords],
-) -> UnifiedLog: ...
-
-
-@overload
-def open(
-    path: str | os.PathLike[str], *, read_only: bool, **keywords: Unpack[OpenKeywords]
-) -> Log: ...
-
-
-@overload
-def open(
-    path: str | os.PathLike[str],
-    *,
-    recovery: Literal["salvage"],
-    target: str | os.PathLike[str],
-    durability: str = ...,
-    config: LogConfig | None = ...,
-    progress: Callable[[str, int, int], None] | None = ...,
-    allow_network_fs: bool = ...,
-    topic_id: uuid.UUID | None = ...,
-    checksum_sidecar: bool = ...,
-    **settings: Unpack[LogSettings],
-) -> UnifiedLog: ...
 
 
 def open(  # noqa: PLR0913 - the front door
@@ -75,7 +43,7 @@ def open(  # noqa: PLR0913 - the front door
     index_mode: Literal["heap", "mmap"] | None = None,
     target: str | os.PathLike[str] | None = None,
     **settings: Unpack[LogSettings],
-) -> Log:
+) -> UnifiedLog:
     """Open the log of one partition, and make it when it is not there.
 
     Parameters
@@ -177,4 +145,5 @@ def open(  # noqa: PLR0913 - the front door
     )
     if target is not None:
         return salvage_and_open(path, target, options)[0]
-    return open_partition(path, options)
+    # type checkers see a UnifiedLog in any case: overloads hide which argument is wrong
+    return cast("UnifiedLog", open_partition(path, options))

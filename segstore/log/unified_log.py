@@ -128,6 +128,8 @@ class Log:
         ``Profile.SAFE``, or ``Profile.KAFKA`` with ``recovery="kafka"``.
     report : RecoveryReport
         What the open found and did.
+    shutdown : Shutdown
+        Its end, by `close`, `close_quietly` or `delete`: also who waits for it.
     """
 
     __slots__ = ("__dict__", "__weakref__", "_access", "_published", "_reader")
@@ -154,7 +156,9 @@ class Log:
         self._access = access
         self._append_lock = parts.append_lock
         self._background = parts.background
+        self._checkpoint_store = checkpoint_store
         self._closing = closing
+        self.shutdown: Shutdown = closing.shutdown
         self._codecs = parts.codecs
         self._directory = checkpoint_store.directory
         self._durable_end = durable_end
@@ -189,11 +193,6 @@ class Log:
     def closed(self) -> bool:
         """Whether the log was closed."""
         return self._access.is_closed
-
-    @property
-    def shutdown(self) -> Shutdown:
-        """Its end, by `close`, `close_quietly` or `delete`: also who waits for it."""
-        return self._closing.shutdown
 
     @property
     def topic_id(self) -> uuid.UUID | None:
@@ -885,7 +884,6 @@ class UnifiedLog(Log):
         self._open_handles = parts.open_handles
         self._lane_switch = lane_switch
         self._on_new_name = log_environment.on_new_name
-        self._checkpoint_store = checkpoint_store
         self._producers = producers
         self._metadata = metadata = LogMetadata(
             loaded.epochs,

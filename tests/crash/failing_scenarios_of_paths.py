@@ -101,7 +101,7 @@ def forecast(disk: SimulatedDisk) -> object:
     if made.error is not None:
         return Refusal(str(made.error), errno_behind(made.error))
     report = {**made.report.to_dict(), "seconds": 0}
-    return report, made.cuts, made.reindexed, made.recovered, made.split
+    return report, made.truncations, made.reindexed, made.recovered, made.split
 
 
 FORETOLD: Final[Mapping[str, Callable[[], SimulatedDisk]]] = {

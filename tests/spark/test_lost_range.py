@@ -190,13 +190,13 @@ def test_a_file_that_is_missing_although_nothing_was_deleted_is_the_error_it_was
 def test_a_count_goes_on_too(logs, monkeypatch):
     options = options_of_call(str(logs), {"failOnDataLoss": False})
     with_loss = iter([True])
-    scan = segstore.UnifiedLog.scan
+    scan = segstore.Log.scan
 
     def deleted_meanwhile(self, *args, **named):
         if next(with_loss, False):
             delete_before(logs, 25)
         return scan(self, *args, **named)
 
-    monkeypatch.setattr(segstore.UnifiedLog, "scan", deleted_meanwhile)
+    monkeypatch.setattr(segstore.Log, "scan", deleted_meanwhile)
     with pytest.warns(UserWarning, match="left out"):
         assert count_range(options, WHOLE) == 15
